@@ -1,0 +1,103 @@
+# Copyright The Ingot Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Time for each fuzz target: of `make fuzz`, and of `make test`.
+FUZZTIME ?= 1m
+SHORT_FUZZTIME ?= 5s
+# Ceiling for one package's tests; a hang shows as a stack dump, not as silence.
+TEST_TIMEOUT ?= 30m
+# More flags for go test, for example: make test TESTFLAGS='-v -run TestClaim'
+TESTFLAGS ?=
+
+CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
+# All packages but those whose tests boot QEMU; these have their own step.
+PACKAGES = $$(go list ./... | grep -v '/test/qemu')
+
+##@ Everyday
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.
+	hack/packages.sh demo
+	go run ./cmd/lab demo
+
+.PHONY: test
+test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
+
+.PHONY: test-full
+test-full: packages-test tools verify vet unit-full fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
+	hack/fuzz.sh $(FUZZTIME)
+
+##@ Code
+
+.PHONY: generate
+generate: tools-gen ## Write deep copies, custom resource definitions, role and webhook manifests.
+	hack/generate.sh $(CONTROLLER_GEN)
+
+.PHONY: verify
+verify: tools-gen ## Fail if generated code, go.mod, formatting or licence lines are stale.
+	hack/verify.sh $(CONTROLLER_GEN)
+
+##@ Tools and images
+
+.PHONY: tools
+tools: ## Build etcd, Kubernetes and Cluster API programs and controller-gen into INGOT_CACHE.
+	go run ./hack/tools/build
+
+.PHONY: agent-image
+agent-image: ## Build the kernel and initramfs that servers boot into.
+	hack/packages.sh agent-image
+	go run ./hack/images agent
+
+.PHONY: test-image
+test-image: ## Build the bootable Debian image that tests and demo install.
+	hack/packages.sh test-image
+	go run ./hack/images os
+
+# Steps of the targets above, not for use by hand.
+
+.PHONY: packages-test
+packages-test:
+	hack/packages.sh test
+
+.PHONY: tools-gen
+tools-gen:
+	@go run ./hack/tools/build gen >/dev/null
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: unit
+unit:
+	INGOT_CAPI=1 go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: unit-full
+unit-full:
+	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: fuzz-short
+fuzz-short:
+	hack/fuzz.sh $(SHORT_FUZZTIME)
+
+# Firmware in software emulation is slow enough without the race detector, and
+# a boot is never taken from the test cache: it depends on images and QEMU.
+.PHONY: qemu-bios
+qemu-bios: agent-image test-image
+	INGOT_QEMU=bios go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/qemu/...
+
+.PHONY: qemu-all
+qemu-all: agent-image test-image
+	INGOT_QEMU=all INGOT_FULL=1 go test -count=1 -timeout 120m $(TESTFLAGS) ./test/qemu/...

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Copyright The Ingot Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes sure that the programs of the operating system which a make target
+# needs are there:
+#
+#   hack/packages.sh TARGET...
+#
+# On Debian as root the missing packages are installed. Elsewhere, or without
+# root, the missing ones are named and the exit status is 1. What counts is
+# whether the file is there, not which package manager brought it.
+set -euo pipefail
+
+# Debian package, a file or command that proves it, and the make targets.
+table() {
+  cat <<'T'
+gcc                   gcc                                       test test-full
+libc6-dev             /usr/include/stdio.h                      test test-full
+git                   git                                       verify test test-full
+qemu-system-x86       qemu-system-x86_64                        test test-full demo
+qemu-utils            qemu-img                                  test test-full demo test-image
+ipxe-qemu             /usr/lib/ipxe/qemu/efi-virtio.rom         test test-full demo
+ipxe                  /usr/lib/ipxe/undionly.kpxe               test test-full demo
+ovmf                  /usr/share/OVMF/OVMF_CODE_4M.fd           test test-full demo
+zstd                  zstd                                      test test-full demo agent-image test-image
+mmdebstrap            mmdebstrap                                test test-full demo agent-image test-image
+mtools                mcopy                                     test test-full demo test-image
+dosfstools            mkfs.vfat                                 test test-full demo test-image
+e2fsprogs             mke2fs                                    test test-full demo test-image
+fdisk                 sfdisk                                    test test-full demo test-image
+grub-common           grub-mkimage                              test test-full demo test-image
+grub2-common          grub-install                              test test-full demo test-image
+grub-pc-bin           /usr/lib/grub/i386-pc/boot.img            test test-full demo test-image
+grub-efi-amd64-bin    /usr/lib/grub/x86_64-efi/moddep.lst       test test-full demo test-image
+grub-efi-amd64-signed /usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed test test-full demo test-image
+shim-signed           /usr/lib/shim/shimx64.efi.signed          test test-full demo test-image
+T
+}
+
+present() {
+  case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+wanted() { # TARGETS-OF-PACKAGE TARGET...
+  local has=" $1 " target
+  shift
+  for target in "$@"; do
+    case $has in *" $target "*) return 0 ;; esac
+  done
+  return 1
+}
+
+missing() { # TARGET...
+  local package proof targets
+  while read -r package proof targets; do
+    if wanted "$targets" "$@" && ! present "$proof"; then
+      echo "$package"
+    fi
+  done < <(table)
+}
+
+[ $# -gt 0 ] || { echo "usage: hack/packages.sh TARGET..." >&2; exit 2; }
+# Unprivileged users often have no sbin in their PATH.
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+if ! command -v go >/dev/null; then
+  echo "packages: Go is missing; go.mod says which version is needed (https://go.dev/dl/)" >&2
+  exit 1
+fi
+mapfile -t absent < <(missing "$@")
+[ ${#absent[@]} -gt 0 ] || exit 0
+
+if [ ! -e /etc/debian_version ] || [ "$(id -u)" != 0 ]; then
+  echo "packages: make $* needs Debian's packages: ${absent[*]}" >&2
+  if [ -e /etc/debian_version ]; then
+    echo "packages: install them with: sudo apt-get install --no-install-recommends ${absent[*]}" >&2
+  fi
+  exit 1
+fi
+echo "packages: installing ${absent[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+apt-get -qq install --yes --no-install-recommends "${absent[@]}" >/dev/null
+mapfile -t absent < <(missing "$@")
+if [ ${#absent[@]} -gt 0 ]; then
+  echo "packages: still missing after the installation: ${absent[*]}" >&2
+  exit 1
+fi

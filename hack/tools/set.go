@@ -1,0 +1,177 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// ErrNotBuilt says that a program is known but not built in the version that
+// this source tree pins.
+var ErrNotBuilt = errors.New("not built: run \"make tools\"")
+
+// modulePath is the module at the root of the source tree.
+const modulePath = "github.com/ingot-metal/ingot"
+
+// A Set is the tools that one source tree pins, in one cache.
+type Set struct {
+	root  string // of the source tree
+	cache string // $INGOT_CACHE
+}
+
+// Open finds the source tree around the working directory (the package
+// directory in a Go test) and the cache: INGOT_CACHE, or else "ingot" in
+// XDG_CACHE_HOME or ~/.cache. It builds nothing.
+func Open() (*Set, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the source tree: %w", err)
+	}
+	root, err := findRoot(wd)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	return &Set{root: root, cache: cache}, nil
+}
+
+// CacheDir returns the absolute path of the cache of built tools and images;
+// it need not exist.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("INGOT_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "ingot"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory, set INGOT_CACHE: %w", err)
+	}
+	return filepath.Join(home, ".cache", "ingot"), nil
+}
+
+// findRoot walks up from dir to the directory whose go.mod is Ingot's.
+func findRoot(dir string) (string, error) {
+	for at := dir; ; at = filepath.Dir(at) {
+		data, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if err == nil && strings.HasPrefix(string(data), "module "+modulePath+"\n") {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no Ingot source tree around %s", dir)
+		}
+	}
+}
+
+// Root returns the top directory of the source tree.
+func (s *Set) Root() string { return s.root }
+
+// Binary returns the path of a program by its name, for example "kubectl" or
+// "capi-core-manager"; an error that wraps ErrNotBuilt if it is not there.
+func (s *Set) Binary(name string) (string, error) {
+	for _, g := range groups() {
+		if !g.has(name) {
+			continue
+		}
+		dir, err := s.dir(g)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%s: %w", name, ErrNotBuilt)
+		}
+		return path, nil
+	}
+	return "", fmt.Errorf("no tool is called %q", name)
+}
+
+// Assets returns a directory with etcd, kube-apiserver and kubectl for
+// envtest: KUBEBUILDER_ASSETS where that is set, or else our own build.
+func (s *Set) Assets() (string, error) {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir, nil
+	}
+	etcd, err := s.Binary("etcd")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(etcd), nil
+}
+
+// Version returns the version of a module that a group pins, for example
+// Version("capi", "sigs.k8s.io/cluster-api").
+func (s *Set) Version(groupName, module string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(s.source(groupName), "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("read the pin of %s: %w", module, err)
+	}
+	line := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)`)
+	if m := line.FindSubmatch(data); m != nil {
+		return string(m[1]), nil
+	}
+	return "", fmt.Errorf("hack/tools/%s/go.mod does not require %s", groupName, module)
+}
+
+// ModuleDir returns the read-only directory of a pinned module in the module
+// cache, downloading it (verified by go.sum) if need be: the place of custom
+// resource definitions and kustomizations that a released module carries.
+func (s *Set) ModuleDir(ctx context.Context, groupName, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir = s.source(groupName)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var answer struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &answer); jsonErr == nil && answer.Dir != "" {
+		return answer.Dir, nil
+	}
+	if err == nil {
+		err = errors.New("no directory in the answer")
+	}
+	return "", fmt.Errorf("find module %s: %w: %s%s", module, err, answer.Error, strings.TrimSpace(stderr.String()))
+}
+
+func (s *Set) source(groupName string) string {
+	return filepath.Join(s.root, "hack", "tools", groupName)
+}
+
+// dir is where a group's build belongs: keyed by the version, for people, and
+// by a hash of all that decides the result.
+func (s *Set) dir(g group) (string, error) {
+	version, err := s.Version(g.name, g.pin)
+	if err != nil {
+		return "", err
+	}
+	files, err := filepath.Glob(filepath.Join(s.source(g.name), "*"))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q\n", g.programs, g.flags(version))
+	for _, file := range files { // sorted by Glob
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("hash the sources of %s: %w", g.name, err)
+		}
+		fmt.Fprintf(sum, "%s %d\n", filepath.Base(file), len(data))
+		sum.Write(data)
+	}
+	key := hex.EncodeToString(sum.Sum(nil))[:12]
+	return filepath.Join(s.cache, "tools", g.name+"-"+version+"-"+key), nil
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# Copyright The Ingot Authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fails, and says why, when the source tree is not as it should be committed:
+# badly formatted, go.mod out of step with the imports, a Go file without its
+# licence line, or generated files that are stale.
+#
+#   hack/verify.sh CONTROLLER_GEN
+set -euo pipefail
+
+gen=${1:?usage: hack/verify.sh CONTROLLER_GEN}
+status=0
+fail() {
+  echo "verify: $*" >&2
+  status=1
+}
+
+# Every file that is, or would be, committed; each by its name from the top.
+mapfile -t files < <(git ls-files --cached --others --exclude-standard | sort -u)
+gofiles=()
+for file in "${files[@]}"; do
+  case $file in *.go) [ ! -e "$file" ] || gofiles+=("$file") ;; esac
+done
+
+unformatted=$(gofmt -l "${gofiles[@]}")
+[ -z "$unformatted" ] || fail "run gofmt -w on:"$'\n'"$unformatted"
+
+unlicensed=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${gofiles[@]}" || true)
+[ -z "$unlicensed" ] || fail "no licence line (hack/boilerplate.go.txt) in:"$'\n'"$unlicensed"
+
+go mod tidy -diff || fail "go.mod or go.sum is stale: run go mod tidy"
+
+# Generate into a copy, so that a failed check changes nothing here.
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+for file in "${files[@]}"; do
+  [ ! -f "$file" ] || printf '%s\0' "$file"
+done | tar --create --null --files-from=- | tar --extract --directory="$copy"
+generated=(api config/crd/bases config/rbac/role.yaml config/webhook/manifests.yaml)
+(cd "$copy" && hack/generate.sh "$gen")
+for path in "${generated[@]}"; do
+  [ -e "$path" ] || [ -e "$copy/$path" ] || continue
+  diff --recursive --unified --new-file "$path" "$copy/$path" || fail "$path is stale: run make generate"
+done
+
+[ $status != 0 ] || echo "verify: ${#files[@]} files, all as they should be"
+exit $status
