@@ -44,11 +44,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 
 .PHONY: generate
 generate: tools-gen ## Write deep copies, custom resource definitions, role and webhook manifests.
-	hack/generate.sh $(CONTROLLER_GEN)
+	hack/generate.sh "$(CONTROLLER_GEN)"
 
 .PHONY: verify
 verify: tools-gen ## Fail if generated code, go.mod, formatting or licence lines are stale.
-	hack/verify.sh $(CONTROLLER_GEN)
+	hack/verify.sh "$(CONTROLLER_GEN)"
 
 ##@ Tools and images
 

@@ -23,20 +23,30 @@ pathsOf() {
   done
 }
 
-# A kind that is gone must not leave its files behind.
-find api -name 'zz_generated.deepcopy.go' -delete 2>/dev/null || true
-rm -rf config/crd/bases
+# Manifests are written to a new directory and then swapped in: nothing of a kind
+# that is gone stays, and a failure leaves the old files.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 mapfile -t api < <(pathsOf api)
 if [ ${#api[@]} -gt 0 ]; then
   "$gen" object:headerFile=hack/boilerplate.go.txt "${api[@]}"
-  "$gen" crd:crdVersions=v1 "${api[@]}" output:crd:artifacts:config=config/crd/bases
+  "$gen" crd:crdVersions=v1 "${api[@]}" output:crd:artifacts:config="$work/bases"
+  mkdir -p config/crd
+  rm -rf config/crd/bases
+  cp -r "$work/bases" config/crd/bases
 fi
 
 mapfile -t logic < <(pathsOf controllers webhooks)
 if [ ${#logic[@]} -gt 0 ]; then
-  rm -f config/rbac/role.yaml config/webhook/manifests.yaml
   "$gen" rbac:roleName=manager-role webhook "${logic[@]}" \
-    output:rbac:artifacts:config=config/rbac \
-    output:webhook:artifacts:config=config/webhook
+    output:rbac:artifacts:config="$work/rbac" \
+    output:webhook:artifacts:config="$work/webhook"
+  for file in rbac/role.yaml webhook/manifests.yaml; do
+    rm -f "config/$file"
+    if [ -e "$work/$file" ]; then
+      mkdir -p "config/${file%/*}"
+      cp "$work/$file" "config/$file"
+    fi
+  done
 fi

@@ -1,3 +1,6 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command kube is one multi-call binary of the Kubernetes programs that the
 // tests and the demo need: etcd, kube-apiserver, kube-controller-manager,
 // kubectl and kubeadm, chosen by the name it is called by or by its first
