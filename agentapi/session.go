@@ -1,0 +1,267 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agentapi
+
+import (
+	"fmt"
+	"time"
+)
+
+// Paths of the agent API on the manager's agent port.
+const (
+	PathSession   = "/agent/v1/session"
+	PathOrder     = "/agent/v1/order"
+	PathProgress  = "/agent/v1/progress"
+	PathBootstrap = "/agent/v1/bootstrap"
+	PathReport    = "/agent/v1/report"
+	PathBooted    = "/agent/v1/booted"
+)
+
+// Kernel arguments by which a network boot tells the agent where to go.
+const (
+	// ArgServer is host:port of the agent API, and ArgFiles the base URL
+	// (http://host:port) of the boot server, where images are cached.
+	ArgServer = "ingot.server"
+	ArgFiles  = "ingot.files"
+	// ArgPin holds one or two comma-separated pins, "sha256/<base64url, no padding>",
+	// of the SubjectPublicKeyInfo of the manager's current and next TLS key (I15).
+	ArgPin = "ingot.pin"
+	// ArgToken is the session token (see Token).
+	ArgToken = "ingot.token"
+	// ArgMAC is the boot MAC address: which NIC to use.
+	ArgMAC = "ingot.mac"
+)
+
+// TokenHeader carries the token in every request: "Authorization: Bearer <token>".
+// The agent's ephemeral key is the key of its TLS client certificate.
+const TokenHeader = "Authorization"
+
+// Limits on request bodies, in bytes. The server refuses larger ones with
+// ReasonTooLarge before it parses them.
+const (
+	MaxRequestBytes   = 1 << 20
+	MaxBootstrapBytes = 1 << 20
+)
+
+// OrderKind is what an agent is sent to do.
+type OrderKind string
+
+// The kinds of order.
+const (
+	// Inspect reads the hardware and writes nothing.
+	Inspect OrderKind = "Inspect"
+	// Install writes an image to the root disk and seeds the first boot.
+	Install OrderKind = "Install"
+	// Wipe removes partition tables and signatures of the disks named.
+	Wipe OrderKind = "Wipe"
+)
+
+// SessionRequest opens a session. The token (in the header) and the TLS client
+// key identify the agent; the first key to come wins (I14).
+type SessionRequest struct {
+	// BootID is a random identifier of this boot of the agent, so that the
+	// manager can tell a retry (same boot) from a restart (another boot).
+	BootID string `json:"bootID"`
+	// Version of the agent, for people.
+	Version string `json:"version"`
+	// Hardware as found now. Identity checks (I8) and root disk selection (I12)
+	// use these facts and not older ones.
+	Hardware Hardware `json:"hardware"`
+}
+
+// Session is the answer to a SessionRequest.
+type Session struct {
+	// Now is the manager's clock: the agent sets system clock and RTC from it (I15).
+	Now time.Time `json:"now"`
+	// Host is "<namespace>/<name>", for people.
+	Host string `json:"host"`
+	// ProgressInterval is the least time between two Progress calls of one step.
+	ProgressInterval Duration `json:"progressInterval"`
+}
+
+// OrderRequest asks what to do.
+type OrderRequest struct {
+	BootID string `json:"bootID"`
+}
+
+// Order is what the agent is to do, given after a live read of the host (I5).
+type Order struct {
+	Kind OrderKind `json:"kind"`
+	// ID names this order; InstanceID and Attempt the life and the install it
+	// belongs to (empty and 0 for Inspect of a free host).
+	ID         string `json:"id"`
+	InstanceID string `json:"instanceID,omitempty"`
+	Attempt    int32  `json:"attempt,omitempty"`
+	// Install is set for Install, Wipe for Wipe.
+	Install *InstallOrder `json:"install,omitempty"`
+	Wipe    *WipeOrder    `json:"wipe,omitempty"`
+}
+
+// InstallOrder says what to write where.
+type InstallOrder struct {
+	// ImageURL is where the image comes from: the boot server's cache.
+	ImageURL string `json:"imageURL"`
+	// Checksum of the source file, "sha256:<hex>" or "sha512:<hex>".
+	Checksum string `json:"checksum"`
+	// Compression of the source: "none", "gzip" or "zstd"; empty: by magic bytes.
+	Compression string `json:"compression,omitempty"`
+	// RootDisk is the disk to write: matched by every field that is set, and
+	// refused when not exactly one disk matches (I12).
+	RootDisk DiskRef `json:"rootDisk"`
+	// Markers of other instances that the ledger has released, so that their
+	// disks may be overwritten (I8). InstanceID itself is always allowed.
+	ReleasedInstances []string `json:"releasedInstances,omitempty"`
+}
+
+// WipeOrder says which disks to clean.
+type WipeOrder struct {
+	// Mode of cleaning: "Metadata" removes partition tables and signatures.
+	Mode string `json:"mode"`
+	// Disks to clean; a disk that is not named is not touched.
+	Disks []DiskRef `json:"disks"`
+}
+
+// DiskRef names one disk by what does not change over a reboot. Every field
+// that is set must match.
+type DiskRef struct {
+	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
+	// Path is the last resort for disks without serial and WWN: a /dev/disk/by-path
+	// style bus path ("pci-0000:00:04.0"), never a kernel name.
+	Path string `json:"path,omitempty"`
+	// SizeBytes guards against a swapped disk.
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// IsZero says whether the reference names nothing.
+func (r DiskRef) IsZero() bool { return r == DiskRef{} }
+
+// Step is where an agent is in its order, for progress bars and timelines.
+type Step string
+
+// The steps of the orders, in the order in which they occur.
+const (
+	StepStarted   Step = "Started"
+	StepInspect   Step = "Inspecting"
+	StepWrite     Step = "Writing"
+	StepVerify    Step = "Verifying"
+	StepSeed      Step = "Seeding"
+	StepWipe      Step = "Wiping"
+	StepReporting Step = "Reporting"
+)
+
+// Progress tells how far the work is.
+type Progress struct {
+	OrderID string `json:"orderID"`
+	Step    Step   `json:"step"`
+	// Percent of the step, 0..100; Bytes written so far in this step.
+	Percent int32 `json:"percent"`
+	Bytes   int64 `json:"bytes,omitempty"`
+}
+
+// ProgressReply may call the agent off.
+type ProgressReply struct {
+	// Stop: the order no longer holds; the agent stops writing and powers off.
+	Stop bool `json:"stop,omitempty"`
+}
+
+// BootstrapRequest asks for the bootstrap data, at the end of an install.
+type BootstrapRequest struct {
+	OrderID string `json:"orderID"`
+}
+
+// Bootstrap is the seed of the first boot, for cloud-init's NoCloud datasource.
+// It is written to the installed disk and kept nowhere else (I15).
+type Bootstrap struct {
+	UserData   Sensitive `json:"userData"`
+	MetaData   string    `json:"metaData"`
+	VendorData Sensitive `json:"vendorData"`
+}
+
+// Outcome of an order.
+type Outcome string
+
+// The outcomes.
+const (
+	Succeeded Outcome = "Succeeded"
+	Failed    Outcome = "Failed"
+)
+
+// Report ends an order. Until it is acknowledged it is repeated (I4).
+type Report struct {
+	OrderID string  `json:"orderID"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is CamelCase and stable, Message for people; both for Failed only.
+	// Neither holds bootstrap data, a token or a URL with credentials.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// WipedDisks are the disks cleaned (Wipe); RootDisk the disk written and
+	// BytesWritten the size of the decoded image (Install).
+	WipedDisks   []DiskRef `json:"wipedDisks,omitempty"`
+	RootDisk     *DiskRef  `json:"rootDisk,omitempty"`
+	BytesWritten int64     `json:"bytesWritten,omitempty"`
+}
+
+// Action is what the agent does after its report is acknowledged.
+type Action string
+
+// The actions.
+const (
+	// BootDisk reboots into the installed disk: only ever sent after the write
+	// state=Provisioned (I4).
+	BootDisk Action = "BootDisk"
+	// PowerOff ends the boot.
+	PowerOff Action = "PowerOff"
+)
+
+// Acknowledgement of a Report.
+type Acknowledgement struct {
+	Action Action `json:"action"`
+}
+
+// Booted is what the installed system says of itself after its first boot.
+type Booted struct {
+	InstanceID string `json:"instanceID"`
+	Hostname   string `json:"hostname"`
+	// Addresses of the interfaces, IPv4 and IPv6, without prefix length; link-local
+	// and loopback ones are dropped by the manager.
+	Addresses []string `json:"addresses"`
+	// BootID is /proc/sys/kernel/random/boot_id.
+	BootID string `json:"bootID"`
+}
+
+// BootedReply acknowledges a Booted.
+type BootedReply struct {
+	Accepted bool `json:"accepted"`
+}
+
+// Reason of a refusal: stable, CamelCase, the same as the event's reason.
+type Reason string
+
+// The reasons. Retry says which of them may heal by waiting.
+const (
+	// ReasonTokenInvalid: not ours, damaged, expired, or for another operation.
+	ReasonTokenInvalid Reason = "AgentTokenInvalid"
+	// ReasonKeyConflict: another key already holds this order; both are revoked (I14).
+	ReasonKeyConflict Reason = "AgentKeyConflict"
+	// ReasonOrderGone: the order ended or changed; power off.
+	ReasonOrderGone Reason = "OrderGone"
+	// ReasonHardwareMismatch: the server is not the one registered (I8).
+	ReasonHardwareMismatch Reason = "HardwareMismatch"
+	// ReasonNotReady: try again later (bootstrap data not there yet, API conflict).
+	ReasonNotReady Reason = "NotReady"
+	// ReasonBadRequest and ReasonTooLarge: the request itself is wrong.
+	ReasonBadRequest Reason = "BadRequest"
+	ReasonTooLarge   Reason = "TooLarge"
+)
+
+// Error is the body of every answer that is not 200.
+type Error struct {
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+	// RetryAfter is set where waiting may help.
+	RetryAfter Duration `json:"retryAfter,omitempty"`
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Message) }

@@ -1,0 +1,121 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+// Conditions of IngotHost.
+const (
+	// ReadyCondition sums up: the host does what it should, or why not.
+	ReadyCondition = "Ready"
+	// PausedCondition says that nobody acts on the object (M44).
+	PausedCondition = "Paused"
+	// HostBMCReachableCondition: the BMC answers.
+	HostBMCReachableCondition = "BMCReachable"
+	// HostCredentialsValidCondition: the BMC accepts the credentials.
+	HostCredentialsValidCondition = "CredentialsValid"
+	// HostUniqueCondition: no other host has the same BMC system, MAC address, or
+	// serial number and UUID (I8).
+	HostUniqueCondition = "Unique"
+	// HostInspectedCondition: the agent has reported the hardware.
+	HostInspectedCondition = "Inspected"
+	// HostAvailableCondition: the host can be claimed.
+	HostAvailableCondition = "Available"
+	// HostProvisionedCondition: the commit point of the claim has passed (I4).
+	HostProvisionedCondition = "Provisioned"
+	// HostCleanedCondition: the cleaning asked for was confirmed.
+	HostCleanedCondition = "Cleaned"
+	// HostFencedCondition: the BMC confirmed the power-off of a release (I7).
+	HostFencedCondition = "Fenced"
+)
+
+// Conditions of IngotMachine.
+const (
+	MachineHostClaimedCondition = "HostClaimed"
+	MachineInstalledCondition   = "Installed"
+	MachineBootedCondition      = "Booted"
+)
+
+// Conditions of IngotCluster.
+const (
+	ClusterEndpointReadyCondition       = "EndpointReady"
+	ClusterFailureDomainsReadyCondition = "FailureDomainsReady"
+)
+
+// Reasons of conditions, and of the events that go with them.
+const (
+	// Of several conditions.
+	ReasonUnknown        = "Unknown"
+	ReasonReady          = "Ready"
+	ReasonNotReady       = "NotReady"
+	ReasonInProgress     = "InProgress"
+	ReasonPaused         = "Paused"
+	ReasonNotPaused      = "NotPaused"
+	ReasonWaiting        = "Waiting"
+	ReasonMaintenance    = "Maintenance"
+	ReasonDeleting       = "Deleting"
+	ReasonNotApplicable  = "NotApplicable"
+	ReasonUnmanaged      = "Unmanaged"
+	ReasonDuplicate      = "Duplicate"
+	ReasonUnexpectedlyOn = "UnexpectedlyOn"
+	ReasonPoweredOff     = "PoweredOff"
+	ReasonQuarantined    = "Quarantined"
+
+	// BMC.
+	ReasonBMCAnswers          = "BMCAnswers"
+	ReasonBMCUnreachable      = "BMCUnreachable"
+	ReasonBMCTimeout          = "BMCTimeout"
+	ReasonBMCBusy             = "BMCBusy"
+	ReasonBMCError            = "BMCError"
+	ReasonBMCUnsupported      = "BMCUnsupported"
+	ReasonCertificateInvalid  = "CertificateInvalid"
+	ReasonCredentialsAccepted = "CredentialsAccepted"
+	ReasonCredentialsRejected = "CredentialsRejected"
+	ReasonCredentialsMissing  = "CredentialsMissing"
+	ReasonCAMissing           = "CABundleMissing"
+	ReasonMACNotFound         = "BootMACNotFound"
+
+	// The life of a host.
+	ReasonInspected        = "Inspected"
+	ReasonInspecting       = "Inspecting"
+	ReasonInspectFailed    = "InspectFailed"
+	ReasonAvailable        = "Available"
+	ReasonClaimed          = "Claimed"
+	ReasonNotClaimed       = "NotClaimed"
+	ReasonProvisioning     = "Provisioning"
+	ReasonProvisioned      = "Provisioned"
+	ReasonInstallFailed    = "InstallFailed"
+	ReasonReleasing        = "Releasing"
+	ReasonWiping           = "Wiping"
+	ReasonWipeFailed       = "WipeFailed"
+	ReasonCleaned          = "Cleaned"
+	ReasonNotCleaned       = "NotCleaned"
+	ReasonFenced           = "Fenced"
+	ReasonFencing          = "Fencing"
+	ReasonNotFenced        = "NotFenced"
+	ReasonClaimDangling    = "ClaimDangling"
+	ReasonNetworkMissing   = "NetworkMissing"
+	ReasonAddressExhausted = "AddressesExhausted"
+	ReasonNoAgentContact   = "NoAgentContact"
+	ReasonAgentKeyConflict = "AgentKeyConflict"
+
+	// Machines.
+	ReasonWaitingForCluster         = "WaitingForClusterInfrastructure"
+	ReasonWaitingForBootstrapData   = "WaitingForBootstrapData"
+	ReasonNoMatchingHost            = "NoMatchingHost"
+	ReasonHostClaimed               = "HostClaimed"
+	ReasonClaimLost                 = "ClaimLost"
+	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
+	ReasonWaitingForFence           = "WaitingForFence"
+	ReasonInstalled                 = "Installed"
+	ReasonBooted                    = "Booted"
+	ReasonWaitingForBoot            = "WaitingForBoot"
+
+	// Clusters.
+	ReasonEndpointSet             = "EndpointSet"
+	ReasonWaitingForEndpoint      = "WaitingForEndpoint"
+	ReasonFailureDomainsPublished = "FailureDomainsPublished"
+	ReasonNoFailureDomains        = "NoFailureDomains"
+	ReasonTooManyFailureDomains   = "TooManyFailureDomains"
+	ReasonSelectorInvalid         = "SelectorInvalid"
+	ReasonMachinesRemain          = "MachinesRemain"
+)

@@ -1,0 +1,197 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// IngotClusterSpec says where the API server is reached and which part of the
+// inventory the cluster may draw on.
+type IngotClusterSpec struct {
+	// controlPlaneEndpoint is where the workload cluster's API server is reached
+	// (C06). Ingot makes no load balancer: it is given by hand or by the template.
+	// Unset: Ingot waits until Cluster.spec.controlPlaneEndpoint is set.
+	// +optional
+	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// hostSelector is the part of the namespace's inventory that the cluster may
+	// draw on. Unset: all of it.
+	// +optional
+	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
+
+	// controlPlaneSelector says which of those hosts may be control planes. Unset: all.
+	// +optional
+	ControlPlaneSelector *metav1.LabelSelector `json:"controlPlaneSelector,omitempty"`
+
+	// failureDomainLabel is the label of IngotHosts whose values are the failure
+	// domains: rack, row, room.
+	// +optional
+	// +kubebuilder:default="topology.infrastructure.cluster.x-k8s.io/rack"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+}
+
+// APIEndpoint is where an API server is reached.
+// +kubebuilder:validation:MinProperties=1
+type APIEndpoint struct {
+	// host is a name or an IP address.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Host string `json:"host,omitempty"`
+	// port of the API server.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// IngotClusterStatus is what was observed last.
+type IngotClusterStatus struct {
+	// conditions: Ready, Paused, EndpointReady, FailureDomainsReady.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization tells Cluster API how far the first provisioning is (C07).
+	// +optional
+	Initialization IngotClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// failureDomains are the racks that the cluster's hosts stand in (C09).
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// deprecated groups what only contract v1beta1 knows.
+	// +optional
+	Deprecated *IngotClusterDeprecatedStatus `json:"deprecated,omitempty"`
+}
+
+// IngotClusterInitializationStatus tells how far the first provisioning is.
+// +kubebuilder:validation:MinProperties=1
+type IngotClusterInitializationStatus struct {
+	// provisioned is true once the cluster's infrastructure is there, for ever.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// IngotClusterDeprecatedStatus groups deprecated fields.
+type IngotClusterDeprecatedStatus struct {
+	// v1beta1 groups what contract v1beta1 has and v1beta2 has not.
+	// +optional
+	V1Beta1 *IngotV1Beta1DeprecatedStatus `json:"v1beta1,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
+// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+
+// IngotCluster is the infrastructure of a Cluster API Cluster.
+type IngotCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec of the cluster.
+	// +optional
+	Spec IngotClusterSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed last.
+	// +optional
+	Status IngotClusterStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (c *IngotCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (c *IngotCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// GetV1Beta1Conditions returns the conditions in the form of contract v1beta1.
+func (c *IngotCluster) GetV1Beta1Conditions() clusterv1beta1.Conditions {
+	if c.Status.Deprecated == nil || c.Status.Deprecated.V1Beta1 == nil {
+		return nil
+	}
+	return c.Status.Deprecated.V1Beta1.Conditions
+}
+
+// SetV1Beta1Conditions replaces the conditions in the form of contract v1beta1.
+func (c *IngotCluster) SetV1Beta1Conditions(conditions clusterv1beta1.Conditions) {
+	if c.Status.Deprecated == nil {
+		c.Status.Deprecated = &IngotClusterDeprecatedStatus{}
+	}
+	if c.Status.Deprecated.V1Beta1 == nil {
+		c.Status.Deprecated.V1Beta1 = &IngotV1Beta1DeprecatedStatus{}
+	}
+	c.Status.Deprecated.V1Beta1.Conditions = conditions
+}
+
+// +kubebuilder:object:root=true
+
+// IngotClusterList is a list of IngotClusters.
+type IngotClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotCluster `json:"items"`
+}
+
+// IngotClusterTemplateSpec holds the template.
+type IngotClusterTemplateSpec struct {
+	// template of the IngotClusters.
+	// +required
+	Template IngotClusterTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// IngotClusterTemplateResource is the template of an IngotCluster (C10).
+type IngotClusterTemplateResource struct {
+	// metadata given to the IngotClusters.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec given to the IngotClusters.
+	// +optional
+	Spec IngotClusterSpec `json:"spec,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// IngotClusterTemplate is the template of IngotClusters (C10).
+type IngotClusterTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the template.
+	// +required
+	Spec IngotClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// IngotClusterTemplateList is a list of IngotClusterTemplates (C12).
+type IngotClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotClusterTemplate `json:"items"`
+}

@@ -1,0 +1,201 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// IngotHardwareSpec holds the facts of one host and the address recorded for it.
+// They stand in spec so that they survive a move. Only Ingot writes it.
+type IngotHardwareSpec struct {
+	// system identifies the server.
+	// +optional
+	System HardwareSystem `json:"system,omitempty,omitzero"`
+	// architecture in Go's terms.
+	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64
+	Architecture string `json:"architecture,omitempty"`
+	// firmware is how the inspected boot was started.
+	// +optional
+	Firmware BootMode `json:"firmware,omitempty"`
+	// cpu sums up the processors.
+	// +optional
+	CPU HardwareCPU `json:"cpu,omitempty,omitzero"`
+	// memoryBytes is the usable memory.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// nics with a permanent MAC address, keyed by it.
+	// +optional
+	// +listType=map
+	// +listMapKey=mac
+	// +kubebuilder:validation:MaxItems=64
+	NICs []HardwareNIC `json:"nics,omitempty"`
+	// disks that are whole, writable and not removable, keyed by the kernel's name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Disks []HardwareDisk `json:"disks,omitempty"`
+	// address recorded for the boot NIC: it stays with its MAC address until the
+	// host is deleted.
+	// +optional
+	Address *RecordedAddress `json:"address,omitempty"`
+}
+
+// HardwareSystem identifies a server.
+type HardwareSystem struct {
+	// uuid of SMBIOS, lower case.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UUID string `json:"uuid,omitempty"`
+	// serialNumber of the system.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// manufacturer of the system.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// product is the model's name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Product string `json:"product,omitempty"`
+}
+
+// HardwareCPU sums up the processors.
+type HardwareCPU struct {
+	// model of the first processor.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// sockets, physical cores and logical processors of the whole server.
+	// +optional
+	Sockets int32 `json:"sockets,omitempty"`
+	// cores counts physical cores.
+	// +optional
+	Cores int32 `json:"cores,omitempty"`
+	// threads counts logical processors.
+	// +optional
+	Threads int32 `json:"threads,omitempty"`
+}
+
+// HardwareNIC is one network interface.
+type HardwareNIC struct {
+	// mac is the permanent address, lower case with colons.
+	// +required
+	// +kubebuilder:validation:MinLength=17
+	// +kubebuilder:validation:MaxLength=17
+	MAC string `json:"mac,omitempty"`
+	// name by the agent's kernel.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+	// speedMbps is 0 when unknown.
+	// +optional
+	SpeedMbps int32 `json:"speedMbps,omitempty"`
+	// carrier says whether a link was seen.
+	// +optional
+	Carrier *bool `json:"carrier,omitempty"`
+	// driver of the agent's kernel.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Driver string `json:"driver,omitempty"`
+	// pci is the bus address.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	PCI string `json:"pci,omitempty"`
+}
+
+// HardwareDisk is one disk.
+type HardwareDisk struct {
+	// name by the agent's kernel, for example "/dev/nvme0n1".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+	// model's name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// vendor's name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Vendor string `json:"vendor,omitempty"`
+	// serialNumber of the disk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	WWN string `json:"wwn,omitempty"`
+	// hctl is the SCSI address.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	HCTL string `json:"hctl,omitempty"`
+	// path is the bus path.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Path string `json:"path,omitempty"`
+	// sizeBytes of the disk.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	SizeBytes *int64 `json:"sizeBytes,omitempty"`
+	// rotational says whether it spins.
+	// +optional
+	Rotational *bool `json:"rotational,omitempty"`
+}
+
+// RecordedAddress is an address given to the boot NIC for good.
+type RecordedAddress struct {
+	// networkName is the IngotNetwork that it was taken from.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NetworkName string `json:"networkName,omitempty"`
+	// mac is the boot NIC's address.
+	// +required
+	// +kubebuilder:validation:MinLength=17
+	// +kubebuilder:validation:MaxLength=17
+	MAC string `json:"mac,omitempty"`
+	// ip without prefix length.
+	// +required
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=45
+	IP string `json:"ip,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingothardwares,shortName=ihw,scope=Namespaced,categories=ingot
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Manufacturer",type=string,JSONPath=`.spec.system.manufacturer`
+// +kubebuilder:printcolumn:name="Product",type=string,JSONPath=`.spec.system.product`
+// +kubebuilder:printcolumn:name="Serial",type=string,JSONPath=`.spec.system.serialNumber`
+// +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.spec.cpu.cores`
+// +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memoryBytes`
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address.ip`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// IngotHardware holds the facts of the IngotHost of the same name, which owns it.
+type IngotHardware struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the facts.
+	// +optional
+	Spec IngotHardwareSpec `json:"spec,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// IngotHardwareList is a list of IngotHardwares.
+type IngotHardwareList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotHardware `json:"items"`
+}

@@ -1,0 +1,385 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BootMode is the firmware mode of a server.
+// +kubebuilder:validation:Enum=UEFI;BIOS
+type BootMode string
+
+// The boot modes.
+const (
+	BootModeUEFI BootMode = "UEFI"
+	BootModeBIOS BootMode = "BIOS"
+)
+
+// PowerIntent is the power state that a person wants.
+// +kubebuilder:validation:Enum=On;Off
+type PowerIntent string
+
+// The power intents.
+const (
+	PowerIntentOn  PowerIntent = "On"
+	PowerIntentOff PowerIntent = "Off"
+)
+
+// CleaningMode is how a host is cleaned when it is released.
+// +kubebuilder:validation:Enum=None;Metadata
+type CleaningMode string
+
+// The cleaning modes.
+const (
+	// CleaningNone leaves the disks as they are. The host then serves only the
+	// cluster it served before (I12).
+	CleaningNone CleaningMode = "None"
+	// CleaningMetadata removes partition tables and signatures of every disk.
+	CleaningMetadata CleaningMode = "Metadata"
+)
+
+// IngotHostSpec is what people say of a server, and the ledger: claim, record and
+// order, which only Ingot writes (I9).
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",message="spec.power: needs spec.bmc: a host without a BMC cannot be switched; remove spec.power or give spec.bmc"
+type IngotHostSpec struct {
+	// bmc is the server's management controller. A host without one is Unmanaged:
+	// it is listed, never switched, booted or claimed.
+	// +optional
+	BMC *BMC `json:"bmc,omitempty"`
+
+	// bootMACAddress is the MAC address of the NIC that boots from the network,
+	// in lower case with colons.
+	// +required
+	// +kubebuilder:validation:MinLength=17
+	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`
+	BootMACAddress string `json:"bootMACAddress,omitempty"`
+
+	// bootMode is the firmware mode in which the server boots.
+	// +optional
+	// +kubebuilder:default=UEFI
+	BootMode BootMode `json:"bootMode,omitempty"`
+
+	// networkRef names the IngotNetwork (cluster-scoped) on which the server boots.
+	// +required
+	NetworkRef NetworkReference `json:"networkRef,omitempty,omitzero"`
+
+	// rootDeviceHints choose the disk that images are written to. Hints of the
+	// IngotMachine win over these.
+	// +optional
+	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+
+	// power is what a person wants. Unset: Ingot switches the host as its work
+	// needs. Off: the host is switched off and left off, and is not claimed. On: a
+	// host that no work needs is switched on.
+	// +optional
+	Power PowerIntent `json:"power,omitempty"`
+
+	// cleaning is how the host is cleaned when it is released, unless the
+	// IngotMachine says otherwise.
+	// +optional
+	// +kubebuilder:default=Metadata
+	Cleaning CleaningMode `json:"cleaning,omitempty"`
+
+	// maintenance takes a free host out of the choice, and lets Ingot do nothing
+	// to it; a claimed host stays with its machine.
+	// +optional
+	Maintenance *bool `json:"maintenance,omitempty"`
+
+	// claim is the bond to the IngotMachine that owns this host. Only Ingot writes it.
+	// +optional
+	Claim *HostClaim `json:"claim,omitempty"`
+
+	// record is what must be remembered of a host that no machine owns. Only
+	// Ingot writes it.
+	// +optional
+	Record *HostRecord `json:"record,omitempty"`
+
+	// order is the work that the agent is booted for. Only Ingot writes it.
+	// +optional
+	Order *HostOrder `json:"order,omitempty"`
+}
+
+// BMC says how to reach and trust a management controller.
+// +kubebuilder:validation:XValidation:rule="!(has(self.caBundleRef) && has(self.insecureSkipVerify) && self.insecureSkipVerify)",message="spec.bmc.insecureSkipVerify: must not be true together with caBundleRef; remove one of them"
+type BMC struct {
+	// address is the URL of the BMC: redfish://host[:port][/redfish/v1/Systems/<id>]
+	// speaks HTTPS. An IPv6 address stands in brackets.
+	// +required
+	// +kubebuilder:validation:MinLength=11
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^redfish://[^/@?#]+(/[^?#]*)?$')",message="spec.bmc.address: must be redfish://host[:port][/path] without user, query or fragment"
+	Address string `json:"address,omitempty"`
+
+	// credentialsRef names the Secret in the host's namespace with the keys
+	// "username" and "password".
+	// +required
+	CredentialsRef LocalReference `json:"credentialsRef,omitempty,omitzero"`
+
+	// caBundleRef names a ConfigMap in the host's namespace whose key "ca.crt"
+	// holds the PEM certificates that the BMC's certificate is verified with.
+	// Unset: the certificates of the manager's system.
+	// +optional
+	CABundleRef *LocalReference `json:"caBundleRef,omitempty"`
+
+	// insecureSkipVerify accepts any certificate: passwords can then be read by
+	// whoever stands between Ingot and the BMC.
+	// +optional
+	InsecureSkipVerify *bool `json:"insecureSkipVerify,omitempty"`
+}
+
+// LocalReference names an object in the same namespace.
+type LocalReference struct {
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+}
+
+// NetworkReference names a cluster-scoped IngotNetwork.
+type NetworkReference struct {
+	// name of the IngotNetwork.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+}
+
+// RootDeviceHints choose one disk. A disk is chosen when every hint that is set
+// holds; where several do, the smallest one that is big enough, then the first by
+// serial number, WWN and path. At least one hint is set.
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",message="rootDeviceHints.minSizeGigabytes: must not be above maxSizeGigabytes"
+type RootDeviceHints struct {
+	// deviceName is the kernel's name, for example "/dev/sda". Names change
+	// between boots: prefer a serial number or a WWN.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^/dev/[A-Za-z0-9._-]+$`
+	DeviceName string `json:"deviceName,omitempty"`
+	// hctl is the SCSI address host:channel:target:lun.
+	// +optional
+	// +kubebuilder:validation:MinLength=7
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[0-9]+:[0-9]+:[0-9]+:[0-9]+$`
+	HCTL string `json:"hctl,omitempty"`
+	// model is a part of the model's name, in any case.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// vendor is a part of the vendor's name, in any case.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// serialNumber is the whole serial number.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the whole World Wide Name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	WWN string `json:"wwn,omitempty"`
+	// minSizeGigabytes and maxSizeGigabytes bound the size, in 10^9 bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	MinSizeGigabytes *int64 `json:"minSizeGigabytes,omitempty"`
+	// maxSizeGigabytes is the upper bound, in 10^9 bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	MaxSizeGigabytes *int64 `json:"maxSizeGigabytes,omitempty"`
+	// rotational asks for a spinning disk (true) or a flash disk (false).
+	// +optional
+	Rotational *bool `json:"rotational,omitempty"`
+}
+
+// IngotHostPhase sums up a host's life for people; machines read conditions.
+// +kubebuilder:validation:Enum=Registering;Inspecting;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Decommissioned;Unmanaged
+type IngotHostPhase string
+
+// The phases.
+const (
+	PhaseRegistering    IngotHostPhase = "Registering"
+	PhaseInspecting     IngotHostPhase = "Inspecting"
+	PhaseAvailable      IngotHostPhase = "Available"
+	PhaseProvisioning   IngotHostPhase = "Provisioning"
+	PhaseProvisioned    IngotHostPhase = "Provisioned"
+	PhaseDeprovisioning IngotHostPhase = "Deprovisioning"
+	PhaseMaintenance    IngotHostPhase = "Maintenance"
+	PhaseQuarantined    IngotHostPhase = "Quarantined"
+	PhaseDecommissioned IngotHostPhase = "Decommissioned"
+	PhaseUnmanaged      IngotHostPhase = "Unmanaged"
+)
+
+// PowerState is the power state that the BMC last told.
+// +kubebuilder:validation:Enum=On;Off;Unknown
+type PowerState string
+
+// The power states.
+const (
+	PowerStateOn      PowerState = "On"
+	PowerStateOff     PowerState = "Off"
+	PowerStateUnknown PowerState = "Unknown"
+)
+
+// IngotHostStatus is what was observed last. Nothing is lost when it is emptied (I2, I3).
+type IngotHostStatus struct {
+	// conditions: Ready, Paused, BMCReachable, CredentialsValid, Unique, Inspected,
+	// Available, Provisioned, Cleaned, Fenced.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase sums up the host's life for people.
+	// +optional
+	Phase IngotHostPhase `json:"phase,omitempty"`
+
+	// power is what the BMC last told.
+	// +optional
+	Power PowerState `json:"power,omitempty"`
+
+	// hardware sums up the IngotHardware of the same name.
+	// +optional
+	Hardware *HardwareSummary `json:"hardware,omitempty"`
+
+	// operation is the work under way, with its progress.
+	// +optional
+	Operation *HostOperation `json:"operation,omitempty"`
+
+	// lastResetTime is when Ingot last switched the host: resets keep a distance.
+	// +optional
+	LastResetTime metav1.Time `json:"lastResetTime,omitempty,omitzero"`
+
+	// addresses are those that the installed system last reported, else recorded.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Addresses []string `json:"addresses,omitempty"`
+
+	// booted is what the installed system reported after its first boot.
+	// +optional
+	Booted *BootedStatus `json:"booted,omitempty"`
+}
+
+// HardwareSummary is for print columns.
+type HardwareSummary struct {
+	// manufacturer and product name the model.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// product is the model's name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Product string `json:"product,omitempty"`
+	// cores counts physical cores.
+	// +optional
+	Cores int32 `json:"cores,omitempty"`
+	// memoryGiB is the memory in GiB, rounded.
+	// +optional
+	MemoryGiB int32 `json:"memoryGiB,omitempty"`
+	// diskGB is the sum of all disks in 10^9 bytes.
+	// +optional
+	DiskGB int64 `json:"diskGB,omitempty"`
+}
+
+// HostOperation shows the work under way.
+type HostOperation struct {
+	// kind is Inspect, Install or Wipe.
+	// +optional
+	Kind OrderKind `json:"kind,omitempty"`
+	// step is what the agent, or Ingot before and after it, is doing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Step string `json:"step,omitempty"`
+	// percent of the step that is done, 0..100.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent *int32 `json:"percent,omitempty"`
+	// startedAt is when the order was written.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+	// attempts counts from 1.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// lastContactTime is when the agent last spoke.
+	// +optional
+	LastContactTime metav1.Time `json:"lastContactTime,omitempty,omitzero"`
+}
+
+// BootedStatus is the report of an installed system.
+type BootedStatus struct {
+	// instanceID of the claim under which the system was installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	InstanceID string `json:"instanceID,omitempty"`
+	// hostname of the system.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Hostname string `json:"hostname,omitempty"`
+	// time of the report.
+	// +optional
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingothosts,shortName=ih,scope=Namespaced,categories=ingot
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`
+// +kubebuilder:printcolumn:name="Rack",type=string,JSONPath=`.metadata.labels.topology\.infrastructure\.cluster\.x-k8s\.io/rack`
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.claim.machineRef.name`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.operation.step`
+// +kubebuilder:printcolumn:name="Percent",type=integer,JSONPath=`.status.operation.percent`
+// +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.status.hardware.cores`,priority=1
+// +kubebuilder:printcolumn:name="Memory GiB",type=integer,JSONPath=`.status.hardware.memoryGiB`,priority=1
+// +kubebuilder:printcolumn:name="BMC",type=string,JSONPath=`.spec.bmc.address`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+
+// IngotHost is a physical server in the inventory.
+type IngotHost struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what people say of the server, and the ledger.
+	// +required
+	Spec IngotHostSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed last.
+	// +optional
+	Status IngotHostStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (h *IngotHost) GetConditions() []metav1.Condition { return h.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (h *IngotHost) SetConditions(conditions []metav1.Condition) { h.Status.Conditions = conditions }
+
+// +kubebuilder:object:root=true
+
+// IngotHostList is a list of IngotHosts.
+type IngotHostList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotHost `json:"items"`
+}

@@ -1,0 +1,307 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// IngotMachineSpec asks for a server and says what to install on it. Everything
+// but providerID is fixed once the object exists.
+type IngotMachineSpec struct {
+	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
+	// when it has chosen a host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// hostSelector says which hosts will do. Unset: any host of the cluster's.
+	// +optional
+	HostSelector *HostSelector `json:"hostSelector,omitempty"`
+
+	// image to install.
+	// +required
+	Image Image `json:"image,omitempty,omitzero"`
+
+	// rootDeviceHints choose the disk to install to; they win over the host's.
+	// +optional
+	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+
+	// cleaning at release; it wins over the host's.
+	// +optional
+	Cleaning CleaningMode `json:"cleaning,omitempty"`
+
+	// hostname of the installed system; unset: the name of the Machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Hostname string `json:"hostname,omitempty"`
+}
+
+// HostSelector says which hosts will do. All that is set must hold.
+// +kubebuilder:validation:MinProperties=1
+type HostSelector struct {
+	// matchLabels of the IngotHost.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// matchExpressions on the labels of the IngotHost.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	// minimum hardware.
+	// +optional
+	Minimum *HardwareMinimum `json:"minimum,omitempty"`
+	// arch is the architecture in Go's terms.
+	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64
+	Arch string `json:"arch,omitempty"`
+}
+
+// HardwareMinimum is the least that a host must have.
+// +kubebuilder:validation:MinProperties=1
+type HardwareMinimum struct {
+	// cores counts physical cores.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	Cores *int32 `json:"cores,omitempty"`
+	// memoryGiB is in GiB.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MemoryGiB *int64 `json:"memoryGiB,omitempty"`
+	// diskGB is the size of the disk that the root device hints choose, in 10^9 bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000000
+	DiskGB *int64 `json:"diskGB,omitempty"`
+}
+
+// ImageFormat is what an image file holds after decompression.
+// +kubebuilder:validation:Enum=raw
+type ImageFormat string
+
+// ImageFormatRaw is a raw disk image.
+const ImageFormatRaw ImageFormat = "raw"
+
+// Image is an operating system image.
+type Image struct {
+	// url of the image, http or https. gzip and zstd are recognised by content.
+	// +required
+	// +kubebuilder:validation:MinLength=10
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.contains('@')",message="image.url: must be an http or https URL with a host and without user name or password"
+	URL string `json:"url,omitempty"`
+	// checksum of the file at the URL: "sha256:<hex>" or "sha512:<hex>".
+	// +required
+	// +kubebuilder:validation:MinLength=71
+	// +kubebuilder:validation:MaxLength=135
+	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`
+	Checksum string `json:"checksum,omitempty"`
+	// format of the decompressed file.
+	// +optional
+	// +kubebuilder:default=raw
+	Format ImageFormat `json:"format,omitempty"`
+}
+
+// IngotMachineStatus is what was observed last.
+type IngotMachineStatus struct {
+	// conditions: Ready, Paused, HostClaimed, Installed, Booted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization tells Cluster API how far the first provisioning is (M21).
+	// +optional
+	Initialization IngotMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// addresses of the machine (M19).
+	// +optional
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// failureDomain that the machine was placed in (M18).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// hostRef names the IngotHost.
+	// +optional
+	HostRef *LocalReference `json:"hostRef,omitempty"`
+
+	// deprecated groups what only contract v1beta1 knows.
+	// +optional
+	Deprecated *IngotMachineDeprecatedStatus `json:"deprecated,omitempty"`
+}
+
+// IngotMachineInitializationStatus tells how far the first provisioning is.
+// +kubebuilder:validation:MinProperties=1
+type IngotMachineInitializationStatus struct {
+	// provisioned is true from the commit point on (I4), for ever (M22).
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// IngotMachineDeprecatedStatus groups deprecated fields.
+type IngotMachineDeprecatedStatus struct {
+	// v1beta1 groups what contract v1beta1 has and v1beta2 has not.
+	// +optional
+	V1Beta1 *IngotV1Beta1DeprecatedStatus `json:"v1beta1,omitempty"`
+}
+
+// IngotV1Beta1DeprecatedStatus keeps what only contract v1beta1 knows.
+type IngotV1Beta1DeprecatedStatus struct {
+	// conditions in the form of contract v1beta1.
+	// +optional
+	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
+	// failureReason of a terminal failure (M28).
+	// +optional
+	FailureReason *string `json:"failureReason,omitempty"`
+	// failureMessage of a terminal failure (M28).
+	// +optional
+	FailureMessage *string `json:"failureMessage,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.status.hostRef.name`
+// +kubebuilder:printcolumn:name="Failure Domain",type=string,JSONPath=`.status.failureDomain`
+// +kubebuilder:printcolumn:name="Provisioned",type=boolean,JSONPath=`.status.initialization.provisioned`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Provider ID",type=string,JSONPath=`.spec.providerID`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+
+// IngotMachine is the infrastructure of a Cluster API Machine: one claimed host.
+type IngotMachine struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec asks for a server.
+	// +required
+	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed last.
+	// +optional
+	Status IngotMachineStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (m *IngotMachine) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (m *IngotMachine) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }
+
+// GetV1Beta1Conditions returns the conditions in the form of contract v1beta1.
+func (m *IngotMachine) GetV1Beta1Conditions() clusterv1beta1.Conditions {
+	if m.Status.Deprecated == nil || m.Status.Deprecated.V1Beta1 == nil {
+		return nil
+	}
+	return m.Status.Deprecated.V1Beta1.Conditions
+}
+
+// SetV1Beta1Conditions replaces the conditions in the form of contract v1beta1.
+func (m *IngotMachine) SetV1Beta1Conditions(conditions clusterv1beta1.Conditions) {
+	if m.Status.Deprecated == nil {
+		m.Status.Deprecated = &IngotMachineDeprecatedStatus{}
+	}
+	if m.Status.Deprecated.V1Beta1 == nil {
+		m.Status.Deprecated.V1Beta1 = &IngotV1Beta1DeprecatedStatus{}
+	}
+	m.Status.Deprecated.V1Beta1.Conditions = conditions
+}
+
+// +kubebuilder:object:root=true
+
+// IngotMachineList is a list of IngotMachines.
+type IngotMachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotMachine `json:"items"`
+}
+
+// IngotMachineTemplateSpec holds the template.
+type IngotMachineTemplateSpec struct {
+	// template of the IngotMachines.
+	// +required
+	Template IngotMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// IngotMachineTemplateResource is the template of an IngotMachine (M32).
+type IngotMachineTemplateResource struct {
+	// metadata given to the IngotMachines.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec given to the IngotMachines.
+	// +required
+	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero (M65).
+type IngotMachineTemplateStatus struct {
+	// capacity of the smallest host that the template can select.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	// nodeInfo of the hosts that the template can select.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+}
+
+// NodeInfo says what kind of Node a machine becomes.
+// +kubebuilder:validation:MinProperties=1
+type NodeInfo struct {
+	// architecture of the Node.
+	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
+	Architecture string `json:"architecture,omitempty"`
+	// operatingSystem of the Node.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// IngotMachineTemplate is the template of IngotMachines (M31).
+type IngotMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the template.
+	// +required
+	Spec IngotMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+	// status lets the cluster autoscaler scale from zero.
+	// +optional
+	Status IngotMachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// IngotMachineTemplateList is a list of IngotMachineTemplates (M33).
+type IngotMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotMachineTemplate `json:"items"`
+}

@@ -1,0 +1,230 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClaimState is where a host stands in the life of its claim.
+// +kubebuilder:validation:Enum=Provisioning;Provisioned;Releasing
+type ClaimState string
+
+// The claim states.
+const (
+	// ClaimProvisioning: the image is not yet on the disk.
+	ClaimProvisioning ClaimState = "Provisioning"
+	// ClaimProvisioned: the commit point has passed (I4): never re-imaged, wiped or
+	// switched unless released or asked for (I2).
+	ClaimProvisioned ClaimState = "Provisioned"
+	// ClaimReleasing: written only by the delete path of the machine that the claim
+	// names (I6).
+	ClaimReleasing ClaimState = "Releasing"
+)
+
+// HostClaim is the bond by which one IngotMachine owns one host (I1, I3).
+type HostClaim struct {
+	// machineRef names the IngotMachine, in the host's namespace. UIDs change in a
+	// move and are not kept (I6).
+	// +required
+	MachineRef LocalReference `json:"machineRef,omitempty,omitzero"`
+	// clusterName is the Cluster of the machine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName,omitempty"`
+	// instanceID is a random UUID minted with the claim: one life of the host.
+	// +required
+	// +kubebuilder:validation:MinLength=36
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	InstanceID string `json:"instanceID,omitempty"`
+	// attempt counts the installs of this instance, from 1 with the first order.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempt int32 `json:"attempt,omitempty"`
+	// state of the claim.
+	// +required
+	State ClaimState `json:"state,omitempty"`
+	// image to install, frozen with the claim.
+	// +required
+	Image Image `json:"image,omitempty,omitzero"`
+	// rootDeviceHints frozen with the claim: the machine's, else the host's.
+	// +optional
+	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+	// rootDisk is the disk that was chosen, recorded before it is written (I12).
+	// +optional
+	RootDisk *DiskReference `json:"rootDisk,omitempty"`
+	// failureDomain frozen with the claim (I11).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+	// cleaning to be done at release, frozen with the claim.
+	// +required
+	Cleaning CleaningMode `json:"cleaning,omitempty"`
+	// hostname of the installed system.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Hostname string `json:"hostname,omitempty"`
+	// fencedAt is when the BMC confirmed the power-off of the release (I7). The
+	// machine's finalizer goes only after it, or after a person's force.
+	// +optional
+	FencedAt metav1.Time `json:"fencedAt,omitempty,omitzero"`
+	// notFenced is set by a person's force-release: the host was never confirmed off (I7).
+	// +optional
+	NotFenced *bool `json:"notFenced,omitempty"`
+}
+
+// DiskReference names one disk by what does not change over a reboot.
+// +kubebuilder:validation:MinProperties=1
+type DiskReference struct {
+	// serialNumber of the disk.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	WWN string `json:"wwn,omitempty"`
+	// path is the bus path, for disks that have neither.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Path string `json:"path,omitempty"`
+	// sizeBytes guards against a swapped disk.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	SizeBytes *int64 `json:"sizeBytes,omitempty"`
+}
+
+// HostRecord is what must be remembered of a host that no machine owns (I3).
+type HostRecord struct {
+	// inspectedAt is when the agent last reported the hardware.
+	// +optional
+	InspectedAt metav1.Time `json:"inspectedAt,omitempty,omitzero"`
+	// sanitizedAt is when cleaning was last confirmed.
+	// +optional
+	SanitizedAt metav1.Time `json:"sanitizedAt,omitempty,omitzero"`
+	// lastClusterName is the Cluster last served, when the host was not cleaned
+	// after it: no other cluster gets the host before it is (I12).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	LastClusterName string `json:"lastClusterName,omitempty"`
+	// failures counts installs and inspections that failed in a row.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int32 `json:"failures,omitempty"`
+	// quarantine takes the host out of service until a person clears it.
+	// +optional
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+}
+
+// QuarantineReason says why a host is out of service.
+// +kubebuilder:validation:Enum=InstallFailed;InspectFailed;WipeFailed;NotFenced
+type QuarantineReason string
+
+// The quarantine reasons.
+const (
+	QuarantineInstallFailed QuarantineReason = "InstallFailed"
+	QuarantineInspectFailed QuarantineReason = "InspectFailed"
+	QuarantineWipeFailed    QuarantineReason = "WipeFailed"
+	QuarantineNotFenced     QuarantineReason = "NotFenced"
+)
+
+// Quarantine says why and since when a host is out of service.
+type Quarantine struct {
+	// reason of the quarantine.
+	// +required
+	Reason QuarantineReason `json:"reason,omitempty"`
+	// message for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// since when.
+	// +required
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+	// cleaning that was never confirmed and is still due when the quarantine is cleared.
+	// +optional
+	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
+}
+
+// OrderKind is what an agent is booted for.
+// +kubebuilder:validation:Enum=Inspect;Install;Wipe
+type OrderKind string
+
+// The kinds of order.
+const (
+	OrderInspect OrderKind = "Inspect"
+	OrderInstall OrderKind = "Install"
+	OrderWipe    OrderKind = "Wipe"
+)
+
+// HostOrder is the work that the agent is booted for. It is written while the
+// host is confirmed off, before it is switched on; so that after a crash, or with
+// all status lost, the order and the power state together say what to do next.
+type HostOrder struct {
+	// kind of the work.
+	// +required
+	Kind OrderKind `json:"kind,omitempty"`
+	// id is a random UUID of this order: tokens and reports are bound to it (I5).
+	// +required
+	// +kubebuilder:validation:MinLength=36
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	ID string `json:"id,omitempty"`
+	// attempt counts the orders of this kind for the same end, from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Attempt int32 `json:"attempt,omitempty"`
+	// createdAt starts the deadline for the agent's first contact.
+	// +required
+	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
+	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
+	// wins (I14).
+	// +optional
+	// +kubebuilder:validation:MinLength=64
+	// +kubebuilder:validation:MaxLength=64
+	AgentKey string `json:"agentKey,omitempty"`
+	// revoked is set when a second key came with the same token: neither holds
+	// any more, and the host is switched off (I14).
+	// +optional
+	Revoked *bool `json:"revoked,omitempty"`
+	// result is the agent's report. The order stays until the host is confirmed
+	// off after it, so that a host that is on is never taken for a stranger (I8).
+	// +optional
+	Result *OrderResult `json:"result,omitempty"`
+}
+
+// OrderOutcome is how an order ended.
+// +kubebuilder:validation:Enum=Succeeded;Failed
+type OrderOutcome string
+
+// The outcomes.
+const (
+	OrderSucceeded OrderOutcome = "Succeeded"
+	OrderFailed    OrderOutcome = "Failed"
+)
+
+// OrderResult is the end of an order.
+type OrderResult struct {
+	// outcome of the order.
+	// +required
+	Outcome OrderOutcome `json:"outcome,omitempty"`
+	// reason of a failure, CamelCase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+	// message of a failure, for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// at is when the report came.
+	// +required
+	At metav1.Time `json:"at,omitempty,omitzero"`
+}

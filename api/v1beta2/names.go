@@ -1,0 +1,46 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+// RackLabel is the default of IngotCluster.spec.failureDomainLabel.
+const RackLabel = "topology.infrastructure.cluster.x-k8s.io/rack"
+
+// BMCCredentialsLabel marks the Secrets that hold BMC credentials, so that they
+// are cached, watched and moved (I18).
+const BMCCredentialsLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials"
+
+// Keys of the Secrets and ConfigMaps that Ingot reads.
+const (
+	SecretKeyUsername = "username"
+	SecretKeyPassword = "password"
+	CAKey             = "ca.crt"
+)
+
+// Annotations by which a person talks to Ingot.
+const (
+	AnnotationPrefix = "ingot.infrastructure.cluster.x-k8s.io/"
+	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8).
+	ApproveAnnotation = AnnotationPrefix + "approve"
+	// ForceReleaseAnnotation on an IngotHost lets its machine go without a
+	// confirmed power-off; the host is Quarantined as not fenced (I7).
+	ForceReleaseAnnotation = AnnotationPrefix + "force-release"
+	// ReleaseDanglingAnnotation releases a claim whose machine no longer exists (I6).
+	ReleaseDanglingAnnotation = AnnotationPrefix + "release-dangling"
+	// ClearQuarantineAnnotation puts a quarantined host back to work.
+	ClearQuarantineAnnotation = AnnotationPrefix + "clear-quarantine"
+	// InspectAnnotation asks for a new inspection of a free host.
+	InspectAnnotation = AnnotationPrefix + "inspect"
+	// RebootAnnotation asks for one reboot; its value is "Graceful" or "Forced".
+	RebootAnnotation = AnnotationPrefix + "reboot"
+)
+
+// Finalizers.
+const (
+	HostFinalizer    = "ingothost.infrastructure.cluster.x-k8s.io"
+	MachineFinalizer = "ingotmachine.infrastructure.cluster.x-k8s.io"
+	ClusterFinalizer = "ingotcluster.infrastructure.cluster.x-k8s.io"
+)
+
+// ProviderIDScheme is the first part of "ingot://<namespace>/<host>/<instanceID>".
+const ProviderIDScheme = "ingot://"
