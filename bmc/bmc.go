@@ -1,0 +1,175 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// PowerState of a server as its BMC tells it.
+type PowerState string
+
+// The power states. Unknown covers what is between On and Off (DSP0266:
+// PoweringOn, PoweringOff, Paused) and what a BMC could not tell.
+const (
+	PowerOn      PowerState = "On"
+	PowerOff     PowerState = "Off"
+	PowerUnknown PowerState = "Unknown"
+)
+
+// PowerAction changes a server's power state.
+type PowerAction string
+
+// The power actions; the driver falls back where a BMC lacks one.
+const (
+	// ActionOn switches on.
+	ActionOn PowerAction = "On"
+	// ActionGracefulOff asks the operating system to shut down; it may not.
+	ActionGracefulOff PowerAction = "GracefulOff"
+	// ActionForceOff cuts the power.
+	ActionForceOff PowerAction = "ForceOff"
+	// ActionGracefulRestart asks the operating system to restart; it may not.
+	ActionGracefulRestart PowerAction = "GracefulRestart"
+	// ActionForceRestart resets.
+	ActionForceRestart PowerAction = "ForceRestart"
+)
+
+// Power reads and changes the power state. A call that returns ErrUnknownOutcome
+// may or may not have taken effect: read the state again, never repeat it (I17).
+type Power interface {
+	PowerState(ctx context.Context) (PowerState, error)
+	SetPower(ctx context.Context, action PowerAction) error
+}
+
+// BootTarget is a device to boot from.
+type BootTarget string
+
+// The boot targets.
+const (
+	BootPXE  BootTarget = "PXE"
+	BootDisk BootTarget = "Disk"
+	// BootNone: no override, the firmware's own order.
+	BootNone BootTarget = "None"
+)
+
+// BootMode of the firmware for an overridden boot.
+type BootMode string
+
+// The boot modes.
+const (
+	ModeUEFI BootMode = "UEFI"
+	ModeBIOS BootMode = "BIOS"
+)
+
+// BootOverride says what the next boot, or every boot, starts from.
+type BootOverride struct {
+	Target BootTarget
+	// Mode is empty to leave it as it is.
+	Mode BootMode
+	// Persistent holds until changed; otherwise it holds for one boot.
+	Persistent bool
+}
+
+// BootDevice reads and sets the boot override.
+type BootDevice interface {
+	BootOverride(ctx context.Context) (BootOverride, error)
+	// SetBootOverride sets and reads back; ErrNotApplied when the BMC accepted the
+	// call and shows another value.
+	SetBootOverride(ctx context.Context, override BootOverride) error
+}
+
+// Identity names the server behind a BMC.
+type Identity struct {
+	// SystemID is the BMC's own name of the system: for Redfish its @odata.id.
+	SystemID     string
+	UUID         string
+	Serial       string
+	Manufacturer string
+	Model        string
+	// BMCFirmware and BMCUUID identify the manager.
+	BMCFirmware string
+	BMCUUID     string
+}
+
+// Inventory is what a BMC knows of the hardware. Lists are nil where the BMC
+// cannot tell, and empty where it told that there are none.
+type Inventory struct {
+	Identity Identity
+	// MACs of the network interfaces, lower case with colons, sorted.
+	MACs []string
+	// Processors counts physical cores; MemoryBytes is 0 when unknown.
+	Cores       int32
+	MemoryBytes int64
+}
+
+// Inventorier reads what the BMC knows; it writes nothing (I8).
+type Inventorier interface {
+	Identity(ctx context.Context) (Identity, error)
+	Inventory(ctx context.Context) (Inventory, error)
+}
+
+// Conn is an open session with one BMC. It is not safe for concurrent use.
+type Conn interface {
+	Power
+	BootDevice
+	Inventorier
+	// Close ends the session at the BMC, also when the context of its calls has ended.
+	Close(ctx context.Context) error
+}
+
+// Dialer opens a session. It is a driver's only entry.
+type Dialer func(ctx context.Context, target Target) (Conn, error)
+
+// Target says how to reach and trust one BMC.
+type Target struct {
+	// Address as in IngotHost.spec.bmc.address.
+	Address  string
+	Username string
+	Password Password
+	// CABundle holds PEM certificates; empty: the system's.
+	CABundle []byte
+	// InsecureSkipVerify accepts any certificate.
+	InsecureSkipVerify bool
+}
+
+// Password is text that prints as "***".
+type Password string
+
+// String hides the password.
+func (Password) String() string { return "***" }
+
+// GoString hides the password from %#v.
+func (Password) GoString() string { return "***" }
+
+// Format hides the password from every verb.
+func (Password) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("***")) }
+
+// Reveal returns the password, for the one place that sends it.
+func (p Password) Reveal() string { return string(p) }
+
+// Sentinels by which callers decide. Drivers wrap them with what was attempted.
+var (
+	// ErrNotSupported: this BMC, or this driver, cannot do it.
+	ErrNotSupported = errors.New("not supported by this BMC")
+	// ErrUnauthorized: the BMC refused the credentials (401, 403).
+	ErrUnauthorized = errors.New("BMC refused the credentials")
+	// ErrCertificate: the BMC's certificate is not trusted.
+	ErrCertificate = errors.New("BMC certificate is not trusted")
+	// ErrUnreachable: no connection came about.
+	ErrUnreachable = errors.New("BMC is unreachable")
+	// ErrTimeout: a read was not answered by its deadline.
+	ErrTimeout = errors.New("BMC did not answer in time")
+	// ErrUnknownOutcome: a write was not answered; it may have taken effect (I17).
+	ErrUnknownOutcome = errors.New("outcome unknown: BMC did not answer the write")
+	// ErrBusy: the BMC asks for patience (429, 503, sessions full).
+	ErrBusy = errors.New("BMC is busy")
+	// ErrNotApplied: the BMC accepted a write and shows another value.
+	ErrNotApplied = errors.New("BMC did not apply the setting")
+	// ErrProtocol: the BMC's answer makes no sense.
+	ErrProtocol = errors.New("BMC answer not understood")
+	// ErrAddress: the address is not one that this driver can use.
+	ErrAddress = errors.New("BMC address is not usable")
+)

@@ -1,0 +1,17 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bmc drives the management controller of one server, whatever its
+// maker, through interfaces sized by capability. It knows nothing of Kubernetes
+// or of a host's life: it is told what to do and says what came of it.
+//
+// A Pool keeps at most one session and one call in flight per BMC, closes what
+// it opened, and gives every call a deadline. The drivers live below this
+// package; no type of their libraries crosses it.
+//
+//	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+//	err := pool.Do(ctx, target, func(ctx context.Context, c bmc.Conn) error {
+//		state, err := c.PowerState(ctx)
+//		...
+//	})
+package bmc
