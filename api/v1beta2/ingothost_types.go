@@ -263,6 +263,11 @@ type IngotHostStatus struct {
 	// +optional
 	LastResetTime metav1.Time `json:"lastResetTime,omitempty,omitzero"`
 
+	// softPowerOffTime is when the operating system was last asked to shut down:
+	// the power is cut when it has not by the deadline (I7).
+	// +optional
+	SoftPowerOffTime metav1.Time `json:"softPowerOffTime,omitempty,omitzero"`
+
 	// addresses are those that the installed system last reported, else recorded.
 	// +optional
 	// +listType=atomic

@@ -116,6 +116,10 @@ type HostRecord struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	LastClusterName string `json:"lastClusterName,omitempty"`
+	// cleaningDue is a cleaning that was asked for and never confirmed: it is done
+	// before the host is Available again (I7).
+	// +optional
+	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
 	// failures counts installs and inspections that failed in a row.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -149,9 +153,6 @@ type Quarantine struct {
 	// since when.
 	// +required
 	Since metav1.Time `json:"since,omitempty,omitzero"`
-	// cleaning that was never confirmed and is still due when the quarantine is cleared.
-	// +optional
-	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
 }
 
 // OrderKind is what an agent is booted for.

@@ -850,6 +850,7 @@ func (in *IngotHostStatus) DeepCopyInto(out *IngotHostStatus) {
 		(*in).DeepCopyInto(*out)
 	}
 	in.LastResetTime.DeepCopyInto(&out.LastResetTime)
+	in.SoftPowerOffTime.DeepCopyInto(&out.SoftPowerOffTime)
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
 		*out = make([]string, len(*in))

@@ -1,0 +1,187 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Step is the next thing to do to a host: a closed set. The host controller
+// executes exactly one step a reconcile and saves the result in one place.
+type Step interface{ step() }
+
+// Idle: nothing to do until something changes or the next poll.
+type Idle struct{}
+
+// Wait: nothing to do before Until.
+type Wait struct {
+	Until time.Time
+}
+
+// SaveLedger writes claim, record and order as they are given, by optimistic
+// lock on the version that was decided on, and removes the annotations named.
+type SaveLedger struct {
+	Ledger            Ledger
+	RemoveAnnotations []string
+}
+
+// RecordAddress records an address for the boot NIC, before any power-on.
+type RecordAddress struct{}
+
+// PowerOn switches the host on without a boot override: a person wants it on.
+type PowerOn struct{}
+
+// PowerOff switches the host off.
+type PowerOff struct {
+	// Graceful asks the operating system; otherwise the power is cut.
+	Graceful bool
+}
+
+// Restart reboots the host because a person asked for it by annotation, which is
+// removed first.
+type Restart struct {
+	Graceful bool
+}
+
+// BootAgent sets the one-time network boot and switches the host on. The host is
+// confirmed off and its order is in the ledger.
+type BootAgent struct{}
+
+// Forget lets the IngotHost object go: its finalizer is removed.
+type Forget struct{}
+
+func (Idle) step()          {}
+func (Wait) step()          {}
+func (SaveLedger) step()    {}
+func (RecordAddress) step() {}
+func (PowerOn) step()       {}
+func (PowerOff) step()      {}
+func (Restart) step()       {}
+func (BootAgent) step()     {}
+func (Forget) step()        {}
+
+// Ledger is what must never be forgotten of a host (I3).
+type Ledger struct {
+	Claim  *infrav1.HostClaim
+	Record *infrav1.HostRecord
+	Order  *infrav1.HostOrder
+}
+
+// LedgerOf copies the ledger of a host, so that it can be changed.
+func LedgerOf(host *infrav1.IngotHost) Ledger {
+	return Ledger{
+		Claim:  host.Spec.Claim.DeepCopy(),
+		Record: host.Spec.Record.DeepCopy(),
+		Order:  host.Spec.Order.DeepCopy(),
+	}
+}
+
+// BMCProblem is why the BMC could not be asked; empty when it could.
+type BMCProblem string
+
+// The problems; each has its own condition reason and remedy.
+const (
+	BMCOK                 BMCProblem = ""
+	BMCUnreachable        BMCProblem = "Unreachable"
+	BMCTimeout            BMCProblem = "Timeout"
+	BMCBusy               BMCProblem = "Busy"
+	BMCUnauthorized       BMCProblem = "Unauthorized"
+	BMCCertificateInvalid BMCProblem = "CertificateInvalid"
+	BMCCredentialsMissing BMCProblem = "CredentialsMissing"
+	BMCCAMissing          BMCProblem = "CAMissing"
+	BMCUnsupported        BMCProblem = "Unsupported"
+	BMCError              BMCProblem = "Error"
+)
+
+// MachineState is what is known of the IngotMachine that the claim names.
+type MachineState string
+
+// The machine states. Unknown (the cache may be stale, the API does not answer)
+// never leads to an action.
+const (
+	MachineUnknown MachineState = ""
+	MachineExists  MachineState = "Exists"
+	// MachineMissing is the result of an uncached read.
+	MachineMissing MachineState = "Missing"
+)
+
+// Observation is what was seen of a host just now. Zero values mean "not known"
+// and never lead to an action that cannot be taken back.
+type Observation struct {
+	// Now is the clock; NewID a fresh random UUID, used if the step mints an order.
+	Now   time.Time
+	NewID string
+
+	// BMC says whether the BMC could be asked, and BMCMessage how it failed, for
+	// people; RetryAt when the next try is due (backoff, decided by the caller).
+	BMC        BMCProblem
+	BMCMessage string
+	RetryAt    time.Time
+	// Power as the BMC told it just now; Unknown or empty: not known.
+	Power infrav1.PowerState
+	// LastReset is when Ingot last switched the host; SoftOffAt when the operating
+	// system was last asked to shut down. Zero: never, or forgotten.
+	LastReset time.Time
+	SoftOffAt time.Time
+
+	// LastContact is when the agent of the present order last spoke.
+	LastContact time.Time
+
+	// DuplicateOf names the other host that is the same server (I8).
+	DuplicateOf string
+	// BootMACMissing: the BMC lists NICs, and the boot MAC address is not among
+	// them (I8); KnownMACs are those it lists, for people.
+	BootMACMissing bool
+	KnownMACs      []string
+	// NetworkMissing: the IngotNetwork does not exist; AddressRecorded: an address
+	// is recorded for the boot NIC on that network.
+	NetworkMissing  bool
+	AddressRecorded bool
+	// AddressProblem says why none could be recorded (range exhausted).
+	AddressProblem string
+
+	// Machine that the claim names.
+	Machine MachineState
+	// Deleting: the IngotHost object has a deletion timestamp.
+	Deleting bool
+}
+
+// Policy holds the durations and bounds by which Next decides.
+type Policy struct {
+	// SoftPowerOff is how long an operating system may take to shut down.
+	SoftPowerOff time.Duration
+	// AgentDeadline is how long an agent may stay silent.
+	AgentDeadline time.Duration
+	// ResetInterval is the least time between two switches of one host.
+	ResetInterval time.Duration
+	// MaxAttempts is after how many failures in a row a host is quarantined.
+	MaxAttempts int32
+}
+
+// DefaultPolicy holds the defaults of names.md.
+func DefaultPolicy() Policy {
+	return Policy{
+		SoftPowerOff:  120 * time.Second,
+		AgentDeadline: 15 * time.Minute,
+		ResetInterval: 30 * time.Second,
+		MaxAttempts:   3,
+	}
+}
+
+// Decision is what Next says: the step, and what people are told.
+type Decision struct {
+	Step Step
+	// Rule names the rule that decided, for logs and tests.
+	Rule string
+	// Phase sums up the host's life for people.
+	Phase infrav1.IngotHostPhase
+	// Reason and Message go into the Ready condition and, when Event is set, into
+	// an event: what happened, what Ingot does next and when, what a person can do.
+	Reason  string
+	Message string
+	// Event is "", "Normal" or "Warning".
+	Event string
+}
