@@ -96,6 +96,7 @@ type IngotClusterDeprecatedStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingotclusters,shortName=ic,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
@@ -173,6 +174,7 @@ type IngotClusterTemplateResource struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingotclustertemplates,shortName=ict,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotClusterTemplate is the template of IngotClusters (C10).

@@ -171,6 +171,7 @@ type RecordedAddress struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingothardwares,shortName=ihw,scope=Namespaced,categories=ingot
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:printcolumn:name="Manufacturer",type=string,JSONPath=`.spec.system.manufacturer`
 // +kubebuilder:printcolumn:name="Product",type=string,JSONPath=`.spec.system.product`
 // +kubebuilder:printcolumn:name="Serial",type=string,JSONPath=`.spec.system.serialNumber`

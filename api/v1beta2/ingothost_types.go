@@ -345,6 +345,7 @@ type BootedStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingothosts,shortName=ih,scope=Namespaced,categories=ingot
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

@@ -175,6 +175,7 @@ type IngotV1Beta1DeprecatedStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingotmachines,shortName=im,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.status.hostRef.name`
@@ -278,6 +279,7 @@ type NodeInfo struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingotmachinetemplates,shortName=imt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -78,6 +78,7 @@ type AddressRange struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ingotnetworks,shortName=inet,scope=Cluster,categories=ingot
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`

@@ -116,6 +116,12 @@ type HostRecord struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	LastClusterName string `json:"lastClusterName,omitempty"`
+	// lastInstanceID is the instance that last wrote the disks, when they were not
+	// wiped after it: its marker on a disk does not forbid an install (I8).
+	// +optional
+	// +kubebuilder:validation:MinLength=36
+	// +kubebuilder:validation:MaxLength=36
+	LastInstanceID string `json:"lastInstanceID,omitempty"`
 	// cleaningDue is a cleaning that was asked for and never confirmed: it is done
 	// before the host is Available again (I7).
 	// +optional
