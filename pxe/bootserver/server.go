@@ -1,0 +1,178 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/pxe/script"
+	"github.com/ingot-metal/ingot/pxe/tftp"
+)
+
+// The ports that are fixed (names.md): DHCP, TFTP, and boot HTTP's default.
+const (
+	DHCPPort        = 67
+	TFTPPort        = 69
+	DefaultHTTPPort = 8880
+)
+
+// Config configures a boot server. Fields are required unless they say
+// otherwise.
+type Config struct {
+	// Address is the IPv4 address by which booting servers reach this one. It
+	// is in every answer, so replicas have different ones.
+	Address netip.Addr
+	// HTTPPort is the port of Sockets.HTTP; 0 means DefaultHTTPPort.
+	HTTPPort uint16
+	// LoaderDir holds the iPXE binaries that Loaders names.
+	LoaderDir string
+	// Loaders are the files for each firmware; the zero value means
+	// dhcp.DebianLoaders.
+	Loaders dhcp.Loaders
+	// Directory answers what each host boots.
+	Directory pxe.Directory
+	// Files are the kernels and initramfs images.
+	Files *pxe.Files
+	// Images is the cache of OS images; nil: none are served. The server runs
+	// it.
+	Images *httpd.ImageCache
+	// Observer and Log may be nil.
+	Observer pxe.Observer
+	Log      *slog.Logger
+}
+
+// Sockets are what the server listens on. Run closes them.
+type Sockets struct {
+	// DHCP is bound to port 67 and may send to 255.255.255.255.
+	DHCP net.PacketConn
+	// TFTP is bound to port 69.
+	TFTP net.PacketConn
+	// Transfer opens a UDP socket for one TFTP transfer, on the server's
+	// address and any free port.
+	Transfer func() (net.PacketConn, error)
+	// HTTP listens on the configured port.
+	HTTP net.Listener
+}
+
+// Close closes what is open.
+func (s Sockets) Close() error {
+	var errs []error
+	if s.DHCP != nil {
+		errs = append(errs, s.DHCP.Close())
+	}
+	if s.TFTP != nil {
+		errs = append(errs, s.TFTP.Close())
+	}
+	if s.HTTP != nil {
+		errs = append(errs, s.HTTP.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Server is a boot server that has not opened anything yet.
+type Server struct {
+	cfg     Config
+	baseURL string
+	// autoexec is the script that signed iPXE binaries ask for by TFTP.
+	autoexec string
+}
+
+// New checks a configuration, down to the loaders being there.
+func New(cfg Config) (*Server, error) {
+	if !cfg.Address.Is4() {
+		return nil, fmt.Errorf("boot server address %q is not IPv4", cfg.Address)
+	}
+	if cfg.Directory == nil || cfg.Files == nil {
+		return nil, errors.New("boot server needs a directory of hosts and one of files")
+	}
+	if cfg.HTTPPort == 0 {
+		cfg.HTTPPort = DefaultHTTPPort
+	}
+	if cfg.Loaders == (dhcp.Loaders{}) {
+		cfg.Loaders = dhcp.DebianLoaders
+	}
+	s := &Server{cfg: cfg}
+	s.baseURL = "http://" + net.JoinHostPort(cfg.Address.String(), strconv.Itoa(int(cfg.HTTPPort)))
+	var err error
+	if s.autoexec, err = script.AutoExec(s.baseURL); err != nil {
+		return nil, fmt.Errorf("make autoexec.ipxe: %w", err)
+	}
+	loaders, err := s.openLoaders()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = loaders.Close() }()
+	for _, name := range []string{cfg.Loaders.BIOS, cfg.Loaders.UEFI} {
+		f, err := loaders.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("boot loader %s is missing in %s (Debian: package ipxe): %w", name, cfg.LoaderDir, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("boot loader: %w", err)
+		}
+		_ = f.Close()
+	}
+	return s, nil
+}
+
+// BaseURL is the server's HTTP address as its scripts say it.
+func (s *Server) BaseURL() string { return s.baseURL }
+
+// Config is the configuration with its defaults filled in.
+func (s *Server) Config() Config { return s.cfg }
+
+func (s *Server) openLoaders() (*tftp.Dir, error) {
+	d, err := tftp.OpenDir(s.cfg.LoaderDir, map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)})
+	if err != nil {
+		return nil, fmt.Errorf("boot server: %w", err)
+	}
+	return d, nil
+}
+
+// Run serves until ctx ends (nil error) or one of the servers fails, which
+// ends the others. It may be called once for each set of sockets.
+func (s *Server) Run(ctx context.Context, sockets Sockets) error {
+	defer func() { _ = sockets.Close() }()
+	loaders, err := s.openLoaders()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = loaders.Close() }()
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		srv := dhcp.Server{
+			Identity:  dhcp.Identity{Address: s.cfg.Address, BaseURL: s.baseURL, Loaders: s.cfg.Loaders},
+			Directory: s.cfg.Directory, Observer: s.cfg.Observer, Log: s.cfg.Log,
+		}
+		return srv.Serve(ctx, sockets.DHCP)
+	})
+	g.Go(func() error {
+		srv := tftp.Server{Files: loaders, ListenTransfer: sockets.Transfer, Observer: s.cfg.Observer, Log: s.cfg.Log}
+		return srv.Serve(ctx, sockets.TFTP)
+	})
+	g.Go(func() error {
+		h := &httpd.Handler{
+			BaseURL: s.baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
+			Observer: s.cfg.Observer, Log: s.cfg.Log,
+		}
+		return httpd.Serve(ctx, sockets.HTTP, h, s.cfg.Log)
+	})
+	if s.cfg.Images != nil {
+		g.Go(func() error { return s.cfg.Images.Run(ctx) })
+	}
+	return g.Wait()
+}

@@ -1,0 +1,27 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pxe is the vocabulary of the boot server: what it knows of a host,
+// what a host is to be given when it boots, and whom it tells. The servers
+// themselves are the packages below: dhcp, tftp, httpd, script; bootserver puts
+// them together.
+//
+// The boot server answers from memory, never waits and writes nothing (design
+// §5). It must not know Kubernetes, BMCs or the life of a host: all it sees is
+// a Directory, which somebody else keeps current.
+//
+//	dir := pxe.Table{
+//		"52:54:00:12:34:56": {
+//			Namespace: "default", Name: "rack1-u7",
+//			MAC:     mac,
+//			Address: netip.MustParsePrefix("192.0.2.17/24"),
+//			Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
+//				Kernel:  kernel, // from Files.Add
+//				Initrds: []pxe.File{initramfs},
+//				Server:  "192.0.2.1:8843", Pin: pin, Token: pxe.Secret(token),
+//			}},
+//		},
+//	}
+//	srv, err := bootserver.New(bootserver.Config{Address: address, Directory: dir, …})
+//	err = srv.Run(ctx)
+package pxe

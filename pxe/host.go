@@ -1,0 +1,170 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pxe
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Directory answers what one MAC address is to be given right now. It answers
+// from memory and never blocks: a boot request waits for nothing (design §5).
+// Every method is safe for concurrent use.
+type Directory interface {
+	// Lookup returns the host that boots from this address. False: the address
+	// is unknown, and the boot server stays silent.
+	Lookup(mac net.HardwareAddr) (Host, bool)
+}
+
+// ImageDirectory answers where an OS image comes from. The boot server fetches
+// nothing that it does not name. It answers from memory and never blocks.
+type ImageDirectory interface {
+	// Image takes a checksum as "sha256:<hex>" or "sha512:<hex>", lower case.
+	Image(checksum string) (ImageSource, bool)
+}
+
+// ImageSource is an OS image in the world.
+type ImageSource struct {
+	// URL is http or https.
+	URL string
+	// Checksum is "sha256:<hex>" or "sha512:<hex>" of what the URL returns.
+	Checksum string
+}
+
+// Host is what the boot server needs to know of one server.
+type Host struct {
+	// Namespace and Name are the IngotHost's, for events and logs only.
+	Namespace, Name string
+	// MAC is the boot NIC.
+	MAC net.HardwareAddr
+	// Hostname goes out as option 12; empty: none.
+	Hostname string
+	// Address is the recorded address with the prefix length of its network.
+	// The boot server never allocates one: a host without is not answered.
+	Address netip.Prefix
+	// Gateway is the default router; zero: none.
+	Gateway netip.Addr
+	// DNS and NTP servers, in order of preference.
+	DNS, NTP []netip.Addr
+	// Domain is the DNS domain (option 15); empty: none.
+	Domain string
+	// MTU of the network in bytes; 0: not told.
+	MTU int
+	// LeaseTime is how long the address may be used without a renewal; 0 means
+	// DefaultLeaseTime. The address stays the host's whatever it does.
+	LeaseTime time.Duration
+	// Plan is what to boot now.
+	Plan Plan
+}
+
+// DefaultLeaseTime is long enough for a provisioned host to sit out a weekend
+// without any boot server (it renews at half of it).
+const DefaultLeaseTime = 7 * 24 * time.Hour
+
+// PlanKind says what a host boots.
+type PlanKind int
+
+const (
+	// None: the host gets no answer at all, not even an address. For hosts
+	// that Ingot must not boot (adopted, duplicate, decommissioned).
+	None PlanKind = iota
+	// LocalDisk: the host gets its address, and its firmware is sent to the
+	// installed disk.
+	LocalDisk
+	// Agent: the host gets its address and boots Ingot's agent.
+	Agent
+)
+
+// String is the kind's name in events and logs.
+func (k PlanKind) String() string {
+	switch k {
+	case None:
+		return "None"
+	case LocalDisk:
+		return "LocalDisk"
+	case Agent:
+		return "Agent"
+	}
+	return fmt.Sprintf("PlanKind(%d)", int(k))
+}
+
+// Plan is what one host is to boot right now.
+type Plan struct {
+	Kind PlanKind
+	// Agent is read when Kind is Agent.
+	Agent AgentBoot
+}
+
+// AgentBoot is one network boot of the agent. It carries no authority to write
+// a disk: the agent gets its order over its session (I5).
+type AgentBoot struct {
+	// Kernel and Initrds are files of the boot server's registry.
+	Kernel  File
+	Initrds []File
+	// Server is where the agent opens its session, as host:port
+	// (kernel argument ingot.server).
+	Server string
+	// Pin holds the server's public key digests, as the agent reads them
+	// (ingot.pin).
+	Pin string
+	// Token proves to the manager which order this boot is for (I14,
+	// ingot.token).
+	Token Secret
+	// Arguments are further kernel arguments, such as console=ttyS0.
+	Arguments []string
+}
+
+// File is one file of the boot server's content-addressed registry.
+type File struct {
+	// SHA256 is the content's digest in lower-case hex.
+	SHA256 string
+	// Name is the last element of the URL, for people and for iPXE.
+	Name string
+}
+
+// Path is the file's path on the boot server's HTTP port.
+func (f File) Path() string { return "/files/" + f.SHA256 + "/" + f.Name }
+
+// Secret is text that shows itself to nobody but who calls Reveal.
+type Secret string
+
+const masked = "***"
+
+// Reveal returns the text.
+func (s Secret) Reveal() string { return string(s) }
+
+// String, GoString, MarshalText and LogValue keep the text out of errors and
+// logs.
+func (s Secret) String() string { return masked }
+
+// GoString implements fmt.GoStringer.
+func (s Secret) GoString() string { return masked }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(masked) }
+
+// Table is a fixed Directory, keyed by MAC in lower case with colons.
+type Table map[string]Host
+
+// Lookup implements Directory.
+func (t Table) Lookup(mac net.HardwareAddr) (Host, bool) {
+	h, ok := t[strings.ToLower(mac.String())]
+	return h, ok
+}
+
+// Images is a fixed ImageDirectory, keyed by checksum.
+type Images map[string]ImageSource
+
+// Image implements ImageDirectory.
+func (i Images) Image(checksum string) (ImageSource, bool) {
+	s, ok := i[checksum]
+	return s, ok
+}

@@ -1,0 +1,187 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpd
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+var (
+	errChecksum = errors.New("checksum does not match")
+	errStalled  = errors.New("no data came for too long")
+	errTooLarge = errors.New("image is larger than the cache")
+)
+
+// checksumOf turns the hex digest of a URL into a checksum: its length tells
+// which algorithm it is.
+func checksumOf(digest string) (string, error) {
+	if strings.Trim(digest, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("digest %q is not lower-case hex", digest)
+	}
+	switch len(digest) {
+	case 2 * sha256.Size:
+		return "sha256:" + digest, nil
+	case 2 * sha512.Size:
+		return "sha512:" + digest, nil
+	}
+	return "", fmt.Errorf("digest of %d characters is neither SHA-256 nor SHA-512", len(digest))
+}
+
+func checksumOfFile(name string) (string, bool) {
+	_, digest, ok := strings.Cut(name, "-")
+	if !ok {
+		return "", false
+	}
+	checksum, err := checksumOf(digest)
+	return checksum, err == nil && strings.Replace(checksum, ":", "-", 1) == name
+}
+
+func newHash(checksum string) (hash.Hash, error) {
+	switch algorithm, _, _ := strings.Cut(checksum, ":"); algorithm {
+	case "sha256":
+		return sha256.New(), nil
+	case "sha512":
+		return sha512.New(), nil
+	}
+	return nil, fmt.Errorf("checksum %q is neither sha256 nor sha512", checksum)
+}
+
+// verify compares a finished hash with a checksum.
+func verify(h hash.Hash, checksum string) error {
+	_, want, _ := strings.Cut(checksum, ":")
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		return fmt.Errorf("%w: want %s, got %s", errChecksum, want, got)
+	}
+	return nil
+}
+
+// verifyFile reads a whole file and returns its size if its checksum is right.
+func verifyFile(path, checksum string) (int64, error) {
+	h, err := newHash(checksum)
+	if err != nil {
+		return 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("verify image: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return 0, fmt.Errorf("verify image: %w", err)
+	}
+	return n, verify(h, checksum)
+}
+
+// fetch downloads an image into a temporary file, verifies it, syncs it, and
+// only then gives it its name.
+func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (int64, error) {
+	tmp, err := os.CreateTemp(c.cfg.Dir, tempPattern)
+	if err != nil {
+		return 0, fmt.Errorf("make image file: %w", err)
+	}
+	defer func() {
+		_ = tmp.Close()
+		_ = os.Remove(tmp.Name()) // fails after the rename, as it should
+	}()
+	size, err := c.download(ctx, source, tmp)
+	if err != nil {
+		return 0, err
+	}
+	if err := tmp.Sync(); err != nil {
+		return 0, fmt.Errorf("sync image file: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), c.path(source.Checksum)); err != nil {
+		return 0, fmt.Errorf("name image file: %w", err)
+	}
+	return size, nil
+}
+
+// download copies the source to w and verifies it. Errors do not contain the
+// URL, which may carry a signature.
+func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w io.Writer) (int64, error) {
+	h, err := newHash(source.Checksum)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancel(errStalled) })
+	defer watchdog.Stop()
+
+	body, err := c.open(ctx, source.URL)
+	if err != nil {
+		return 0, causeOf(ctx, err)
+	}
+	defer func() { _ = body.Close() }()
+	src := progressReader{Reader: io.LimitReader(body, c.cfg.MaxBytes+1), progress: func() { watchdog.Reset(c.cfg.Stall) }}
+	n, err := io.Copy(io.MultiWriter(w, h), src)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
+	case n > c.cfg.MaxBytes:
+		return 0, fmt.Errorf("%w of %d bytes", errTooLarge, c.cfg.MaxBytes)
+	}
+	return n, verify(h, source.Checksum)
+}
+
+func (c *ImageCache) open(ctx context.Context, from string) (io.ReadCloser, error) {
+	u, err := url.Parse(from)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, errors.New("image URL is neither http nor https")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, errors.New("image URL is malformed")
+	}
+	resp, err := c.cfg.Client.Do(req)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err // without the URL
+		}
+		return nil, fmt.Errorf("fetch image from %s: %w", u.Host, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("fetch image from %s: status %d", u.Host, resp.StatusCode)
+	}
+	return resp.Body, nil
+}
+
+// causeOf replaces "context canceled" by why it was.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// progressReader reports every read that brought something.
+type progressReader struct {
+	io.Reader
+	progress func()
+}
+
+func (r progressReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.progress()
+	}
+	return n, err
+}

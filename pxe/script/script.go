@@ -1,0 +1,161 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// MaxCommandLine bounds the kernel command line, in bytes: x86 Linux takes
+// 2048 with its terminator (COMMAND_LINE_SIZE) and silently cuts the rest off.
+const MaxCommandLine = 2047
+
+// ErrUnsafe reports a value that cannot stand in a script.
+var ErrUnsafe = errors.New("value cannot stand in a boot script")
+
+// ErrNoScript reports a plan for which there is no script.
+var ErrNoScript = errors.New("plan has no boot script")
+
+// Render returns the script for what the host is to boot now. Base is the boot
+// server as http://host:port, without a slash at the end.
+//
+// Errors wrap ErrNoScript (plan None) or ErrUnsafe; they never contain the
+// token.
+func Render(host pxe.Host, base string) (string, error) {
+	switch host.Plan.Kind {
+	case pxe.LocalDisk:
+		return LocalDisk(), nil
+	case pxe.Agent:
+		return agent(host, base)
+	}
+	return "", fmt.Errorf("%w: %s", ErrNoScript, host.Plan.Kind)
+}
+
+// LocalDisk returns the script that leaves the network and boots the disk.
+//
+// On UEFI iPXE exits with an error, because firmware that gets success back
+// from a boot option stops at its menu (EDK2 BdsDxe); with an error it goes on
+// to the next option. On BIOS plain exit hangs some machines (field notes), so
+// the disk is started directly, and exit is what is left when there is none.
+func LocalDisk() string {
+	return `#!ipxe
+iseq ${platform} efi && goto leave ||
+sanboot --no-describe --drive 0x80 ||
+:leave
+exit 1
+`
+}
+
+// agent loads kernel and initramfs. iPXE tells a kernel started by EFI where
+// its initramfs is only by initrd= on the command line. A file that does not
+// arrive is asked for again for ever, a few seconds apart: what ends a boot
+// that goes nowhere is the manager's deadline (I13), which knows the reason.
+func agent(host pxe.Host, base string) (string, error) {
+	boot := host.Plan.Agent
+	if !strings.HasPrefix(base, "http://") || !isClean(base) {
+		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
+	}
+	files := append([]pxe.File{boot.Kernel}, boot.Initrds...)
+	for _, f := range files {
+		if !isClean(f.Name) || strings.ContainsAny(f.Name, "/?&#%") || !isDigest(f.SHA256) {
+			return "", fmt.Errorf("%w: file %q with digest %q", ErrUnsafe, f.Name, f.SHA256)
+		}
+	}
+	args, err := commandLine(boot)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("#!ipxe\n")
+	fmt.Fprintf(&b, "echo Ingot: %s boots the agent\n", displayName(host))
+	b.WriteString("goto load\n:retry\nimgfree\nsleep 3\n:load\n")
+	fmt.Fprintf(&b, "kernel --name %s %s%s %s || goto retry\n",
+		boot.Kernel.Name, base, boot.Kernel.Path(), args)
+	for _, f := range boot.Initrds {
+		fmt.Fprintf(&b, "initrd --name %s %s%s || goto retry\n", f.Name, base, f.Path())
+	}
+	b.WriteString("boot || goto retry\n")
+	return b.String(), nil
+}
+
+// commandLine joins the kernel arguments. Ingot's own come last, so that no
+// other argument can stand in for them.
+func commandLine(boot pxe.AgentBoot) (string, error) {
+	var words []string
+	for _, f := range boot.Initrds {
+		words = append(words, "initrd="+f.Name)
+	}
+	for _, a := range boot.Arguments {
+		if strings.HasPrefix(a, "ingot.") || strings.HasPrefix(a, "initrd=") {
+			return "", fmt.Errorf("%w: kernel argument %q is the boot server's to set", ErrUnsafe, name(a))
+		}
+		words = append(words, a)
+	}
+	words = append(words, "ingot.server="+boot.Server)
+	if boot.Pin != "" {
+		words = append(words, "ingot.pin="+boot.Pin)
+	}
+	if boot.Token != "" {
+		words = append(words, "ingot.token="+boot.Token.Reveal())
+	}
+	for _, w := range words {
+		if !isClean(w) {
+			return "", fmt.Errorf("%w: kernel argument %q", ErrUnsafe, name(w))
+		}
+	}
+	line := strings.Join(words, " ")
+	if len(line) > MaxCommandLine {
+		return "", fmt.Errorf("%w: kernel command line is %d bytes long, at most %d fit", ErrUnsafe, len(line), MaxCommandLine)
+	}
+	return line, nil
+}
+
+// name is the part of an argument that may be shown: without its value.
+func name(argument string) string {
+	n, _, _ := strings.Cut(argument, "=")
+	return n
+}
+
+// isClean reports a non-empty word of printable ASCII that iPXE's and the
+// kernel's command line parsers leave alone: iPXE expands ${…}, splits at
+// white space and knows quotes, backslashes, comments and the operators || and
+// &&; the kernel knows double quotes.
+func isClean(word string) bool {
+	for _, r := range word {
+		if r <= ' ' || r > '~' || strings.ContainsRune("\"'\\$`|&#;", r) {
+			return false
+		}
+	}
+	return word != ""
+}
+
+func isDigest(hex string) bool {
+	return len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// displayName is namespace/name where that is clean, for the console.
+func displayName(host pxe.Host) string {
+	if n := host.Namespace + "/" + host.Name; isClean(n) {
+		return n
+	}
+	return host.MAC.String()
+}
+
+// AutoExec returns autoexec.ipxe, which a stock, signed iPXE binary asks for by
+// TFTP in place of an embedded script. It sends the host to its own script.
+func AutoExec(base string) (string, error) {
+	if !strings.HasPrefix(base, "http://") || !isClean(base) {
+		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
+	}
+	return `#!ipxe
+isset ${netX/ip} || dhcp || goto failed
+chain --replace --autofree ` + base + `/boot/${netX/mac}/script.ipxe || goto failed
+:failed
+exit 1
+`, nil
+}
