@@ -1,0 +1,233 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// toolTimeout bounds one run of kubectl or clusterctl.
+const toolTimeout = 3 * time.Minute
+
+// A provider is one of the three that Cluster API itself consists of.
+type provider struct {
+	name, kind string // as clusterctl knows it
+	source     string // directory in the module of Cluster API
+	components string // file name in a clusterctl repository
+	namespace  string
+	manager    string // our program that would be its pod
+	service    string // that its webhook configurations name
+
+	webhookPort, healthPort, diagnosticsPort int
+}
+
+func providers() []provider {
+	return []provider{
+		{
+			name: "cluster-api", kind: "CoreProvider",
+			source: "core", components: "core-components.yaml",
+			namespace: "capi-system", manager: "capi-core-manager",
+			service: "capi-webhook-service",
+		}, {
+			name: "kubeadm", kind: "BootstrapProvider",
+			source: "bootstrap/kubeadm", components: "bootstrap-components.yaml",
+			namespace: "capi-kubeadm-bootstrap-system", manager: "capi-kubeadm-bootstrap-manager",
+			service: "capi-kubeadm-bootstrap-webhook-service",
+		}, {
+			name: "kubeadm", kind: "ControlPlaneProvider",
+			source: "controlplane/kubeadm", components: "control-plane-components.yaml",
+			namespace: "capi-kubeadm-control-plane-system", manager: "capi-kubeadm-control-plane-manager",
+			service: "capi-kubeadm-control-plane-webhook-service",
+		},
+	}
+}
+
+// InstallClusterAPI installs Cluster API by "clusterctl init" and starts its
+// three managers, webhooks on, as further children of this control plane. It
+// returns when they answer. It may be called once.
+//
+// Where a cluster has services, here webhooks are reached by URL: after the
+// installation the webhook configurations, and the conversion of the custom
+// resource definitions, are pointed to loopback. Of cert-manager only its
+// custom resource definitions are installed, which is what clusterctl asks
+// for; one certificate made here serves all three managers.
+func (c *ControlPlane) InstallClusterAPI(ctx context.Context) error {
+	if err := c.installClusterAPI(ctx); err != nil {
+		return fmt.Errorf("install Cluster API: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
+	all := providers()
+	ports, err := freePorts(3 * len(all))
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].webhookPort, all[i].healthPort, all[i].diagnosticsPort = ports[3*i], ports[3*i+1], ports[3*i+2]
+	}
+	config, err := c.writeRepository(ctx, all)
+	if err != nil {
+		return err
+	}
+	if err := c.applyCertManagerCRDs(ctx); err != nil {
+		return err
+	}
+	if _, err := c.tool(ctx, "clusterctl", "init", "--config="+config,
+		"--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=-"); err != nil {
+		return err
+	}
+	certDir := filepath.Join(c.dir, "webhook-certificate")
+	ca, err := writeWebhookCertificate(certDir)
+	if err != nil {
+		return err
+	}
+	if err := c.repoint(ctx, all, ca); err != nil {
+		return err
+	}
+	if err := c.scaleToZero(ctx, all); err != nil {
+		return err
+	}
+	return c.startManagers(ctx, all, certDir)
+}
+
+// applyCertManagerCRDs installs cert-manager's kinds, without cert-manager.
+func (c *ControlPlane) applyCertManagerCRDs(ctx context.Context) error {
+	dir, err := c.tools.ModuleDir(ctx, "certmanager", "github.com/cert-manager/cert-manager")
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "deploy", "crds", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no custom resource definitions in %s", dir)
+	}
+	var arguments []string
+	for _, file := range files {
+		arguments = append(arguments, "--filename="+file)
+	}
+	if _, err := c.tool(ctx, "kubectl", append([]string{"apply", "--server-side"}, arguments...)...); err != nil {
+		return err
+	}
+	_, err = c.tool(ctx, "kubectl", append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, arguments...)...)
+	return err
+}
+
+// startManagers starts the managers and waits until each, with its webhooks,
+// is ready.
+func (c *ControlPlane) startManagers(ctx context.Context, all []provider, certDir string) error {
+	for _, p := range all {
+		env := []string{"POD_NAMESPACE=" + p.namespace, "POD_NAME=" + p.manager, "POD_UID=" + p.manager}
+		if err := c.run(p.manager, env,
+			"--kubeconfig="+c.Kubeconfig(),
+			"--leader-elect=false",
+			"--webhook-port="+strconv.Itoa(p.webhookPort),
+			"--webhook-cert-dir="+certDir,
+			"--health-addr="+loopback(p.healthPort),
+			"--diagnostics-address="+loopback(p.diagnosticsPort),
+			"--insecure-diagnostics",
+		); err != nil {
+			return err
+		}
+	}
+	for _, p := range all {
+		if err := c.await(ctx, p.manager, ready("http://"+loopback(p.healthPort)+"/readyz")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready returns a probe that succeeds when the URL answers 200.
+func ready(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", url, response.Status)
+		}
+		return nil
+	}
+}
+
+// onExit calls cancel as soon as one of the children ends, until the returned
+// function is called.
+func (c *ControlPlane) onExit(cancel func()) (stop func()) {
+	stopped := make(chan struct{})
+	var watchers sync.WaitGroup
+	for _, p := range c.children {
+		watchers.Go(func() {
+			select {
+			case <-p.done:
+				cancel()
+			case <-stopped:
+			}
+		})
+	}
+	return func() {
+		close(stopped)
+		watchers.Wait()
+	}
+}
+
+// tool runs kubectl or clusterctl to its end against this control plane and
+// returns its standard output.
+func (c *ControlPlane) tool(ctx context.Context, name string, args ...string) ([]byte, error) {
+	path, err := c.tools.Binary(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	stopWatching := c.onExit(cancel) // it would retry for minutes
+	defer stopWatching()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "KUBECONFIG=" + c.Kubeconfig()}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if exited := c.Err(); exited != nil {
+			err = exited
+		}
+		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return out, nil
+}
+
+// serviceURL returns where the webhook that a service reference means is found
+// here; false if the reference is none of these providers'.
+func serviceURL(all []provider, namespace, name string, path *string) (string, bool) {
+	for _, p := range all {
+		if p.namespace == namespace && p.service == name {
+			url := "https://" + loopback(p.webhookPort)
+			if path != nil {
+				url += *path
+			}
+			return url, true
+		}
+	}
+	return "", false
+}

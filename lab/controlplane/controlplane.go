@@ -1,0 +1,220 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ingot-metal/ingot/hack/tools"
+)
+
+const (
+	kubeconfigFile        = "kubeconfig"
+	managerKubeconfigFile = "kube-controller-manager.kubeconfig"
+
+	// serviceRange is for cluster addresses of services, which nothing routes.
+	serviceRange = "10.96.0.0/16"
+	// advertiseAddress is from the documentation range TEST-NET-2 (RFC 5737):
+	// the API server refuses to advertise loopback, and nothing here uses the
+	// address.
+	advertiseAddress = "198.51.100.1"
+
+	// readyTimeout bounds each wait for something to become ready; on two busy
+	// cores the API server takes up to 20 s.
+	readyTimeout = 2 * time.Minute
+	// stopGrace is the time a child has to end by itself. All state is thrown
+	// away, so a kill afterwards costs nothing.
+	stopGrace = 10 * time.Second
+	// pollInterval is the pause between two looks at something awaited.
+	pollInterval = 100 * time.Millisecond
+)
+
+// Options say where a control plane lives.
+type Options struct {
+	// Dir is the state directory. It is made if missing and must be empty.
+	Dir string
+}
+
+// A ControlPlane is a running management cluster. Its methods are safe for use
+// by one goroutine at a time.
+type ControlPlane struct {
+	dir      string
+	tools    *tools.Set
+	config   *rest.Config
+	children []*process // in the order of their start
+}
+
+// Start starts etcd, kube-apiserver and kube-controller-manager and returns
+// when all three work. An error wraps tools.ErrNotBuilt if their programs are
+// missing, ErrExited if one of them ended. Ending ctx ends the start, not the
+// running control plane: for that there is Stop.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	dir, err := emptyDir(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	set, err := tools.Open()
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{dir: dir, tools: set}
+	if err := c.start(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("start the control plane: %w", err)
+	}
+	return c, nil
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig, which works
+// from any shell of this machine while the control plane runs.
+func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, kubeconfigFile) }
+
+// RESTConfig returns the same for Go clients; the caller may change its copy.
+func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Logs returns the directory with one log file for each process.
+func (c *ControlPlane) Logs() string { return filepath.Join(c.dir, "log") }
+
+// Err returns an error that wraps ErrExited if a process has ended that should
+// be running.
+func (c *ControlPlane) Err() error {
+	for _, p := range c.children {
+		if err := p.exited(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop stops all processes: clients first, then the API server, and last those
+// that it needs or that outlive it easily. It returns when all are gone, at the
+// latest after ten seconds for each. Stop may be called again.
+func (c *ControlPlane) Stop() {
+	// The API server goes before the controller manager and etcd: it holds its
+	// connection to etcd open, and retries for long when etcd goes first.
+	last := []string{"kube-apiserver", "kube-controller-manager", "etcd"}
+	slices.SortStableFunc(c.children, func(a, b *process) int {
+		return slices.Index(last, a.name) - slices.Index(last, b.name)
+	})
+	for _, p := range c.children {
+		p.stop(stopGrace)
+	}
+	c.children = nil
+}
+
+// emptyDir makes dir and returns its absolute path, or fails if it holds
+// something: certificates of one life do not fit the etcd of another.
+func emptyDir(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("start the control plane: no state directory given")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	entries, err := os.ReadDir(abs)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if len(entries) > 0 {
+		return "", fmt.Errorf("state directory %s is not empty", abs)
+	}
+	return abs, nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	ports, err := freePorts(4)
+	if err != nil {
+		return err
+	}
+	apiPort, etcdPort, peerPort, managerPort := ports[0], ports[1], ports[2], ports[3]
+	serviceIP, _, err := net.ParseCIDR(serviceRange)
+	if err != nil {
+		return err
+	}
+	serviceIP = serviceIP.To4()
+	serviceIP[3]++
+	if err := writePKI(c.dir, "https://"+loopback(apiPort), serviceIP); err != nil {
+		return err
+	}
+	c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("read back the kubeconfig: %w", err)
+	}
+	if err := c.run("etcd", nil, etcdArgs(c.dir, etcdPort, peerPort)...); err != nil {
+		return err
+	}
+	if err := c.run("kube-apiserver", nil, apiserverArgs(c.dir, apiPort, etcdPort)...); err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return err
+	}
+	if err := c.await(ctx, "the API server", func(ctx context.Context) error {
+		return clients.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	}); err != nil {
+		return err
+	}
+	if err := c.run("kube-controller-manager", nil, managerArgs(c.dir, managerPort)...); err != nil {
+		return err
+	}
+	return c.await(ctx, "the controller manager", func(ctx context.Context) error {
+		// It makes this object, so it is at work.
+		_, err := clients.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+// run starts one of the tools as a child of this control plane.
+func (c *ControlPlane) run(name string, env []string, args ...string) error {
+	path, err := c.tools.Binary(name)
+	if err != nil {
+		return err
+	}
+	p, err := start(command{path: path, args: args, env: env, dir: c.dir})
+	if err != nil {
+		return err
+	}
+	c.children = append(c.children, p)
+	return nil
+}
+
+// await polls until probe succeeds. It fails when ctx ends, after readyTimeout,
+// or as soon as a child has ended, and names what was awaited.
+func (c *ControlPlane) await(ctx context.Context, what string, probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		if exited := c.Err(); exited != nil {
+			return fmt.Errorf("wait for %s: %w", what, exited)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w; last: %w", what, ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are taken from below Linux's default range for outgoing connections
+// (32768–60999), so that no connection of a child can occupy one between the
+// check and the child's own bind.
+const (
+	firstPort = 20000
+	lastPort  = 31999
+)
+
+// freePorts returns n different TCP ports that nobody listens on, on any
+// address of this machine. Another process can still take one before it is
+// used; the child then fails to start and says so.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range 100 * n {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // held until all are chosen, so that all differ
+		ports = append(ports, port)
+	}
+	return nil, fmt.Errorf("no %d free TCP ports between %d and %d", n, firstPort, lastPort)
+}
+
+// loopback returns 127.0.0.1:port.
+func loopback(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
