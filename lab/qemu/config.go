@@ -1,0 +1,211 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Firmware is what the server starts with.
+type Firmware int
+
+const (
+	// BIOS is SeaBIOS.
+	BIOS Firmware = iota
+	// UEFI is OVMF without Secure Boot, with variables of the server's own.
+	UEFI
+)
+
+// DiskModel is how a disk is attached.
+type DiskModel string
+
+// The disk models.
+const (
+	VirtioBlk DiskModel = "virtio-blk-pci"
+	NVMe      DiskModel = "nvme"
+)
+
+// NICModel is a network card.
+type NICModel string
+
+// The network cards. OVMF drives VirtioNet by itself; any card's own ROM is
+// iPXE.
+const (
+	VirtioNet NICModel = "virtio-net-pci"
+	E1000E    NICModel = "e1000e"
+)
+
+// Disk is one disk of raw format.
+type Disk struct {
+	// Path of the file; its size is the disk's.
+	Path string
+	// Model; empty means VirtioBlk.
+	Model DiskModel
+	// Serial number; empty means one made of the server's name and the index.
+	Serial string
+}
+
+// NIC is one network card.
+type NIC struct {
+	MAC net.HardwareAddr
+	// Model; empty means VirtioNet.
+	Model NICModel
+	// Socket is the path of the unix socket to which the card's frames go,
+	// each after its length in 4 bytes, big-endian.
+	Socket string
+	// NoROM leaves the card's option ROM (iPXE) out, so that UEFI boots by its
+	// own driver, and BIOS not at all.
+	NoROM bool
+	// ROM is the path of another option ROM; empty means QEMU's own, iPXE.
+	ROM string
+}
+
+// Config describes a server.
+type Config struct {
+	// Name is for people, and the default of serial numbers.
+	Name string
+	// Dir keeps its sockets, its serial console's log and its UEFI variables. It
+	// must exist, be the server's own, and have a path of less than 90 bytes,
+	// because unix sockets do.
+	Dir      string
+	Firmware Firmware
+	// MemoryMiB; 0 means 1024.
+	MemoryMiB int
+	// CPUs; 0 means 1.
+	CPUs int
+	// UUID, SerialNumber, Manufacturer and Product are the SMBIOS identity.
+	// Empty UUID: QEMU's; empty others: made up from Name.
+	UUID, SerialNumber, Manufacturer, Product string
+	Disks                                     []Disk
+	NICs                                      []NIC
+	// Accel is how instructions are run; ask a Probe.
+	Accel Accel
+	// FirmwareDir holds OVMF; empty means Debian's /usr/share/OVMF.
+	FirmwareDir string
+	// Binary; empty means qemu-system-x86_64 from PATH.
+	Binary string
+}
+
+const (
+	ovmfCode = "OVMF_CODE_4M.fd"
+	ovmfVars = "OVMF_VARS_4M.fd"
+	// maxSocketPath is the room in sockaddr_un, less its terminator.
+	maxSocketPath = 107
+)
+
+func (c Config) serialLog() string { return filepath.Join(c.Dir, "serial.log") }
+func (c Config) qmpSocket() string { return filepath.Join(c.Dir, "qmp.sock") }
+func (c Config) nvram() string     { return filepath.Join(c.Dir, "nvram.fd") }
+
+// withDefaults fills in what is empty and checks the rest.
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" || c.Dir == "" {
+		return c, errors.New("virtual server needs a name and a directory")
+	}
+	if n := len(c.qmpSocket()); n > maxSocketPath {
+		return c, fmt.Errorf("socket path of server %s is %d bytes long, at most %d fit", c.Name, n, maxSocketPath)
+	}
+	c.MemoryMiB = orDefault(c.MemoryMiB, 1024)
+	c.CPUs = orDefault(c.CPUs, 1)
+	c.SerialNumber = orDefault(c.SerialNumber, "LAB-"+c.Name)
+	c.Manufacturer = orDefault(c.Manufacturer, "Ingot Lab")
+	c.Product = orDefault(c.Product, "Virtual Server")
+	c.FirmwareDir = orDefault(c.FirmwareDir, "/usr/share/OVMF")
+	c.Binary = orDefault(c.Binary, "qemu-system-x86_64")
+	if c.Accel == (Accel{}) {
+		c.Accel = TCG
+	}
+	c.Disks = append([]Disk(nil), c.Disks...)
+	for i := range c.Disks {
+		d := &c.Disks[i]
+		d.Model = orDefault(d.Model, VirtioBlk)
+		// virtio-blk serial numbers hold 20 bytes.
+		d.Serial = orDefault(d.Serial, fmt.Sprintf("%.16s-d%d", c.Name, i))
+		if _, err := os.Stat(d.Path); err != nil {
+			return c, fmt.Errorf("disk %d of server %s: %w", i, c.Name, err)
+		}
+	}
+	c.NICs = append([]NIC(nil), c.NICs...)
+	for i := range c.NICs {
+		n := &c.NICs[i]
+		n.Model = orDefault(n.Model, VirtioNet)
+		if len(n.MAC) != 6 || n.Socket == "" {
+			return c, fmt.Errorf("network card %d of server %s needs a MAC address and a socket", i, c.Name)
+		}
+	}
+	return c, nil
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// arguments is QEMU's command line. The machine starts stopped, so that the
+// boot order after the first boot can be set before the first boot begins.
+func (c Config) arguments(boot Device) []string {
+	args := []string{
+		"-name", quote(c.Name), "-nodefaults", "-no-user-config", "-S",
+		// graphics=off has SeaBIOS and its ROMs speak on the serial port.
+		"-machine", "q35,graphics=off", "-display", "none", "-vga", "none",
+		"-accel", c.Accel.Accelerator, "-cpu", c.Accel.CPU,
+		"-m", strconv.Itoa(c.MemoryMiB), "-smp", strconv.Itoa(c.CPUs), "-rtc", "base=utc",
+		"-qmp", "unix:" + quote(c.qmpSocket()) + ",server=on,wait=off",
+		"-chardev", "file,id=serial0,append=on,path=" + quote(c.serialLog()), "-serial", "chardev:serial0",
+		"-device", "virtio-rng-pci",
+	}
+	smbios := fmt.Sprintf("type=1,manufacturer=%s,product=%s,serial=%s",
+		quote(c.Manufacturer), quote(c.Product), quote(c.SerialNumber))
+	if c.UUID != "" {
+		args = append(args, "-uuid", c.UUID)
+		smbios += ",uuid=" + quote(c.UUID)
+	}
+	args = append(args, "-smbios", smbios)
+	if c.Firmware == UEFI {
+		args = append(args,
+			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, ovmfCode)),
+			"-drive", "if=pflash,format=raw,unit=1,file="+quote(c.nvram()))
+	}
+	for i, d := range c.Disks {
+		args = append(args,
+			"-drive", fmt.Sprintf("if=none,id=drive%d,format=raw,discard=unmap,cache=unsafe,file=%s", i, quote(d.Path)),
+			"-device", fmt.Sprintf("%s,id=%s,drive=drive%d,serial=%s,bootindex=%d",
+				d.Model, diskID(i), i, quote(d.Serial), c.bootIndex(boot, Disks, i)))
+	}
+	for i, n := range c.NICs {
+		device := fmt.Sprintf("%s,id=%s,netdev=net%d,mac=%s,bootindex=%d",
+			n.Model, nicID(i), i, n.MAC, c.bootIndex(boot, Network, i))
+		if n.NoROM || n.ROM != "" {
+			device += ",romfile=" + quote(n.ROM)
+		}
+		args = append(args,
+			"-netdev", fmt.Sprintf("stream,id=net%d,server=off,addr.type=unix,addr.path=%s", i, quote(n.Socket)),
+			"-device", device)
+	}
+	return args
+}
+
+func diskID(i int) string { return "disk" + strconv.Itoa(i) }
+func nicID(i int) string  { return "nic" + strconv.Itoa(i) }
+
+// bootIndex numbers all devices: those of the first kind first, each kind in
+// the order of its cards or disks.
+func (c Config) bootIndex(first, kind Device, i int) int {
+	if kind == first {
+		return i + 1
+	}
+	return i + 1 + len(c.Disks) + len(c.NICs)
+}
+
+// quote doubles commas, which end a value in QEMU's option syntax.
+func quote(value string) string { return strings.ReplaceAll(value, ",", ",,") }

@@ -1,0 +1,20 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package qemu runs one virtual server: firmware, disks and network cards as
+// the hardware, power and boot device as its BMC would see them. It needs no
+// privileges.
+//
+// It must not know what boots, nor who asks for power: an emulated BMC stands
+// before it, and the lab's switch behind its network cards.
+//
+//	probe := &qemu.Probe{}
+//	vm, err := qemu.New(qemu.Config{
+//		Name: "server-1", Dir: dir, Firmware: qemu.UEFI, Accel: probe.Accel(ctx),
+//		Disks: []qemu.Disk{{Path: "disk.raw", Model: qemu.NVMe}},
+//		NICs:  []qemu.NIC{{MAC: mac, Socket: "nic0.sock"}},
+//	})
+//	err = vm.SetBoot(ctx, qemu.Boot{Device: qemu.Network, Once: true})
+//	err = vm.PowerOn(ctx)
+//	defer vm.Close()
+package qemu
