@@ -11,6 +11,8 @@ import (
 
 // IngotClusterSpec says where the API server is reached and which part of the
 // inventory the cluster may draw on.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.host) && self.controlPlaneEndpoint.host == oldSelf.controlPlaneEndpoint.host)",fieldPath=".controlPlaneEndpoint",messageExpression="'host ' + oldSelf.controlPlaneEndpoint.host + ' is immutable once set: certificates and kubeconfigs name it; set it back, or create another cluster'"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.port) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.port) && self.controlPlaneEndpoint.port == oldSelf.controlPlaneEndpoint.port)",fieldPath=".controlPlaneEndpoint",messageExpression="'port ' + string(oldSelf.controlPlaneEndpoint.port) + ' is immutable once set: kubeconfigs name it; set it back, or create another cluster'"
 type IngotClusterSpec struct {
 	// controlPlaneEndpoint is where the workload cluster's API server is reached
 	// (C06). Ingot makes no load balancer: it is given by hand or by the template.
@@ -33,7 +35,7 @@ type IngotClusterSpec struct {
 	// +kubebuilder:default="topology.infrastructure.cluster.x-k8s.io/rack"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the key of a label of IngotHosts, for example topology.infrastructure.cluster.x-k8s.io/rack"
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
 }
 
@@ -44,6 +46,7 @@ type APIEndpoint struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || self.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$')",message="must be an IP address or a DNS name, without scheme, brackets, port or path"
 	Host string `json:"host,omitempty"`
 	// port of the API server.
 	// +optional

@@ -73,12 +73,15 @@ type HardwareCPU struct {
 	Model string `json:"model,omitempty"`
 	// sockets, physical cores and logical processors of the whole server.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Sockets int32 `json:"sockets,omitempty"`
 	// cores counts physical cores.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Cores int32 `json:"cores,omitempty"`
 	// threads counts logical processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Threads int32 `json:"threads,omitempty"`
 }
 
@@ -86,8 +89,9 @@ type HardwareCPU struct {
 type HardwareNIC struct {
 	// mac is the permanent address, lower case with colons.
 	// +required
-	// +kubebuilder:validation:MinLength=17
-	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	MAC string `json:"mac,omitempty"`
 	// name by the agent's kernel.
 	// +optional
@@ -95,6 +99,7 @@ type HardwareNIC struct {
 	Name string `json:"name,omitempty"`
 	// speedMbps is 0 when unknown.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
 	// carrier says whether a link was seen.
 	// +optional
@@ -158,13 +163,15 @@ type RecordedAddress struct {
 	NetworkName string `json:"networkName,omitempty"`
 	// mac is the boot NIC's address.
 	// +required
-	// +kubebuilder:validation:MinLength=17
-	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
 	MAC string `json:"mac,omitempty"`
 	// ip without prefix length.
 	// +required
-	// +kubebuilder:validation:MinLength=2
-	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address without prefix length, for example 10.10.0.20"
 	IP string `json:"ip,omitempty"`
 }
 

@@ -42,7 +42,7 @@ const (
 
 // IngotHostSpec is what people say of a server, and the ledger: claim, record and
 // order, which only Ingot writes (I9).
-// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",message="spec.power: needs spec.bmc: a host without a BMC cannot be switched; remove spec.power or give spec.bmc"
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
 	// bmc is the server's management controller. A host without one is Unmanaged:
 	// it is listed, never switched, booted or claimed.
@@ -52,9 +52,9 @@ type IngotHostSpec struct {
 	// bootMACAddress is the MAC address of the NIC that boots from the network,
 	// in lower case with colons.
 	// +required
-	// +kubebuilder:validation:MinLength=17
-	// +kubebuilder:validation:MaxLength=17
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{2}(:[0-9a-f]{2}){5}$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, for example 52:54:00:12:34:56"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the address of one NIC, not a group address and not zero; take it from the BMC or from the NIC's label"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
 	// bootMode is the firmware mode in which the server boots.
@@ -103,14 +103,15 @@ type IngotHostSpec struct {
 }
 
 // BMC says how to reach and trust a management controller.
-// +kubebuilder:validation:XValidation:rule="!(has(self.caBundleRef) && has(self.insecureSkipVerify) && self.insecureSkipVerify)",message="spec.bmc.insecureSkipVerify: must not be true together with caBundleRef; remove one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.caBundleRef) && has(self.insecureSkipVerify) && self.insecureSkipVerify)",fieldPath=".insecureSkipVerify",message="must not be true together with caBundleRef; remove one of them"
+// +kubebuilder:validation:XValidation:rule="!self.address.contains('@')",fieldPath=".address",message="must not hold a user name or password (the value is not repeated here); put them into the Secret that credentialsRef names"
 type BMC struct {
 	// address is the URL of the BMC: redfish://host[:port][/redfish/v1/Systems/<id>]
 	// speaks HTTPS. An IPv6 address stands in brackets.
 	// +required
-	// +kubebuilder:validation:MinLength=11
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^redfish://[^/@?#]+(/[^?#]*)?$')",message="spec.bmc.address: must be redfish://host[:port][/path] without user, query or fragment"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.matches('^redfish://[^/@?#]+(/[^?#]*)?$')",message="must be redfish://host[:port] or redfish://host[:port]/redfish/v1/Systems/<id>, without query or fragment"
 	Address string `json:"address,omitempty"`
 
 	// credentialsRef names the Secret in the host's namespace with the keys
@@ -136,7 +137,7 @@ type LocalReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, - and . (for example rack-a.12)"
 	Name string `json:"name,omitempty"`
 }
 
@@ -146,7 +147,7 @@ type NetworkReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, - and . (for example rack-a.12)"
 	Name string `json:"name,omitempty"`
 }
 
@@ -154,20 +155,19 @@ type NetworkReference struct {
 // holds; where several do, the smallest one that is big enough, then the first by
 // serial number, WWN and path. At least one hint is set.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",message="rootDeviceHints.minSizeGigabytes: must not be above maxSizeGigabytes"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",messageExpression="string(self.minSizeGigabytes) + ' must not be above maxSizeGigabytes ' + string(self.maxSizeGigabytes) + '; lower the one or raise the other'"
 type RootDeviceHints struct {
 	// deviceName is the kernel's name, for example "/dev/sda". Names change
 	// between boots: prefer a serial number or a WWN.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^/dev/[A-Za-z0-9._-]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9._-]+$')",message="must be a kernel name such as /dev/sda; for a path below /dev/disk use serialNumber, wwn or hctl"
 	DeviceName string `json:"deviceName,omitempty"`
 	// hctl is the SCSI address host:channel:target:lun.
 	// +optional
-	// +kubebuilder:validation:MinLength=7
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^[0-9]+:[0-9]+:[0-9]+:[0-9]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+:[0-9]+:[0-9]+:[0-9]+$')",message="must be host:channel:target:lun in numbers, for example 2:0:0:0"
 	HCTL string `json:"hctl,omitempty"`
 	// model is a part of the model's name, in any case.
 	// +optional

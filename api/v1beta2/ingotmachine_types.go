@@ -18,6 +18,7 @@ type IngotMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
 	ProviderID string `json:"providerID,omitempty"`
 
 	// hostSelector says which hosts will do. Unset: any host of the cluster's.
@@ -40,7 +41,7 @@ type IngotMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be one label of a DNS name: lower case letters, digits and -; the domain comes from the IngotNetwork"
 	Hostname string `json:"hostname,omitempty"`
 }
 
@@ -93,18 +94,19 @@ type ImageFormat string
 const ImageFormatRaw ImageFormat = "raw"
 
 // Image is an operating system image.
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
 type Image struct {
 	// url of the image, http or https. gzip and zstd are recognised by content.
 	// +required
-	// +kubebuilder:validation:MinLength=10
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.contains('@')",message="image.url: must be an http or https URL with a host and without user name or password"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/os.raw.zst"
 	URL string `json:"url,omitempty"`
 	// checksum of the file at the URL: "sha256:<hex>" or "sha512:<hex>".
 	// +required
-	// +kubebuilder:validation:MinLength=71
-	// +kubebuilder:validation:MaxLength=135
-	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case, as sha256sum prints them for the file at the URL"
 	Checksum string `json:"checksum,omitempty"`
 	// format of the decompressed file.
 	// +optional
@@ -243,6 +245,7 @@ type IngotMachineTemplateSpec struct {
 }
 
 // IngotMachineTemplateResource is the template of an IngotMachine (M32).
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
 	// metadata given to the IngotMachines.
 	// +optional

@@ -15,9 +15,10 @@ type DHCPMode string
 const DHCPModeReserve DHCPMode = "Reserve"
 
 // IngotNetworkSpec is a provisioning subnet.
-// +kubebuilder:validation:XValidation:rule="cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end)",message="spec.range: start and end must lie in spec.subnet"
-// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",message="spec.gateway: must lie in spec.subnet"
-// +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",message="spec.subnet: is immutable, recorded addresses depend on it; create another IngotNetwork"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
+// +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
 type IngotNetworkSpec struct {
 	// mode of DHCP.
 	// +optional
@@ -25,32 +26,32 @@ type IngotNetworkSpec struct {
 	Mode DHCPMode `json:"mode,omitempty"`
 	// subnet in CIDR notation, IPv4.
 	// +required
-	// +kubebuilder:validation:MinLength=9
-	// +kubebuilder:validation:MaxLength=18
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="spec.subnet: must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
 	Subnet string `json:"subnet,omitempty"`
 	// range of addresses that are recorded for hosts; both ends included.
 	// +required
 	Range AddressRange `json:"range,omitempty,omitzero"`
 	// gateway is the default router given to hosts.
 	// +optional
-	// +kubebuilder:validation:MinLength=7
-	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="spec.gateway: must be an IPv4 address"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	Gateway string `json:"gateway,omitempty"`
 	// dnsServers given to hosts.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:items:MinLength=7
-	// +kubebuilder:validation:items:MaxLength=15
-	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="spec.dnsServers: each must be an IPv4 address"
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	DNSServers []string `json:"dnsServers,omitempty"`
 	// domain name given to hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
 	Domain string `json:"domain,omitempty"`
 	// leaseSeconds is the lease time, in seconds.
 	// +optional
@@ -61,17 +62,18 @@ type IngotNetworkSpec struct {
 }
 
 // AddressRange is a range of addresses, both ends included.
-// +kubebuilder:validation:XValidation:rule="isIP(self.start) && isIP(self.end) && ip(self.start).family() == 4 && ip(self.end).family() == 4",message="spec.range: start and end must be IPv4 addresses"
 type AddressRange struct {
 	// start of the range.
 	// +required
-	// +kubebuilder:validation:MinLength=7
-	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	Start string `json:"start,omitempty"`
 	// end of the range.
 	// +required
-	// +kubebuilder:validation:MinLength=7
-	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	End string `json:"end,omitempty"`
 }
 

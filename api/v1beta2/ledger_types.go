@@ -36,9 +36,9 @@ type HostClaim struct {
 	ClusterName string `json:"clusterName,omitempty"`
 	// instanceID is a random UUID minted with the claim: one life of the host.
 	// +required
-	// +kubebuilder:validation:MinLength=36
-	// +kubebuilder:validation:MaxLength=36
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	InstanceID string `json:"instanceID,omitempty"`
 	// attempt counts the installs of this instance, from 1 with the first order.
 	// +optional
@@ -181,9 +181,9 @@ type HostOrder struct {
 	Kind OrderKind `json:"kind,omitempty"`
 	// id is a random UUID of this order: tokens and reports are bound to it (I5).
 	// +required
-	// +kubebuilder:validation:MinLength=36
-	// +kubebuilder:validation:MaxLength=36
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	ID string `json:"id,omitempty"`
 	// attempt counts the orders of this kind for the same end, from 1.
 	// +required
@@ -195,8 +195,9 @@ type HostOrder struct {
 	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
 	// wins (I14).
 	// +optional
-	// +kubebuilder:validation:MinLength=64
-	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	AgentKey string `json:"agentKey,omitempty"`
 	// revoked is set when a second key came with the same token: neither holds
 	// any more, and the host is switched off (I14).
