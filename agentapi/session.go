@@ -120,6 +120,9 @@ type WipeOrder struct {
 	Mode string `json:"mode"`
 	// Disks to clean; a disk that is not named is not touched.
 	Disks []DiskRef `json:"disks"`
+	// ReleasedInstances are other instances whose markers may be removed (I8), as
+	// in InstallOrder. The order's own InstanceID is always allowed.
+	ReleasedInstances []string `json:"releasedInstances,omitempty"`
 }
 
 // DiskRef names one disk by what does not change over a reboot. Every field

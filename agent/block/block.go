@@ -1,0 +1,68 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrNotSupported is returned by Zero where the device has no way to zero a range
+// without being written.
+var ErrNotSupported = errors.New("not supported by this device")
+
+// Device is one whole disk, opened for writing.
+type Device interface {
+	io.ReaderAt
+	io.WriterAt
+	// Zero makes n bytes from off read as zero without being sent zeroes
+	// (BLKZEROOUT, a punched hole). It returns ErrNotSupported where the device
+	// cannot; then nothing changed.
+	Zero(off, n int64) error
+	// Sync returns when everything written is durable.
+	Sync() error
+	// DropCache forgets cached content, so that the next read comes from the
+	// device. A device without a cache does nothing.
+	DropCache() error
+	// Size is in bytes and does not change.
+	Size() int64
+	Close() error
+}
+
+// zeroes is what is written where a device cannot zero by itself.
+const zeroChunk = 1 << 20
+
+// Zero makes a range read as zero, by the device's own means or by writing.
+func Zero(dev Device, off, n int64) error {
+	err := dev.Zero(off, n)
+	if err == nil || !errors.Is(err, ErrNotSupported) {
+		return err
+	}
+	buf := make([]byte, min(n, zeroChunk))
+	for n > 0 {
+		chunk := min(n, int64(len(buf)))
+		if _, err := dev.WriteAt(buf[:chunk], off); err != nil {
+			return fmt.Errorf("write zeroes at %d: %w", off, err)
+		}
+		off, n = off+chunk, n-chunk
+	}
+	return nil
+}
+
+// IsZero says whether all bytes are zero.
+func IsZero(b []byte) bool {
+	for len(b) >= 8 {
+		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// Disks are the disks of the server.
+type Disks interface {
+	// List returns the whole, writable, non-removable disks as they are now, with
+	// the marker of each.
+	List(ctx context.Context) ([]agentapi.Disk, error)
+	// Open opens one of them for writing. The caller closes it.
+	Open(ctx context.Context, disk agentapi.Disk) (block.Device, error)
+}
+
+// Seeder writes the seed of the first boot into the system installed on a disk.
+// The disk is not open for writing meanwhile. It returns when the seed is durable.
+type Seeder interface {
+	Seed(ctx context.Context, disk agentapi.Disk, seed agentapi.Bootstrap) error
+}
+
+// Config is everything that Run knows of the world.
+type Config struct {
+	// Server (host:port), Pins and Token come from the kernel command line.
+	Server string
+	Pins   []Pin
+	Token  agentapi.Sensitive
+	// Identity is made once a boot by NewIdentity.
+	Identity *Identity
+	// Version of the agent, for people.
+	Version string
+
+	// Probe reads the hardware.
+	Probe  func(ctx context.Context) (agentapi.Hardware, error)
+	Disks  Disks
+	Seeder Seeder
+
+	// SetTime sets system clock and RTC; nil leaves the clock alone.
+	SetTime func(time.Time) error
+	// Dial connects to the manager and to the image server; net.Dialer's when nil.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Log prints one line for people on the console; nil prints nothing. It never
+	// gets a secret.
+	Log func(format string, args ...any)
+	// Sleep waits; it returns early with the context's cause. A timer when nil.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// CallTimeout bounds one call to the manager; 30 s when zero.
+	CallTimeout time.Duration
+	// Backoff between failed calls grows from MinBackoff to MaxBackoff with jitter;
+	// 1 s and 30 s when zero.
+	MinBackoff, MaxBackoff time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Server == "" || len(c.Pins) == 0 || c.Token == "":
+		return c, errors.New("agent: server, pins and token are required")
+	case c.Identity == nil || c.Probe == nil || c.Disks == nil || c.Seeder == nil:
+		return c, errors.New("agent: identity, probe, disks and seeder are required")
+	}
+	if c.SetTime == nil {
+		c.SetTime = func(time.Time) error { return nil }
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	}
+	if c.Log == nil {
+		c.Log = func(string, ...any) {}
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
+	c.CallTimeout = orDefault(c.CallTimeout, 30*time.Second)
+	c.MinBackoff = orDefault(c.MinBackoff, time.Second)
+	c.MaxBackoff = orDefault(c.MaxBackoff, 30*time.Second)
+	return c, nil
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Failure is an error of an order's work that is reported to the manager: a
+// stable reason and a message for people, free of secrets.
+type Failure struct {
+	Reason  string
+	Message string
+	Err     error
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Message) }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+func failure(reason string, err error) *Failure {
+	return &Failure{Reason: reason, Message: err.Error(), Err: err}
+}
+
+// The reasons of a Failure.
+const (
+	// ReasonDiskNotFound and ReasonDiskAmbiguous: not exactly one disk matches.
+	ReasonDiskNotFound  = "DiskNotFound"
+	ReasonDiskAmbiguous = "DiskAmbiguous"
+	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
+	ReasonDiskOwnedByOther = "DiskOwnedByOther"
+	// ReasonDiskTooSmall: the decoded image does not fit.
+	ReasonDiskTooSmall = "DiskTooSmall"
+	// ReasonDiskFailed: reading or writing the disk failed, or it did not return
+	// what was written.
+	ReasonDiskFailed = "DiskFailed"
+	// ReasonImageUnavailable: the image server does not have the image.
+	ReasonImageUnavailable = "ImageUnavailable"
+	// ReasonChecksumMismatch: the source is not what the order names.
+	ReasonChecksumMismatch = "ChecksumMismatch"
+	// ReasonImageInvalid: it cannot be decoded, or has content at the marker's place.
+	ReasonImageInvalid = "ImageInvalid"
+	// ReasonSeedFailed: the installed system could not be given its seed.
+	ReasonSeedFailed = "SeedFailed"
+	// ReasonWipeFailed: a disk could not be cleaned.
+	ReasonWipeFailed = "WipeFailed"
+	// ReasonOrderNotUnderstood: an order of a kind or mode this agent does not know.
+	ReasonOrderNotUnderstood = "OrderNotUnderstood"
+)

@@ -1,0 +1,89 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"hash"
+	"io"
+	"sync/atomic"
+)
+
+// readAhead reads and hashes a source in its own goroutine and is itself an
+// io.Reader of it for one other goroutine.
+type readAhead struct {
+	ctx    context.Context
+	source io.Reader
+	hash   hash.Hash
+	full   chan []byte
+	free   chan []byte
+	// err is set before full is closed.
+	err error
+	// current is what is left of the buffer being read, whole all of it.
+	current, whole []byte
+	consumed       atomic.Int64
+}
+
+const readBuffers = 8
+
+func newReadAhead(ctx context.Context, source io.Reader, h hash.Hash) *readAhead {
+	a := &readAhead{
+		ctx: ctx, source: source, hash: h,
+		full: make(chan []byte, readBuffers), free: make(chan []byte, readBuffers),
+	}
+	for range readBuffers {
+		a.free <- make([]byte, readSize)
+	}
+	return a
+}
+
+// run reads the source to its end. Its error is given to the reader, who knows
+// what it means.
+func (a *readAhead) run() error {
+	defer close(a.full)
+	for {
+		var buf []byte
+		select {
+		case buf = <-a.free:
+		case <-a.ctx.Done():
+			a.err = context.Cause(a.ctx)
+			return nil
+		}
+		n, err := fill(a.source, buf)
+		_, _ = a.hash.Write(buf[:n]) // never fails (package hash)
+		a.consumed.Add(int64(n))
+		if n > 0 {
+			a.full <- buf[:n] // never blocks: there are as many places as buffers
+		}
+		if err != nil {
+			a.err = err
+			return nil
+		}
+	}
+}
+
+// Read implements io.Reader.
+func (a *readAhead) Read(p []byte) (int, error) {
+	for len(a.current) == 0 {
+		if a.whole != nil {
+			a.free <- a.whole[:cap(a.whole)]
+			a.whole = nil
+		}
+		buf, open := <-a.full
+		if !open {
+			return 0, a.err
+		}
+		a.current, a.whole = buf, buf
+	}
+	n := copy(p, a.current)
+	a.current = a.current[n:]
+	return n, nil
+}
+
+func percent(done, total int64) int {
+	if total <= 0 {
+		return 0
+	}
+	return int(min(100, done*100/total))
+}

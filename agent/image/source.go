@@ -1,0 +1,279 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrUnavailable says that the source does not give the image, and waiting does
+// not help.
+var ErrUnavailable = errors.New("image is not available")
+
+// Defaults of a Request.
+const (
+	defaultPatience = 10 * time.Minute
+	defaultStall    = time.Minute
+	minWait         = 500 * time.Millisecond
+	maxWait         = 30 * time.Second
+)
+
+// Request says what to read and how patiently.
+type Request struct {
+	Client *http.Client
+	URL    string
+	// Patience is how long the source may go without a byte, or without an answer
+	// that it is fetching the image, before Read gives up; 10 minutes when zero.
+	Patience time.Duration
+	// Stall is how long a connection may be silent before it counts as lost;
+	// 1 minute when zero.
+	Stall time.Duration
+	// Sleep waits between attempts; it returns early with the context's error. A
+	// timer when nil.
+	Sleep func(context.Context, time.Duration) error
+	// Log receives one line per interruption; nothing when nil.
+	Log func(format string, args ...any)
+}
+
+// Source is the content of a URL as one uninterrupted stream: it resumes where it
+// was cut off. It is an io.ReadCloser for one goroutine.
+type Source struct {
+	// ctx is kept because Read, whose form is given, has to wait and reconnect.
+	ctx  context.Context
+	req  Request
+	body io.ReadCloser
+	// hangUp ends the connection; watchdog does when it is silent for too long.
+	hangUp   context.CancelFunc
+	watchdog *time.Timer
+	// read bytes given out; size of the whole, -1 when unknown.
+	read, size int64
+	failures   int
+	lastSign   time.Time
+}
+
+// OpenSource returns a source at once; the first Read or Size connects.
+func OpenSource(ctx context.Context, req Request) *Source {
+	if req.Patience == 0 {
+		req.Patience = defaultPatience
+	}
+	if req.Stall == 0 {
+		req.Stall = defaultStall
+	}
+	if req.Sleep == nil {
+		req.Sleep = sleep
+	}
+	if req.Log == nil {
+		req.Log = func(string, ...any) {}
+	}
+	return &Source{ctx: ctx, req: req, size: -1, lastSign: time.Now()}
+}
+
+// Size connects if necessary and returns the size of the source in bytes, or -1
+// when the server does not say.
+func (s *Source) Size() (int64, error) {
+	if s.body == nil {
+		if err := s.reconnect(); err != nil {
+			return -1, err
+		}
+	}
+	return s.size, nil
+}
+
+// Offset is how many bytes were read so far.
+func (s *Source) Offset() int64 { return s.read }
+
+// Read implements io.Reader. A lost connection is resumed and not seen.
+func (s *Source) Read(p []byte) (int, error) {
+	for {
+		if s.body == nil {
+			if err := s.reconnect(); err != nil {
+				return 0, err
+			}
+		}
+		s.watchdog.Reset(s.req.Stall)
+		n, err := s.body.Read(p)
+		s.watchdog.Stop()
+		s.read += int64(n)
+		if n > 0 {
+			s.failures, s.lastSign = 0, time.Now()
+			return n, nil
+		}
+		if errors.Is(err, io.EOF) && (s.size < 0 || s.read >= s.size) {
+			return 0, io.EOF
+		}
+		if err == nil {
+			continue
+		}
+		_ = s.Close()
+		if s.ctx.Err() != nil {
+			return 0, context.Cause(s.ctx)
+		}
+		if err := s.wait(0, fmt.Sprintf("connection lost after %d bytes", s.read)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close ends the current connection. Reading again would resume.
+func (s *Source) Close() error {
+	if s.hangUp != nil {
+		s.hangUp()
+		s.watchdog.Stop()
+	}
+	if s.body == nil {
+		return nil
+	}
+	err := s.body.Close()
+	s.body = nil
+	return err
+}
+
+// reconnect returns with a body that continues at s.read, or with an error that
+// is final.
+func (s *Source) reconnect() error {
+	for {
+		res, err := s.get()
+		if err != nil {
+			_ = s.Close()
+			if s.ctx.Err() != nil {
+				return context.Cause(s.ctx)
+			}
+			// The URL is in err; it may carry credentials.
+			if err := s.wait(0, "no connection: "+withoutURL(err).Error()); err != nil {
+				return err
+			}
+			continue
+		}
+		done, after, err := s.accept(res)
+		if done {
+			return err
+		}
+		if err := s.wait(after, fmt.Sprintf("answer %d", res.StatusCode)); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Source) get() (*http.Response, error) {
+	ctx, hangUp := context.WithCancel(s.ctx)
+	s.hangUp, s.watchdog = hangUp, time.AfterFunc(s.req.Stall, hangUp)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.req.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	// What is stored is what is wanted: no decoding on the way.
+	req.Header.Set("Accept-Encoding", "identity")
+	if s.read > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", s.read))
+	}
+	return s.req.Client.Do(req)
+}
+
+// accept takes the body of a good answer. It is done, with or without an error, or
+// the request is to be repeated after the time the server asked for.
+func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err error) {
+	switch {
+	case res.StatusCode == http.StatusPartialContent && s.read > 0:
+		if err := s.checkRange(res.Header.Get("Content-Range")); err != nil {
+			_, _ = res.Body.Close(), s.Close()
+			return true, 0, err
+		}
+		s.body = res.Body
+		return true, 0, nil
+	case res.StatusCode == http.StatusOK:
+		s.size, s.body = res.ContentLength, res.Body
+		return s.skip()
+	case retryable(res.StatusCode):
+		_, _ = res.Body.Close(), s.Close()
+		if res.StatusCode == http.StatusServiceUnavailable {
+			s.lastSign = time.Now() // the boot server is fetching the image itself
+		}
+		return false, retryAfter(res.Header), nil
+	default:
+		_, _ = res.Body.Close(), s.Close()
+		return true, 0, fmt.Errorf("%w: the server answered %s", ErrUnavailable, res.Status)
+	}
+}
+
+// skip reads again what was read before, from a server that ignored the range.
+func (s *Source) skip() (done bool, after time.Duration, err error) {
+	if _, err := io.CopyN(io.Discard, s.body, s.read); err != nil {
+		_ = s.Close()
+		return false, 0, nil
+	}
+	return true, 0, nil
+}
+
+// checkRange makes sure that the answer continues where we stopped and that the
+// source is still the same size (RFC 9110 section 14.4).
+func (s *Source) checkRange(header string) error {
+	var first, last, total int64
+	if _, err := fmt.Sscanf(header, "bytes %d-%d/%d", &first, &last, &total); err != nil || first != s.read {
+		return fmt.Errorf("%w: asked for the rest from %d, got %.40q", ErrUnavailable, s.read, header)
+	}
+	if s.size >= 0 && total != s.size {
+		return fmt.Errorf("%w: size changed from %d to %d", ErrUnavailable, s.size, total)
+	}
+	return nil
+}
+
+func retryable(status int) bool {
+	switch status {
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout,
+		http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusRequestTimeout:
+		return true
+	}
+	return false
+}
+
+// retryAfter reads the header in its form of seconds, at most maxWait.
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
+}
+
+// wait sleeps before the next attempt: as long as the server asked, or backing
+// off with jitter. It gives up when the source was silent for too long.
+func (s *Source) wait(after time.Duration, why string) error {
+	if silent := time.Since(s.lastSign); silent > s.req.Patience {
+		return fmt.Errorf("%w: %s; nothing for %s", ErrUnavailable, why, silent.Round(time.Second))
+	}
+	if after == 0 {
+		after = min(minWait<<min(s.failures, 10), maxWait)
+		after = after/2 + rand.N(after/2+1)
+	}
+	s.failures++
+	s.req.Log("image: %s, trying again in %s", why, after.Round(100*time.Millisecond))
+	return s.req.Sleep(s.ctx, after)
+}
+
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,186 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/agent/block"
+)
+
+// What can go wrong on the disk's side.
+var (
+	// ErrTooLarge: the decoded image does not fit.
+	ErrTooLarge = errors.New("image is larger than the disk")
+	// ErrReserved: the image has content where nothing may be written.
+	ErrReserved = errors.New("image has content in a reserved range")
+	// ErrReadBack: the disk did not return what was written.
+	ErrReadBack = errors.New("disk does not return what was written")
+)
+
+const (
+	// headSize of the image is written last; tailSize of the disk is cleared first,
+	// so that an old second partition table is not found there.
+	headSize = 1 << 20
+	tailSize = 1 << 20
+	// chunkSize is the unit of decoding and writing; chunks of them are in flight.
+	chunkSize = 4 << 20
+	chunks    = 4
+	// readSize is the unit of reading and hashing the source.
+	readSize = 256 << 10
+	// grain is the smallest run of zeroes that is zeroed rather than written.
+	grain = 128 << 10
+)
+
+// Range is a part of a disk, in bytes.
+type Range struct{ Off, Len int64 }
+
+func (r Range) end() int64 { return r.Off + r.Len }
+
+// Options of a Write.
+type Options struct {
+	// Reserved is never written. It must lie in the first MiB.
+	Reserved Range
+	// OnWrite is called with every chunk: bytes of the disk done so far, and the
+	// percentage of the source, 0 when its size is unknown. OnVerify is called with
+	// the percentage of the read-back. Neither may block; nil does nothing.
+	OnWrite  func(written int64, percent int)
+	OnVerify func(percent int)
+}
+
+// Result of a Write.
+type Result struct {
+	// Bytes of the decoded image; SourceBytes of the source.
+	Bytes, SourceBytes int64
+}
+
+// chunk is one piece of the decoded image on its way to the disk.
+type chunk struct {
+	off  int64
+	data []byte
+}
+
+// Write writes the image, verifies the source's checksum and samples of the disk,
+// writes the first MiB, and returns when everything is durable. It works once. The
+// context's end stops it between two chunks.
+func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Result, error) {
+	if m.rawSize > dev.Size() {
+		return Result{}, fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, m.rawSize, dev.Size())
+	}
+	if opts.Reserved.end() > headSize || dev.Size() < headSize+tailSize {
+		return Result{}, fmt.Errorf("%w: disk of %d bytes, reserved up to %d", ErrTooLarge, dev.Size(), opts.Reserved.end())
+	}
+	w := &writer{dev: dev, opts: opts}
+	if err := w.clear(); err != nil {
+		return Result{}, err
+	}
+	if err := m.pipe(ctx, w); err != nil {
+		return Result{}, err
+	}
+	if err := w.finish(ctx); err != nil {
+		return Result{}, err
+	}
+	return Result{Bytes: w.end, SourceBytes: m.source.Offset()}, nil
+}
+
+// pipe runs the stages: read and hash, decode, write. It returns the error that
+// says most: a wrong checksum before the decoding error that it causes.
+func (m *Image) pipe(ctx context.Context, w *writer) error {
+	size, _ := m.source.Size()
+	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, m.stop)()
+	ahead := newReadAhead(ctx, m.buffered, m.hash)
+	w.percent = func() int { return percent(ahead.consumed.Load(), size) }
+	decoded, free := make(chan chunk, chunks), make(chan []byte, chunks)
+	for range chunks {
+		free <- make([]byte, chunkSize)
+	}
+	group.Go(ahead.run)
+	group.Go(func() error {
+		defer close(decoded)
+		return m.decode(ctx, ahead, decoded, free)
+	})
+	group.Go(func() error {
+		for c := range decoded {
+			if err := w.write(c); err != nil {
+				return err
+			}
+			free <- c.data[:cap(c.data)]
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// decode turns the source into chunks, then reads the source to its end and
+// verifies it.
+func (m *Image) decode(ctx context.Context, source io.Reader, out chan<- chunk, free <-chan []byte) error {
+	decodeErr := m.decodeChunks(ctx, source, out, free)
+	if errors.Is(decodeErr, errStopped) || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A decoder may stop before the end of the source, and one that failed may have
+	// been given another file than the one ordered: the checksum tells.
+	if _, err := io.Copy(io.Discard, source); err != nil {
+		return fmt.Errorf("read the image: %w", err)
+	}
+	if err := m.verify(); err != nil {
+		return err
+	}
+	return decodeErr
+}
+
+var errStopped = errors.New("stopped")
+
+func (m *Image) decodeChunks(ctx context.Context, source io.Reader, out chan<- chunk, free <-chan []byte) error {
+	dec, err := m.decoder(source)
+	if err != nil {
+		return err
+	}
+	defer dec.Close()
+	var off int64
+	for {
+		var buf []byte
+		select {
+		case buf = <-free:
+		case <-ctx.Done():
+			return errStopped
+		}
+		n, err := fill(dec, buf)
+		if n > 0 {
+			select {
+			case out <- chunk{off: off, data: buf[:n]}:
+			case <-ctx.Done():
+				return errStopped
+			}
+			off += int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: after %d bytes: %w", ErrFormat, off, err)
+		}
+	}
+}
+
+// fill reads until the buffer is full or the reader ends. Other than io.ReadFull
+// it passes errors on unchanged, so that a source cut short is not taken for the
+// end of the image.
+func fill(r io.Reader, buf []byte) (int, error) {
+	n := 0
+	for n < len(buf) {
+		got, err := r.Read(buf[n:])
+		n += got
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

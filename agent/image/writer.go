@@ -1,0 +1,207 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/ingot-metal/ingot/agent/block"
+)
+
+const (
+	// sampleEvery and sampleSize: of every 16th chunk the first MiB is read back.
+	sampleEvery = 16
+	sampleSize  = 1 << 20
+)
+
+// writer puts decoded chunks, which come in order, onto a disk.
+type writer struct {
+	dev     block.Device
+	opts    Options
+	percent func() int
+	// head is the first MiB of the image, held back until the rest is verified.
+	head []byte
+	// zero is a run of zeroes not yet sent to the disk.
+	zero Range
+	// end of the image so far.
+	end     int64
+	samples []sample
+	count   int
+}
+
+type sample struct {
+	Range
+	sum [sha256.Size]byte
+}
+
+// clear removes what the disk's old content may be recognised by, at its two ends.
+func (w *writer) clear() error {
+	for _, r := range without(Range{0, headSize}, w.opts.Reserved) {
+		if err := block.Zero(w.dev, r.Off, r.Len); err != nil {
+			return err
+		}
+	}
+	return block.Zero(w.dev, w.dev.Size()-tailSize, tailSize)
+}
+
+func (w *writer) write(c chunk) error {
+	if c.off+int64(len(c.data)) > w.dev.Size() {
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, w.dev.Size())
+	}
+	w.end = c.off + int64(len(c.data))
+	off, data := c.off, c.data
+	if off < headSize {
+		n := min(int64(len(data)), headSize-off)
+		w.head = append(w.head, data[:n]...)
+		off, data = off+n, data[n:]
+	}
+	if w.count%sampleEvery == 0 && len(data) > 0 {
+		part := data[:min(len(data), sampleSize)]
+		w.samples = append(w.samples, sample{Range{off, int64(len(part))}, sha256.Sum256(part)})
+	}
+	w.count++
+	if err := w.spread(off, data); err != nil {
+		return err
+	}
+	if w.opts.OnWrite != nil {
+		w.opts.OnWrite(w.end, w.percent())
+	}
+	return nil
+}
+
+// spread writes the content of a chunk and collects its zeroes into runs, which
+// may go over many chunks.
+func (w *writer) spread(off int64, data []byte) error {
+	for len(data) > 0 {
+		n, zero := run(data)
+		if zero {
+			if w.zero.Len == 0 {
+				w.zero.Off = off
+			}
+			w.zero.Len += int64(n)
+		} else {
+			if err := w.flushZero(); err != nil {
+				return err
+			}
+			if _, err := w.dev.WriteAt(data[:n], off); err != nil {
+				return fmt.Errorf("write at %d: %w", off, err)
+			}
+		}
+		off, data = off+int64(n), data[n:]
+	}
+	return nil
+}
+
+// run returns the length of the longest beginning whose grains are all zero, or
+// all not zero.
+func run(data []byte) (n int, zero bool) {
+	first := min(grain, len(data))
+	zero = block.IsZero(data[:first])
+	for n = first; n < len(data); {
+		next := min(grain, len(data)-n)
+		if block.IsZero(data[n:n+next]) != zero {
+			break
+		}
+		n += next
+	}
+	return n, zero
+}
+
+func (w *writer) flushZero() error {
+	r := w.zero
+	w.zero = Range{}
+	return block.Zero(w.dev, r.Off, r.Len)
+}
+
+// finish makes the body durable, reads samples back, and only then writes the
+// first MiB, which is read back too.
+func (w *writer) finish(ctx context.Context) error {
+	if err := w.flushZero(); err != nil {
+		return err
+	}
+	if err := w.checkReserved(); err != nil {
+		return err
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	for i, s := range w.samples {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := w.check(s); err != nil {
+			return err
+		}
+		if w.opts.OnVerify != nil {
+			w.opts.OnVerify(percent(int64(i+1), int64(len(w.samples))))
+		}
+	}
+	return w.writeHead()
+}
+
+func (w *writer) writeHead() error {
+	for _, r := range without(Range{0, int64(len(w.head))}, w.opts.Reserved) {
+		if _, err := w.dev.WriteAt(w.head[r.Off:r.end()], r.Off); err != nil {
+			return fmt.Errorf("write at %d: %w", r.Off, err)
+		}
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	got := make([]byte, len(w.head))
+	if _, err := w.dev.ReadAt(got, 0); err != nil {
+		return fmt.Errorf("read back the first MiB: %w", err)
+	}
+	for _, r := range without(Range{0, int64(len(w.head))}, w.opts.Reserved) {
+		if !bytes.Equal(got[r.Off:r.end()], w.head[r.Off:r.end()]) {
+			return fmt.Errorf("%w: in the first MiB", ErrReadBack)
+		}
+	}
+	return nil
+}
+
+func (w *writer) settle() error {
+	if err := w.dev.Sync(); err != nil {
+		return fmt.Errorf("sync the disk: %w", err)
+	}
+	return w.dev.DropCache()
+}
+
+func (w *writer) check(s sample) error {
+	got := make([]byte, s.Len)
+	if _, err := w.dev.ReadAt(got, s.Off); err != nil {
+		return fmt.Errorf("read back %d bytes at %d: %w", s.Len, s.Off, err)
+	}
+	if sha256.Sum256(got) != s.sum {
+		return fmt.Errorf("%w: %d bytes at %d", ErrReadBack, s.Len, s.Off)
+	}
+	return nil
+}
+
+func (w *writer) checkReserved() error {
+	r := w.opts.Reserved
+	if r.Off >= int64(len(w.head)) {
+		return nil
+	}
+	if !block.IsZero(w.head[r.Off:min(r.end(), int64(len(w.head)))]) {
+		return fmt.Errorf("%w: bytes %d to %d", ErrReserved, r.Off, r.end())
+	}
+	return nil
+}
+
+// without returns what is left of r outside hole, in order.
+func without(r, hole Range) []Range {
+	parts := []Range{
+		{r.Off, min(r.end(), hole.Off) - r.Off},
+		{max(r.Off, hole.end()), r.end() - max(r.Off, hole.end())},
+	}
+	if hole.Len == 0 || hole.end() <= r.Off || hole.Off >= r.end() {
+		parts = []Range{r}
+	}
+	return slices.DeleteFunc(parts, func(p Range) bool { return p.Len <= 0 })
+}

@@ -1,0 +1,203 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/image"
+	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// install writes the image and the seed. The order of its writes is what makes it
+// safe to be cut off anywhere: the marker with Complete=false, the image without
+// its first MiB, that MiB after the checksum was verified, the seed, the marker
+// with Complete=true.
+func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (agentapi.Report, error) {
+	disk, err := s.pick(ctx, order.RootDisk)
+	if err != nil {
+		return agentapi.Report{}, err
+	}
+	ref := order.RootDisk
+	report := agentapi.Report{RootDisk: &ref}
+	owned := func(done bool) agentapi.Marker {
+		return agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt, Complete: done}
+	}
+	found, err := s.guard(ctx, disk, order.ReleasedInstances)
+	if err != nil {
+		return report, err
+	}
+	if found != nil && *found == owned(true) {
+		// This very attempt was finished in an earlier run whose report was lost.
+		s.cfg.Log("install: %s already holds attempt %d of %s", disk.Name, found.Attempt, found.InstanceID)
+		return report, nil
+	}
+	if report.BytesWritten, err = s.writeImage(ctx, disk, order, owned(false)); err != nil {
+		return report, err
+	}
+	if err := s.seed(ctx, disk); err != nil {
+		return report, err
+	}
+	return report, s.mark(ctx, disk, owned(true))
+}
+
+// pick returns the one disk that a reference names (I12).
+func (s *session) pick(ctx context.Context, ref agentapi.DiskRef) (agentapi.Disk, error) {
+	disks, err := s.cfg.Disks.List(ctx)
+	if err != nil {
+		return agentapi.Disk{}, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
+	}
+	return pickDisk(disks, ref)
+}
+
+func pickDisk(disks []agentapi.Disk, ref agentapi.DiskRef) (agentapi.Disk, error) {
+	matching := slices.DeleteFunc(slices.Clone(disks), func(d agentapi.Disk) bool { return !ref.Matches(d) })
+	switch len(matching) {
+	case 1:
+		return matching[0], nil
+	case 0:
+		return agentapi.Disk{}, &Failure{
+			Reason:  ReasonDiskNotFound,
+			Message: fmt.Sprintf("none of the %d disks is %s", len(disks), describe(ref)),
+		}
+	default:
+		return agentapi.Disk{}, &Failure{
+			Reason:  ReasonDiskAmbiguous,
+			Message: fmt.Sprintf("%d disks are %s", len(matching), describe(ref)),
+		}
+	}
+}
+
+func describe(ref agentapi.DiskRef) string {
+	return fmt.Sprintf("serial %q, WWN %q, path %q, %d bytes", ref.Serial, ref.WWN, ref.Path, ref.SizeBytes)
+}
+
+// guard reads the disk's marker and refuses a disk of another instance that was
+// not released (I8).
+func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []string) (*agentapi.Marker, error) {
+	var found *agentapi.Marker
+	err := s.withDisk(ctx, disk, func(dev block.Device) error {
+		var err error
+		found, err = marker.Read(dev)
+		return err
+	})
+	if errors.Is(err, marker.ErrDamaged) {
+		return nil, failure(ReasonDiskOwnedByOther, fmt.Errorf("%s: %w", disk.Name, err))
+	}
+	if err != nil {
+		return nil, failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
+	}
+	if found != nil && found.InstanceID != s.order.InstanceID && !slices.Contains(released, found.InstanceID) {
+		return nil, &Failure{
+			Reason: ReasonDiskOwnedByOther,
+			Message: fmt.Sprintf("%s (serial %q) belongs to instance %s, which was not released",
+				disk.Name, disk.Serial, found.InstanceID),
+		}
+	}
+	return found, nil
+}
+
+// writeImage brings the image onto the disk and returns its decoded size.
+func (s *session) writeImage(
+	ctx context.Context, disk agentapi.Disk, order agentapi.InstallOrder, m agentapi.Marker,
+) (int64, error) {
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
+	}}
+	defer client.CloseIdleConnections()
+	img, err := image.Open(ctx,
+		image.Request{Client: client, URL: order.ImageURL, Sleep: s.cfg.Sleep, Log: s.cfg.Log},
+		image.Format{Checksum: order.Checksum, Compression: order.Compression})
+	if err != nil {
+		return 0, imageFailure(err)
+	}
+	defer img.Close()
+	var result image.Result
+	err = s.withDisk(ctx, disk, func(dev block.Device) error {
+		if img.RawSize() > dev.Size() {
+			return fmt.Errorf("%w: %d bytes of image, %d of disk", image.ErrTooLarge, img.RawSize(), dev.Size())
+		}
+		if err := marker.Write(dev, m); err != nil {
+			return err
+		}
+		s.cfg.Log("install: writing a %s image to %s (%d bytes)", img.Compression(), disk.Name, dev.Size())
+		result, err = img.Write(ctx, dev, image.Options{
+			Reserved: image.Range{Off: agentapi.MarkerOffset, Len: agentapi.MarkerSize},
+			OnWrite:  func(n int64, percent int) { s.progress.set(agentapi.StepWrite, percent, n) },
+			OnVerify: func(percent int) { s.progress.set(agentapi.StepVerify, percent, 0) },
+		})
+		return err
+	})
+	if err != nil {
+		return 0, imageFailure(fmt.Errorf("%s: %w", disk.Name, err))
+	}
+	s.cfg.Log("install: %d MiB written from %d MiB, checksum verified", result.Bytes>>20, result.SourceBytes>>20)
+	return result.Bytes, nil
+}
+
+// imageFailure gives an error of the image package its reason.
+func imageFailure(err error) error {
+	for _, known := range []struct {
+		err    error
+		reason string
+	}{
+		{image.ErrChecksum, ReasonChecksumMismatch},
+		{image.ErrUnavailable, ReasonImageUnavailable},
+		{image.ErrFormat, ReasonImageInvalid},
+		{image.ErrReserved, ReasonImageInvalid},
+		{image.ErrTooLarge, ReasonDiskTooSmall},
+	} {
+		if errors.Is(err, known.err) {
+			return failure(known.reason, err)
+		}
+	}
+	return failure(ReasonDiskFailed, err)
+}
+
+// seed asks for the bootstrap data, the last thing before the end (I15), and gives
+// it to the installed system. It is held no longer than that.
+func (s *session) seed(ctx context.Context, disk agentapi.Disk) error {
+	s.progress.set(agentapi.StepSeed, 0, 0)
+	var seed agentapi.Bootstrap
+	request := agentapi.BootstrapRequest{OrderID: s.order.ID}
+	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &seed); err != nil {
+		return err
+	}
+	if err := s.cfg.Seeder.Seed(ctx, disk, seed); err != nil {
+		return failure(ReasonSeedFailed, fmt.Errorf("%s: %w", disk.Name, err))
+	}
+	s.progress.set(agentapi.StepSeed, 100, 0)
+	return nil
+}
+
+// mark writes the marker, the last write of an install.
+func (s *session) mark(ctx context.Context, disk agentapi.Disk, m agentapi.Marker) error {
+	err := s.withDisk(ctx, disk, func(dev block.Device) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return marker.Write(dev, m)
+	})
+	if err != nil {
+		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
+	}
+	return nil
+}
+
+// withDisk opens a disk for the time of do.
+func (s *session) withDisk(ctx context.Context, disk agentapi.Disk, do func(block.Device) error) (err error) {
+	dev, err := s.cfg.Disks.Open(ctx, disk)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	return do(dev)
+}

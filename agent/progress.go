@@ -1,0 +1,112 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+type progressOptions struct {
+	orderID  string
+	interval time.Duration
+	// callOff ends the work with the reason why.
+	callOff context.CancelCauseFunc
+}
+
+// progress tells the manager how far the work is, beside the work: a slow or dead
+// manager does not slow a disk down. A step that is over before its turn came is
+// left out.
+type progress struct {
+	opts   progressOptions
+	client *client
+	notify chan struct{}
+	done   chan struct{}
+
+	mu     sync.Mutex
+	latest agentapi.Progress
+}
+
+// startProgress sends until the context ends; wait returns when it has stopped.
+func startProgress(ctx context.Context, c *client, opts progressOptions) *progress {
+	p := &progress{opts: opts, client: c, notify: make(chan struct{}, 1), done: make(chan struct{})}
+	go p.run(ctx)
+	return p
+}
+
+func (p *progress) wait() { <-p.done }
+
+// set records how far the work is. It never blocks.
+func (p *progress) set(step agentapi.Step, percent int, bytes int64) {
+	p.mu.Lock()
+	p.latest = agentapi.Progress{OrderID: p.opts.orderID, Step: step, Percent: int32(percent), Bytes: bytes}
+	p.mu.Unlock()
+	select {
+	case p.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (p *progress) current() agentapi.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.latest
+}
+
+func (p *progress) run(ctx context.Context) {
+	defer close(p.done)
+	var sent agentapi.Progress
+	var at time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.notify:
+		}
+		for p.current().Step == sent.Step && time.Since(at) < p.opts.interval {
+			// A change of step ends the pause early.
+			timer := time.NewTimer(p.opts.interval - time.Since(at))
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-p.notify:
+				timer.Stop()
+			case <-timer.C:
+			}
+		}
+		sent, at = p.current(), time.Now()
+		p.client.cfg.Log("progress: %s %d%% (%d MiB)", sent.Step, sent.Percent, sent.Bytes>>20)
+		if err := p.send(ctx, sent); err != nil {
+			p.opts.callOff(err)
+			return
+		}
+	}
+}
+
+// send makes one attempt. Its error means that the work is to stop; a call that
+// found nobody is forgotten, the next one will tell more.
+func (p *progress) send(ctx context.Context, now agentapi.Progress) error {
+	var reply agentapi.ProgressReply
+	err := p.client.once(ctx, agentapi.PathProgress, now, &reply)
+	if err == nil {
+		if reply.Stop {
+			return fmt.Errorf("%w: called off", ErrRefused)
+		}
+		return nil
+	}
+	refusal, ok := errors.AsType[*agentapi.Error](err)
+	if !ok {
+		return nil
+	}
+	if _, final := p.client.verdict(refusal, 0); final {
+		return fmt.Errorf("%w: %s: %w", ErrRefused, agentapi.PathProgress, refusal)
+	}
+	return nil
+}

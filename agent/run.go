@@ -1,0 +1,152 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// minProgressInterval is used where the manager names none.
+const minProgressInterval = time.Second
+
+// session is one run of the agent.
+type session struct {
+	cfg    Config
+	client *client
+	order  agentapi.Order
+	// progress of the order at hand.
+	progress *progress
+}
+
+// Run does one whole session: open it, get the order, work, report until the
+// report is acknowledged. It returns what to do next.
+//
+// An action that is not empty is to be done whatever the error, which then says
+// why: a final refusal is PowerOff with ErrRefused. With an empty action nothing
+// was decided (the hardware could not be read, the context ended): the caller may
+// run it again with the same Identity.
+func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	s := &session{cfg: cfg, client: newClient(cfg)}
+	defer s.client.close()
+	action, err := s.run(ctx)
+	if errors.Is(err, ErrRefused) {
+		cfg.Log("manager: %v; powering off", err)
+		return agentapi.PowerOff, err
+	}
+	return action, err
+}
+
+func (s *session) run(ctx context.Context) (agentapi.Action, error) {
+	interval, err := s.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	request := agentapi.OrderRequest{BootID: s.cfg.Identity.BootID}
+	if err := s.client.call(ctx, agentapi.PathOrder, request, &s.order); err != nil {
+		return "", err
+	}
+	s.cfg.Log("order: %s %s (attempt %d)", s.order.Kind, s.order.InstanceID, s.order.Attempt)
+	report, err := s.work(ctx, interval)
+	if err != nil {
+		return "", err
+	}
+	s.cfg.Log("report: %s %s %s", report.Outcome, report.Reason, report.Message)
+	return s.report(ctx, report)
+}
+
+// open reads the hardware, opens the session, and sets the clock.
+func (s *session) open(ctx context.Context) (time.Duration, error) {
+	hardware, err := s.cfg.Probe(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the hardware: %w", err)
+	}
+	if hardware.Disks, err = s.cfg.Disks.List(ctx); err != nil {
+		return 0, fmt.Errorf("list the disks: %w", err)
+	}
+	s.cfg.Log("hardware: %s %s, serial %s, %d threads, %d MiB, %d NICs, %d disks",
+		hardware.Manufacturer, hardware.Product, hardware.Serial, hardware.CPU.Threads,
+		hardware.MemoryBytes>>20, len(hardware.NICs), len(hardware.Disks))
+	var opened agentapi.Session
+	request := agentapi.SessionRequest{
+		BootID: s.cfg.Identity.BootID, Version: s.cfg.Version, Hardware: hardware,
+	}
+	if err := s.client.call(ctx, agentapi.PathSession, request, &opened); err != nil {
+		return 0, err
+	}
+	s.cfg.Log("session: this is host %s", opened.Host)
+	if err := s.cfg.SetTime(opened.Now); err != nil {
+		s.cfg.Log("clock: %v", err)
+	}
+	return orDefault(time.Duration(opened.ProgressInterval), minProgressInterval), nil
+}
+
+// work does the order and returns the report on it. Its error says that there is
+// nothing to report: the order was called off, or the agent was stopped.
+func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.progress = startProgress(ctx, s.client, progressOptions{
+		orderID: s.order.ID, interval: interval, callOff: cancel,
+	})
+	report, err := s.do(ctx)
+	cause := context.Cause(ctx)
+	cancel(nil)
+	s.progress.wait()
+	if cause != nil {
+		return agentapi.Report{}, cause
+	}
+	if errors.Is(err, ErrRefused) {
+		return agentapi.Report{}, err
+	}
+	report.OrderID, report.Outcome = s.order.ID, agentapi.Succeeded
+	if err != nil {
+		failed, ok := errors.AsType[*Failure](err)
+		if !ok {
+			failed = failure(ReasonDiskFailed, err)
+		}
+		report.Outcome, report.Reason, report.Message = agentapi.Failed, failed.Reason, failed.Message
+	}
+	return report, nil
+}
+
+func (s *session) do(ctx context.Context) (agentapi.Report, error) {
+	s.progress.set(agentapi.StepStarted, 0, 0)
+	switch order := s.order; {
+	case order.Kind == agentapi.Inspect:
+		// The hardware went with the session request.
+		s.progress.set(agentapi.StepInspect, 100, 0)
+		return agentapi.Report{}, nil
+	case order.Kind == agentapi.Install && order.Install != nil:
+		return s.install(ctx, *order.Install)
+	case order.Kind == agentapi.Wipe && order.Wipe != nil:
+		return s.wipe(ctx, *order.Wipe)
+	default:
+		return agentapi.Report{}, &Failure{
+			Reason:  ReasonOrderNotUnderstood,
+			Message: fmt.Sprintf("agent %s cannot do an order of kind %.40q", s.cfg.Version, order.Kind),
+		}
+	}
+}
+
+// report repeats the report until it is acknowledged (I4). Only a successful
+// install may end in booting the disk, whatever the answer says.
+func (s *session) report(ctx context.Context, report agentapi.Report) (agentapi.Action, error) {
+	var ack agentapi.Acknowledgement
+	if err := s.client.call(ctx, agentapi.PathReport, report, &ack); err != nil {
+		return "", err
+	}
+	installed := s.order.Kind == agentapi.Install && report.Outcome == agentapi.Succeeded
+	if ack.Action == agentapi.BootDisk && installed {
+		return agentapi.BootDisk, nil
+	}
+	return agentapi.PowerOff, nil
+}

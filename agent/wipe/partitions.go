@@ -1,0 +1,144 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wipe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+)
+
+// extent is a part of a disk, in bytes.
+type extent struct{ off, len int64 }
+
+func (e extent) end() int64 { return e.off + e.len }
+
+const (
+	gptSignature = "EFI PART"
+	// maxPartitions bounds what a damaged table can make us do.
+	maxPartitions = 512
+)
+
+// partitions finds the partitions of a disk by every table that it may have: GPT
+// at its beginning or end, with sectors of 512 and 4096 bytes, and MBR with
+// logical partitions. A table that does not make sense is skipped, and so is a
+// partition outside the disk; what was found before damage is kept.
+func partitions(disk io.ReaderAt, size int64) []extent {
+	var found []extent
+	for _, sector := range []int64{512, 4096} {
+		found = append(found, gpt(disk, size, sector, sector)...)
+		found = append(found, gpt(disk, size, sector, size-sector)...)
+	}
+	found = append(found, mbr(disk)...)
+	return distinct(found, size)
+}
+
+// gpt reads the table whose header is at off (UEFI 2.10, section 5.3). The
+// checksums are not looked at: also a damaged table may lead to old file systems.
+func gpt(disk io.ReaderAt, size, sector, off int64) []extent {
+	header := make([]byte, 92)
+	if off < 0 || !read(disk, header, off) || string(header[:8]) != gptSignature {
+		return nil
+	}
+	entries := binary.LittleEndian.Uint64(header[72:])
+	count := min(binary.LittleEndian.Uint32(header[80:]), maxPartitions)
+	length := int64(binary.LittleEndian.Uint32(header[84:]))
+	if entries > uint64(size/sector) || length < 128 || length > 4096 {
+		return nil
+	}
+	var found []extent
+	entry := make([]byte, 128)
+	for i := range int64(count) {
+		if !read(disk, entry, int64(entries)*sector+i*length) {
+			break
+		}
+		if bytes.Equal(entry[:16], make([]byte, 16)) {
+			continue
+		}
+		first, last := binary.LittleEndian.Uint64(entry[32:]), binary.LittleEndian.Uint64(entry[40:])
+		if first > last || last > uint64(size/sector) {
+			continue
+		}
+		found = append(found, extent{int64(first) * sector, int64(last-first+1) * sector})
+	}
+	return found
+}
+
+// mbr reads primary partitions and follows the chain of extended ones. Sectors
+// are 512 bytes.
+func mbr(disk io.ReaderAt) []extent {
+	const sector = 512
+	var found []extent
+	var extended int64
+	for _, p := range mbrEntries(disk, 0) {
+		if isExtended(p.kind) {
+			extended = p.start
+			continue
+		}
+		found = append(found, extent{p.start * sector, p.sectors * sector})
+	}
+	for next := extended; next != 0 && len(found) < maxPartitions; {
+		at := next
+		next = 0
+		for _, p := range mbrEntries(disk, at*sector) {
+			if isExtended(p.kind) {
+				// Links count from the extended partition, and only lead forwards.
+				if link := extended + p.start; link > at {
+					next = link
+				}
+				continue
+			}
+			found = append(found, extent{(at + p.start) * sector, p.sectors * sector})
+		}
+	}
+	return found
+}
+
+type mbrEntry struct {
+	kind           byte
+	start, sectors int64
+}
+
+func mbrEntries(disk io.ReaderAt, off int64) []mbrEntry {
+	b := make([]byte, 512)
+	if !read(disk, b, off) || b[510] != 0x55 || b[511] != 0xaa {
+		return nil
+	}
+	var entries []mbrEntry
+	for i := 446; i < 510; i += 16 {
+		e := mbrEntry{
+			kind:    b[i+4],
+			start:   int64(binary.LittleEndian.Uint32(b[i+8:])),
+			sectors: int64(binary.LittleEndian.Uint32(b[i+12:])),
+		}
+		if e.kind != 0 && e.start != 0 && e.sectors != 0 {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// isExtended: CHS, LBA and Linux extended partitions.
+func isExtended(kind byte) bool { return kind == 0x05 || kind == 0x0f || kind == 0x85 }
+
+func read(disk io.ReaderAt, b []byte, off int64) bool {
+	n, _ := disk.ReadAt(b, off)
+	return n == len(b)
+}
+
+// distinct drops repetitions and what is not on the disk, and cuts what goes
+// beyond its end.
+func distinct(all []extent, size int64) []extent {
+	var out []extent
+	seen := map[extent]bool{}
+	for _, e := range all {
+		e.len = min(e.len, size-e.off)
+		if e.off < 0 || e.len <= 0 || seen[e] {
+			continue
+		}
+		seen[e] = true
+		out = append(out, e)
+	}
+	return out
+}

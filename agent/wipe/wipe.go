@@ -1,0 +1,114 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// ErrNotClean says that a disk still shows old content where it was wiped.
+var ErrNotClean = errors.New("disk is not clean after the wipe")
+
+// Where signatures lie, in bytes from the beginning and from the end of a disk or
+// partition. The beginning holds the partition tables, ext (1 KiB), xfs, vfat,
+// ntfs, LVM2 (512), swap (4 KiB), btrfs (64 KiB), md 1.1 and 1.2 (0 and 4 KiB),
+// bcache, LUKS with its second header (16 KiB to 4 MiB) and two ZFS labels; the
+// end holds the second GPT, md 0.90 and 1.0, vendors' RAID, and two ZFS labels.
+// Btrfs has a second copy at 64 MiB.
+const (
+	headSize    = 5 << 20
+	tailSize    = 1 << 20
+	btrfsMirror = 64 << 20
+	btrfsSize   = 4096
+)
+
+// Metadata removes partition tables and signatures from a disk, verifies by
+// reading back that they are gone, and then removes the Ingot marker.
+func Metadata(ctx context.Context, dev block.Device) error {
+	size := dev.Size()
+	marker := extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
+	disk := extent{0, size}
+	var inner []extent
+	for _, p := range partitions(dev, size) {
+		inner = append(inner, signatures(p)...)
+	}
+	// Tables go after the partitions that they lead to, each step durable.
+	steps := [][]extent{avoid(inner, marker), avoid(signatures(disk), marker), {marker}}
+	for _, extents := range steps {
+		if err := clean(ctx, dev, extents); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func signatures(e extent) []extent {
+	all := []extent{
+		{e.off, min(headSize, e.len)},
+		{max(e.off, e.end()-tailSize), min(tailSize, e.len)},
+	}
+	if e.len >= btrfsMirror+btrfsSize {
+		all = append(all, extent{e.off + btrfsMirror, btrfsSize})
+	}
+	return all
+}
+
+// avoid cuts a hole out of extents.
+func avoid(extents []extent, hole extent) []extent {
+	var out []extent
+	for _, e := range extents {
+		if hole.end() <= e.off || hole.off >= e.end() {
+			out = append(out, e)
+			continue
+		}
+		out = append(out, extent{e.off, hole.off - e.off}, extent{hole.end(), e.end() - hole.end()})
+	}
+	return out
+}
+
+// clean zeroes extents, waits until that is durable, and reads them back.
+func clean(ctx context.Context, dev block.Device, extents []extent) error {
+	for _, e := range extents {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if e.len <= 0 {
+			continue
+		}
+		if err := block.Zero(dev, e.off, e.len); err != nil {
+			return err
+		}
+	}
+	if err := dev.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := dev.DropCache(); err != nil {
+		return err
+	}
+	for _, e := range extents {
+		if err := verify(dev, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func verify(dev block.Device, e extent) error {
+	if e.len <= 0 {
+		return nil
+	}
+	buf := make([]byte, e.len)
+	if _, err := dev.ReadAt(buf, e.off); err != nil {
+		return fmt.Errorf("read back %d bytes at %d: %w", e.len, e.off, err)
+	}
+	if !block.IsZero(buf) {
+		return fmt.Errorf("%w: %d bytes at %d", ErrNotClean, e.len, e.off)
+	}
+	return nil
+}

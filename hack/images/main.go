@@ -1,0 +1,48 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("images", flag.ContinueOnError)
+	force := flags.Bool("force", false, "build even when the result is in the cache")
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "usage: images [-force] agent|os")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	cache, err := openCache()
+	if err != nil {
+		return err
+	}
+	cache.force = *force
+	switch flags.Arg(0) {
+	case "agent":
+		return buildAgentImage(ctx, cache)
+	case "os":
+		return buildTestImage(ctx, cache)
+	default:
+		flags.Usage()
+		return fmt.Errorf("unknown image %q", flags.Arg(0))
+	}
+}

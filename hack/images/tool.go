@@ -1,0 +1,72 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// tool runs a program in a directory and returns its standard output. What it
+// said on standard error is part of the error.
+func tool(ctx context.Context, dir, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	// Tools of file systems live in sbin, which is not on every user's path.
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C")
+	if path, err := lookTool(name); err == nil {
+		cmd.Path, cmd.Err = path, nil
+	}
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", name, err, lastLines(stderr.String(), 30))
+	}
+	return stdout.String(), nil
+}
+
+func lookTool(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// need says which Debian packages must be installed when tools or files are missing.
+func need(packageOf map[string]string) error {
+	var missing []string
+	for name, pkg := range packageOf {
+		if filepath.IsAbs(name) {
+			if _, err := os.Stat(name); err == nil {
+				continue
+			}
+		} else if _, err := lookTool(name); err == nil {
+			continue
+		}
+		missing = append(missing, fmt.Sprintf("%s (package %s)", name, pkg))
+	}
+	if len(missing) > 0 {
+		return errors.New("missing: " + strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, " | ")
+}
