@@ -22,6 +22,7 @@ const toolTimeout = 3 * time.Minute
 // A provider is one of the three that Cluster API itself consists of.
 type provider struct {
 	name, kind string // as clusterctl knows it
+	label      string // as clusterctl names the provider's directory
 	source     string // directory in the module of Cluster API
 	components string // file name in a clusterctl repository
 	namespace  string
@@ -34,17 +35,17 @@ type provider struct {
 func providers() []provider {
 	return []provider{
 		{
-			name: "cluster-api", kind: "CoreProvider",
+			name: "cluster-api", kind: "CoreProvider", label: "cluster-api",
 			source: "core", components: "core-components.yaml",
 			namespace: "capi-system", manager: "capi-core-manager",
 			service: "capi-webhook-service",
 		}, {
-			name: "kubeadm", kind: "BootstrapProvider",
+			name: "kubeadm", kind: "BootstrapProvider", label: "bootstrap-kubeadm",
 			source: "bootstrap/kubeadm", components: "bootstrap-components.yaml",
 			namespace: "capi-kubeadm-bootstrap-system", manager: "capi-kubeadm-bootstrap-manager",
 			service: "capi-kubeadm-bootstrap-webhook-service",
 		}, {
-			name: "kubeadm", kind: "ControlPlaneProvider",
+			name: "kubeadm", kind: "ControlPlaneProvider", label: "control-plane-kubeadm",
 			source: "controlplane/kubeadm", components: "control-plane-components.yaml",
 			namespace: "capi-kubeadm-control-plane-system", manager: "capi-kubeadm-control-plane-manager",
 			service: "capi-kubeadm-control-plane-webhook-service",

@@ -99,17 +99,15 @@ func (c *ControlPlane) Err() error {
 	return nil
 }
 
-// Stop stops all processes: clients first, then the API server, and last those
-// that it needs or that outlive it easily. It returns when all are gone, at the
-// latest after ten seconds for each. Stop may be called again.
+// Stop stops all processes in the reverse order of their start, and returns when
+// all are gone, at the latest after ten seconds for each. Stop may be called
+// again.
+//
+// So clients go before their server: the API server waits up to a minute for
+// open watches, which the controller manager would hold, and etcd's end would
+// leave it retrying.
 func (c *ControlPlane) Stop() {
-	// The API server goes before the controller manager and etcd: it holds its
-	// connection to etcd open, and retries for long when etcd goes first.
-	last := []string{"kube-apiserver", "kube-controller-manager", "etcd"}
-	slices.SortStableFunc(c.children, func(a, b *process) int {
-		return slices.Index(last, a.name) - slices.Index(last, b.name)
-	})
-	for _, p := range c.children {
+	for _, p := range slices.Backward(c.children) {
 		p.stop(stopGrace)
 	}
 	c.children = nil

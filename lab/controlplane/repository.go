@@ -35,8 +35,8 @@ func (c *ControlPlane) writeRepository(ctx context.Context, all []provider) (str
 	var entries []map[string]string
 	renders, renderContext := errgroup.WithContext(ctx)
 	for _, p := range all {
-		// clusterctl reads the version from the directory's name.
-		dir := filepath.Join(c.dir, "repository", p.kind, version)
+		// clusterctl reads label and version from the path.
+		dir := filepath.Join(c.dir, "repository", p.label, version)
 		file := filepath.Join(dir, p.components)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("write the repository: %w", err)
