@@ -122,12 +122,15 @@ type Observation struct {
 	RetryAt    time.Time
 	// Power as the BMC told it just now; Unknown or empty: not known.
 	Power infrav1.PowerState
-	// LastReset is when Ingot last switched the host; SoftOffAt when the operating
-	// system was last asked to shut down. Zero: never, or forgotten.
+	// LastReset is when Ingot last switched the host, on or off, softly or not;
+	// SoftOffAt when the operating system was asked to shut down. Zero: never, or
+	// forgotten. SoftOffAt is also zero once the host was seen off or was switched
+	// on after it: a wish of last week must not cut the power today.
 	LastReset time.Time
 	SoftOffAt time.Time
 
-	// LastContact is when the agent of the present order last spoke.
+	// LastContact is when the agent of the present order last spoke. Zero: never, or
+	// forgotten; see Decision.RecordContact.
 	LastContact time.Time
 
 	// DuplicateOf names the other host that is the same server (I8).
@@ -182,6 +185,12 @@ type Decision struct {
 	// an event: what happened, what Ingot does next and when, what a person can do.
 	Reason  string
 	Message string
-	// Event is "", "Normal" or "Warning".
+	// Event is "", "Normal" or "Warning". For Idle and Wait it is meant for the
+	// moment when Reason becomes the reason of the Ready condition, not for every poll.
 	Event string
+	// RecordContact asks the caller to save Observation.Now as the time of the
+	// agent's last contact: it was forgotten (status lost, or a crash between a boot
+	// and its record), and the deadline starts again. Without it a running install
+	// would be cut off because a status was emptied (I2).
+	RecordContact bool
 }

@@ -1,0 +1,203 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// maxConditionMessage is the bound of metav1.Condition.message, in characters.
+const maxConditionMessage = 32768
+
+// Conditions tells what is so of a host: always the same types in the same order,
+// and the same answer to the same question. LastTransitionTime is left to whoever
+// saves them (meta.SetStatusCondition).
+func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []metav1.Condition {
+	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order, obs: obs}
+	conditions := []metav1.Condition{
+		in.bmcReachable(),
+		in.credentialsValid(),
+		in.unique(),
+		in.inspectedCondition(decision),
+		in.available(decision),
+		in.provisionedCondition(decision),
+		in.cleaned(decision),
+		in.fencedCondition(decision),
+		ready(decision),
+	}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = host.Generation
+		conditions[i].Message = truncate(conditions[i].Message, maxConditionMessage)
+	}
+	return conditions
+}
+
+func is(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func isNot(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+func unknown(name, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown, Reason: reason, Message: message}
+}
+
+func ready(decision Decision) metav1.Condition {
+	switch decision.Reason {
+	case infrav1.ReasonAvailable, infrav1.ReasonProvisioned:
+		return is(infrav1.ReadyCondition, decision.Reason, decision.Message)
+	default:
+		return isNot(infrav1.ReadyCondition, decision.Reason, decision.Message)
+	}
+}
+
+func (in *input) bmcReachable() metav1.Condition {
+	const name = infrav1.HostBMCReachableCondition
+	switch {
+	case in.unmanaged():
+		return unknown(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
+	case in.obs.BMC == BMCOK, in.obs.BMC == BMCUnauthorized:
+		return is(name, infrav1.ReasonBMCAnswers, "the BMC answers")
+	case in.obs.BMC == BMCCredentialsMissing, in.obs.BMC == BMCCAMissing:
+		return unknown(name, bmcReason(in.obs.BMC), in.bmcMessage())
+	default:
+		return isNot(name, bmcReason(in.obs.BMC), in.bmcMessage())
+	}
+}
+
+func (in *input) credentialsValid() metav1.Condition {
+	const name = infrav1.HostCredentialsValidCondition
+	switch {
+	case in.unmanaged():
+		return unknown(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
+	case in.obs.BMC == BMCOK:
+		return is(name, infrav1.ReasonCredentialsAccepted, "the BMC accepts the credentials")
+	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCCredentialsMissing:
+		return isNot(name, bmcReason(in.obs.BMC), in.bmcMessage())
+	default:
+		return unknown(name, bmcReason(in.obs.BMC), "the BMC could not be asked; see condition "+infrav1.HostBMCReachableCondition)
+	}
+}
+
+func (in *input) unique() metav1.Condition {
+	const name = infrav1.HostUniqueCondition
+	if in.duplicate() {
+		return isNot(name, infrav1.ReasonDuplicate, sayDuplicate(in).Message)
+	}
+	return is(name, infrav1.HostUniqueCondition, "no other host is known to be the same server")
+}
+
+func (in *input) inspectedCondition(decision Decision) metav1.Condition {
+	const name = infrav1.HostInspectedCondition
+	switch {
+	case in.inspected():
+		return is(name, infrav1.ReasonInspected, "the agent reported the hardware at "+clock(in.record.InspectedAt.Time))
+	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineInspectFailed:
+		return isNot(name, infrav1.ReasonInspectFailed, in.record.Quarantine.Message)
+	case in.ordered() && in.isInspect():
+		return isNot(name, infrav1.ReasonInspecting, decision.Message)
+	default:
+		return isNot(name, infrav1.ReasonWaiting, "not inspected yet: "+decision.Message)
+	}
+}
+
+func (in *input) available(decision Decision) metav1.Condition {
+	const name = infrav1.HostAvailableCondition
+	switch {
+	case in.claimed():
+		return isNot(name, infrav1.ReasonClaimed, fmt.Sprintf("claimed by IngotMachine %s of cluster %s", in.claim.MachineRef.Name, in.claim.ClusterName))
+	case decision.Reason == infrav1.ReasonAvailable:
+		return is(name, infrav1.ReasonAvailable, decision.Message)
+	default:
+		return isNot(name, decision.Reason, decision.Message)
+	}
+}
+
+func (in *input) provisionedCondition(decision Decision) metav1.Condition {
+	const name = infrav1.HostProvisionedCondition
+	switch {
+	case in.provisioned():
+		return is(name, infrav1.ReasonProvisioned, fmt.Sprintf("installed for IngotMachine %s, attempt %d", in.claim.MachineRef.Name, in.claim.Attempt))
+	case in.provisioning():
+		return isNot(name, infrav1.ReasonProvisioning, decision.Message)
+	case in.releasing():
+		return isNot(name, infrav1.ReasonReleasing, decision.Message)
+	default:
+		return isNot(name, infrav1.ReasonNotClaimed, "no machine claims the host")
+	}
+}
+
+func (in *input) cleaned(decision Decision) metav1.Condition {
+	const name = infrav1.HostCleanedCondition
+	switch {
+	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineWipeFailed:
+		return isNot(name, infrav1.ReasonWipeFailed, in.record.Quarantine.Message)
+	case in.ordered() && in.isWipe():
+		return isNot(name, infrav1.ReasonWiping, decision.Message)
+	case in.claimed() && in.claim.Attempt > 0:
+		return isNot(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of IngotMachine %s", in.claim.MachineRef.Name))
+	case in.cleaningDue():
+		return isNot(name, infrav1.ReasonNotCleaned, "a cleaning is due before the host can be claimed again")
+	case in.record != nil && in.record.LastClusterName != "":
+		return isNot(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of cluster %s, and serves no other before it is cleaned", in.record.LastClusterName))
+	case in.record != nil && !in.record.SanitizedAt.IsZero():
+		return is(name, infrav1.ReasonCleaned, "the agent confirmed the cleaning at "+clock(in.record.SanitizedAt.Time))
+	default:
+		return unknown(name, infrav1.ReasonNotApplicable, "Ingot has installed nothing on this host, and cleaned nothing")
+	}
+}
+
+func (in *input) fencedCondition(decision Decision) metav1.Condition {
+	const name = infrav1.HostFencedCondition
+	switch {
+	case in.quarantinedNotFenced():
+		return isNot(name, infrav1.ReasonNotFenced, in.record.Quarantine.Message)
+	case in.releasing() && in.fenced():
+		return is(name, infrav1.ReasonFenced, "the BMC confirmed the power-off at "+clock(in.claim.FencedAt.Time))
+	case in.releasing():
+		return isNot(name, infrav1.ReasonFencing, decision.Message)
+	default:
+		return unknown(name, infrav1.ReasonNotApplicable, "no machine releases the host")
+	}
+}
+
+// Claimable says whether a host, as a cache shows it, may be claimed, and if not a
+// reason in a few words. It trusts status only for what it grants: an empty or an
+// outdated status makes a host not claimable until it was observed again (I3).
+// Whether a host that was not cleaned suits a cluster is Select's to say (I12).
+func Claimable(host *infrav1.IngotHost) (bool, string) {
+	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
+	_, paused := host.Annotations[clusterv1.PausedAnnotation]
+	available := meta.FindStatusCondition(host.Status.Conditions, infrav1.HostAvailableCondition)
+	for _, no := range []struct {
+		so  bool
+		why string
+	}{
+		{!host.DeletionTimestamp.IsZero(), "being deleted"},
+		{in.unmanaged(), "without a BMC"},
+		{paused, "paused"},
+		{in.claimed(), "claimed"},
+		{in.maintenance(), "in maintenance"},
+		{in.quarantined(), "quarantined"},
+		{in.wantedOff(), "kept off by spec.power"},
+		{!in.inspected(), "not inspected"},
+		{in.cleaningDue(), "waiting to be cleaned"},
+		{in.ordered() || in.inspectAsked(), "busy"},
+		{available == nil || available.ObservedGeneration != host.Generation, "not observed since their last change"},
+		{available != nil && available.Status != metav1.ConditionTrue, "not available"},
+	} {
+		if no.so {
+			return false, no.why
+		}
+	}
+	return true, ""
+}

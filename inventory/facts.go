@@ -1,0 +1,180 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// The conditions of the rules: one fact each.
+
+func (in *input) deleting() bool  { return in.obs.Deleting }
+func (in *input) unmanaged() bool { return in.host.Spec.BMC == nil }
+func (in *input) duplicate() bool { return in.obs.DuplicateOf != "" }
+
+func (in *input) bmcProblem() bool { return in.obs.BMC != BMCOK }
+func (in *input) on() bool         { return in.obs.Power == infrav1.PowerStateOn }
+func (in *input) off() bool        { return in.obs.Power == infrav1.PowerStateOff }
+func (in *input) powerUnknown() bool {
+	return !in.on() && !in.off()
+}
+
+func (in *input) annotated(name string) bool {
+	_, found := in.host.Annotations[name]
+	return found
+}
+func (in *input) forced() bool          { return in.annotated(infrav1.ForceReleaseAnnotation) }
+func (in *input) releaseDangling() bool { return in.annotated(infrav1.ReleaseDanglingAnnotation) }
+func (in *input) cleared() bool         { return in.annotated(infrav1.ClearQuarantineAnnotation) }
+func (in *input) approved() bool        { return in.annotated(infrav1.ApproveAnnotation) }
+func (in *input) inspectAsked() bool    { return in.annotated(infrav1.InspectAnnotation) }
+func (in *input) rebootAsked() bool     { return in.annotated(infrav1.RebootAnnotation) }
+
+func (in *input) wantedOff() bool { return in.host.Spec.Power == infrav1.PowerIntentOff }
+func (in *input) wantedOn() bool  { return in.host.Spec.Power == infrav1.PowerIntentOn }
+func (in *input) maintenance() bool {
+	return in.host.Spec.Maintenance != nil && *in.host.Spec.Maintenance
+}
+
+// The claim.
+
+func (in *input) claimed() bool { return in.claim != nil }
+func (in *input) free() bool    { return in.claim == nil }
+func (in *input) state(s infrav1.ClaimState) bool {
+	return in.claim != nil && in.claim.State == s
+}
+func (in *input) provisioning() bool { return in.state(infrav1.ClaimProvisioning) }
+func (in *input) provisioned() bool  { return in.state(infrav1.ClaimProvisioned) }
+func (in *input) releasing() bool    { return in.state(infrav1.ClaimReleasing) }
+
+// held: a machine's, and not being released.
+func (in *input) held() bool { return in.claimed() && !in.releasing() }
+
+// notRunning: there is no provisioned system here that could be rebooted.
+func (in *input) notRunning() bool { return !in.provisioned() || in.off() }
+
+func (in *input) machineMissing() bool { return in.obs.Machine == MachineMissing }
+func (in *input) machineUnknown() bool { return in.obs.Machine == MachineUnknown }
+
+func (in *input) fenced() bool    { return in.claim != nil && !in.claim.FencedAt.IsZero() }
+func (in *input) notFenced() bool { return !in.fenced() }
+
+// nothingToClean: no install order was ever written for this claim, or its
+// cleaning mode says to leave the disks alone.
+func (in *input) nothingToClean() bool {
+	return in.claim != nil && (in.claim.Attempt == 0 || in.claim.Cleaning == infrav1.CleaningNone)
+}
+
+// The record.
+
+func (in *input) inspected() bool {
+	return in.record != nil && !in.record.InspectedAt.IsZero()
+}
+func (in *input) cleaningDue() bool {
+	return in.record != nil && in.record.CleaningDue != "" && in.record.CleaningDue != infrav1.CleaningNone
+}
+func (in *input) quarantined() bool {
+	return in.claim == nil && in.record != nil && in.record.Quarantine != nil
+}
+func (in *input) quarantinedNotFenced() bool {
+	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineNotFenced
+}
+func (in *input) failuresCounted() bool { return in.record != nil && in.record.Failures > 0 }
+
+// idleHost: free, known, and nothing is due to it.
+func (in *input) idleHost() bool {
+	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
+}
+
+// expectedOn: a known host that a person wants on.
+func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
+
+// The order.
+
+func (in *input) ordered() bool   { return in.order != nil }
+func (in *input) unordered() bool { return in.order == nil }
+
+// misfit: the order is not what the ledger asks for; an install of a machine that
+// is being deleted, for example.
+func (in *input) misfit() bool {
+	switch in.order.Kind {
+	case infrav1.OrderInstall:
+		return !in.provisioning()
+	case infrav1.OrderWipe:
+		return !(in.releasing() && in.fenced()) && !(in.free() && in.cleaningDue() && !in.quarantined())
+	default:
+		return in.claimed() || in.quarantined()
+	}
+}
+func (in *input) revoked() bool { return in.order.Revoked != nil && *in.order.Revoked }
+
+// ended: nothing more is expected of the agent (I14, or it has reported).
+func (in *input) ended() bool { return in.revoked() || in.order.Result != nil }
+
+// contacted: an agent has taken the order.
+func (in *input) contacted() bool { return in.order.AgentKey != "" }
+
+// speaking: the agent spoke so short a time ago that a BMC which says that the
+// host is off is not believed yet.
+func (in *input) speaking() bool {
+	return !in.ended() && in.contacted() &&
+		in.obs.Now.Before(in.obs.LastContact.Add(in.policy.ResetInterval))
+}
+
+// neverOn: booted, by its record, and off all the time until the deadline.
+func (in *input) neverOn() bool {
+	created := in.order.CreatedAt.Time
+	return !in.obs.LastReset.Before(created) && !in.tooSoon() &&
+		!in.obs.Now.Before(created.Add(in.policy.AgentDeadline))
+}
+
+// failed: with the host off, there is nothing left to wait for.
+func (in *input) failed() bool { return in.ended() || in.contacted() || in.neverOn() }
+
+func (in *input) succeeded() bool {
+	return !in.revoked() && in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderSucceeded
+}
+func (in *input) isInspect() bool { return in.order.Kind == infrav1.OrderInspect }
+func (in *input) isWipe() bool    { return in.order.Kind == infrav1.OrderWipe }
+
+// attemptsLeft: installs and inspections are counted over claims, so that a
+// broken host is not handed out again and again; wipes within their order.
+func (in *input) attemptsLeft() bool {
+	if in.isWipe() {
+		return in.order.Attempt < in.policy.MaxAttempts
+	}
+	return in.failures()+1 < in.policy.MaxAttempts
+}
+
+// contactForgotten: nothing is known of this boot, neither when it was started nor
+// when its agent spoke.
+func (in *input) contactForgotten() bool {
+	created := in.order.CreatedAt.Time
+	return in.obs.LastReset.Before(created) && in.obs.LastContact.Before(created)
+}
+func (in *input) silent() bool { return !in.obs.Now.Before(in.silentAt()) }
+
+// Switching.
+
+// tooSoon: the host was switched a moment ago (I13).
+func (in *input) tooSoon() bool { return in.obs.Now.Before(in.switchableAt()) }
+
+// softAsked: the operating system was asked to shut down; softPending: and has time left.
+func (in *input) softAsked() bool   { return !in.obs.SoftOffAt.IsZero() }
+func (in *input) softPending() bool { return in.softAsked() && in.obs.Now.Before(in.cutAt()) }
+
+// offDoubted: the host was switched a moment ago, perhaps on, and BMCs tell the old
+// state for some seconds (field notes: 15 s). When the last switch was a request
+// to shut down, off is news and is believed.
+func (in *input) offDoubted() bool {
+	lastWasSoftOff := in.softAsked() && !in.obs.SoftOffAt.Before(in.obs.LastReset)
+	return in.tooSoon() && !lastWasSoftOff
+}
+
+// Prerequisites of a boot.
+
+func (in *input) macMissing() bool     { return in.obs.BootMACMissing }
+func (in *input) networkMissing() bool { return in.obs.NetworkMissing }
+func (in *input) addressProblem() bool { return in.obs.AddressProblem != "" && !in.obs.AddressRecorded }
+func (in *input) addressMissing() bool { return !in.obs.AddressRecorded }

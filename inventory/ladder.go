@@ -1,0 +1,176 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+// This file is the life of a host, top to bottom. It branches only by rules and
+// their conditions, never by an if: a test sees to that, and another takes each
+// rule and each condition away and expects the walk to find the harm.
+
+// when shortens the tables.
+type when = []condition
+
+func hostLadder() ladder {
+	return ladder{
+		{name: "deleting", when: when{(*input).deleting}, rules: deletingLadder()},
+		{name: "force-release", when: when{(*input).forced, (*input).releasing, (*input).notFenced}, then: forceRelease},
+		{name: "duplicate", when: when{(*input).duplicate}, then: sayDuplicate},
+		{name: "unmanaged", when: when{(*input).unmanaged}, then: sayUnmanaged},
+		{name: "dangling", when: when{(*input).held, (*input).machineMissing}, rules: ladder{
+			{name: "dangling/release", when: when{(*input).releaseDangling}, then: releaseDangling},
+			{name: "dangling/wait", then: sayDangling},
+		}},
+		{name: "bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+		{name: "power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
+		{name: "reboot-refused", when: when{(*input).rebootAsked, (*input).notRunning}, then: refuseReboot},
+		{name: "order", when: when{(*input).ordered}, rules: orderLadder()},
+		{name: "provisioning", when: when{(*input).provisioning, (*input).on},
+			rules: forcedOff("provisioning/off", sayProvisioningOff)},
+		{name: "provisioned", when: when{(*input).provisioned}, rules: provisionedLadder()},
+		{name: "releasing", when: when{(*input).releasing}, rules: releasingLadder()},
+		{name: "free", when: when{(*input).free}, rules: freeLadder()},
+		{name: "start", rules: startLadder()},
+	}
+}
+
+// deletingLadder lets the object go. A claimed host stays unless a person forces
+// it; our own agent is not left running on a server that nobody knows any more.
+func deletingLadder() ladder {
+	return ladder{
+		{name: "deleting/forced", when: when{(*input).forced}, then: forget},
+		{name: "deleting/claimed", when: when{(*input).claimed}, then: sayDeletingClaimed},
+		{name: "deleting/unmanaged", when: when{(*input).unmanaged}, then: forget},
+		{name: "deleting/duplicate", when: when{(*input).duplicate}, then: forget},
+		{name: "deleting/order", when: when{(*input).ordered}, rules: ladder{
+			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
+			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
+			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+		}},
+		{name: "deleting/forget", then: forget},
+	}
+}
+
+// orderLadder ends an order, waits for its agent, or falls through to the start
+// of the boot that the order is for.
+func orderLadder() ladder {
+	return ladder{
+		{name: "order/committed", when: when{(*input).provisioned}, then: dropCommitted},
+		{name: "order/misfit", when: when{(*input).misfit}, rules: ladder{
+			{name: "order/misfit-on", when: when{(*input).on}, rules: forcedOff("order/misfit-off", sayMisfit)},
+			{name: "order/misfit-doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "order/misfit-drop", then: dropMisfit},
+		}},
+		{name: "order/on", when: when{(*input).on}, rules: ladder{
+			{name: "order/ended", when: when{(*input).ended}, rules: forcedOff("order/ended-off", sayEnded)},
+			{name: "order/forgotten", when: when{(*input).contactForgotten}, then: waitAgentAgain},
+			{name: "order/silent", when: when{(*input).silent}, then: giveUpAgent},
+			{name: "order/running", then: waitAgent},
+		}},
+		{name: "order/speaking", when: when{(*input).speaking}, then: waitSpeaking},
+		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
+		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
+		{name: "order/failed", when: when{(*input).failed}, rules: ladder{
+			{name: "order/retry", when: when{(*input).attemptsLeft}, then: retryOrder},
+			{name: "order/quarantine", then: quarantineFailed},
+		}},
+	}
+}
+
+// provisionedLadder does nothing to a provisioned host but what a person asks for (I2).
+func provisionedLadder() ladder {
+	return ladder{
+		{name: "provisioned/off", when: when{(*input).wantedOff, (*input).on},
+			rules: softOff("provisioned/off", sayWantedOff)},
+		{name: "provisioned/on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
+			{name: "provisioned/on-interval", when: when{(*input).tooSoon}, then: waitInterval},
+			{name: "provisioned/power-on", then: powerOn},
+		}},
+		{name: "provisioned/reboot", when: when{(*input).rebootAsked}, rules: ladder{
+			{name: "provisioned/reboot-interval", when: when{(*input).tooSoon}, then: waitInterval},
+			{name: "provisioned/restart", then: restart},
+		}},
+		{name: "provisioned/success", when: when{(*input).failuresCounted}, then: forgetFailures},
+		{name: "provisioned/idle", then: sayProvisioned},
+	}
+}
+
+// releasingLadder fences first (I7), then lets the host be cleaned. The claim goes
+// last, in the write that makes it a record.
+func releasingLadder() ladder {
+	return ladder{
+		{name: "releasing/fence", when: when{(*input).notFenced}, rules: ladder{
+			{name: "releasing/on", when: when{(*input).on}, rules: softOff("releasing/off", sayFencing)},
+			{name: "releasing/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "releasing/fenced", then: fence},
+		}},
+		{name: "releasing/fenced-on", when: when{(*input).on}, rules: forcedOff("releasing/fenced-off", sayFencedOn)},
+		{name: "releasing/nothing-to-clean", when: when{(*input).nothingToClean}, then: releaseUncleaned},
+	}
+}
+
+// freeLadder keeps its hands off what a person works on, off strangers that are
+// on (I8) and off hosts in quarantine.
+func freeLadder() ladder {
+	return ladder{
+		{name: "free/maintenance", when: when{(*input).maintenance}, then: sayMaintenance},
+		{name: "free/not-fenced", when: when{(*input).quarantinedNotFenced}, rules: ladder{
+			{name: "free/not-fenced-on", when: when{(*input).on}, rules: softOff("free/not-fenced-off", sayNotFenced)},
+			{name: "free/not-fenced-doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "free/now-fenced", then: liftNotFenced},
+		}},
+		{name: "free/quarantine", when: when{(*input).quarantined}, rules: ladder{
+			{name: "free/cleared", when: when{(*input).cleared}, then: clearQuarantine},
+			{name: "free/quarantined", then: sayQuarantined},
+		}},
+		{name: "free/on", when: when{(*input).on}, rules: ladder{
+			{name: "free/off-wanted", when: when{(*input).wantedOff}, rules: softOff("free/off-wanted", sayWantedOff)},
+			{name: "free/expected", when: when{(*input).expectedOn, (*input).idleHost}, rules: startLadder()},
+			{name: "free/expected-off", when: when{(*input).expectedOn}, rules: softOff("free/expected-off", sayWorkDue)},
+			{name: "free/approved", when: when{(*input).approved}, rules: softOff("free/approved-off", sayApproved)},
+			{name: "free/unexpectedly-on", then: sayUnexpectedlyOn},
+		}},
+		{name: "free/approval-spent", when: when{(*input).approved}, then: spendApproval},
+	}
+}
+
+// startLadder is reached by a host that is off and has work to do, or is free and
+// has none: what a boot needs, then the order, then the boot.
+func startLadder() ladder {
+	return ladder{
+		{name: "start/powered-off", when: when{(*input).wantedOff}, then: sayPoweredOff},
+		{name: "start/machine-unknown", when: when{(*input).held, (*input).machineUnknown}, then: waitMachine},
+		{name: "start/mac", when: when{(*input).macMissing}, then: sayMACMissing},
+		{name: "start/network", when: when{(*input).networkMissing}, then: sayNetworkMissing},
+		{name: "start/address-problem", when: when{(*input).addressProblem}, then: sayAddressProblem},
+		{name: "start/address", when: when{(*input).addressMissing}, then: recordAddress},
+		{name: "start/idle", when: when{(*input).idleHost}, rules: ladder{
+			{name: "start/wanted-on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
+				{name: "start/wanted-on-interval", when: when{(*input).tooSoon}, then: waitInterval},
+				{name: "start/power-on", then: powerOn},
+			}},
+			{name: "start/available", then: sayAvailable},
+		}},
+		{name: "start/interval", when: when{(*input).tooSoon}, then: waitInterval},
+		{name: "start/order", when: when{(*input).unordered}, then: mintOrder},
+		{name: "start/boot", then: bootAgent},
+	}
+}
+
+// forcedOff cuts the power: nothing worth a shutdown runs there.
+func forcedOff(name string, why explain) ladder {
+	return ladder{
+		{name: name + "-interval", when: when{(*input).tooSoon}, then: waitInterval},
+		{name: name, then: why.cut},
+	}
+}
+
+// softOff asks the operating system, gives it time, then cuts the power (I7).
+func softOff(name string, why explain) ladder {
+	return ladder{
+		{name: name + "-pending", when: when{(*input).softPending}, then: why.wait},
+		{name: name + "-interval", when: when{(*input).tooSoon}, then: waitInterval},
+		{name: name + "-cut", when: when{(*input).softAsked}, then: why.cut},
+		{name: name + "-ask", then: why.ask},
+	}
+}

@@ -1,0 +1,268 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is every change of the ledger that the host's life makes. The other
+// two writers are the machine's controller (claim written, state Releasing) and
+// the agent's session (key, result, commit point).
+
+// maxMessage is the schema's bound on messages in the ledger, in characters.
+const maxMessage = 1024
+
+func (in *input) ledger() Ledger { return LedgerOf(in.host) }
+
+func (in *input) now() metav1.Time { return metav1.Time{Time: in.obs.Now} }
+
+func (in *input) failures() int32 {
+	if in.record == nil {
+		return 0
+	}
+	return in.record.Failures
+}
+
+// recorded returns the record, made if there is none.
+func (l *Ledger) recorded() *infrav1.HostRecord {
+	if l.Record == nil {
+		l.Record = &infrav1.HostRecord{}
+	}
+	return l.Record
+}
+
+// endClaim turns a claim into a record that remembers what the claim leaves
+// behind: a cleaning that is due, or, when none was asked for, the cluster whose
+// data is still on the disks (I12). An instance for which no install order was
+// ever written leaves nothing behind.
+func (l *Ledger) endClaim() {
+	claim := l.Claim
+	l.Claim = nil
+	record := l.recorded()
+	if claim == nil || claim.Attempt == 0 {
+		return
+	}
+	if claim.Cleaning == infrav1.CleaningNone {
+		record.LastClusterName = claim.ClusterName
+		return
+	}
+	record.CleaningDue = claim.Cleaning
+}
+
+func (in *input) save(ledger Ledger, annotations ...string) SaveLedger {
+	return SaveLedger{Ledger: ledger, RemoveAnnotations: annotations}
+}
+
+func forceRelease(in *input) Decision {
+	ledger := in.ledger()
+	ledger.endClaim()
+	ledger.Order = nil
+	ledger.Record.Quarantine = &infrav1.Quarantine{
+		Reason:  infrav1.QuarantineNotFenced,
+		Message: "released by force: the BMC has not confirmed that the server is off, and it may still run the system of " + in.claim.MachineRef.Name,
+		Since:   in.now(),
+	}
+	return Decision{
+		Step: in.save(ledger, infrav1.ForceReleaseAnnotation), Event: "Warning", Reason: infrav1.ReasonNotFenced,
+		Message: "released by force without a confirmed power-off; the host is quarantined until its BMC confirms that it is off",
+	}
+}
+
+func releaseDangling(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim.State = infrav1.ClaimReleasing
+	return Decision{
+		Step: in.save(ledger, infrav1.ReleaseDanglingAnnotation), Event: "Warning", Reason: infrav1.ReasonReleasing,
+		Message: fmt.Sprintf("IngotMachine %s no longer exists and a person released its claim; Ingot now fences and cleans the host", in.claim.MachineRef.Name),
+	}
+}
+
+func dropCommitted(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Order = nil
+	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "the install is committed; its order is removed"}
+}
+
+func dropMisfit(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Order = nil
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress,
+		Message: fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))}
+}
+
+func giveUpAgent(in *input) Decision {
+	ledger := in.ledger()
+	message := fmt.Sprintf("no word from the agent for %s; Ingot switches the host off and tries again", in.policy.AgentDeadline)
+	ledger.Order.Result = &infrav1.OrderResult{
+		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonNoAgentContact, Message: message, At: in.now(),
+	}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonNoAgentContact,
+		Message: message + "; look at the host's console, at its boot order and at the network between it and the boot server"}
+}
+
+func concludeInspection(in *input) Decision {
+	ledger := in.ledger()
+	record := ledger.recorded()
+	record.InspectedAt = in.order.Result.At
+	record.Failures = 0
+	ledger.Order = nil
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInspected, Message: "the hardware is inspected and the host is off"}
+}
+
+// concludeWipe keeps the count of failures: a host that installs badly and wipes
+// well is still a host that installs badly.
+func concludeWipe(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim = nil
+	record := ledger.recorded()
+	record.SanitizedAt = in.order.Result.At
+	record.LastClusterName = ""
+	record.CleaningDue = ""
+	ledger.Order = nil
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; it is free again"}
+}
+
+// failure says why the order ended badly.
+func (in *input) failure() (reason, message string) {
+	switch {
+	case in.revoked():
+		return infrav1.ReasonAgentKeyConflict, "two agents came with the same token; both were refused and the host was switched off"
+	case in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderFailed:
+		return in.order.Result.Reason, in.order.Result.Message
+	case in.order.Result != nil:
+		return infrav1.ReasonInstallFailed, "the agent reported success but the install was never committed"
+	case in.contacted():
+		return infrav1.ReasonPoweredOff, "the host went off before the agent had finished"
+	default:
+		return infrav1.ReasonNoAgentContact, fmt.Sprintf("the host did not come on within %s of its order", in.policy.AgentDeadline)
+	}
+}
+
+func (in *input) countFailure(ledger *Ledger) {
+	if !in.isWipe() {
+		ledger.recorded().Failures++
+	}
+}
+
+func retryOrder(in *input) Decision {
+	_, message := in.failure()
+	ledger := in.ledger()
+	in.countFailure(&ledger)
+	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
+	return Decision{
+		Step: in.save(ledger), Event: "Warning", Reason: failedReason(in.order.Kind),
+		Message: clip(fmt.Sprintf("attempt %d to %s failed: %s; Ingot tries again", in.order.Attempt, verb(in.order.Kind), message)),
+	}
+}
+
+func quarantineFailed(in *input) Decision {
+	reason, message := in.failure()
+	ledger := in.ledger()
+	in.countFailure(&ledger)
+	ledger.endClaim()
+	ledger.Order = nil
+	text := clip(fmt.Sprintf("%s failed %d times in a row, the last time with %s: %s",
+		verb(in.order.Kind), in.attempts(), reason, message))
+	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: quarantineReason(in.order.Kind), Message: text, Since: in.now()}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonQuarantined,
+		Message: text + "; the host is off and out of service until a person repairs it and sets the annotation " + infrav1.ClearQuarantineAnnotation}
+}
+
+// attempts is how often the work of the order has failed, this time included.
+func (in *input) attempts() int32 {
+	if in.isWipe() {
+		return in.order.Attempt
+	}
+	return in.failures() + 1
+}
+
+func liftNotFenced(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Record.Quarantine = nil
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "the BMC confirmed that the host is off; the quarantine of the forced release is lifted"}
+}
+
+func clearQuarantine(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Record.Quarantine = nil
+	ledger.Record.Failures = 0
+	return Decision{Step: in.save(ledger, infrav1.ClearQuarantineAnnotation), Event: "Normal", Reason: infrav1.ReasonInProgress,
+		Message: "a person cleared the quarantine; the host goes back to work"}
+}
+
+func fence(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim.FencedAt = in.now()
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonFenced, Message: "the BMC confirmed that the host is off"}
+}
+
+func releaseUncleaned(in *input) Decision {
+	ledger := in.ledger()
+	ledger.endClaim()
+	message := "nothing was ever written for this claim; the host is free again"
+	if in.claim.Attempt > 0 {
+		message = fmt.Sprintf("released without cleaning, as asked; the host now serves cluster %s only, until it is cleaned", in.claim.ClusterName)
+	}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonNotCleaned, Message: message}
+}
+
+func forgetFailures(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Record.Failures = 0
+	return Decision{Step: in.save(ledger), Reason: infrav1.ReasonProvisioned, Message: "installed; earlier failures are forgotten"}
+}
+
+func refuseReboot(in *input) Decision {
+	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable,
+		Message: "the reboot asked for is dropped: only a provisioned host that is on is rebooted"}
+}
+
+func spendApproval(in *input) Decision {
+	return Decision{Step: in.save(in.ledger(), infrav1.ApproveAnnotation), Event: "Normal", Reason: infrav1.ReasonInProgress,
+		Message: "the approval is used up: the host is off and Ingot's"}
+}
+
+// wanted is the work that the ledger asks for: the start ladder comes to it only
+// when some is.
+func (in *input) wanted() infrav1.OrderKind {
+	switch {
+	case in.provisioning():
+		return infrav1.OrderInstall
+	case in.releasing(), in.cleaningDue():
+		return infrav1.OrderWipe
+	default:
+		return infrav1.OrderInspect
+	}
+}
+
+func mintOrder(in *input) Decision {
+	kind := in.wanted()
+	ledger := in.ledger()
+	in.mint(&ledger, kind, 1)
+	var spent []string
+	if kind == infrav1.OrderInspect && in.inspectAsked() {
+		spent = append(spent, infrav1.InspectAnnotation)
+	}
+	return Decision{Step: in.save(ledger, spent...), Event: "Normal", Reason: workReason(kind),
+		Message: fmt.Sprintf("the order to %s is written; Ingot boots the agent next", verb(kind))}
+}
+
+// mint writes a new order, with the attempt given or, for an install, the next of
+// the claim. The claim counts its installs before any of them can
+// touch a disk, so that a claim with attempt 0 is known to have left no trace.
+func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
+	if kind == infrav1.OrderInstall {
+		ledger.Claim.Attempt++
+		attempt = ledger.Claim.Attempt
+	}
+	ledger.Order = &infrav1.HostOrder{Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreatedAt: in.now()}
+}
+
+// clip keeps a message within the schema's bound.
+func clip(message string) string { return truncate(message, maxMessage) }

@@ -1,0 +1,141 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// rule is one rung of the ladder: when every condition holds it decides, either by
+// itself (then) or by the rules below it. The first rule that decides wins, so
+// each rule guards all that follow it; a test takes every rule, and every
+// condition of every rule, away in turn and expects the walk to fail.
+type rule struct {
+	name  string
+	when  []condition
+	then  func(*input) Decision
+	rules ladder
+}
+
+// condition is a named fact of the input.
+type condition func(*input) bool
+
+// ladder is an ordered list of rules.
+type ladder []rule
+
+// input is all that a decision depends on. Nothing in it is ever changed.
+type input struct {
+	host   *infrav1.IngotHost
+	claim  *infrav1.HostClaim
+	record *infrav1.HostRecord
+	order  *infrav1.HostOrder
+	obs    Observation
+	policy Policy
+}
+
+// Next decides what is to be done next to a host: one step, and what people are
+// told. It changes nothing, knows no clock but obs.Now, and gives the same answer
+// to the same question; so the caller may ask it as often as it likes, after a
+// crash, or with all status lost (I2, I3).
+func Next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
+	return hostLadder().next(host, obs, policy)
+}
+
+func (l ladder) next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
+	in := &input{
+		host:   host,
+		claim:  host.Spec.Claim,
+		record: host.Spec.Record,
+		order:  host.Spec.Order,
+		obs:    obs,
+		policy: policy,
+	}
+	decision, decided := l.decide(in)
+	if !decided {
+		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "no rule applies: this is a defect of Ingot; nothing is done to the host"}
+	}
+	decision.Phase = in.phase()
+	decision.Message += in.unheard(decision)
+	return decision
+}
+
+func (l ladder) decide(in *input) (Decision, bool) {
+	for i := range l {
+		r := &l[i]
+		if !r.applies(in) {
+			continue
+		}
+		if r.then != nil {
+			decision := r.then(in)
+			decision.Rule = r.name
+			return decision, true
+		}
+		if decision, decided := r.rules.decide(in); decided {
+			return decision, true
+		}
+	}
+	return Decision{}, false
+}
+
+func (r *rule) applies(in *input) bool {
+	for _, holds := range r.when {
+		if !holds(in) {
+			return false
+		}
+	}
+	return true
+}
+
+// phase sums up the ledger; an error is a condition, not a phase (design §4).
+func (in *input) phase() infrav1.IngotHostPhase {
+	switch {
+	case in.unmanaged():
+		return infrav1.PhaseUnmanaged
+	case in.provisioning():
+		return infrav1.PhaseProvisioning
+	case in.provisioned():
+		return infrav1.PhaseProvisioned
+	case in.releasing():
+		return infrav1.PhaseDeprovisioning
+	case in.quarantined():
+		return infrav1.PhaseQuarantined
+	case in.maintenance():
+		return infrav1.PhaseMaintenance
+	case in.cleaningDue():
+		return infrav1.PhaseDeprovisioning
+	case in.order != nil:
+		return infrav1.PhaseInspecting
+	case in.inspected():
+		return infrav1.PhaseAvailable
+	default:
+		return infrav1.PhaseRegistering
+	}
+}
+
+// retryAt is when to look again if nobody says when.
+func (in *input) retryAt() time.Time {
+	if in.obs.RetryAt.After(in.obs.Now) {
+		return in.obs.RetryAt
+	}
+	return in.obs.Now.Add(in.policy.ResetInterval)
+}
+
+// switchableAt is when the host may be switched again.
+func (in *input) switchableAt() time.Time {
+	return in.obs.LastReset.Add(in.policy.ResetInterval)
+}
+
+// cutAt is when the power of a host that was asked to shut down is cut.
+func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
+
+// silentAt is when an agent that has not spoken since is given up.
+func (in *input) silentAt() time.Time {
+	last := in.obs.LastReset
+	if in.obs.LastContact.After(last) {
+		last = in.obs.LastContact
+	}
+	return last.Add(in.policy.AgentDeadline)
+}

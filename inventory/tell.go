@@ -1,0 +1,182 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is what people are told when nothing is done: why, what Ingot does
+// next, and what they can do.
+
+func sayDeletingClaimed(in *input) Decision {
+	return warn(infrav1.ReasonDeleting, fmt.Sprintf("the host is claimed by IngotMachine %s and is kept until that is gone; delete its Machine, or set the annotation %s to let the object go at once",
+		in.claim.MachineRef.Name, infrav1.ForceReleaseAnnotation))
+}
+
+func sayDuplicate(in *input) Decision {
+	return warn(infrav1.ReasonDuplicate, fmt.Sprintf("this is the same server as IngotHost %s (same BMC system, MAC address, or serial number and UUID); neither is switched, claimed or booted until one of the two objects is corrected or deleted", in.obs.DuplicateOf))
+}
+
+func sayUnmanaged(*input) Decision {
+	return idle(infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc: it is listed, and never switched, booted or claimed; give spec.bmc to manage it")
+}
+
+func sayDangling(in *input) Decision {
+	return warn(infrav1.ReasonClaimDangling, fmt.Sprintf("IngotMachine %s, which the claim names, does not exist; Ingot leaves the host as it is until the machine appears; to have the host fenced and cleaned, set the annotation %s",
+		in.claim.MachineRef.Name, infrav1.ReleaseDanglingAnnotation))
+}
+
+// remedies say what a person can do about each problem with a BMC.
+func (in *input) remedy() string {
+	switch in.obs.BMC {
+	case BMCUnreachable:
+		return "check its address in spec.bmc.address, its cable and the management network"
+	case BMCTimeout:
+		return "it may be overloaded or hanging; if it stays so, reset the BMC"
+	case BMCBusy:
+		return "it refuses work for now; if it stays so, close other sessions to it or reset it"
+	case BMCUnauthorized:
+		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
+	case BMCCertificateInvalid:
+		return "name the CA that signed its certificate in spec.bmc.caBundleRef, or, knowing that passwords can then be read, set spec.bmc.insecureSkipVerify"
+	case BMCCredentialsMissing:
+		return fmt.Sprintf("create Secret %s with the keys %s and %s", in.host.Spec.BMC.CredentialsRef.Name, infrav1.SecretKeyUsername, infrav1.SecretKeyPassword)
+	case BMCCAMissing:
+		return fmt.Sprintf("create the ConfigMap that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey)
+	case BMCUnsupported:
+		return "check that spec.bmc.address names the right System and that its firmware is up to date"
+	default:
+		return "if it stays so, look at the BMC's own log or reset it"
+	}
+}
+
+func bmcReason(problem BMCProblem) string {
+	switch problem {
+	case BMCOK:
+		return infrav1.ReasonBMCAnswers
+	case BMCUnreachable:
+		return infrav1.ReasonBMCUnreachable
+	case BMCTimeout:
+		return infrav1.ReasonBMCTimeout
+	case BMCBusy:
+		return infrav1.ReasonBMCBusy
+	case BMCUnauthorized:
+		return infrav1.ReasonCredentialsRejected
+	case BMCCertificateInvalid:
+		return infrav1.ReasonCertificateInvalid
+	case BMCCredentialsMissing:
+		return infrav1.ReasonCredentialsMissing
+	case BMCCAMissing:
+		return infrav1.ReasonCAMissing
+	case BMCUnsupported:
+		return infrav1.ReasonBMCUnsupported
+	default:
+		return infrav1.ReasonBMCError
+	}
+}
+
+func (in *input) bmcMessage() string {
+	what := in.obs.BMCMessage
+	if what == "" {
+		what = string(in.obs.BMC)
+	}
+	return fmt.Sprintf("the BMC cannot be used: %s; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.bmc or its Secret changes; %s", what, in.remedy())
+}
+
+func sayBMCProblem(in *input) Decision {
+	return in.again(bmcReason(in.obs.BMC), in.bmcMessage())
+}
+
+func sayProvisioned(in *input) Decision {
+	return idle(infrav1.ReasonProvisioned, fmt.Sprintf("installed for IngotMachine %s", in.claim.MachineRef.Name))
+}
+
+func sayMaintenance(*input) Decision {
+	return idle(infrav1.ReasonMaintenance, "spec.maintenance is set: Ingot does nothing to the host; unset it to put the host back to work")
+}
+
+func sayQuarantined(in *input) Decision {
+	q := in.record.Quarantine
+	return warn(infrav1.ReasonQuarantined, fmt.Sprintf("%s; out of service since %s; repair the host, then set the annotation %s",
+		q.Message, clock(q.Since.Time), infrav1.ClearQuarantineAnnotation))
+}
+
+func sayUnexpectedlyOn(*input) Decision {
+	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over", infrav1.ApproveAnnotation))
+}
+
+func sayPoweredOff(*input) Decision {
+	return idle(infrav1.ReasonPoweredOff, "spec.power asks for Off: the host stays off and nothing is started on it; unset spec.power to put it back to work")
+}
+
+func sayMACMissing(in *input) Decision {
+	return warn(infrav1.ReasonMACNotFound, fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server; Ingot boots nothing before",
+		in.host.Spec.BootMACAddress, listSome(in.obs.KnownMACs, 8)))
+}
+
+func sayNetworkMissing(in *input) Decision {
+	return warn(infrav1.ReasonNetworkMissing, fmt.Sprintf("IngotNetwork %s does not exist; create it, or correct spec.networkRef; Ingot boots nothing before", in.host.Spec.NetworkRef.Name))
+}
+
+func sayAddressProblem(in *input) Decision {
+	return in.again(infrav1.ReasonAddressExhausted, fmt.Sprintf("no address could be recorded for the boot NIC: %s; widen spec.range of IngotNetwork %s or delete hosts that are gone; Ingot tries again", in.obs.AddressProblem, in.host.Spec.NetworkRef.Name))
+}
+
+func sayAvailable(*input) Decision {
+	return idle(infrav1.ReasonAvailable, "inspected, free and ready to be claimed")
+}
+
+// verb is what an order does, for people.
+func verb(kind infrav1.OrderKind) string { return strings.ToLower(string(kind)) }
+
+// workReason is the reason of the conditions while an order is worked on.
+func workReason(kind infrav1.OrderKind) string {
+	switch kind {
+	case infrav1.OrderInstall:
+		return infrav1.ReasonProvisioning
+	case infrav1.OrderWipe:
+		return infrav1.ReasonWiping
+	default:
+		return infrav1.ReasonInspecting
+	}
+}
+
+// failedReason is the reason when an order has failed.
+func failedReason(kind infrav1.OrderKind) string {
+	switch kind {
+	case infrav1.OrderInstall:
+		return infrav1.ReasonInstallFailed
+	case infrav1.OrderWipe:
+		return infrav1.ReasonWipeFailed
+	default:
+		return infrav1.ReasonInspectFailed
+	}
+}
+
+func quarantineReason(kind infrav1.OrderKind) infrav1.QuarantineReason {
+	switch kind {
+	case infrav1.OrderInstall:
+		return infrav1.QuarantineInstallFailed
+	case infrav1.OrderWipe:
+		return infrav1.QuarantineWipeFailed
+	default:
+		return infrav1.QuarantineInspectFailed
+	}
+}
+
+// listSome joins at most n of the words, for people.
+func listSome(words []string, n int) string {
+	switch {
+	case len(words) == 0:
+		return "none"
+	case len(words) <= n:
+		return strings.Join(words, ", ")
+	default:
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
+	}
+}
