@@ -1,0 +1,101 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// hasAddress says whether an address is recorded for the host's boot NIC on its
+// present network.
+func hasAddress(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
+	return hardware != nil && hardware.Spec.Address != nil &&
+		hardware.Spec.Address.MAC == host.Spec.BootMACAddress &&
+		hardware.Spec.Address.NetworkName == host.Spec.NetworkRef.Name
+}
+
+// recordAddress takes a free address of the network's range and records it in the
+// IngotHardware, before any power-on (design §5). problem says why there is none.
+func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation) (problem string, _ error) {
+	recorded := &infrav1.IngotHardwareList{}
+	if err := r.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: seen.network.Name}); err != nil {
+		return "", fmt.Errorf("recorded addresses: %w", err)
+	}
+	address, err := r.addresses.take(seen.network, host.Spec.BootMACAddress, recorded.Items)
+	if errors.Is(err, inventory.ErrRangeExhausted) {
+		return err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	entry := &infrav1.RecordedAddress{NetworkName: seen.network.Name, MAC: host.Spec.BootMACAddress, IP: address.String()}
+	if seen.hardware == nil {
+		hardware := inventory.NewHardware(host)
+		hardware.Spec.Address = entry
+		err = r.Client.Create(ctx, hardware)
+	} else {
+		hardware := seen.hardware.DeepCopy()
+		hardware.Spec.Address = entry
+		err = r.Client.Patch(ctx, hardware, client.MergeFromWithOptions(seen.hardware, client.MergeFromWithOptimisticLock{}))
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return "", errStale
+	}
+	if err != nil {
+		return "", fmt.Errorf("recording an address for %s: %w", client.ObjectKeyFromObject(host), err)
+	}
+	return "", nil
+}
+
+// allocator gives out addresses. It remembers what it gave since it started, since
+// the cache may not show it yet; the zero value is ready.
+type allocator struct {
+	mu    sync.Mutex
+	given map[string]map[netip.Addr]string // network → address → MAC
+}
+
+// take returns the address recorded for the MAC on this network, or a free one.
+func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []infrav1.IngotHardware) (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.given == nil {
+		a.given = map[string]map[netip.Addr]string{}
+	}
+	given := a.given[network.Name]
+	if given == nil {
+		given = map[netip.Addr]string{}
+		a.given[network.Name] = given
+	}
+	for address, owner := range given {
+		if owner == mac {
+			return address, nil
+		}
+	}
+	taken := map[netip.Addr]bool{}
+	for address := range given {
+		taken[address] = true
+	}
+	for i := range recorded {
+		if address, err := netip.ParseAddr(recorded[i].Spec.Address.IP); err == nil {
+			taken[address] = true
+		}
+	}
+	address, err := inventory.AllocateAddress(network.Spec, taken, mac)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	given[address] = mac
+	return address, nil
+}

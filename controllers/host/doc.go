@@ -1,0 +1,14 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host reconciles IngotHosts. It knows no policy: each reconcile gathers
+// one observation (the BMC, the objects that the host names), lets
+// inventory.Next decide, executes exactly one step, and saves the status in one
+// place.
+//
+// The ledger is written by optimistic lock on the version that was decided on;
+// a physical step is taken only after a live read has shown that this version is
+// still the newest (I2).
+//
+//	err := (&host.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, ...}).SetupWithManager(mgr, opts)
+package host

@@ -1,0 +1,209 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// settle is how soon the power state is read again after a switch.
+const settle = 3 * time.Second
+
+// soon is how soon a reconcile that met a newer version starts over, should the
+// watch not have brought it first.
+const soon = time.Second
+
+// errStale: the host has changed since it was read; the step is not taken.
+var errStale = errors.New("the host has changed meanwhile")
+
+// isRetry says whether an error only means that the reconcile starts over.
+func isRetry(err error) bool { return errors.Is(err, errStale) }
+
+// execute takes the step. It returns when to come again; 0 leaves that to again.
+func (r *Reconciler) execute(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+	if !isPhysical(decision.Step) {
+		return r.executeLedger(ctx, host, seen, decision)
+	}
+	if err := r.mustBeCurrent(ctx, host); err != nil {
+		return soon, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
+	err := r.switchHost(ctx, host, seen, decision.Step)
+	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
+		return r.switchFailed(host, seen, decision, err), nil
+	}
+	// A write without an answer may have taken effect: it counts, and the state is
+	// read again, never replayed at once (I17).
+	host.Status.LastResetTime = metav1.NewTime(r.Clock.Now())
+	if off, ok := decision.Step.(inventory.PowerOff); ok && off.Graceful {
+		host.Status.SoftPowerOffTime = host.Status.LastResetTime
+	} else {
+		host.Status.SoftPowerOffTime = metav1.Time{}
+	}
+	return settle, nil
+}
+
+// isPhysical says whether a step reaches the BMC.
+func isPhysical(step inventory.Step) bool {
+	switch step.(type) {
+	case inventory.PowerOn, inventory.PowerOff, inventory.Restart, inventory.BootAgent:
+		return true
+	}
+	return false
+}
+
+// mustBeCurrent reads the host live: nothing physical happens on an old view (I2).
+func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost) error {
+	live := &infrav1.IngotHost{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return errStale
+		}
+		return fmt.Errorf("live read before a switch: %w", err)
+	}
+	if live.UID != host.UID || live.Generation != host.Generation || live.DeletionTimestamp.IsZero() != host.DeletionTimestamp.IsZero() {
+		return errStale
+	}
+	return nil
+}
+
+// switchHost makes the BMC calls of a physical step.
+func (r *Reconciler) switchHost(ctx context.Context, host *infrav1.IngotHost, seen *observation, step inventory.Step) error {
+	if _, ok := step.(inventory.Restart); ok {
+		// The annotation goes first: a reboot that is lost is seen and asked for
+		// again, one that is repeated is not.
+		if err := r.removeAnnotations(ctx, host, infrav1.RebootAnnotation); err != nil {
+			return err
+		}
+	}
+	return r.BMC.Do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
+		switch step := step.(type) {
+		case inventory.BootAgent:
+			return r.bootAgent(ctx, conn, host)
+		case inventory.PowerOn:
+			return conn.SetPower(ctx, bmc.ActionOn)
+		case inventory.PowerOff:
+			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulOff, bmc.ActionForceOff)
+		case inventory.Restart:
+			return setPower(ctx, conn, step.Graceful, bmc.ActionGracefulRestart, bmc.ActionForceRestart)
+		}
+		return fmt.Errorf("step %T is not physical", step)
+	})
+}
+
+// setPower asks gracefully where that is wanted; a BMC that knows no graceful way
+// is told the hard one, as it would be after the deadline.
+func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.PowerAction) error {
+	if graceful {
+		err := conn.SetPower(ctx, soft)
+		if !errors.Is(err, bmc.ErrNotSupported) {
+			return err
+		}
+	}
+	return conn.SetPower(ctx, hard)
+}
+
+// bootAgent sets the network boot for once and switches the host on. A BMC that
+// cannot override the boot, or forgets it, is no error: a server that asks our
+// boot server by its own boot order is just as well (field notes).
+func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
+	override := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootMode(host.Spec.BootMode)}
+	err := conn.SetBootOverride(ctx, override)
+	switch {
+	case errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrNotApplied):
+		r.event(host, "BootOverrideNotApplied", "The BMC did not take the network boot for the next start: "+err.Error()+
+			". Ingot powers the host on all the same; its own boot order must have the network first")
+	case err != nil:
+		return err
+	}
+	return conn.SetPower(ctx, bmc.ActionOn)
+}
+
+// switchFailed shows the failure of a switch as the BMC's, and backs off.
+func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
+	known := r.contacts.of(host.UID)
+	r.failed(seen, &known, err)
+	r.contacts.keep(host.UID, known)
+	*decision = inventory.Next(host, seen.Observation, r.Policy)
+	return max(seen.RetryAt.Sub(r.Clock.Now()), soon)
+}
+
+// executeLedger takes the steps that write to the API server only.
+func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+	switch step := decision.Step.(type) {
+	case inventory.SaveLedger:
+		return soon, r.saveLedger(ctx, host, step)
+	case inventory.RecordAddress:
+		problem, err := r.recordAddress(ctx, host, seen)
+		if problem != "" {
+			seen.AddressProblem = problem
+			*decision = inventory.Next(host, seen.Observation, r.Policy)
+			return r.Poll, nil
+		}
+		return soon, err
+	case inventory.Forget:
+		r.contacts.forget(host.UID)
+		base := host.DeepCopy()
+		controllerutil.RemoveFinalizer(base, infrav1.HostFinalizer)
+		return 0, client.IgnoreNotFound(r.Client.Patch(ctx, base, client.MergeFrom(host)))
+	}
+	return 0, nil
+}
+
+// saveLedger writes claim, record and order on the version that was decided on.
+func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step inventory.SaveLedger) error {
+	next := host.DeepCopy()
+	next.Spec.Claim, next.Spec.Record, next.Spec.Order = step.Ledger.Claim, step.Ledger.Record, step.Ledger.Order
+	for _, name := range step.RemoveAnnotations {
+		delete(next.Annotations, name)
+	}
+	return r.patchLocked(ctx, next, host)
+}
+
+func (r *Reconciler) removeAnnotations(ctx context.Context, host *infrav1.IngotHost, names ...string) error {
+	next := host.DeepCopy()
+	for _, name := range names {
+		delete(next.Annotations, name)
+	}
+	return r.patchLocked(ctx, next, host)
+}
+
+// patchLocked writes by optimistic lock. A conflict means that the decision was
+// made on an old view: the reconcile starts over.
+func (r *Reconciler) patchLocked(ctx context.Context, next, host *infrav1.IngotHost) error {
+	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errStale
+	}
+	if err != nil {
+		return fmt.Errorf("writing the ledger of %s: %w", client.ObjectKeyFromObject(host), err)
+	}
+	return nil
+}
+
+// again says when to look at the host again, when nothing else brings it up.
+func (r *Reconciler) again(obs inventory.Observation, decision inventory.Decision) time.Duration {
+	wait := r.Poll
+	if step, ok := decision.Step.(inventory.Wait); ok && !step.Until.IsZero() {
+		wait = min(wait, max(step.Until.Sub(obs.Now), soon))
+	}
+	if _, ok := decision.Step.(inventory.Forget); ok {
+		return 0
+	}
+	return wait
+}
+

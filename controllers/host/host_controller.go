@@ -1,0 +1,145 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/status;ingothosts/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks;ingotmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// action of the events of this package: what the controller was doing.
+const action = "ReconcileHost"
+
+// Pool runs a function on the one session that there may be with a BMC.
+type Pool interface {
+	Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error
+}
+
+// Reconciler reconciles IngotHosts. All exported fields are needed.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server.
+	Live     client.Reader
+	BMC      Pool
+	Recorder events.EventRecorder
+	Clock    clock.Clock
+	Policy   inventory.Policy
+	// Poll is how often a host at rest is asked for its power state.
+	Poll time.Duration
+	// NewID mints the UUIDs of orders.
+	NewID func() string
+	// WatchFilterValue selects the objects to reconcile by label.
+	WatchFilterValue string
+
+	backoff   *flowcontrol.Backoff
+	contacts  contacts
+	addresses allocator
+}
+
+// Reconcile takes one step in the life of a host.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	host := &infrav1.IngotHost{}
+	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
+		return ctrl.Result{}, nil // clusterctl moves the object: nothing physical (I9)
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	cluster, err := r.clusterOf(ctx, host)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	base := host.DeepCopy()
+	seen, err := r.observe(ctx, host)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	decision := inventory.Next(host, seen.Observation, r.Policy)
+	after, err := r.execute(ctx, host, seen, &decision)
+	if err != nil && !isRetry(err) {
+		reterr = err
+	}
+	r.summarize(host, seen, decision)
+	if err := r.saveStatus(ctx, host, base, decision); err != nil {
+		reterr = kerrors.NewAggregate([]error{reterr, err})
+	}
+	if reterr != nil {
+		return ctrl.Result{}, reterr
+	}
+	if after == 0 && err == nil {
+		after = r.again(seen.Observation, decision)
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// clusterOf is the Cluster of the host's claim: it pauses the host (I10).
+func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*clusterv1.Cluster, error) {
+	if host.Spec.Claim == nil {
+		return nil, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s of the claim: %w", host.Spec.Claim.ClusterName, err)
+	}
+	return cluster, nil
+}
+
+// saveStatus writes the status if it changed, and tells people what is new.
+func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision inventory.Decision) error {
+	news := readyChanged(base, host)
+	if !equality.Semantic.DeepEqual(base.Status, host.Status) {
+		patched := base.DeepCopy()
+		patched.Status = host.Status
+		if err := r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if decision.Event != "" && news {
+		r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
+	}
+	return nil
+}
+
+// event tells people of something that the decision did not foresee.
+func (r *Reconciler) event(host *infrav1.IngotHost, reason, message string) {
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, reason, action, "%s", message)
+}

@@ -1,0 +1,108 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// SetupWithManager registers the reconciler. The indexes of package index are set
+// up already.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	r.backoff = newBackoff()
+	log := mgr.GetLogger().WithValues("controller", "ingothost")
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged())).
+		Owns(&infrav1.IngotHardware{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials)).
+		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle)).
+		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
+		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork()).
+		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		WithOptions(options).
+		Complete(r)
+}
+
+// specChanged lets spec, labels, annotations and deletion through, and holds back
+// the agent's progress in status, which changes nothing that is decided.
+func specChanged() predicate.Predicate {
+	return predicate.Or(
+		predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{},
+		predicate.LabelChangedPredicate{},
+		predicate.Funcs{UpdateFunc: statusLost},
+	)
+}
+
+// statusLost says whether the status was emptied: it is filled again at once.
+func statusLost(e event.UpdateEvent) bool {
+	host, ok := e.ObjectNew.(*infrav1.IngotHost)
+	return ok && host.Status.Phase == ""
+}
+
+// comesOrGoes lets through what changes whether a claim's machine is there.
+func comesOrGoes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+}
+
+// hostsBy maps an object to the hosts that name it, by index.
+func (r *Reconciler) hostsBy(field string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return r.requests(ctx, client.MatchingFields{field: o.GetNamespace() + "/" + o.GetName()})
+	})
+}
+
+func (r *Reconciler) hostsByNetwork() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return r.requests(ctx, client.MatchingFields{index.HostByNetwork: o.GetName()})
+	})
+}
+
+// hostsOfCluster maps a Cluster to the hosts that its machines claim.
+func (r *Reconciler) hostsOfCluster() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		hosts := &infrav1.IngotHostList{}
+		if err := r.Client.List(ctx, hosts, client.InNamespace(o.GetNamespace())); err != nil {
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range hosts.Items {
+			if claim := hosts.Items[i].Spec.Claim; claim != nil && claim.ClusterName == o.GetName() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+			}
+		}
+		return requests
+	})
+}
+
+func (r *Reconciler) requests(ctx context.Context, by client.ListOption) []reconcile.Request {
+	hosts := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, hosts, by); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list hosts by index")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+	}
+	return requests
+}

@@ -1,0 +1,68 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// Steps of an operation outside of the agent's own.
+const (
+	stepBooting     = "Booting"
+	stepPoweringOff = "PoweringOff"
+)
+
+// summarize computes the whole status from what was seen and decided.
+func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) {
+	status := &host.Status
+	status.Phase = decision.Phase
+	if seen.Power != "" {
+		status.Power = seen.Power
+	}
+	for _, condition := range inventory.Conditions(host, seen.Observation, decision) {
+		condition.ObservedGeneration = host.Generation
+		conditions.Set(host, condition)
+	}
+	if seen.hardware != nil {
+		status.Hardware = inventory.Summary(seen.hardware)
+	}
+	status.Operation = operationOf(host)
+	if claim := host.Spec.Claim; claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
+		status.Booted, status.Addresses = nil, nil
+	}
+}
+
+// operationOf shows the order under way. Progress that the agent has reported is
+// kept.
+func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
+	order := host.Spec.Order
+	if order == nil {
+		return nil
+	}
+	operation := host.Status.Operation
+	if operation == nil || operation.Kind != order.Kind || !operation.StartedAt.Equal(&order.CreatedAt) {
+		operation = &infrav1.HostOperation{
+			Kind: order.Kind, Step: stepBooting, Percent: ptr.To[int32](0),
+			StartedAt: order.CreatedAt, Attempts: order.Attempt,
+		}
+	}
+	if order.Result != nil || ptr.Deref(order.Revoked, false) {
+		operation.Step, operation.Percent = stepPoweringOff, ptr.To[int32](100)
+	}
+	return operation
+}
+
+// readyChanged says whether people have not been told yet what the Ready
+// condition now says.
+func readyChanged(before, after *infrav1.IngotHost) bool {
+	was, is := conditions.Get(before, infrav1.ReadyCondition), conditions.Get(after, infrav1.ReadyCondition)
+	if was == nil || is == nil {
+		return was != is
+	}
+	return was.Status != is.Status || was.Reason != is.Reason
+}

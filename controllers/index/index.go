@@ -1,0 +1,172 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package index names the indexes of the manager's cache, and sets them up: by
+// them a host is found by its MAC address, its BMC or its Secret without a list
+// of all hosts.
+//
+//	err := index.Setup(ctx, mgr.GetFieldIndexer())
+//	err := c.List(ctx, &hosts, client.MatchingFields{index.HostByMAC: mac})
+package index
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// The indexes.
+const (
+	// HostByMAC finds IngotHosts by spec.bootMACAddress.
+	HostByMAC = "spec.bootMACAddress"
+	// HostByBMC finds IngotHosts by the BMC system that they name (see BMCSystem).
+	HostByBMC = "spec.bmc.system"
+	// HostByCredentials and HostByCABundle find IngotHosts by "<namespace>/<name>"
+	// of the Secret or ConfigMap that they name.
+	HostByCredentials = "spec.bmc.credentialsRef"
+	HostByCABundle    = "spec.bmc.caBundleRef"
+	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
+	HostByMachine = "spec.claim.machineRef"
+	// HostByNetwork finds IngotHosts by spec.networkRef.name.
+	HostByNetwork = "spec.networkRef.name"
+	// HostByImage finds IngotHosts by the checksum of their claim's image.
+	HostByImage = "spec.claim.image.checksum"
+	// HardwareBySystem finds IngotHardwares by "<uuid>/<serial>" of the system.
+	HardwareBySystem = "spec.system"
+	// HardwareByNetwork finds IngotHardwares by the network of their address.
+	HardwareByNetwork = "spec.address.networkName"
+	// MachineByHost finds IngotMachines by "<namespace>/<name>" of the host that
+	// their provider ID names.
+	MachineByHost = "spec.providerID.host"
+)
+
+// Setup registers all indexes.
+func Setup(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, i := range []struct {
+		object client.Object
+		field  string
+		values client.IndexerFunc
+	}{
+		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
+		{&infrav1.IngotHost{}, HostByBMC, ofHost(BMCSystem)},
+		{&infrav1.IngotHost{}, HostByCredentials, ofHost(credentials)},
+		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
+		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
+		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
+		{&infrav1.IngotHost{}, HostByImage, ofHost(claimImage)},
+		{&infrav1.IngotHardware{}, HardwareBySystem, ofHardware(System)},
+		{&infrav1.IngotHardware{}, HardwareByNetwork, ofHardware(addressNetwork)},
+		{&infrav1.IngotMachine{}, MachineByHost, machineHost},
+	} {
+		if err := indexer.IndexField(ctx, i.object, i.field, i.values); err != nil {
+			return fmt.Errorf("index %s: %w", i.field, err)
+		}
+	}
+	return nil
+}
+
+// ofHost makes an index of one value; the empty value is not indexed.
+func ofHost(value func(*infrav1.IngotHost) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		host, ok := o.(*infrav1.IngotHost)
+		if !ok {
+			return nil
+		}
+		return one(value(host))
+	}
+}
+
+func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		hardware, ok := o.(*infrav1.IngotHardware)
+		if !ok {
+			return nil
+		}
+		return one(value(hardware))
+	}
+}
+
+func one(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+// BMCSystem is the BMC that a host names, in one spelling: host and port in lower
+// case and the path; so that two hosts with one BMC are found (I8).
+func BMCSystem(h *infrav1.IngotHost) string {
+	if h.Spec.BMC == nil {
+		return ""
+	}
+	u, err := url.Parse(h.Spec.BMC.Address)
+	if err != nil {
+		return h.Spec.BMC.Address
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return strings.ToLower(u.Hostname()) + ":" + port + strings.TrimSuffix(u.Path, "/")
+}
+
+func credentials(h *infrav1.IngotHost) string {
+	if h.Spec.BMC == nil || h.Spec.BMC.CredentialsRef.Name == "" {
+		return ""
+	}
+	return h.Namespace + "/" + h.Spec.BMC.CredentialsRef.Name
+}
+
+func caBundle(h *infrav1.IngotHost) string {
+	if h.Spec.BMC == nil || h.Spec.BMC.CABundleRef == nil {
+		return ""
+	}
+	return h.Namespace + "/" + h.Spec.BMC.CABundleRef.Name
+}
+
+func claimMachine(h *infrav1.IngotHost) string {
+	if h.Spec.Claim == nil {
+		return ""
+	}
+	return h.Namespace + "/" + h.Spec.Claim.MachineRef.Name
+}
+
+func claimImage(h *infrav1.IngotHost) string {
+	if h.Spec.Claim == nil {
+		return ""
+	}
+	return h.Spec.Claim.Image.Checksum
+}
+
+// System names a server by what its firmware says; empty when it says too little
+// to tell two servers apart (I8).
+func System(h *infrav1.IngotHardware) string {
+	if h.Spec.System.UUID == "" || h.Spec.System.SerialNumber == "" {
+		return ""
+	}
+	return h.Spec.System.UUID + "/" + h.Spec.System.SerialNumber
+}
+
+func addressNetwork(h *infrav1.IngotHardware) string {
+	if h.Spec.Address == nil {
+		return ""
+	}
+	return h.Spec.Address.NetworkName
+}
+
+func machineHost(o client.Object) []string {
+	machine, ok := o.(*infrav1.IngotMachine)
+	if !ok {
+		return nil
+	}
+	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
+	if err != nil {
+		return nil
+	}
+	return []string{id.Namespace + "/" + id.Host}
+}

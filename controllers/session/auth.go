@@ -1,0 +1,254 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// eventRefused is the reason of the event about a request that was refused.
+const eventRefused = "AgentRequestRefused"
+
+// action of the events of this package: what the controller was doing.
+const action = "AgentSession"
+
+// caller is who speaks: what its token says, its key and where it speaks from.
+type caller struct {
+	claims token.Claims
+	// key is the hash of the TLS client key; empty when there is none.
+	key    string
+	source netip.Addr
+}
+
+// identify reads token, key and source of a request. It does not look at the
+// ledger, so that a stranger costs no API call.
+func (s *Server) identify(r *http.Request) (caller, *agentapi.Error) {
+	text, ok := strings.CutPrefix(r.Header.Get(agentapi.TokenHeader), "Bearer ")
+	if !ok {
+		return caller{}, invalidToken("the request carries no token")
+	}
+	claims, err := s.Keys.Verify(text)
+	if err != nil {
+		s.Log.Info("Refused a request with a token that is not ours", "remote", r.RemoteAddr)
+		return caller{}, invalidToken("the token is not valid here")
+	}
+	c := caller{claims: claims}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		c.key = token.KeyHash(r.TLS.PeerCertificates[0])
+	}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		if addr, err := netip.ParseAddr(host); err == nil {
+			c.source = addr.Unmap()
+		}
+	}
+	return c, nil
+}
+
+func invalidToken(message string) *agentapi.Error {
+	return &agentapi.Error{Reason: agentapi.ReasonTokenInvalid, Message: message}
+}
+
+func orderGone(message string) *agentapi.Error {
+	return &agentapi.Error{Reason: agentapi.ReasonOrderGone, Message: message}
+}
+
+// liveHost reads the host that the token names from the API server.
+func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *agentapi.Error) {
+	host := &infrav1.IngotHost{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: c.claims.Namespace, Name: c.claims.Host}, host)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, orderGone("the host does not exist any more")
+	case err != nil:
+		s.Log.Error(err, "Could not read the host of an agent", "host", c.claims.Host)
+		return nil, notReady("the API server does not answer")
+	}
+	paused, err := s.isPaused(ctx, host)
+	if err != nil {
+		return nil, notReady("the API server does not answer")
+	}
+	if paused {
+		return nil, notReady("the host is paused")
+	}
+	return host, nil
+}
+
+// isPaused says whether nobody may act on the host (I10).
+func (s *Server) isPaused(ctx context.Context, host *infrav1.IngotHost) (bool, error) {
+	if annotations.HasPaused(host) {
+		return true, nil
+	}
+	if host.Spec.Claim == nil {
+		return false, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return ptr.Deref(cluster.Spec.Paused, false), nil
+}
+
+// verdict is what becomes of a request for an order.
+type verdict struct {
+	refusal *agentapi.Error
+	// revoke: the order is to be revoked before the refusal is sent (I14).
+	revoke bool
+	// note is for the event about the refusal; empty: no event.
+	note string
+}
+
+// judge decides whether the caller may act on the host's present order: a pure
+// function of what is known.
+func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool) verdict {
+	order := host.Spec.Order
+	switch {
+	case order == nil || order.ID != c.claims.OrderID || order.Attempt != c.claims.Attempt ||
+		string(order.Kind) != string(c.claims.Purpose):
+		return verdict{refusal: orderGone("the order has ended or was replaced"),
+			note: "An agent came with the token of an order that has ended; it was refused and does nothing"}
+	case ptr.Deref(order.Revoked, false):
+		return verdict{refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "the order is revoked: two agents used its token"}}
+	case c.key == "":
+		return verdict{refusal: invalidToken("a TLS client certificate is needed"),
+			note: "A request with a valid token but without a client key was refused"}
+	case recorded.IsValid() && c.source != recorded:
+		return verdict{refusal: invalidToken("the token belongs to another host"),
+			note: "A request with this host's token came from " + c.source.String() + ", which is not its address; it was refused"}
+	case order.AgentKey != "" && order.AgentKey != c.key:
+		return verdict{revoke: true,
+			refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "another agent holds this order; both are revoked"}}
+	case order.AgentKey == "" && expired:
+		return verdict{refusal: invalidToken("the token has expired")}
+	}
+	return verdict{}
+}
+
+// authorize judges, and carries out what the verdict asks for. On success the
+// host is as it was read.
+func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c caller) *agentapi.Error {
+	recorded, err := s.recordedAddress(ctx, host)
+	if err != nil {
+		return notReady("the API server does not answer")
+	}
+	v := judge(host, c, recorded, s.Clock.Now().After(c.claims.Expiry))
+	if v.note != "" {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, eventRefused, action, "%s", v.note)
+	}
+	if v.revoke {
+		base := host.DeepCopy()
+		host.Spec.Order.Revoked = ptr.To(true)
+		if err := s.save(ctx, host, base); err != nil {
+			return notReady("the order changed meanwhile")
+		}
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
+			"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", host.Spec.Order.ID)
+	}
+	return v.refusal
+}
+
+// recordedAddress of the host's boot NIC; invalid when none is recorded.
+func (s *Server) recordedAddress(ctx context.Context, host *infrav1.IngotHost) (netip.Addr, error) {
+	hardware := &infrav1.IngotHardware{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
+		return netip.Addr{}, client.IgnoreNotFound(err)
+	}
+	if hardware.Spec.Address == nil || hardware.Spec.Address.MAC != host.Spec.BootMACAddress {
+		return netip.Addr{}, nil
+	}
+	addr, err := netip.ParseAddr(hardware.Spec.Address.IP)
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	return addr, nil
+}
+
+// save writes what changed in the host's spec, on the version that was read.
+func (s *Server) save(ctx context.Context, host, base *infrav1.IngotHost) error {
+	if equality.Semantic.DeepEqual(host.Spec, base.Spec) {
+		return nil
+	}
+	return s.Client.Patch(ctx, host, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}
+
+// maxConflicts is how often one request starts over when the host changes under it.
+const maxConflicts = 5
+
+// transact reads the host live, lets authorized change it, and saves; it starts
+// over when somebody else wrote meanwhile. change returns a refusal to end
+// without writing; a host left as it was is not written.
+func (s *Server) transact(ctx context.Context, c caller, check func(context.Context, *infrav1.IngotHost) *agentapi.Error,
+	change func(*infrav1.IngotHost) *agentapi.Error) (*infrav1.IngotHost, *agentapi.Error) {
+	for range maxConflicts {
+		host, refusal := s.liveHost(ctx, c)
+		if refusal != nil {
+			return nil, refusal
+		}
+		if refusal := check(ctx, host); refusal != nil {
+			return nil, refusal
+		}
+		base := host.DeepCopy()
+		if refusal := change(host); refusal != nil {
+			return nil, refusal
+		}
+		err := s.save(ctx, host, base)
+		switch {
+		case err == nil:
+			return host, nil
+		case apierrors.IsConflict(err):
+			continue
+		default:
+			s.Log.Error(err, "Could not save the host of an agent", "host", client.ObjectKeyFromObject(host).String())
+			return nil, notReady("the API server refused the write")
+		}
+	}
+	return nil, notReady("the host changes too fast")
+}
+
+// mayAct is the check of a caller that works on the present order.
+func (s *Server) mayAct(c caller) func(context.Context, *infrav1.IngotHost) *agentapi.Error {
+	return func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {
+		if refusal := s.authorize(ctx, host, c); refusal != nil {
+			return refusal
+		}
+		if host.Spec.Order.Result != nil {
+			return orderGone("the order has ended")
+		}
+		return nil
+	}
+}
+
+// holder reads the host of a caller that already holds the order by its key.
+func (s *Server) holder(ctx context.Context, c caller, orderID string) (*infrav1.IngotHost, *agentapi.Error) {
+	if orderID != "" && orderID != c.claims.OrderID {
+		return nil, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the request names another order than its token"}
+	}
+	host, refusal := s.liveHost(ctx, c)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if refusal := s.mayAct(c)(ctx, host); refusal != nil {
+		return nil, refusal
+	}
+	if host.Spec.Order.AgentKey == "" {
+		return nil, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "no session is open: call " + agentapi.PathSession + " first"}
+	}
+	return host, nil
+}

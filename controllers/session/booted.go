@@ -1,0 +1,84 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// maxAddresses is how many addresses of a system are kept (the schema's bound).
+const maxAddresses = 64
+
+// takeBooted keeps what the installed system says of itself. Its token gives the
+// authority to do just that, for one instance and attempt.
+func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.BootedReply, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.BootedReply{}, refusal
+	}
+	if c.claims.Purpose != token.Booted || in.InstanceID != c.claims.InstanceID || s.Clock.Now().After(c.claims.Expiry) {
+		return agentapi.BootedReply{}, invalidToken("the token is not for this report, or has expired")
+	}
+	host, refusal := s.liveHost(r.Context(), c)
+	if refusal != nil {
+		return agentapi.BootedReply{}, refusal
+	}
+	claim := host.Spec.Claim
+	if claim == nil || claim.State != infrav1.ClaimProvisioned || claim.InstanceID != c.claims.InstanceID || claim.Attempt != c.claims.Attempt {
+		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
+	}
+	base := host.DeepCopy()
+	host.Status.Addresses = usableAddresses(in.Addresses)
+	first := host.Status.Booted == nil || host.Status.Booted.InstanceID != in.InstanceID
+	if first {
+		host.Status.Booted = &infrav1.BootedStatus{
+			InstanceID: in.InstanceID, Hostname: truncate(in.Hostname, 253), Time: metav1.NewTime(s.Clock.Now()),
+		}
+	}
+	if equality.Semantic.DeepEqual(base.Status, host.Status) {
+		return agentapi.BootedReply{Accepted: true}, nil
+	}
+	if err := s.Client.Status().Patch(r.Context(), host, client.MergeFrom(base)); err != nil {
+		s.Log.Error(err, "Could not save the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
+		return agentapi.BootedReply{}, notReady("the report could not be saved")
+	}
+	if first {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonBooted, action,
+			"The installed system has booted and reports %d addresses", len(host.Status.Addresses))
+	}
+	return agentapi.BootedReply{Accepted: true}, nil
+}
+
+// usableAddresses keeps global addresses, sorted and once each, IPv4 first.
+func usableAddresses(texts []string) []string {
+	var addresses []netip.Addr
+	for _, text := range texts {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
+			continue
+		}
+		addresses = append(addresses, addr.Unmap().WithZone(""))
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	addresses = slices.Compact(addresses)
+	if len(addresses) > maxAddresses {
+		addresses = addresses[:maxAddresses]
+	}
+	out := make([]string, 0, len(addresses))
+	for _, addr := range addresses {
+		out = append(out, addr.String())
+	}
+	return out
+}

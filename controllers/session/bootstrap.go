@@ -1,0 +1,135 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// bootstrapKey is the key of a bootstrap Secret (Cluster API, bootstrap contract).
+const bootstrapKey = "value"
+
+// giveBootstrap hands the bootstrap data to the agent that holds the install
+// order, and to nobody else (I15). It is read live and kept nowhere.
+func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (agentapi.Bootstrap, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.Bootstrap{}, refusal
+	}
+	ctx := r.Context()
+	host, refusal := s.holder(ctx, c, in.OrderID)
+	if refusal != nil {
+		return agentapi.Bootstrap{}, refusal
+	}
+	claim := host.Spec.Claim
+	if host.Spec.Order.Kind != infrav1.OrderInstall || claim == nil || claim.State != infrav1.ClaimProvisioning {
+		return agentapi.Bootstrap{}, orderGone("the host is not being provisioned")
+	}
+	machine, err := s.claimant(ctx, host)
+	if err != nil {
+		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
+		return agentapi.Bootstrap{}, notReady("the machine of the claim cannot be read")
+	}
+	userData, err := s.userData(ctx, machine)
+	if err != nil {
+		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
+		return agentapi.Bootstrap{}, notReady("the bootstrap data is not there yet")
+	}
+	seed, err := s.seedOf(host)
+	if err != nil {
+		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
+		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
+	}
+	return agentapi.Bootstrap{
+		UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
+	}, nil
+}
+
+// claimant reads the IngotMachine that the claim names, and makes sure that it
+// means this host and this instance.
+func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav1.IngotMachine, error) {
+	machine := &infrav1.IngotMachine{}
+	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}
+	if err := s.Live.Get(ctx, key, machine); err != nil {
+		return nil, err
+	}
+	want := infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: host.Spec.Claim.InstanceID}.String()
+	if machine.Spec.ProviderID != want {
+		return nil, fmt.Errorf("machine %s names %q, not %q", key, machine.Spec.ProviderID, want)
+	}
+	if !machine.DeletionTimestamp.IsZero() {
+		return nil, fmt.Errorf("machine %s is being deleted", key)
+	}
+	return machine, nil
+}
+
+// userData reads the bootstrap Secret of the Cluster API Machine that owns machine.
+func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (string, error) {
+	owner, err := util.GetOwnerMachine(ctx, readOnly{s.Live, s.Client}, machine.ObjectMeta)
+	if err != nil {
+		return "", err
+	}
+	if owner == nil || owner.Spec.Bootstrap.DataSecretName == nil {
+		return "", fmt.Errorf("the Machine has no bootstrap data yet")
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: ptr.Deref(owner.Spec.Bootstrap.DataSecretName, "")}
+	if err := s.Live.Get(ctx, key, secret); err != nil {
+		return "", err
+	}
+	value, ok := secret.Data[bootstrapKey]
+	if !ok {
+		return "", fmt.Errorf("secret %s has no key %q", key, bootstrapKey)
+	}
+	if len(value) > agentapi.MaxBootstrapBytes {
+		return "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
+	}
+	return string(value), nil
+}
+
+// readOnly reads live where a helper of Cluster API asks for a client.
+type readOnly struct {
+	client.Reader
+	client.Client
+}
+
+// Get reads live.
+func (r readOnly) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return r.Reader.Get(ctx, key, obj, opts...)
+}
+
+// List reads live.
+func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.Reader.List(ctx, list, opts...)
+}
+
+// seedOf renders what the installed system is told of itself.
+func (s *Server) seedOf(host *infrav1.IngotHost) (Seed, error) {
+	claim := host.Spec.Claim
+	return RenderSeed(SeedInput{
+		ProviderID:    infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String(),
+		InstanceID:    claim.InstanceID,
+		Attempt:       claim.Attempt,
+		Hostname:      claim.Hostname,
+		FailureDomain: claim.FailureDomain,
+		Address:       s.Address,
+		Pins:          s.Pins,
+		Token: s.Keys.Mint(token.Claims{
+			Namespace: host.Namespace, Host: host.Name, Purpose: token.Booted,
+			InstanceID: claim.InstanceID, Attempt: claim.Attempt,
+			Expiry: s.Clock.Now().Add(token.BootedLifetime),
+		}),
+	})
+}

@@ -1,0 +1,16 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session serves the agent API: it lets an agent prove what it was booted
+// for, gives it its order after a live read of the host, hands out bootstrap data
+// at the end of an install, and acknowledges reports after the commit point (I4,
+// I5, I14, I15).
+//
+// Every replica serves; each write goes by optimistic lock on the version that
+// the check was made on, so that two replicas, or a replica with an old view, do
+// no harm. Nothing here decides what a host needs next: that is the inventory's
+// Next, which sees the results in the ledger.
+//
+//	server := session.New(session.Options{Client: c, Live: mgr.GetAPIReader(), Keys: keys, ...})
+//	err := server.Serve(ctx, listener, certificate)
+package session

@@ -1,0 +1,132 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// openSession binds the agent's key to the order (I14), checks that the server is
+// the one registered (I8), keeps the facts, and, for an install, records the disk
+// that the hints choose before anything is written (I12).
+func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.Session{}, refusal
+	}
+	ctx := r.Context()
+	facts := inventory.HardwareFromAgent(in.Hardware)
+	var bound bool
+	host, refusal := s.transact(ctx, c, s.mayAct(c), func(host *infrav1.IngotHost) *agentapi.Error {
+		bound = host.Spec.Order.AgentKey == ""
+		host.Spec.Order.AgentKey = c.key
+		problem := s.admit(ctx, host, facts)
+		if problem != nil {
+			host.Spec.Order.Result = &infrav1.OrderResult{
+				Outcome: infrav1.OrderFailed, Reason: problem.reason, Message: problem.message,
+				At: metav1.NewTime(s.Clock.Now()),
+			}
+		}
+		return nil
+	})
+	if refusal != nil {
+		return agentapi.Session{}, refusal
+	}
+	if result := host.Spec.Order.Result; result != nil {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, action, "%s", result.Message)
+		return agentapi.Session{}, &agentapi.Error{Reason: agentapi.ReasonHardwareMismatch, Message: result.Message}
+	}
+	if err := s.keepFacts(ctx, host, facts); err != nil {
+		s.Log.Error(err, "Could not save the hardware", "host", client.ObjectKeyFromObject(host).String())
+		return agentapi.Session{}, notReady("the hardware could not be saved")
+	}
+	s.note(ctx, host, agentapi.Progress{OrderID: host.Spec.Order.ID, Step: agentapi.StepStarted})
+	if bound {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, "AgentStarted", action,
+			"The agent is running from the network for %s, attempt %d", host.Spec.Order.Kind, host.Spec.Order.Attempt)
+	}
+	return agentapi.Session{
+		Now:              s.Clock.Now().UTC(),
+		Host:             client.ObjectKeyFromObject(host).String(),
+		ProgressInterval: agentapi.Duration(ProgressInterval),
+	}, nil
+}
+
+// problem ends an order before any work.
+type problem struct{ reason, message string }
+
+// admit checks the facts against what is known of the host, and records the root
+// disk in the claim where the order is an install.
+func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) *problem {
+	known := &infrav1.IngotHardware{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known); err != nil {
+		known = nil
+	}
+	if p := checkIdentity(host, known, facts); p != nil {
+		return p
+	}
+	if host.Spec.Order.Kind != infrav1.OrderInstall || host.Spec.Claim == nil {
+		return nil
+	}
+	disk, err := inventory.SelectRootDisk(facts.Disks, host.Spec.Claim.RootDeviceHints)
+	if err != nil {
+		return &problem{reason: "NoRootDisk", message: "No disk to install to: " + err.Error() + ". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"}
+	}
+	host.Spec.Claim.RootDisk = inventory.DiskRefOf(disk)
+	return nil
+}
+
+// checkIdentity says whether the server that speaks is the one registered (I8).
+func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
+	hasMAC := false
+	for _, nic := range facts.NICs {
+		hasMAC = hasMAC || nic.MAC == host.Spec.BootMACAddress
+	}
+	if !hasMAC {
+		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
+			message: "The server that booted has no NIC with spec.bootMACAddress " + host.Spec.BootMACAddress + ". Ingot powers it off. Correct the address or the cabling"}
+	}
+	if known == nil || host.Spec.Record == nil || host.Spec.Record.InspectedAt.IsZero() || host.Spec.Order.Kind == infrav1.OrderInspect {
+		return nil
+	}
+	before, now := known.Spec.System, facts.System
+	if before.UUID != "" && now.UUID != "" && before.UUID != now.UUID && before.SerialNumber != now.SerialNumber {
+		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
+			message: "The server that booted is not the one inspected: UUID " + now.UUID + " instead of " + before.UUID + ". Ingot powers it off. If the server was replaced, ask for a new inspection"}
+	}
+	return nil
+}
+
+// keepFacts writes the hardware found to the IngotHardware of the host; the
+// address recorded there stays.
+func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
+	hardware := &infrav1.IngotHardware{}
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware)
+	if apierrors.IsNotFound(err) {
+		hardware = inventory.NewHardware(host)
+		hardware.Spec = facts
+		return s.Client.Create(ctx, hardware)
+	}
+	if err != nil {
+		return err
+	}
+	facts.Address = hardware.Spec.Address
+	if equality.Semantic.DeepEqual(hardware.Spec, facts) {
+		return nil
+	}
+	base := hardware.DeepCopy()
+	hardware.Spec = facts
+	return s.Client.Patch(ctx, hardware, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}

@@ -1,0 +1,118 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// giveOrder tells the agent what to do, from a live read of the host (I5).
+func (s *Server) giveOrder(r *http.Request, _ agentapi.OrderRequest) (agentapi.Order, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.Order{}, refusal
+	}
+	host, refusal := s.holder(r.Context(), c, "")
+	if refusal != nil {
+		return agentapi.Order{}, refusal
+	}
+	order, refusal := s.orderOf(r.Context(), host)
+	if refusal != nil {
+		return agentapi.Order{}, refusal
+	}
+	return order, nil
+}
+
+func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi.Order, *agentapi.Error) {
+	order, claim := host.Spec.Order, host.Spec.Claim
+	out := agentapi.Order{Kind: agentapi.OrderKind(order.Kind), ID: order.ID, Attempt: order.Attempt}
+	if claim != nil {
+		out.InstanceID = claim.InstanceID
+	}
+	switch order.Kind {
+	case infrav1.OrderInspect:
+		return out, nil
+	case infrav1.OrderInstall:
+		if claim == nil || claim.State != infrav1.ClaimProvisioning || claim.RootDisk == nil {
+			return agentapi.Order{}, orderGone("the host is not being provisioned any more")
+		}
+		out.Attempt = claim.Attempt
+		out.Install = &agentapi.InstallOrder{
+			ImageURL:          ImagePath(claim.Image.Checksum),
+			Checksum:          claim.Image.Checksum,
+			RootDisk:          diskRef(*claim.RootDisk),
+			ReleasedInstances: releasedInstances(host),
+		}
+		return out, nil
+	case infrav1.OrderWipe:
+		disks, refusal := s.disksToWipe(ctx, host)
+		if refusal != nil {
+			return agentapi.Order{}, refusal
+		}
+		out.Wipe = &agentapi.WipeOrder{Mode: string(cleaningOf(host)), Disks: disks}
+		return out, nil
+	}
+	return agentapi.Order{}, orderGone("the order is of an unknown kind")
+}
+
+// ImagePath is where the boot server's cache serves the image with this checksum,
+// relative to the boot server that the agent was booted from.
+func ImagePath(checksum string) string {
+	_, digest, _ := strings.Cut(checksum, ":")
+	return "/images/" + digest
+}
+
+// cleaningOf says how the host is to be cleaned now.
+func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
+	if host.Spec.Claim != nil {
+		return host.Spec.Claim.Cleaning
+	}
+	if host.Spec.Record != nil && host.Spec.Record.CleaningDue != "" {
+		return host.Spec.Record.CleaningDue
+	}
+	return infrav1.CleaningMetadata
+}
+
+// disksToWipe are all disks that the agent has just found: the mode Metadata
+// covers every disk of the host.
+func (s *Server) disksToWipe(ctx context.Context, host *infrav1.IngotHost) ([]agentapi.DiskRef, *agentapi.Error) {
+	hardware := &infrav1.IngotHardware{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
+		return nil, notReady("the hardware facts are not there yet")
+	}
+	disks := make([]agentapi.DiskRef, 0, len(hardware.Spec.Disks))
+	for _, disk := range hardware.Spec.Disks {
+		if ref := inventory.DiskRefOf(disk); ref != nil {
+			disks = append(disks, diskRef(*ref))
+		}
+	}
+	return disks, nil
+}
+
+// releasedInstances are those whose marker on a disk does not forbid an install:
+// the host's last one, and the one that a person named in the approval (I8).
+func releasedInstances(host *infrav1.IngotHost) []string {
+	var released []string
+	if host.Spec.Record != nil && host.Spec.Record.LastInstanceID != "" {
+		released = append(released, host.Spec.Record.LastInstanceID)
+	}
+	if approved := host.Annotations[infrav1.ApproveAnnotation]; uuid.Validate(approved) == nil {
+		released = append(released, approved)
+	}
+	return released
+}
+
+func diskRef(ref infrav1.DiskReference) agentapi.DiskRef {
+	return agentapi.DiskRef{Serial: ref.SerialNumber, WWN: ref.WWN, Path: ref.Path, SizeBytes: ptr.Deref(ref.SizeBytes, 0)}
+}

@@ -1,0 +1,103 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// takeProgress keeps the agent's contact and progress, and calls it off when its
+// order no longer holds.
+func (s *Server) takeProgress(r *http.Request, in agentapi.Progress) (agentapi.ProgressReply, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.ProgressReply{}, refusal
+	}
+	host, refusal := s.holder(r.Context(), c, in.OrderID)
+	if refusal != nil {
+		if refusal.Reason == agentapi.ReasonOrderGone {
+			return agentapi.ProgressReply{Stop: true}, nil
+		}
+		return agentapi.ProgressReply{}, refusal
+	}
+	s.note(r.Context(), host, in)
+	return agentapi.ProgressReply{}, nil
+}
+
+// note writes progress to the host's status, where it is new enough to matter.
+// Progress that is lost does no harm: the next one says the same.
+func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.Progress) {
+	now := s.Clock.Now()
+	if !s.progress.worth(host.Spec.Order.ID, in, now) {
+		return
+	}
+	base := host.DeepCopy()
+	host.Status.Operation = &infrav1.HostOperation{
+		Kind:            host.Spec.Order.Kind,
+		Step:            string(in.Step),
+		Percent:         ptr.To(min(max(in.Percent, 0), 100)),
+		StartedAt:       host.Spec.Order.CreatedAt,
+		Attempts:        host.Spec.Order.Attempt,
+		LastContactTime: metav1.NewTime(now),
+	}
+	if err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base)); err != nil {
+		s.Log.Error(err, "Could not save the progress of an agent", "host", client.ObjectKeyFromObject(host).String())
+	}
+}
+
+// progressLog remembers what was last written per order, so that a chatty agent
+// costs few writes. It may be lost.
+type progressLog struct {
+	mu   sync.Mutex
+	last map[string]progressMark
+}
+
+type progressMark struct {
+	step    agentapi.Step
+	percent int32
+	at      time.Time
+}
+
+// Steps of progress that are worth a write.
+const (
+	progressPercent = 5
+	progressSilence = 20 * time.Second
+	// progressKept bounds the memory: orders that have not been heard of for so
+	// long have ended.
+	progressKept = time.Hour
+)
+
+// worth says whether progress is to be written: a new step, 5 % more, or a sign
+// of life after a while; and never more often than ProgressInterval within a step.
+func (l *progressLog) worth(order string, in agentapi.Progress, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[string]progressMark{}
+	}
+	mark, known := l.last[order]
+	age := now.Sub(mark.at)
+	news := !known || in.Step != mark.step || age >= progressSilence ||
+		(in.Percent-mark.percent >= progressPercent && age >= ProgressInterval)
+	if !news {
+		return false
+	}
+	l.last[order] = progressMark{step: in.Step, percent: in.Percent, at: now}
+	for id, m := range l.last {
+		if now.Sub(m.at) > progressKept {
+			delete(l.last, id)
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// Bounds of what an agent may write into an order's result (the schema's).
+const (
+	maxReason  = 128
+	maxMessage = 1024
+)
+
+// takeReport ends the order, and acknowledges only after the write. For an
+// install that write is the commit point (I4). A report that comes again after
+// its reply was lost is acknowledged again.
+func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Acknowledgement, *agentapi.Error) {
+	c, refusal := s.identify(r)
+	if refusal != nil {
+		return agentapi.Acknowledgement{}, refusal
+	}
+	if in.OrderID != c.claims.OrderID || (in.Outcome != agentapi.Succeeded && in.Outcome != agentapi.Failed) {
+		return agentapi.Acknowledgement{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the report names another order than its token, or no outcome"}
+	}
+	again := false
+	check := func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {
+		again = reported(host, c)
+		if again {
+			return nil
+		}
+		if refusal := s.mayAct(c)(ctx, host); refusal != nil {
+			return refusal
+		}
+		if host.Spec.Order.AgentKey == "" {
+			return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "no session is open: call " + agentapi.PathSession + " first"}
+		}
+		return nil
+	}
+	host, refusal := s.transact(r.Context(), c, check, func(host *infrav1.IngotHost) *agentapi.Error {
+		if !again {
+			s.conclude(host, in)
+		}
+		return nil
+	})
+	if refusal != nil {
+		return agentapi.Acknowledgement{}, refusal
+	}
+	if !again {
+		s.tell(host, c, in)
+	}
+	if c.claims.Purpose == token.Install && in.Outcome == agentapi.Succeeded {
+		return agentapi.Acknowledgement{Action: agentapi.BootDisk}, nil
+	}
+	return agentapi.Acknowledgement{Action: agentapi.PowerOff}, nil
+}
+
+// reported says whether the ledger already holds the end that the caller reports.
+// The acknowledgement of such a repetition gives no authority: the write it stands
+// for has happened, for this instance and attempt.
+func reported(host *infrav1.IngotHost, c caller) bool {
+	if c.claims.Purpose == token.Install {
+		claim := host.Spec.Claim
+		return claim != nil && claim.State == infrav1.ClaimProvisioned &&
+			claim.InstanceID == c.claims.InstanceID && claim.Attempt == c.claims.Attempt
+	}
+	order := host.Spec.Order
+	return order != nil && order.ID == c.claims.OrderID && order.AgentKey == c.key && order.Result != nil
+}
+
+// conclude writes the report into the ledger.
+func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
+	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
+		host.Spec.Claim.State = infrav1.ClaimProvisioned
+		host.Spec.Order = nil
+		return
+	}
+	result := &infrav1.OrderResult{Outcome: infrav1.OrderOutcome(in.Outcome), At: metav1.NewTime(s.Clock.Now())}
+	if in.Outcome == agentapi.Failed {
+		result.Reason, result.Message = truncate(in.Reason, maxReason), truncate(in.Message, maxMessage)
+	}
+	host.Spec.Order.Result = result
+}
+
+// tell says in an event what has happened.
+func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
+	switch {
+	case in.Outcome == agentapi.Failed:
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, string(c.claims.Purpose)+"Failed", action,
+			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, truncate(in.Reason, maxReason), truncate(in.Message, maxMessage))
+	case c.claims.Purpose == token.Install:
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
+			"The image is on the disk and verified (%s written); the server now boots from it", bytesText(in.BytesWritten))
+	case c.claims.Purpose == token.Wipe:
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonCleaned, action, "%d disks wiped", len(in.WipedDisks))
+	default:
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonInspected, action, "The hardware was inspected")
+	}
+}
+
+func bytesText(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+func truncate(s string, limit int) string {
+	runes := []rune(s)
+	if len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit])
+}

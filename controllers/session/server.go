@@ -1,0 +1,155 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// ProgressInterval is the least time between two progress calls of one step, and
+// between two writes of progress to a host's status.
+const ProgressInterval = 2 * time.Second
+
+// Timeouts of the HTTP server: no agent needs longer for one of its small calls.
+const (
+	readTimeout  = 30 * time.Second
+	writeTimeout = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+)
+
+// Options of a Server. All fields are needed.
+type Options struct {
+	// Client writes; its reads may come from a cache.
+	Client client.Client
+	// Live reads from the API server, not from a cache (I5).
+	Live client.Reader
+	// Keys verify agent tokens and mint the token of the installed system.
+	Keys token.Keys
+	// Pins of the agent API's key, for the installed system.
+	Pins []token.Pin
+	// Address is host:port by which servers reach the agent API.
+	Address  string
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Log      logr.Logger
+}
+
+// Server serves the agent API.
+type Server struct {
+	Options
+	progress progressLog
+}
+
+// New makes a Server.
+func New(o Options) *Server { return &Server{Options: o} }
+
+// Handler routes the agent API. It needs connections with TLS client certificates.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	handle(mux, agentapi.PathSession, s.openSession)
+	handle(mux, agentapi.PathOrder, s.giveOrder)
+	handle(mux, agentapi.PathProgress, s.takeProgress)
+	handle(mux, agentapi.PathBootstrap, s.giveBootstrap)
+	handle(mux, agentapi.PathReport, s.takeReport)
+	handle(mux, agentapi.PathBooted, s.takeBooted)
+	return mux
+}
+
+// Serve runs until the context ends. The listener is closed by it.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate) error {
+	server := &http.Server{
+		Handler:      s.Handler(),
+		ReadTimeout:  readTimeout,
+		WriteTimeout: writeTimeout,
+		IdleTimeout:  idleTimeout,
+		BaseContext:  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{certificate},
+			MinVersion:   tls.VersionTLS13,
+			// Any certificate will do: its key is compared with the ledger (I14).
+			ClientAuth: tls.RequestClientCert,
+		},
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-ctx.Done()
+		// A write that is under way gets its reply.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(grace)
+	}()
+	err := server.ServeTLS(listener, "", "")
+	if ctx.Err() != nil {
+		<-done
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// handle routes one call: JSON in, JSON out, refusals as agentapi.Error.
+func handle[In, Out any](mux *http.ServeMux, path string, call func(*http.Request, In) (Out, *agentapi.Error)) {
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, agentapi.MaxRequestBytes))
+		if err != nil {
+			refuse(w, &agentapi.Error{Reason: agentapi.ReasonTooLarge, Message: "the request is larger than 1 MiB or was cut off"})
+			return
+		}
+		if err := json.Unmarshal(body, &in); err != nil {
+			refuse(w, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the request is not the JSON expected: " + err.Error()})
+			return
+		}
+		out, refusal := call(r, in)
+		if refusal != nil {
+			refuse(w, refusal)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out)
+	})
+}
+
+// statusOf maps reasons to HTTP, for people who read packet captures; agents look
+// at the reason.
+var statusOf = map[agentapi.Reason]int{
+	agentapi.ReasonTokenInvalid:     http.StatusUnauthorized,
+	agentapi.ReasonKeyConflict:      http.StatusForbidden,
+	agentapi.ReasonHardwareMismatch: http.StatusForbidden,
+	agentapi.ReasonOrderGone:        http.StatusGone,
+	agentapi.ReasonNotReady:         http.StatusServiceUnavailable,
+	agentapi.ReasonBadRequest:       http.StatusBadRequest,
+	agentapi.ReasonTooLarge:         http.StatusRequestEntityTooLarge,
+}
+
+func refuse(w http.ResponseWriter, e *agentapi.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(statusOf[e.Reason])
+	_ = json.NewEncoder(w).Encode(e)
+}
+
+// notReady asks the agent to come again.
+func notReady(message string) *agentapi.Error {
+	return &agentapi.Error{
+		Reason: agentapi.ReasonNotReady, Message: message,
+		RetryAfter: agentapi.Duration(ProgressInterval),
+	}
+}
