@@ -1,0 +1,207 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=validation.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// hostValidator admits IngotHosts.
+type hostValidator struct {
+	guard
+	// hosts reads IngotHosts and IngotNetworks from an indexed cache.
+	hosts client.Reader
+	// live reads the metadata of Secrets and ConfigMaps from the API server: the
+	// cache holds only those that Ingot has labelled already.
+	live client.Reader
+}
+
+var _ admission.Validator[*v1beta2.IngotHost] = &hostValidator{}
+
+// ValidateCreate admits a new host.
+func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotHost) (admission.Warnings, error) {
+	errs, err := v.createdLedger(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	more, err := v.identity(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("IngotHost", host, append(errs, more...)); err != nil {
+		return nil, err
+	}
+	return v.missing(ctx, host), nil
+}
+
+// ValidateUpdate admits a change. What did not change is not looked at again: a
+// host that was let in can always be changed in other ways.
+func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotHost) (admission.Warnings, error) {
+	errs, err := v.changedLedger(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	if identityChanged(before, after) && after.DeletionTimestamp.IsZero() {
+		more, err := v.identity(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, more...)
+	}
+	if err := refusal("IngotHost", after, errs); err != nil {
+		return nil, err
+	}
+	if referencesChanged(before, after) && after.DeletionTimestamp.IsZero() {
+		return v.missing(ctx, after), nil
+	}
+	return nil, nil
+}
+
+// ValidateDelete keeps a claimed host: its machine would lose it without a fence.
+func (v *hostValidator) ValidateDelete(_ context.Context, host *v1beta2.IngotHost) (admission.Warnings, error) {
+	_, forced := host.Annotations[v1beta2.ForceReleaseAnnotation]
+	if host.Spec.Claim == nil || forced || isLetGo(host) {
+		return nil, nil
+	}
+	return nil, refusal("IngotHost", host, field.ErrorList{field.Invalid(
+		field.NewPath("spec", "claim", "machineRef", "name"), host.Spec.Claim.MachineRef.Name, fmt.Sprintf(
+			"the host is claimed by this IngotMachine of cluster %s; delete its Machine first, or, to give the server up without "+
+				"a confirmed power-off, annotate the host with %s", host.Spec.Claim.ClusterName, v1beta2.ForceReleaseAnnotation),
+	)})
+}
+
+func identityChanged(before, after *v1beta2.IngotHost) bool {
+	return before.Spec.BootMACAddress != after.Spec.BootMACAddress || bmcAddressOf(before) != bmcAddressOf(after)
+}
+
+func bmcAddressOf(host *v1beta2.IngotHost) string {
+	if host.Spec.BMC == nil {
+		return ""
+	}
+	return host.Spec.BMC.Address
+}
+
+// identity refuses a malformed BMC address, and a boot MAC address or BMC system
+// that another host has (I8).
+func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
+	if isLetGo(host) {
+		return nil, nil
+	}
+	var errs field.ErrorList
+	others, err := v.others(ctx, host, indexBootMAC, host.Spec.BootMACAddress)
+	if err != nil {
+		return nil, err
+	}
+	if len(others) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "bootMACAddress"), host.Spec.BootMACAddress,
+			fmt.Sprintf("is already the address of IngotHost %s; correct it, or delete that host first", names(others))))
+	}
+	if host.Spec.BMC == nil {
+		return errs, nil
+	}
+	path := field.NewPath("spec", "bmc", "address")
+	address, err := parseBMCAddress(host.Spec.BMC.Address)
+	if err != nil {
+		return append(errs, field.Invalid(path, host.Spec.BMC.Address, err.Error())), nil
+	}
+	neighbours, err := v.others(ctx, host, indexBMCHost, address.host)
+	if err != nil {
+		return nil, err
+	}
+	var same []v1beta2.IngotHost
+	for _, other := range neighbours {
+		if theirs, err := parseBMCAddress(other.Spec.BMC.Address); err == nil && address.sameSystem(theirs) {
+			same = append(same, other)
+		}
+	}
+	if len(same) > 0 {
+		errs = append(errs, field.Invalid(path, host.Spec.BMC.Address, fmt.Sprintf(
+			"leads to the same BMC as IngotHost %s; correct it, delete that host first, or, where one BMC serves several systems, "+
+				"give the path of the system in both", names(same))))
+	}
+	return errs, nil
+}
+
+// others lists the hosts of all namespaces that have value in the index, but host.
+func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, index, value string) ([]v1beta2.IngotHost, error) {
+	list := &v1beta2.IngotHostList{}
+	if err := v.hosts.List(ctx, list, client.MatchingFields{index: value}); err != nil {
+		return nil, fmt.Errorf("look for other hosts like %s/%s: %w", host.Namespace, host.Name, err)
+	}
+	var out []v1beta2.IngotHost
+	for _, other := range list.Items {
+		if (other.Namespace != host.Namespace || other.Name != host.Name) && !isLetGo(&other) {
+			out = append(out, other)
+		}
+	}
+	return out, nil
+}
+
+func names(hosts []v1beta2.IngotHost) string {
+	var out []string
+	for i, host := range hosts {
+		if i == maxNamed {
+			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(hosts)-maxNamed)
+		}
+		out = append(out, host.Namespace+"/"+host.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func referencesChanged(before, after *v1beta2.IngotHost) bool {
+	return before.Spec.NetworkRef != after.Spec.NetworkRef || references(before) != references(after)
+}
+
+func references(host *v1beta2.IngotHost) (out struct{ secret, ca string }) {
+	if bmc := host.Spec.BMC; bmc != nil {
+		out.secret = bmc.CredentialsRef.Name
+		if bmc.CABundleRef != nil {
+			out.ca = bmc.CABundleRef.Name
+		}
+	}
+	return out
+}
+
+// missing warns of references to objects that do not exist yet: they may be
+// applied in any order. Whoever cannot be asked is not warned of.
+func (v *hostValidator) missing(ctx context.Context, host *v1beta2.IngotHost) admission.Warnings {
+	var warnings admission.Warnings
+	warn := func(path, kind, name, then string) {
+		warnings = append(warnings, fmt.Sprintf("%s: %s %q does not exist; %s", path, kind, name, then))
+	}
+	refs := references(host)
+	if refs.secret != "" && v.isMissing(ctx, "Secret", host.Namespace, refs.secret) {
+		warn("spec.bmc.credentialsRef.name", "Secret", refs.secret,
+			"create it with the keys username and password, until then the BMC is not contacted")
+	}
+	if refs.ca != "" && v.isMissing(ctx, "ConfigMap", host.Namespace, refs.ca) {
+		warn("spec.bmc.caBundleRef.name", "ConfigMap", refs.ca,
+			"create it with the key ca.crt, until then the BMC is not contacted")
+	}
+	network := host.Spec.NetworkRef.Name
+	if err := v.hosts.Get(ctx, client.ObjectKey{Name: network}, &v1beta2.IngotNetwork{}); apierrors.IsNotFound(err) {
+		warn("spec.networkRef.name", "IngotNetwork", network, "create it, until then the host is not booted")
+	}
+	return warnings
+}
+
+// isMissing asks for the metadata only, so that no credential comes near.
+func (v *hostValidator) isMissing(ctx context.Context, kind, namespace, name string) bool {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return apierrors.IsNotFound(v.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
+}

@@ -1,0 +1,155 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotnetwork,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,versions=v1beta2,name=validation.ingotnetwork.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// networkValidator admits IngotNetworks. The schema has seen to it that every
+// address is one, and lies in the subnet.
+type networkValidator struct {
+	// reader reads IngotHosts and IngotNetworks from an indexed cache.
+	reader client.Reader
+}
+
+var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}
+
+// ValidateCreate admits a new network.
+func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
+	errs := checkAddresses(network.Spec)
+	overlaps, err := v.overlaps(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	return nil, refusal("IngotNetwork", network, append(errs, overlaps...))
+}
+
+// ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
+func (v *networkValidator) ValidateUpdate(_ context.Context, _, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
+	return nil, refusal("IngotNetwork", after, checkAddresses(after.Spec))
+}
+
+// ValidateDelete keeps a network that hosts boot on.
+func (v *networkValidator) ValidateDelete(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
+	if isLetGo(network) {
+		return nil, nil
+	}
+	hosts := &v1beta2.IngotHostList{}
+	if err := v.reader.List(ctx, hosts, client.MatchingFields{indexNetworkRef: network.Name}); err != nil {
+		return nil, fmt.Errorf("look for hosts on IngotNetwork %s: %w", network.Name, err)
+	}
+	if len(hosts.Items) == 0 {
+		return nil, nil
+	}
+	return nil, refusal("IngotNetwork", network, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), network.Name,
+		fmt.Sprintf("is the network that IngotHost %s boots on; delete the hosts, or refer them to another network, first", names(hosts.Items)))})
+}
+
+// addresses are those of a network, parsed.
+type addresses struct {
+	subnet             netip.Prefix
+	start, end         netip.Addr
+	network, broadcast netip.Addr
+}
+
+func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) {
+	var out addresses
+	var errs field.ErrorList
+	path := field.NewPath("spec")
+	var err error
+	if out.subnet, err = netip.ParsePrefix(spec.Subnet); err != nil || !out.subnet.Addr().Is4() {
+		return out, field.ErrorList{field.Invalid(path.Child("subnet"), spec.Subnet, "must be an IPv4 subnet such as 10.10.0.0/24")}
+	}
+	parse := func(path *field.Path, text string) netip.Addr {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || !ip.Is4() {
+			errs = append(errs, field.Invalid(path, text, "must be an IPv4 address such as 10.10.0.1"))
+		}
+		return ip
+	}
+	out.start = parse(path.Child("range", "start"), spec.Range.Start)
+	out.end = parse(path.Child("range", "end"), spec.Range.End)
+	out.network = out.subnet.Masked().Addr()
+	out.broadcast = lastAddress(out.subnet)
+	return out, errs
+}
+
+// lastAddress of an IPv4 subnet: its broadcast address.
+func lastAddress(subnet netip.Prefix) netip.Addr {
+	first := subnet.Masked().Addr().As4()
+	var last [4]byte
+	binary.BigEndian.PutUint32(last[:], binary.BigEndian.Uint32(first[:])|(1<<(32-subnet.Bits())-1))
+	return netip.AddrFrom4(last)
+}
+
+// checkAddresses refuses what needs the order of addresses, which CEL lacks: a
+// range that runs backwards, or holds the router's, the network's or the
+// broadcast address.
+func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
+	a, errs := parseAddresses(spec)
+	if len(errs) > 0 {
+		return errs
+	}
+	path := field.NewPath("spec")
+	start, end := path.Child("range", "start"), path.Child("range", "end")
+	if a.end.Less(a.start) {
+		errs = append(errs, field.Invalid(start, spec.Range.Start, fmt.Sprintf("must not be above range.end %s; swap them", spec.Range.End)))
+	}
+	if a.start == a.network {
+		errs = append(errs, field.Invalid(start, spec.Range.Start,
+			fmt.Sprintf("is the address of the subnet itself; start at %s or above", a.network.Next())))
+	}
+	if a.end == a.broadcast {
+		errs = append(errs, field.Invalid(end, spec.Range.End,
+			fmt.Sprintf("is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())))
+	}
+	if spec.Gateway == "" {
+		return errs
+	}
+	gateway, err := netip.ParseAddr(spec.Gateway)
+	switch {
+	case err != nil:
+		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway, "must be an IPv4 address such as 10.10.0.1"))
+	case gateway == a.network || gateway == a.broadcast:
+		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
+			fmt.Sprintf("is the first or last address of %s, which no router can have; give the router's address, or leave it out", spec.Subnet)))
+	case !gateway.Less(a.start) && !a.end.Less(gateway):
+		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
+			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End)))
+	}
+	return errs
+}
+
+// overlaps refuses a subnet that another network holds a part of: one address
+// would be recorded for two hosts.
+func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
+	mine, errs := parseAddresses(network.Spec)
+	if len(errs) > 0 {
+		return nil, nil // said already
+	}
+	list := &v1beta2.IngotNetworkList{}
+	if err := v.reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("look for networks that overlap %s: %w", network.Name, err)
+	}
+	for _, other := range list.Items {
+		theirs, bad := parseAddresses(other.Spec)
+		if other.Name != network.Name && len(bad) == 0 && theirs.subnet.Overlaps(mine.subnet) {
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "subnet"), network.Spec.Subnet, fmt.Sprintf(
+				"overlaps %s of IngotNetwork %s; use that network, or give a subnet beside it", other.Spec.Subnet, other.Name))}, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,71 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/conversion"
+)
+
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks,verbs=get;list;watch
+
+// Options of the webhooks.
+type Options struct {
+	// ManagerUsername is the user name of Ingot's manager, as the API server
+	// sees it (--manager-username): the only identity that may change the ledger,
+	// spec.providerID and IngotHardware (I9). Empty: nobody may.
+	ManagerUsername string
+}
+
+// SetupWithManager registers validation and conversion of every kind with mgr,
+// whose scheme must know both API versions. Hosts and networks are read from
+// mgr's cache, in which it makes indexes; two hosts written within the cache's
+// delay can pass as different, so the host controller looks again (I8).
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	g := guard{managerUsername: options.ManagerUsername, access: reviewer{client: mgr.GetClient()}}
+	hosts := mgr.GetClient()
+	steps := []func() error{
+		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader()}, nil),
+		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),
+		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts}, nil),
+		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g}, conversion.Machine()),
+		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{}, conversion.MachineTemplate()),
+		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{}, conversion.Cluster()),
+		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{}, conversion.ClusterTemplate()),
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register returns a step that registers one kind; convert is nil for kinds with
+// one version.
+func register[T client.Object](mgr ctrl.Manager, object T, validator admission.Validator[T], convert conversion.New) func() error {
+	return func() error {
+		builder := ctrl.NewWebhookManagedBy(mgr, object).WithValidator(validator)
+		if convert != nil {
+			builder = builder.WithConverter(convert)
+		}
+		if err := builder.Complete(); err != nil {
+			return fmt.Errorf("register the webhooks of %T: %w", runtime.Object(object), err)
+		}
+		return nil
+	}
+}
