@@ -15,26 +15,21 @@ set -euo pipefail
 # Debian package, a file or command that proves it, and the make targets.
 table() {
   cat <<'T'
-gcc                   gcc                                       test test-full
-libc6-dev             /usr/include/stdio.h                      test test-full
-git                   git                                       verify test test-full
-qemu-system-x86       qemu-system-x86_64                        test test-full demo
-qemu-utils            qemu-img                                  test test-full demo test-image
-ipxe-qemu             /usr/lib/ipxe/qemu/efi-virtio.rom         test test-full demo
-ipxe                  /usr/lib/ipxe/undionly.kpxe               test test-full demo
-ovmf                  /usr/share/OVMF/OVMF_CODE_4M.fd           test test-full demo
-zstd                  zstd                                      test test-full demo agent-image test-image
-mmdebstrap            mmdebstrap                                test test-full demo agent-image test-image
-mtools                mcopy                                     test test-full demo test-image
-dosfstools            mkfs.vfat                                 test test-full demo test-image
-e2fsprogs             mke2fs                                    test test-full demo test-image
-fdisk                 sfdisk                                    test test-full demo test-image
-grub-common           grub-mkimage                              test test-full demo test-image
-grub2-common          grub-install                              test test-full demo test-image
-grub-pc-bin           /usr/lib/grub/i386-pc/boot.img            test test-full demo test-image
-grub-efi-amd64-bin    /usr/lib/grub/x86_64-efi/moddep.lst       test test-full demo test-image
-grub-efi-amd64-signed /usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed test test-full demo test-image
-shim-signed           /usr/lib/shim/shimx64.efi.signed          test test-full demo test-image
+gcc                gcc                                     test test-full
+libc6-dev          /usr/include/stdio.h                    test test-full
+git                git                                     verify test test-full
+qemu-system-x86    qemu-system-x86_64                      test test-full demo
+ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo
+ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo
+ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
+mmdebstrap         mmdebstrap                              test test-full demo test-image
+uidmap             newuidmap                               test test-full demo test-image
+mtools             mcopy                                   test test-full demo test-image
+e2fsprogs          mke2fs                                  test test-full demo test-image
+grub-common        grub-mkimage                            test test-full demo test-image
+grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image
+grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image
+dpkg               dpkg-deb                                test test-full demo agent-image
 T
 }
 

@@ -1,0 +1,90 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imports_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/test/imports"
+)
+
+// Each rule finds the edge it forbids, and lets the neighbouring one pass.
+func TestCheck(t *testing.T) {
+	const own = imports.Module + "/"
+	tests := map[string]struct {
+		dir, path string
+		kind      imports.Kind
+		refusal   string // empty: allowed
+	}{
+		"controllers use the domain":            {"controllers/host", own + "inventory", imports.Production, ""},
+		"the domain uses the API":               {"inventory", own + "api/v1beta2", imports.Production, ""},
+		"the domain asks no BMC":                {"inventory", own + "bmc", imports.Production, "values in, decision out"},
+		"the API knows nobody":                  {"api/v1beta1", own + "inventory", imports.Production, "the API types know nobody"},
+		"versions of the API know each other":   {"api/v1beta1", own + "api/v1beta2", imports.Production, ""},
+		"a driver is no boot server":            {"bmc/redfish", own + "pxe/httpd", imports.Production, "one server"},
+		"a driver shares its room's interface":  {"bmc/redfish", own + "bmc", imports.Production, ""},
+		"a driver is tested on the simulator":   {"bmc/redfish", own + "lab/bmc", imports.Test, ""},
+		"a driver is shipped without it":        {"bmc/redfish", own + "lab/bmc", imports.Production, "one server"},
+		"bmctest is not bmc's neighbour":        {"lab/bmc", own + "bmc/bmctest", imports.Test, "simulators never import"},
+		"simulators do not import the client":   {"lab/bmc", own + "bmc/redfish", imports.Production, "simulators never import"},
+		"nor the boot server":                   {"lab/network", own + "pxe/dhcp", imports.Production, "simulators never import"},
+		"a simulated server runs the agent":     {"lab/server", own + "agent/image", imports.Production, ""},
+		"wire types are plain":                  {"agentapi", own + "agent", imports.Production, "standard library only"},
+		"everybody may know the wire types":     {"pxe/script", own + "agentapi", imports.Production, ""},
+		"controllers do not use webhooks":       {"controllers/host", own + "webhooks/host", imports.Production, "by cmd only"},
+		"wiring uses everything":                {"cmd/manager", own + "webhooks/host", imports.Production, ""},
+		"the manager is shipped without a lab":  {"cmd/manager", own + "lab/network", imports.Production, "must not link the lab"},
+		"the agent is shipped without the rest": {"cmd/agent", own + "inventory", imports.Production, "stay small"},
+		"one command is not part of another":    {"cmd/manager", own + "cmd/agent", imports.Production, "stay small"},
+		"a new directory needs a row":           {"attic", own + "api/v1beta2", imports.Production, "no row in the table of rooms"},
+		"a name that only begins alike":         {"bmc", own + "bmcx", imports.Production, "one server"},
+
+		"the standard library":                  {"agentapi", "encoding/json", imports.Production, ""},
+		"gofish at home":                        {"bmc/redfish", "github.com/stmcginnis/gofish/redfish", imports.Production, ""},
+		"gofish away":                           {"controllers/host", "github.com/stmcginnis/gofish", imports.Production, "at home in bmc/redfish"},
+		"DHCP's packets in a test":              {"controllers/directory", "github.com/insomniacslk/dhcp/dhcpv4", imports.Test, "at home in pxe/dhcp"},
+		"go-cmp in a test":                      {"inventory", "github.com/google/go-cmp/cmp", imports.Test, ""},
+		"go-cmp outside":                        {"inventory", "github.com/google/go-cmp/cmp", imports.Production, "at home in tests"},
+		"Cluster API's types in the API":        {"api/v1beta2", "sigs.k8s.io/cluster-api/api/core/v1beta2", imports.Production, ""},
+		"Cluster API's helpers in the API":      {"api/v1beta2", "sigs.k8s.io/cluster-api/util/conversion", imports.Production, "bring a Kubernetes client"},
+		"a client in a driver":                  {"bmc", "k8s.io/client-go/rest", imports.Production, "through an interface"},
+		"a client in a reconciler":              {"controllers/host", "sigs.k8s.io/controller-runtime/pkg/client", imports.Production, ""},
+		"a library that nobody gave a home to":  {"bmc", "example.com/redfish", imports.Production, "no row in the table of homes"},
+		"tests of the whole use what they like": {"test/qemu", "gvisor.dev/gvisor/pkg/tcpip", imports.Production, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := imports.Check(test.dir, test.path, test.kind)
+			switch {
+			case test.refusal == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.refusal != "" && err == nil:
+				t.Error("allowed")
+			case test.refusal != "" && !strings.Contains(err.Error(), test.refusal):
+				t.Errorf("refused by another rule: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckClean(t *testing.T) {
+	tests := map[string]struct {
+		dir   string
+		deps  []string
+		clean bool
+	}{
+		"types only":              {"inventory", []string{"fmt", "k8s.io/apimachinery/pkg/runtime"}, true},
+		"a client at a remove":    {"inventory", []string{"fmt", "k8s.io/client-go/rest"}, false},
+		"the agent's program":     {"cmd/agent", []string{"sigs.k8s.io/controller-runtime"}, false},
+		"a room that may have it": {"controllers/host", []string{"k8s.io/client-go/rest"}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := imports.CheckClean(test.dir, test.deps); (err == nil) != test.clean {
+				t.Errorf("CheckClean = %v, want clean: %v", err, test.clean)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package imports
+
+// Module is the path of the module whose packages the rules are about.
+const Module = "github.com/ingot-metal/ingot"
+
+// A room is a directory of the module with the packages below it.
+type room struct {
+	dir string
+	// may are the other directories that it may import.
+	may []string
+	// tests are those that its tests may import as well.
+	tests []string
+	// reason is shown with a refusal.
+	reason string
+}
+
+// rooms are searched for the longest dir that holds a package; the directory
+// of a package itself is always allowed. Every directory with Go code has one.
+var rooms = []room{
+	{dir: "agentapi", reason: "the wire types are linked into the agent: standard library only"},
+	{dir: "api", may: []string{"agentapi"}, reason: "the API types know nobody, so that others can import them alone"},
+	{dir: "inventory", may: []string{"api", "agentapi"}, tests: []string{"test"}, reason: "the domain is pure: values in, decision out"},
+	{dir: "bmc", may: []string{"agentapi"}, tests: []string{"lab", "test"}, reason: "a BMC driver knows one server, not the cluster"},
+	{dir: "pxe", may: []string{"agentapi"}, tests: []string{"lab", "test"}, reason: "the boot server knows hosts only through an interface of its own"},
+	{dir: "agent", may: []string{"agentapi"}, tests: []string{"lab", "test"}, reason: "the agent runs on a server and knows only the wire types"},
+	{dir: "controllers", may: five, tests: []string{"lab", "test", "hack/tools", "webhooks"}, reason: "controllers use the five rooms and are used by cmd only"},
+	{dir: "webhooks", may: five, tests: []string{"lab", "test", "hack/tools"}, reason: "webhooks use the five rooms and are used by cmd only"},
+	{dir: "runtimehooks", may: five, tests: []string{"lab", "test", "hack/tools"}, reason: "hooks use the five rooms and are used by cmd only"},
+	{dir: "lab", may: []string{"agent", "agentapi", "api", "hack/tools"}, tests: []string{"test"}, reason: "simulators never import the client they serve, or both would share its mistakes"},
+	{dir: "cmd", may: append([]string{"controllers", "webhooks", "runtimehooks"}, five...), tests: []string{"lab", "test", "hack/tools"}, reason: "what is shipped must not link the lab"},
+	{dir: "cmd/agent", may: []string{"agent", "agentapi"}, tests: []string{"lab", "test"}, reason: "the agent's initramfs is loaded by every boot: it must stay small"},
+	{dir: "cmd/lab", may: []string{"lab", "agent", "agentapi", "api", "hack/tools", "test"}, reason: "the lab's program runs Ingot's as a process, it does not link it"},
+	{dir: "hack", may: []string{"agentapi", "lab/network", "lab/qemu"}, reason: "developer tools must build when the rest does not"},
+	{dir: "hack/tools", reason: "what builds the tools must build from the standard library alone"},
+	{dir: "test", may: append([]string{"controllers", "webhooks", "runtimehooks", "lab", "hack", "cmd"}, five...), reason: "tests may import all"},
+}
+
+// five are the inner rooms, with the wire types.
+var five = []string{"api", "inventory", "bmc", "pxe", "agent", "agentapi"}
+
+// A home is where one third-party library may be used.
+type home struct {
+	// library is a prefix of import paths, ending at a slash or the end.
+	library string
+	// in are the directories that may import it; tests have it as well if they
+	// are below test, and anywhere for a home of testsOnly.
+	in        []string
+	testsOnly bool
+	reason    string
+}
+
+var (
+	// outer are the rooms that speak to Kubernetes.
+	outer = []string{"controllers", "webhooks", "runtimehooks", "cmd", "lab"}
+	// typed are those that know its types.
+	typed = append([]string{"api", "inventory"}, outer...)
+	// everywhere but in the wire types and the tools' builder.
+	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images"}, typed...)
+)
+
+// homes are searched for the longest library that holds an import.
+var homes = []home{
+	{library: "github.com/stmcginnis/gofish", in: []string{"bmc/redfish"}, reason: "no Redfish library type crosses the driver's package line"},
+	{library: "github.com/insomniacslk/dhcp", in: []string{"pxe/dhcp", "agent", "lab"}, reason: "packets are parsed in one place on each side"},
+	{library: "github.com/pin/tftp/v3", in: []string{"pxe/tftp", "lab"}, reason: "the TFTP server, and the simulated firmware that asks it"},
+	{library: "gvisor.dev/gvisor", in: []string{"lab"}, reason: "only the lab has a network in user space; servers take sockets from outside"},
+	{library: "github.com/mdlayher/packet", in: []string{"pxe/dhcp", "agent", "lab"}, reason: "raw frames are DHCP's need only"},
+	{library: "github.com/vishvananda/netlink", in: []string{"agent", "lab"}, reason: "only the agent configures a machine's network"},
+	{library: "github.com/u-root/u-root", in: []string{"agent", "hack/images"}, reason: "what an init needs, and the archive it comes in"},
+	{library: "github.com/u-root/uio", in: []string{"agent", "hack/images"}, reason: "what an init needs, and the archive it comes in"},
+	{library: "github.com/diskfs/go-diskfs", in: []string{"agent", "hack/images", "lab"}, reason: "only these touch disks"},
+	{library: "github.com/klauspost/compress", in: []string{"agent", "hack/images", "lab"}, reason: "images are compressed and decompressed there"},
+	{library: "github.com/ulikunitz/xz", in: []string{"agent", "hack/images"}, reason: "images are decompressed there"},
+	{library: "github.com/prometheus/client_golang", in: []string{"controllers", "webhooks", "runtimehooks", "cmd", "bmc", "pxe"}, reason: "metrics are the servers' business"},
+	{library: "github.com/spf13", in: []string{"cmd", "hack"}, reason: "flags are wiring"},
+	{library: "github.com/google/uuid", in: everywhere, reason: "the wire types use the standard library only"},
+	{library: "github.com/go-logr/logr", in: outer, reason: "the inner rooms log by log/slog"},
+	{library: "golang.org/x", in: everywhere, reason: "the wire types use the standard library only"},
+	{library: "github.com/google/go-cmp", testsOnly: true, reason: "for tests"},
+	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
+	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
+	{library: "sigs.k8s.io/yaml", in: outer, reason: "manifests are read and written at the edge"},
+	{library: "k8s.io/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "k8s.io/apimachinery", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "k8s.io/apiextensions-apiserver", in: outer, reason: "definitions are installed, not reasoned about"},
+	{library: "k8s.io/utils", in: outer, reason: "the inner rooms do not need it"},
+	{library: "k8s.io/component-base", in: []string{"cmd"}, reason: "logging options are wiring"},
+	{library: "k8s.io/klog/v2", in: []string{"cmd"}, reason: "logging options are wiring"},
+	{library: "k8s.io/client-go", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
+	{library: "sigs.k8s.io/controller-runtime", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
+	{library: "sigs.k8s.io/cluster-api/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "sigs.k8s.io/cluster-api", in: outer, reason: "its helpers bring a Kubernetes client"},
+}
+
+// clients are what clean rooms must not link, at whatever remove.
+var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
+
+// cleanRooms link no Kubernetes client.
+var cleanRooms = []string{"agentapi", "api", "inventory", "bmc", "pxe", "agent", "cmd/agent"}
