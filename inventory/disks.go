@@ -1,0 +1,175 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// MinRootDiskBytes is the least size of a disk that is chosen without being named:
+// smaller ones are boot sticks, SD cards and a BMC's virtual drives. Hints that
+// name a disk (deviceName, hctl, serialNumber, wwn) or give minSizeGigabytes say
+// what is big enough themselves.
+const MinRootDiskBytes = 4_000_000_000
+
+// bytesPerGB is what disk makers, and the API, mean by a gigabyte.
+const bytesPerGB = 1_000_000_000
+
+// Why no root disk was chosen.
+var (
+	// ErrNoDisk: no disk satisfies every hint.
+	ErrNoDisk = errors.New("no disk suits")
+	// ErrDiskAmbiguous: the disk cannot be told from another one after a reboot.
+	ErrDiskAmbiguous = errors.New("disk cannot be told from another")
+)
+
+// SelectRootDisk chooses the disk that an image may be written to (I12): every hint
+// that is set holds; of several disks the smallest that is big enough (see
+// MinRootDiskBytes), then the first by serial number, WWN, path and name. The order
+// of the list does not matter. hints may be nil.
+//
+// It fails with ErrNoDisk when none suits, and with ErrDiskAmbiguous when serial
+// number and WWN (or the path, where a disk has neither) of the disk chosen also
+// name another one: better no disk than perhaps the wrong one.
+func SelectRootDisk(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) (infrav1.HardwareDisk, error) {
+	var suitable []infrav1.HardwareDisk
+	for _, disk := range disks {
+		if bigEnough(disk, hints) && hintsHold(disk, hints) {
+			suitable = append(suitable, disk)
+		}
+	}
+	if len(suitable) == 0 {
+		return infrav1.HardwareDisk{}, fmt.Errorf("%w: %s, of %s", ErrNoDisk, describeHints(hints), describeDisks(disks))
+	}
+	chosen := slices.MinFunc(suitable, compareDisks)
+	if err := toldApart(chosen, disks); err != nil {
+		return infrav1.HardwareDisk{}, err
+	}
+	return *chosen.DeepCopy(), nil
+}
+
+func compareDisks(a, b infrav1.HardwareDisk) int {
+	return cmp.Or(
+		cmp.Compare(diskSize(a), diskSize(b)),
+		cmp.Compare(a.SerialNumber, b.SerialNumber),
+		cmp.Compare(a.WWN, b.WWN),
+		cmp.Compare(a.Path, b.Path),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func diskSize(disk infrav1.HardwareDisk) int64 {
+	if disk.SizeBytes == nil {
+		return 0
+	}
+	return *disk.SizeBytes
+}
+
+// bigEnough applies the least size where the hints do not.
+func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
+	if diskSize(disk) <= 0 {
+		return false
+	}
+	if hints != nil && (hints.DeviceName != "" || hints.HCTL != "" || hints.SerialNumber != "" || hints.WWN != "" || hints.MinSizeGigabytes != nil) {
+		return true
+	}
+	return diskSize(disk) >= MinRootDiskBytes
+}
+
+func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
+	if hints == nil {
+		return true
+	}
+	return (hints.DeviceName == "" || hints.DeviceName == disk.Name) &&
+		(hints.HCTL == "" || hints.HCTL == disk.HCTL) &&
+		containsFold(disk.Model, hints.Model) &&
+		containsFold(disk.Vendor, hints.Vendor) &&
+		(hints.SerialNumber == "" || hints.SerialNumber == disk.SerialNumber) &&
+		(hints.WWN == "" || strings.EqualFold(hints.WWN, disk.WWN)) &&
+		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*bytesPerGB) &&
+		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*bytesPerGB) &&
+		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
+}
+
+func containsFold(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}
+
+// toldApart sees to it that what names the disk names no other.
+func toldApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk) error {
+	ref := DiskRefOf(chosen)
+	if ref.SerialNumber == "" && ref.WWN == "" && ref.Path == "" {
+		return fmt.Errorf("%w: %s has no serial number, no WWN and no path", ErrDiskAmbiguous, chosen.Name)
+	}
+	for _, other := range disks {
+		if other.Name != chosen.Name && names(ref, other) {
+			return fmt.Errorf("%w: %s and %s have the same serial number %q and WWN %q; several paths to one disk are not supported",
+				ErrDiskAmbiguous, chosen.Name, other.Name, ref.SerialNumber, ref.WWN)
+		}
+	}
+	return nil
+}
+
+// names says whether the reference, its size aside, names the disk.
+func names(ref infrav1.DiskReference, disk infrav1.HardwareDisk) bool {
+	return (ref.SerialNumber == "" || ref.SerialNumber == disk.SerialNumber) &&
+		(ref.WWN == "" || ref.WWN == disk.WWN) &&
+		(ref.Path == "" || ref.Path == disk.Path)
+}
+
+// DiskRefOf returns what names the disk over reboots: serial number and WWN, or the
+// path where it has neither, and the size as a guard. It mirrors agentapi.Disk.Ref.
+func DiskRefOf(disk infrav1.HardwareDisk) infrav1.DiskReference {
+	ref := infrav1.DiskReference{SerialNumber: disk.SerialNumber, WWN: disk.WWN}
+	if ref.SerialNumber == "" && ref.WWN == "" {
+		ref.Path = disk.Path
+	}
+	if size := diskSize(disk); size > 0 {
+		ref.SizeBytes = &size
+	}
+	return ref
+}
+
+func describeHints(hints *infrav1.RootDeviceHints) string {
+	if hints == nil {
+		return fmt.Sprintf("no root device hints, at least %d GB", MinRootDiskBytes/bytesPerGB)
+	}
+	var said []string
+	say := func(name, value string) {
+		if value != "" {
+			said = append(said, name+" "+value)
+		}
+	}
+	say("deviceName", hints.DeviceName)
+	say("hctl", hints.HCTL)
+	say("model", hints.Model)
+	say("vendor", hints.Vendor)
+	say("serialNumber", hints.SerialNumber)
+	say("wwn", hints.WWN)
+	if hints.MinSizeGigabytes != nil {
+		say("minSizeGigabytes", fmt.Sprint(*hints.MinSizeGigabytes))
+	}
+	if hints.MaxSizeGigabytes != nil {
+		say("maxSizeGigabytes", fmt.Sprint(*hints.MaxSizeGigabytes))
+	}
+	if hints.Rotational != nil {
+		say("rotational", fmt.Sprint(*hints.Rotational))
+	}
+	return "root device hints " + strings.Join(said, ", ")
+}
+
+func describeDisks(disks []infrav1.HardwareDisk) string {
+	var list []string
+	for _, disk := range disks {
+		list = append(list, fmt.Sprintf("%s (%d GB)", disk.Name, diskSize(disk)/bytesPerGB))
+	}
+	slices.Sort(list)
+	return listSome(list, 6)
+}

@@ -1,0 +1,96 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// MaxFailureDomains is how many a Cluster's status can hold (Cluster API v1.14:
+// MaxItems of Cluster.status.failureDomains).
+const MaxFailureDomains = 100
+
+// ErrTooManyFailureDomains: the label has more values than a Cluster can hold.
+var ErrTooManyFailureDomains = errors.New("too many failure domains")
+
+// FailureDomainLabel returns the label whose values are the cluster's failure domains.
+func FailureDomainLabel(cluster *infrav1.IngotCluster) string {
+	if cluster == nil || cluster.Spec.FailureDomainLabel == "" {
+		return infrav1.RackLabel
+	}
+	return cluster.Spec.FailureDomainLabel
+}
+
+// FailureDomainOf returns the failure domain of a host: the one frozen with its claim
+// (I11), else the value of the label; empty: none.
+func FailureDomainOf(host *infrav1.IngotHost, label string) string {
+	if host.Spec.Claim != nil && host.Spec.Claim.FailureDomain != "" {
+		return host.Spec.Claim.FailureDomain
+	}
+	return host.Labels[label]
+}
+
+// FailureDomains lists the failure domains of a cluster by name: those of the hosts
+// that its hostSelector admits. A domain is for control planes when a host in it
+// that controlPlaneSelector admits too is free, or already bears a machine of this
+// control plane, as owned says; so that no control plane is sent to where it cannot
+// be served (design §6). "Free" goes by the ledger and what people asked for, not by
+// conditions: a BMC that is away for a minute must not move a control plane.
+//
+// It fails with ErrSelectorInvalid, or with ErrTooManyFailureDomains when there are
+// more than MaxFailureDomains; then none are to be published.
+func FailureDomains(hosts []*infrav1.IngotHost, cluster *infrav1.IngotCluster, clusterName string, owned func(*infrav1.IngotHost) bool) ([]clusterv1.FailureDomain, error) {
+	admitted, err := parseSelector("hostSelector of the IngotCluster", cluster.Spec.HostSelector)
+	if err != nil {
+		return nil, err
+	}
+	forControlPlane, err := parseSelector("controlPlaneSelector of the IngotCluster", cluster.Spec.ControlPlaneSelector)
+	if err != nil {
+		return nil, err
+	}
+	label := FailureDomainLabel(cluster)
+	serves := map[string]bool{}
+	for _, host := range hosts {
+		set := labels.Set(host.Labels)
+		name := FailureDomainOf(host, label)
+		if name == "" || host.Namespace != cluster.Namespace || !admitted.Matches(set) {
+			continue
+		}
+		serves[name] = serves[name] || forControlPlane.Matches(set) && (owned(host) || freeFor(host, clusterName))
+	}
+	if len(serves) > MaxFailureDomains {
+		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
+			ErrTooManyFailureDomains, label, len(serves), MaxFailureDomains)
+	}
+	return listDomains(serves), nil
+}
+
+func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
+	names := make([]string, 0, len(serves))
+	for name := range serves {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	domains := make([]clusterv1.FailureDomain, 0, len(names))
+	for _, name := range names {
+		controlPlane := serves[name]
+		domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: &controlPlane})
+	}
+	return domains
+}
+
+// freeFor says whether, by its spec alone, a machine of the cluster could have the host.
+func freeFor(host *infrav1.IngotHost, clusterName string) bool {
+	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
+	return host.DeletionTimestamp.IsZero() && !in.unmanaged() && in.idleHost() &&
+		!in.quarantined() && !in.maintenance() && !in.wantedOff() &&
+		(in.record.LastClusterName == "" || in.record.LastClusterName == clusterName)
+}

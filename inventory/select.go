@@ -1,0 +1,281 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// ErrSelectorInvalid: a label selector of the cluster or the machine does not parse.
+var ErrSelectorInvalid = errors.New("invalid selector")
+
+// Candidate is a host with the facts of its hardware; Hardware is nil where there
+// are none yet.
+type Candidate struct {
+	Host     *infrav1.IngotHost
+	Hardware *infrav1.IngotHardware
+}
+
+// SelectionRequest is what a machine asks for.
+type SelectionRequest struct {
+	// Machine that needs a host, and the IngotCluster it belongs to.
+	Machine *infrav1.IngotMachine
+	Cluster *infrav1.IngotCluster
+	// ClusterName is the name of the Cluster API Cluster (I12).
+	ClusterName string
+	// ControlPlane: the machine is to be a control plane.
+	ControlPlane bool
+	// FailureDomain that was asked for; empty: any, and hosts in none (I11).
+	FailureDomain string
+	// Named holds the names of the hosts, in the machine's namespace, that the
+	// providerID of any IngotMachine names (I1).
+	Named map[string]bool
+	// DomainUse counts, per failure domain, the machines of the owner set (the
+	// control plane or the MachineSet) that this machine belongs to.
+	DomainUse map[string]int
+}
+
+// Selection is the pick, or why there is none.
+type Selection struct {
+	// Host is nil when no host suits.
+	Host *infrav1.IngotHost
+	// FailureDomain of the host, to be frozen with the claim (I11); may be empty.
+	FailureDomain string
+	// RootDeviceHints in force (the machine's, else the host's), to be frozen with
+	// the claim, and the disk that they choose by the facts known now.
+	RootDeviceHints *infrav1.RootDeviceHints
+	RootDisk        infrav1.HardwareDisk
+	// Reason and Message say why there is none: ReasonNoMatchingHost or
+	// ReasonSelectorInvalid; the message has at most MaxExplanation characters.
+	Reason  string
+	Message string
+}
+
+// Select picks a host for a machine, or says why there is none. It is pure: the same
+// request and candidates, in any order, give the same pick. Of the hosts that suit
+// it takes the one in the failure domain that the owner set uses least, then the one
+// with the least to spare, then one by a hash of machine and host, so that many
+// machines that choose at once do not all want the same host.
+func Select(request SelectionRequest, candidates []Candidate) Selection {
+	criteria, err := newCriteria(request)
+	if err != nil {
+		return Selection{Reason: infrav1.ReasonSelectorInvalid, Message: truncate(err.Error(), MaxExplanation)}
+	}
+	var best *judgement
+	var refused []judgement
+	for _, candidate := range candidates {
+		if candidate.Host.Namespace != request.Machine.Namespace {
+			continue
+		}
+		judged := criteria.judge(candidate)
+		switch {
+		case len(judged.misses) > 0:
+			refused = append(refused, judged)
+		case best == nil || judged.compare(best) < 0:
+			best = &judged
+		}
+	}
+	if best == nil {
+		return Selection{Reason: infrav1.ReasonNoMatchingHost, Message: criteria.explain(refused)}
+	}
+	return Selection{
+		Host:            best.Host,
+		FailureDomain:   criteria.domain(best.Host),
+		RootDeviceHints: criteria.hints(best.Host).DeepCopy(),
+		RootDisk:        best.rootDisk,
+	}
+}
+
+// criteria is a request with its selectors parsed.
+type criteria struct {
+	SelectionRequest
+	label        string
+	cluster      labels.Selector
+	controlPlane labels.Selector
+	machine      labels.Selector
+	want         infrav1.HostSelector
+	minimum      infrav1.HardwareMinimum
+}
+
+func newCriteria(request SelectionRequest) (*criteria, error) {
+	c := &criteria{SelectionRequest: request, label: FailureDomainLabel(request.Cluster)}
+	if request.Machine.Spec.HostSelector != nil {
+		c.want = *request.Machine.Spec.HostSelector
+	}
+	if c.want.Minimum != nil {
+		c.minimum = *c.want.Minimum
+	}
+	var err error
+	if c.cluster, err = parseSelector("hostSelector of the IngotCluster", request.Cluster.Spec.HostSelector); err != nil {
+		return nil, err
+	}
+	if c.controlPlane, err = parseSelector("controlPlaneSelector of the IngotCluster", request.Cluster.Spec.ControlPlaneSelector); err != nil {
+		return nil, err
+	}
+	c.machine, err = parseSelector("hostSelector of the IngotMachine",
+		&metav1.LabelSelector{MatchLabels: c.want.MatchLabels, MatchExpressions: c.want.MatchExpressions})
+	return c, err
+}
+
+// parseSelector reads a selector; unset, it selects everything.
+func parseSelector(name string, selector *metav1.LabelSelector) (labels.Selector, error) {
+	if selector == nil {
+		return labels.Everything(), nil
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrSelectorInvalid, name, err)
+	}
+	return parsed, nil
+}
+
+func (c *criteria) domain(host *infrav1.IngotHost) string { return host.Labels[c.label] }
+
+// hints in force: the machine's win over the host's.
+func (c *criteria) hints(host *infrav1.IngotHost) *infrav1.RootDeviceHints {
+	if c.Machine.Spec.RootDeviceHints != nil {
+		return c.Machine.Spec.RootDeviceHints
+	}
+	return host.Spec.RootDeviceHints
+}
+
+// miss is one criterion that a host fails: for counting (the same words for every
+// host) and for the nearest miss (with this host's figures).
+type miss struct{ kind, detail string }
+
+// judgement is a candidate held against the criteria.
+type judgement struct {
+	Candidate
+	misses   []miss
+	rootDisk infrav1.HardwareDisk
+	rank     rank
+}
+
+// rank orders the hosts that suit; less is better.
+type rank struct {
+	domainUse           int
+	memory, cores, disk int64
+	hash                uint64
+	name                string
+}
+
+func (j *judgement) compare(other *judgement) int {
+	a, b := j.rank, other.rank
+	return cmp.Or(
+		cmp.Compare(a.domainUse, b.domainUse),
+		cmp.Compare(a.memory, b.memory),
+		cmp.Compare(a.cores, b.cores),
+		cmp.Compare(a.disk, b.disk),
+		cmp.Compare(a.hash, b.hash),
+		cmp.Compare(a.name, b.name),
+	)
+}
+
+func (c *criteria) judge(candidate Candidate) judgement {
+	j := judgement{Candidate: candidate}
+	c.judgePlace(&j)
+	c.judgeHardware(&j)
+	c.judgeState(&j)
+	if len(j.misses) > 0 {
+		return j
+	}
+	j.rank = rank{
+		domainUse: c.DomainUse[c.domain(candidate.Host)],
+		memory:    MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
+		cores:     int64(candidate.Hardware.Spec.CPU.Cores),
+		disk:      diskSize(j.rootDisk) / bytesPerGB,
+		hash:      pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
+		name:      candidate.Host.Name,
+	}
+	return j
+}
+
+// judgePlace: the part of the inventory and the failure domain asked for (I11).
+func (c *criteria) judgePlace(j *judgement) {
+	set := labels.Set(j.Host.Labels)
+	if !c.cluster.Matches(set) {
+		j.miss("not in the cluster's part of the inventory", "not selected by hostSelector of the IngotCluster")
+	}
+	if c.ControlPlane && !c.controlPlane.Matches(set) {
+		j.miss("not for control planes", "not selected by controlPlaneSelector of the IngotCluster")
+	}
+	if c.FailureDomain != "" && c.domain(j.Host) != c.FailureDomain {
+		j.miss("in another failure domain", fmt.Sprintf("in failure domain %q", c.domain(j.Host)))
+	}
+	if !c.machine.Matches(set) {
+		j.miss("without the labels asked for", "not selected by hostSelector of the IngotMachine")
+	}
+}
+
+// judgeHardware: what is built into the host.
+func (c *criteria) judgeHardware(j *judgement) {
+	if j.Hardware == nil {
+		j.miss("without hardware facts", "its IngotHardware does not exist")
+		return
+	}
+	spec := j.Hardware.Spec
+	if c.want.Arch != "" && spec.Architecture != c.want.Arch {
+		j.miss("of another architecture", fmt.Sprintf("architecture %q", spec.Architecture))
+	}
+	if least := c.minimum.Cores; least != nil && spec.CPU.Cores < *least {
+		j.miss("with too few cores", fmt.Sprintf("%d cores of %d", spec.CPU.Cores, *least))
+	}
+	if least := c.minimum.MemoryGiB; least != nil && MemoryGiB(spec.MemoryBytes) < *least {
+		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", MemoryGiB(spec.MemoryBytes), *least))
+	}
+	disk, err := SelectRootDisk(spec.Disks, c.hints(j.Host))
+	if err != nil {
+		j.miss("without a root disk that suits", err.Error())
+		return
+	}
+	j.rootDisk = disk
+	if least := c.minimum.DiskGB; least != nil && diskSize(disk) < *least*bytesPerGB {
+		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", diskSize(disk)/bytesPerGB, *least))
+	}
+}
+
+// judgeState: whether the host can be claimed now, and by this cluster (I1, I12).
+func (c *criteria) judgeState(j *judgement) {
+	if ok, why := Claimable(j.Host); !ok {
+		j.miss(why, why)
+	}
+	if record := j.Host.Spec.Record; record != nil && record.LastClusterName != "" && record.LastClusterName != c.ClusterName {
+		j.miss("holding another cluster's data", fmt.Sprintf("not cleaned since it served cluster %s", record.LastClusterName))
+	}
+	if c.Named[j.Host.Name] && j.Host.Spec.Claim == nil {
+		j.miss("chosen by another machine", "named by the providerID of another machine")
+	}
+}
+
+func (j *judgement) miss(kind, detail string) {
+	j.misses = append(j.misses, miss{kind: kind, detail: detail})
+}
+
+func pairHash(machine, host string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(machine + "\x00" + host))
+	return mix(h.Sum64())
+}
+
+// mix spreads the bits of a hash (the finalizer of MurmurHash3): FNV alone leaves
+// names that differ in their last character close together.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
+// themselves: a server with 64 GiB in its slots tells a little less.
+func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }

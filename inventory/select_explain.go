@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MaxExplanation bounds Selection.Message, in characters.
+const MaxExplanation = 1000
+
+// explain says why no host suits: where one was looked for, what was asked, what
+// kept the hosts out, and which came nearest.
+func (c *criteria) explain(refused []judgement) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no host for IngotMachine %s", c.Machine.Name)
+	if c.FailureDomain != "" {
+		fmt.Fprintf(&b, " in failure domain %q (label %s)", c.FailureDomain, c.label)
+	}
+	if asked := c.asked(); asked != "" {
+		b.WriteString("; asked for " + asked)
+	}
+	if len(refused) == 0 {
+		fmt.Fprintf(&b, "; namespace %s has no IngotHost; register one", c.Machine.Namespace)
+		return truncate(b.String(), MaxExplanation)
+	}
+	near := nearest(refused)
+	fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, truncate(joinDetails(near.misses), 250))
+	fmt.Fprintf(&b, "; of %d hosts %s", len(refused), countMisses(refused))
+	return truncate(b.String(), MaxExplanation)
+}
+
+// asked describes the selectors and minima in a few words.
+func (c *criteria) asked() string {
+	var words []string
+	say := func(name string, selector *metav1.LabelSelector) {
+		if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+			words = append(words, name+" "+truncate(metav1.FormatLabelSelector(selector), 120))
+		}
+	}
+	say("hosts of the cluster with", c.Cluster.Spec.HostSelector)
+	if c.ControlPlane {
+		say("control planes with", c.Cluster.Spec.ControlPlaneSelector)
+	}
+	say("labels", &metav1.LabelSelector{MatchLabels: c.want.MatchLabels, MatchExpressions: c.want.MatchExpressions})
+	if c.want.Arch != "" {
+		words = append(words, c.want.Arch)
+	}
+	if n := c.minimum.Cores; n != nil {
+		words = append(words, fmt.Sprintf("%d cores", *n))
+	}
+	if n := c.minimum.MemoryGiB; n != nil {
+		words = append(words, fmt.Sprintf("%d GiB memory", *n))
+	}
+	if n := c.minimum.DiskGB; n != nil {
+		words = append(words, fmt.Sprintf("a root disk of %d GB", *n))
+	}
+	return strings.Join(words, ", ")
+}
+
+// nearest is the host that fails the fewest criteria, by name among equals.
+func nearest(refused []judgement) judgement {
+	return slices.MinFunc(refused, func(a, b judgement) int {
+		return cmp.Or(cmp.Compare(len(a.misses), len(b.misses)), cmp.Compare(a.Host.Name, b.Host.Name))
+	})
+}
+
+func joinDetails(misses []miss) string {
+	details := make([]string, 0, len(misses))
+	for _, m := range misses {
+		details = append(details, m.detail)
+	}
+	return strings.Join(details, "; ")
+}
+
+// countMisses counts the hosts per criterion failed, the most frequent first. A host
+// counts under each criterion that it fails.
+func countMisses(refused []judgement) string {
+	counts := map[string]int{}
+	for _, j := range refused {
+		for _, m := range j.misses {
+			counts[m.kind]++
+		}
+	}
+	kinds := make([]string, 0, len(counts))
+	for kind := range counts {
+		kinds = append(kinds, kind)
+	}
+	slices.SortFunc(kinds, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
+}
