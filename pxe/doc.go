@@ -18,7 +18,7 @@
 //			Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
 //				Kernel:  kernel, // from Files.Add
 //				Initrds: []pxe.File{initramfs},
-//				Server:  "192.0.2.1:8843", Pin: pin, Token: pxe.Secret(token),
+//				Server:  "192.0.2.1:8843", Pin: pin, Token: token,
 //			}},
 //		},
 //	}

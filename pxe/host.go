@@ -5,11 +5,12 @@ package pxe
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // Directory answers what one MAC address is to be given right now. It answers
@@ -107,14 +108,13 @@ type AgentBoot struct {
 	Kernel  File
 	Initrds []File
 	// Server is where the agent opens its session, as host:port
-	// (kernel argument ingot.server).
+	// (agentapi.ArgServer).
 	Server string
-	// Pin holds the server's public key digests, as the agent reads them
-	// (ingot.pin).
+	// Pin holds the digests of the manager's keys (agentapi.ArgPin).
 	Pin string
 	// Token proves to the manager which order this boot is for (I14,
-	// ingot.token).
-	Token Secret
+	// agentapi.ArgToken).
+	Token agentapi.Sensitive
 	// Arguments are further kernel arguments, such as console=ttyS0.
 	Arguments []string
 }
@@ -129,27 +129,6 @@ type File struct {
 
 // Path is the file's path on the boot server's HTTP port.
 func (f File) Path() string { return "/files/" + f.SHA256 + "/" + f.Name }
-
-// Secret is text that shows itself to nobody but who calls Reveal.
-type Secret string
-
-const masked = "***"
-
-// Reveal returns the text.
-func (s Secret) Reveal() string { return string(s) }
-
-// String, GoString, MarshalText and LogValue keep the text out of errors and
-// logs.
-func (s Secret) String() string { return masked }
-
-// GoString implements fmt.GoStringer.
-func (s Secret) GoString() string { return masked }
-
-// MarshalText implements encoding.TextMarshaler.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
-
-// LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(masked) }
 
 // Table is a fixed Directory, keyed by MAC in lower case with colons.
 type Table map[string]Host

@@ -29,19 +29,17 @@ var (
 	TCG = Accel{Accelerator: "tcg,thread=multi,tb-size=128", CPU: "qemu64,+rdrand"}
 )
 
-const (
-	// probeTime is how long firmware may take under KVM. It takes well under a
-	// second where KVM works.
-	probeTime = 8 * time.Second
-	// firmwareDone is what SeaBIOS says on its debug port when it has done all
-	// it can without a disk.
-	firmwareDone = "No bootable device"
-)
+// probeTime is how long each step of the probe may take. Where KVM works, the
+// longest takes five seconds, four of which iPXE waits for a key.
+const probeTime = 10 * time.Second
 
 // Probe finds out, once, whether KVM works here. The zero value is ready.
 type Probe struct {
 	// Binary; empty means qemu-system-x86_64 from PATH.
 	Binary string
+	// Kernel is the path of a Linux kernel that is booted, too; empty means
+	// that firmware alone decides.
+	Kernel string
 
 	once   sync.Once
 	accel  Accel
@@ -49,10 +47,14 @@ type Probe struct {
 }
 
 // Accel is KVM where it works, else TCG. The first call takes some seconds.
+//
+// That /dev/kvm can be opened proves nothing: under nested virtualisation a
+// virtual machine can often be made, and then hangs or aborts in its firmware,
+// in iPXE (waiting for a timer that never comes) or in its kernel.
 func (p *Probe) Accel(ctx context.Context) Accel {
 	p.once.Do(func() {
 		p.accel = KVM
-		if p.reason = p.try(ctx, KVM); p.reason != nil {
+		if p.reason = p.try(ctx, KVM, probeTime); p.reason != nil {
 			p.accel = TCG
 		}
 	})
@@ -62,23 +64,34 @@ func (p *Probe) Accel(ctx context.Context) Accel {
 // Reason says why Accel did not return KVM; nil if it did, or was not called.
 func (p *Probe) Reason() error { return p.reason }
 
-// try boots firmware to its end. That /dev/kvm can be opened proves nothing:
-// under nested virtualisation a virtual machine can often be made, and then
-// hangs or aborts in its firmware.
-func (p *Probe) try(ctx context.Context, accel Accel) error {
+// try boots firmware and a network card's ROM until it has found the card, and
+// then a kernel until it misses its root file system.
+func (p *Probe) try(ctx context.Context, accel Accel, limit time.Duration) error {
+	if err := p.reach(ctx, accel, limit, "net0: ", "-netdev", "hubport,id=net0,hubid=0", "-device", "virtio-net-pci,netdev=net0"); err != nil {
+		return fmt.Errorf("boot firmware: %w", err)
+	}
+	if p.Kernel == "" {
+		return nil
+	}
+	if err := p.reach(ctx, accel, limit, "Unable to mount root fs", "-kernel", p.Kernel, "-append", "console=ttyS0"); err != nil {
+		return fmt.Errorf("boot a kernel: %w", err)
+	}
+	return nil
+}
+
+// reach runs a machine until its console shows a text.
+func (p *Probe) reach(ctx context.Context, accel Accel, limit time.Duration, text string, args ...string) error {
 	dir, err := os.MkdirTemp("", "ingot-probe-")
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", accel.Accelerator, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	log := filepath.Join(dir, "firmware.log")
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	log := filepath.Join(dir, "console.log")
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.Command(orDefault(p.Binary, "qemu-system-x86_64"),
-		"-nodefaults", "-no-user-config", "-machine", "q35", "-accel", accel.Accelerator, "-cpu", accel.CPU,
-		"-m", "64", "-display", "none", "-vga", "none",
-		"-chardev", "file,id=debug,path="+quote(log), "-device", "isa-debugcon,iobase=0x402,chardev=debug")
-	proc, err := start(cmd)
+	proc, err := start(exec.Command(orDefault(p.Binary, "qemu-system-x86_64"), append([]string{
+		"-nodefaults", "-no-user-config", "-machine", "q35,graphics=off", "-accel", accel.Accelerator,
+		"-cpu", accel.CPU, "-m", "256", "-display", "none", "-vga", "none", "-serial", "file:" + quote(log)}, args...)...))
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", accel.Accelerator, err)
 	}
@@ -88,13 +101,13 @@ func (p *Probe) try(ctx context.Context, accel Accel) error {
 	for {
 		select {
 		case <-tick.C:
-			if b, err := os.ReadFile(log); err == nil && strings.Contains(string(b), firmwareDone) {
+			if b, err := os.ReadFile(log); err == nil && strings.Contains(string(b), text) {
 				return nil
 			}
 		case <-proc.ended:
-			return fmt.Errorf("probe %s: QEMU ended before its firmware was done: %w", accel.Accelerator, proc.err)
+			return fmt.Errorf("probe %s: QEMU ended before %q: %w", accel.Accelerator, text, proc.err)
 		case <-ctx.Done():
-			return fmt.Errorf("probe %s: firmware was not done in time: %w", accel.Accelerator, ctx.Err())
+			return fmt.Errorf("probe %s: no %q: %w", accel.Accelerator, text, ctx.Err())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -66,7 +67,7 @@ func agent(host pxe.Host, base string) (string, error) {
 			return "", fmt.Errorf("%w: file %q with digest %q", ErrUnsafe, f.Name, f.SHA256)
 		}
 	}
-	args, err := commandLine(boot)
+	args, err := commandLine(host, base)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +86,8 @@ func agent(host pxe.Host, base string) (string, error) {
 
 // commandLine joins the kernel arguments. Ingot's own come last, so that no
 // other argument can stand in for them.
-func commandLine(boot pxe.AgentBoot) (string, error) {
+func commandLine(host pxe.Host, base string) (string, error) {
+	boot := host.Plan.Agent
 	var words []string
 	for _, f := range boot.Initrds {
 		words = append(words, "initrd="+f.Name)
@@ -96,12 +98,15 @@ func commandLine(boot pxe.AgentBoot) (string, error) {
 		}
 		words = append(words, a)
 	}
-	words = append(words, "ingot.server="+boot.Server)
+	words = append(words,
+		agentapi.ArgServer+"="+boot.Server,
+		agentapi.ArgFiles+"="+base,
+		agentapi.ArgMAC+"="+host.MAC.String())
 	if boot.Pin != "" {
-		words = append(words, "ingot.pin="+boot.Pin)
+		words = append(words, agentapi.ArgPin+"="+boot.Pin)
 	}
 	if boot.Token != "" {
-		words = append(words, "ingot.token="+boot.Token.Reveal())
+		words = append(words, agentapi.ArgToken+"="+boot.Token.Reveal())
 	}
 	for _, w := range words {
 		if !isClean(w) {
