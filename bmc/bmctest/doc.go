@@ -1,0 +1,11 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bmctest is one suite for all drivers: what every bmc.Conn must do,
+// whatever the protocol and the maker. It knows no driver and no emulator: a
+// Rig gives it a BMC to call and the server's own view to compare with.
+//
+//	bmctest.Run(t, func(t *testing.T) bmctest.Rig {
+//		return bmctest.Rig{Dial: redfish.Dial, Target: target, Server: emulated}
+//	})
+package bmctest

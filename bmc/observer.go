@@ -1,0 +1,107 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// CallName names a call for metrics; the set is closed.
+type CallName string
+
+// The calls.
+const (
+	CallDial            CallName = "Dial"
+	CallClose           CallName = "Close"
+	CallPowerState      CallName = "PowerState"
+	CallSetPower        CallName = "SetPower"
+	CallBootOverride    CallName = "BootOverride"
+	CallSetBootOverride CallName = "SetBootOverride"
+	CallIdentity        CallName = "Identity"
+	CallInventory       CallName = "Inventory"
+)
+
+// Outcome is the class of what came of a call, for metrics; the set is closed.
+type Outcome string
+
+// The outcomes, one per sentinel.
+const (
+	OutcomeOK             Outcome = "OK"
+	OutcomeNotSupported   Outcome = "NotSupported"
+	OutcomeUnauthorized   Outcome = "Unauthorized"
+	OutcomeCertificate    Outcome = "Certificate"
+	OutcomeUnreachable    Outcome = "Unreachable"
+	OutcomeTimeout        Outcome = "Timeout"
+	OutcomeUnknownOutcome Outcome = "UnknownOutcome"
+	OutcomeBusy           Outcome = "Busy"
+	OutcomeNotApplied     Outcome = "NotApplied"
+	OutcomeProtocol       Outcome = "Protocol"
+	OutcomeAddress        Outcome = "Address"
+	// OutcomeCanceled: the caller gave up.
+	OutcomeCanceled Outcome = "Canceled"
+	// OutcomeOther: an error that wraps none of the sentinels.
+	OutcomeOther Outcome = "Other"
+)
+
+// Call is one call to a BMC, after its end.
+type Call struct {
+	// Address is Target.Address: too many values for a metric's label.
+	Address  string
+	Name     CallName
+	Duration time.Duration
+	Outcome  Outcome
+}
+
+// Observer is told of every call, from the goroutine that made it: it must not
+// block.
+type Observer func(Call)
+
+// OutcomeOf classifies an error by its sentinel.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return OutcomeOK
+	}
+	for _, c := range []struct {
+		sentinel error
+		outcome  Outcome
+	}{
+		// A write without an answer is that first, whatever ended the wait.
+		{ErrUnknownOutcome, OutcomeUnknownOutcome},
+		{ErrNotSupported, OutcomeNotSupported},
+		{ErrUnauthorized, OutcomeUnauthorized},
+		{ErrCertificate, OutcomeCertificate},
+		{ErrUnreachable, OutcomeUnreachable},
+		{ErrTimeout, OutcomeTimeout},
+		{ErrBusy, OutcomeBusy},
+		{ErrNotApplied, OutcomeNotApplied},
+		{ErrProtocol, OutcomeProtocol},
+		{ErrAddress, OutcomeAddress},
+		{context.Canceled, OutcomeCanceled},
+		{context.DeadlineExceeded, OutcomeTimeout},
+	} {
+		if errors.Is(err, c.sentinel) {
+			return c.outcome
+		}
+	}
+	return OutcomeOther
+}
+
+// BusyError is an ErrBusy that says how long the BMC asks to be left alone.
+type BusyError struct {
+	// RetryAfter is 0 when the BMC did not say.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	if e.RetryAfter > 0 {
+		return ErrBusy.Error() + ": asks to wait " + e.RetryAfter.String()
+	}
+	return ErrBusy.Error()
+}
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }

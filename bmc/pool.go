@@ -1,0 +1,338 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Defaults of PoolOptions.
+const (
+	// DefaultCallTimeout is the deadline of one call to a BMC.
+	DefaultCallTimeout = 30 * time.Second
+	// DefaultIdleTimeout is longer than the power poll of 60 s, so that a
+	// session outlives the pause between two polls.
+	DefaultIdleTimeout = 5 * time.Minute
+	// DefaultCloseTimeout is how long a BMC may take to end a session.
+	DefaultCloseTimeout = 10 * time.Second
+)
+
+// ErrPoolClosed reports a call of a pool after Close.
+var ErrPoolClosed = errors.New("BMC pool is closed")
+
+// PoolOptions tune a Pool; the zero value is useful.
+type PoolOptions struct {
+	// CallTimeout is the deadline of every single call of a Conn, and of
+	// dialling; 0 means DefaultCallTimeout. The caller's own deadline holds too.
+	CallTimeout time.Duration
+	// IdleTimeout is how long an unused session is kept; 0 means
+	// DefaultIdleTimeout, negative: closed after each Do.
+	IdleTimeout time.Duration
+	// CloseTimeout bounds the end of a session, whose calls may have been
+	// cancelled; 0 means DefaultCloseTimeout.
+	CloseTimeout time.Duration
+	// Observer is told of every call; nil: nobody is.
+	Observer Observer
+}
+
+// Pool keeps at most one session and one call in flight per BMC, keyed by
+// address. It is safe for concurrent use.
+type Pool struct {
+	dial Dialer
+	opts PoolOptions
+	// base is cancelled when Close runs out of patience; it ends what is in flight.
+	base   context.Context
+	cancel context.CancelFunc
+	// closing counts the sessions that are being ended in the background.
+	closing sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	entries map[string]*entry
+}
+
+// NewPool returns a pool whose sessions are opened by dial. Close ends it.
+func NewPool(dial Dialer, opts PoolOptions) *Pool {
+	if opts.CallTimeout == 0 {
+		opts.CallTimeout = DefaultCallTimeout
+	}
+	if opts.IdleTimeout == 0 {
+		opts.IdleTimeout = DefaultIdleTimeout
+	}
+	if opts.CloseTimeout == 0 {
+		opts.CloseTimeout = DefaultCloseTimeout
+	}
+	if opts.Observer == nil {
+		opts.Observer = func(Call) {}
+	}
+	base, cancel := context.WithCancel(context.Background())
+	return &Pool{dial: dial, opts: opts, base: base, cancel: cancel, entries: map[string]*entry{}}
+}
+
+// entry is one BMC. Its fields belong to whoever holds the lock, except those
+// that Pool.mu guards.
+type entry struct {
+	// lock holds one value while nobody uses the BMC.
+	lock   chan struct{}
+	target Target
+	conn   Conn // nil: no session
+
+	// Guarded by Pool.mu:
+	idle *time.Timer
+	// waiting counts those who hold or want the lock; the entry is dropped only
+	// when nobody does.
+	waiting int
+	// forgotten: end the session as soon as nobody wants it.
+	forgotten bool
+}
+
+// Do calls fn with the session of the target's BMC, opening one where there is
+// none or where the target's credentials or trust changed. It waits for its
+// turn with ctx. The Conn is fn's only until fn returns.
+//
+// A call that a session opened earlier answers with ErrUnauthorized is repeated
+// once on a new session: BMCs forget their sessions when they restart. Nothing
+// else is ever repeated (I17). Errors are those of Dialer and Conn, the
+// context's, and ErrPoolClosed.
+func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Context, conn Conn) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(p.base, cancel)
+	defer stop()
+
+	e, err := p.acquire(ctx, target.Address)
+	if err != nil {
+		return fmt.Errorf("wait for BMC %s: %w", target.Address, err)
+	}
+	defer p.release(target.Address, e)
+	if e.conn != nil && !e.target.equal(target) {
+		_ = p.closeSession(e) // told to the observer
+	}
+	e.target = target
+	lease := &lease{pool: p, entry: e, stale: e.conn != nil}
+	defer lease.end()
+	if e.conn == nil {
+		if err := p.open(ctx, e); err != nil {
+			return err
+		}
+	}
+	return fn(ctx, lease)
+}
+
+// Forget ends the session with a BMC that is no longer wanted. It does not wait:
+// calls in flight go on, and the session ends after the last of them.
+func (p *Pool) Forget(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.entries[address]
+	if !ok || p.closed {
+		return
+	}
+	e.forgotten = true
+	if e.waiting == 0 {
+		e.stopIdle()
+		p.retire(address, e)
+	}
+}
+
+// Close ends the pool: calls in flight may finish while ctx lasts and are then
+// cancelled; every session is ended at its BMC, also when ctx has ended. The
+// error names the BMCs whose session could not be ended.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	entries := make(map[string]*entry, len(p.entries))
+	for address, e := range p.entries {
+		e.stopIdle()
+		entries[address] = e
+	}
+	clear(p.entries)
+	p.mu.Unlock()
+	defer p.cancel()
+	stop := context.AfterFunc(ctx, p.cancel)
+	defer stop()
+
+	var wg sync.WaitGroup
+	failed := make(chan string, len(entries))
+	for address, e := range entries {
+		wg.Go(func() {
+			if !p.lockForClose(ctx, e) || p.closeSession(e) != nil {
+				failed <- address
+			}
+		})
+	}
+	wg.Wait()
+	p.closing.Wait()
+	close(failed)
+	var names []string
+	for address := range failed {
+		names = append(names, address)
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		return fmt.Errorf("close BMC sessions: left open at %s", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// lockForClose waits for a call in flight while ctx lasts, then, the call being
+// cancelled, a little longer: a function that ignores its context must not hold
+// up the process's end.
+func (p *Pool) lockForClose(ctx context.Context, e *entry) bool {
+	select {
+	case <-e.lock:
+		return true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(p.opts.CloseTimeout)
+	defer grace.Stop()
+	select {
+	case <-e.lock:
+		return true
+	case <-grace.C:
+		return false
+	}
+}
+
+func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrPoolClosed
+	}
+	e, ok := p.entries[address]
+	if !ok {
+		e = &entry{lock: make(chan struct{}, 1)}
+		e.lock <- struct{}{}
+		p.entries[address] = e
+	}
+	e.waiting++
+	e.stopIdle()
+	p.mu.Unlock()
+
+	select {
+	case <-e.lock:
+	case <-ctx.Done():
+		p.leave(address, e)
+		return nil, ctx.Err()
+	}
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		p.leave(address, e)
+		e.lock <- struct{}{}
+		return nil, ErrPoolClosed
+	}
+	return e, nil
+}
+
+// release gives the lock back and starts the idle clock.
+func (p *Pool) release(address string, e *entry) {
+	if p.opts.IdleTimeout < 0 && e.conn != nil {
+		_ = p.closeSession(e) // told to the observer
+	}
+	p.leave(address, e)
+	e.lock <- struct{}{}
+}
+
+// leave is the end of an interest in the entry. The last to leave starts the
+// idle clock.
+func (p *Pool) leave(address string, e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.waiting--
+	if e.waiting > 0 || p.closed {
+		return
+	}
+	if e.forgotten {
+		p.retire(address, e)
+		return
+	}
+	e.idle = time.AfterFunc(max(p.opts.IdleTimeout, 0), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.retire(address, e)
+	})
+}
+
+// retire ends the session of an entry that nobody wants and drops it, on a
+// goroutine that Close waits for. It holds the entry's lock meanwhile, so that
+// who comes now waits, and never has a second session. Pool.mu is held.
+func (p *Pool) retire(address string, e *entry) {
+	if e.waiting > 0 || p.closed {
+		return
+	}
+	p.closing.Go(func() {
+		<-e.lock
+		defer func() { e.lock <- struct{}{} }()
+		p.mu.Lock()
+		wanted := e.waiting > 0 || p.closed
+		p.mu.Unlock()
+		if wanted {
+			return
+		}
+		_ = p.closeSession(e) // told to the observer
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.forgotten = false
+		if e.waiting == 0 && p.entries[address] == e {
+			delete(p.entries, address)
+		}
+	})
+}
+
+func (e *entry) stopIdle() {
+	if e.idle != nil {
+		e.idle.Stop()
+		e.idle = nil
+	}
+}
+
+// open dials. The entry's lock is held.
+func (p *Pool) open(ctx context.Context, e *entry) error {
+	return p.observe(ctx, e.target.Address, CallDial, func(ctx context.Context) error {
+		conn, err := p.dial(ctx, e.target)
+		if err != nil {
+			return err
+		}
+		e.conn = conn
+		return nil
+	})
+}
+
+// closeSession ends the session, if there is one, whatever became of the
+// contexts of its calls. The entry's lock is held.
+func (p *Pool) closeSession(e *entry) error {
+	if e.conn == nil {
+		return nil
+	}
+	conn := e.conn
+	e.conn = nil
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.CloseTimeout)
+	defer cancel()
+	return p.observe(ctx, e.target.Address, CallClose, conn.Close)
+}
+
+// observe runs one call under its deadline and tells the observer.
+func (p *Pool) observe(ctx context.Context, address string, name CallName, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+	defer cancel()
+	start := time.Now()
+	err := f(ctx)
+	p.opts.Observer(Call{Address: address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
+	return err
+}
+
+// equal says whether a session opened for one target serves the other.
+func (t Target) equal(other Target) bool {
+	return t.Address == other.Address && t.Username == other.Username && t.Password == other.Password &&
+		t.InsecureSkipVerify == other.InsecureSkipVerify && string(t.CABundle) == string(other.CABundle)
+}

@@ -1,0 +1,123 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrLeaseEnded reports use of a Conn after the function that Pool.Do lent it to
+// has returned.
+var ErrLeaseEnded = errors.New("BMC connection used after its function returned")
+
+// lease is the Conn that Do lends to a function: every call gets its deadline,
+// is observed, and survives one forgotten session.
+type lease struct {
+	pool  *Pool
+	entry *entry
+	// stale says that the session was opened by an earlier Do.
+	stale bool
+	ended bool
+	// drop says that the session is of no use any more.
+	drop bool
+}
+
+// end takes the Conn back.
+func (l *lease) end() {
+	l.ended = true
+	if l.drop {
+		_ = l.pool.closeSession(l.entry) // told to the observer
+	}
+}
+
+// call runs one call; a forgotten session is replaced once.
+func (l *lease) call(ctx context.Context, name CallName, f func(context.Context, Conn) error) error {
+	if l.ended {
+		return ErrLeaseEnded
+	}
+	err := l.once(ctx, name, f)
+	if !errors.Is(err, ErrUnauthorized) {
+		return err
+	}
+	if !l.stale {
+		l.drop = true
+		return err
+	}
+	// The BMC refused before it acted (401, 403), so that the call may be
+	// repeated; a refusal of the new session is final.
+	l.stale = false
+	_ = l.pool.closeSession(l.entry) // the BMC knows this session no more
+	if err := l.pool.open(ctx, l.entry); err != nil {
+		return err
+	}
+	return l.call(ctx, name, f)
+}
+
+func (l *lease) once(ctx context.Context, name CallName, f func(context.Context, Conn) error) error {
+	if l.entry.conn == nil {
+		if err := l.pool.open(ctx, l.entry); err != nil {
+			return err
+		}
+	}
+	return l.pool.observe(ctx, l.entry.target.Address, name, func(ctx context.Context) error {
+		return f(ctx, l.entry.conn)
+	})
+}
+
+// PowerState implements Power.
+func (l *lease) PowerState(ctx context.Context) (state PowerState, err error) {
+	err = l.call(ctx, CallPowerState, func(ctx context.Context, c Conn) (err error) {
+		state, err = c.PowerState(ctx)
+		return err
+	})
+	return state, err
+}
+
+// SetPower implements Power.
+func (l *lease) SetPower(ctx context.Context, action PowerAction) error {
+	return l.call(ctx, CallSetPower, func(ctx context.Context, c Conn) error { return c.SetPower(ctx, action) })
+}
+
+// BootOverride implements BootDevice.
+func (l *lease) BootOverride(ctx context.Context) (override BootOverride, err error) {
+	err = l.call(ctx, CallBootOverride, func(ctx context.Context, c Conn) (err error) {
+		override, err = c.BootOverride(ctx)
+		return err
+	})
+	return override, err
+}
+
+// SetBootOverride implements BootDevice.
+func (l *lease) SetBootOverride(ctx context.Context, override BootOverride) error {
+	return l.call(ctx, CallSetBootOverride, func(ctx context.Context, c Conn) error {
+		return c.SetBootOverride(ctx, override)
+	})
+}
+
+// Identity implements Inventorier.
+func (l *lease) Identity(ctx context.Context) (id Identity, err error) {
+	err = l.call(ctx, CallIdentity, func(ctx context.Context, c Conn) (err error) {
+		id, err = c.Identity(ctx)
+		return err
+	})
+	return id, err
+}
+
+// Inventory implements Inventorier.
+func (l *lease) Inventory(ctx context.Context) (inv Inventory, err error) {
+	err = l.call(ctx, CallInventory, func(ctx context.Context, c Conn) (err error) {
+		inv, err = c.Inventory(ctx)
+		return err
+	})
+	return inv, err
+}
+
+// Close ends the session now; the next call opens another.
+func (l *lease) Close(context.Context) error {
+	if l.ended {
+		return ErrLeaseEnded
+	}
+	return l.pool.closeSession(l.entry)
+}

@@ -1,0 +1,278 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// logoutTimeout bounds the end of a session when the call's context has ended.
+const logoutTimeout = 5 * time.Second
+
+// conn is one session with one system of one BMC.
+type conn struct {
+	target    bmc.Target
+	transport *transport
+	client    *gofish.APIClient
+	root      rootResource
+	// session is the path to end it at; empty: none.
+	session string
+	// system is the path of the system.
+	system string
+	// resetTypes is what the system allows once it is known.
+	resetTypes []string
+}
+
+// Dial opens a session (DSP0266, Redfish session login authentication; basic
+// authentication is never used) and finds the system: the one that the address
+// names, or the only one.
+//
+// Errors wrap bmc.ErrAddress (also when the BMC lists several systems and the
+// address names none), ErrCertificate, ErrUnauthorized, ErrUnreachable,
+// ErrTimeout, ErrBusy (a *bmc.BusyError; also when all sessions are taken),
+// ErrNotSupported or ErrProtocol, or are the context's.
+func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	ep, err := parseAddress(target.Address)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTransport(target, ep)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", ep.base, err)
+	}
+	c := &conn{target: target, transport: t, system: ep.system}
+	if err := c.connect(ctx, ep.base); err != nil {
+		t.CloseIdleConnections()
+		return nil, err
+	}
+	if err := c.login(ctx); err != nil {
+		t.CloseIdleConnections()
+		return nil, err
+	}
+	if c.system == "" {
+		if c.system, err = c.onlySystem(ctx); err != nil {
+			return nil, errors.Join(err, c.Close(ctx))
+		}
+	}
+	return c, nil
+}
+
+// connect reads the service root, which needs no session. gofish keeps the links
+// in it to itself: they are read from a copy.
+func (c *conn) connect(ctx context.Context, base string) error {
+	c.transport.ctx = ctx
+	var body bytes.Buffer
+	c.transport.copy = &body
+	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), gofish.ClientConfig{
+		Endpoint:   base,
+		HTTPClient: &http.Client{Transport: c.transport, CheckRedirect: checkRedirect},
+	})
+	c.transport.copy = nil
+	if err != nil {
+		return c.failure(read, "read service root of "+base, err)
+	}
+	c.client = client
+	if err := decode(body.Bytes(), &c.root); err != nil {
+		return fmt.Errorf("read service root of %s: %w", base, err)
+	}
+	return nil
+}
+
+// login opens the session.
+func (c *conn) login(ctx context.Context) error {
+	const what = "open session"
+	path := c.root.Links.Sessions.ID
+	if path == "" {
+		path = serviceRoot + "/SessionService/Sessions"
+	}
+	if !isLink(path) {
+		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, shorten(path, 100))
+	}
+	c.transport.ctx = ctx
+	resp, err := c.client.Post(path, map[string]string{
+		"UserName": c.target.Username, "Password": c.target.Password.Reveal(),
+	})
+	if err != nil {
+		return c.failure(session, what, err)
+	}
+	defer discard(resp)
+	c.transport.token = resp.Header.Get("X-Auth-Token")
+	if c.session = sessionPath(resp); c.session == "" || c.transport.token == "" {
+		// Nothing to end it with: it runs into the BMC's own session timeout.
+		c.transport.token = ""
+		return fmt.Errorf("%s: %w: no session path or no token in the answer", what, bmc.ErrProtocol)
+	}
+	return nil
+}
+
+// sessionPath is where the session can be ended: the Location header (DSP0266),
+// which may be an absolute URL, or the body where a BMC leaves that out.
+func sessionPath(resp *http.Response) string {
+	path := resp.Header.Get("Location")
+	if u, err := url.Parse(path); err == nil && u.IsAbs() {
+		path = u.EscapedPath()
+	}
+	if path == "" {
+		var body link
+		if data, err := io.ReadAll(resp.Body); err == nil && json.Unmarshal(data, &body) == nil {
+			path = body.ID
+		}
+	}
+	if !isLink(path) {
+		return ""
+	}
+	return path
+}
+
+// onlySystem finds the system where the address names none.
+func (c *conn) onlySystem(ctx context.Context) (string, error) {
+	path := c.root.Systems.ID
+	if path == "" {
+		return "", fmt.Errorf("find system: %w: the service root has no Systems", bmc.ErrProtocol)
+	}
+	members, err := c.members(ctx, path)
+	if err != nil {
+		return "", fmt.Errorf("find system: %w", err)
+	}
+	switch len(members) {
+	case 1:
+		return members[0], nil
+	case 0:
+		return "", fmt.Errorf("find system: %w: the BMC lists none", bmc.ErrProtocol)
+	}
+	shown, more := members, ""
+	if len(shown) > 8 {
+		shown, more = shown[:8], ", …"
+	}
+	return "", fmt.Errorf("%w: the BMC has %d systems; add the path of one to the address: %s%s",
+		bmc.ErrAddress, len(members), strings.Join(shown, ", "), more)
+}
+
+// Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
+func (c *conn) Close(ctx context.Context) error {
+	defer c.transport.CloseIdleConnections()
+	if c.session == "" {
+		return nil
+	}
+	path := c.session
+	c.session = ""
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
+		defer cancel()
+	}
+	c.transport.ctx = ctx
+	_, err := c.client.Delete(path)
+	defer func() { c.transport.token = "" }()
+	if err == nil {
+		return nil
+	}
+	err = c.failure(session, "end session", err)
+	if isMissing(err) || errors.Is(err, bmc.ErrUnauthorized) {
+		return nil // the BMC has forgotten it already
+	}
+	return err
+}
+
+// get reads one resource.
+func (c *conn) get(ctx context.Context, path string, into any) error {
+	what := "read " + shorten(path, 200)
+	if !isLink(path) {
+		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
+	}
+	c.transport.ctx = ctx
+	resp, err := c.client.Get(path)
+	if err != nil {
+		return c.failure(read, what, err)
+	}
+	defer discard(resp)
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return c.failure(read, what, err)
+	}
+	if err := decode(body, into); err != nil {
+		return fmt.Errorf("%s: %w", c.clean(what), err)
+	}
+	return nil
+}
+
+// send makes one write. It is not repeated by anybody below: net/http repeats
+// requests that have a body only if not a byte of them was sent.
+func (c *conn) send(ctx context.Context, method, path string, body any, header map[string]string) error {
+	what := strings.ToLower(method) + " " + shorten(path, 200)
+	if !isLink(path) {
+		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
+	}
+	c.transport.ctx = ctx
+	call := c.client.PostWithHeaders
+	if method == http.MethodPatch {
+		call = c.client.PatchWithHeaders
+	}
+	resp, err := call(path, body, header)
+	if err != nil {
+		return c.failure(write, what, err)
+	}
+	discard(resp) // a success is one, whatever its body says
+	return nil
+}
+
+// members lists a collection, sorted, since some BMCs list in random order (field
+// notes). It follows Members@odata.nextLink up to maxMembers.
+func (c *conn) members(ctx context.Context, path string) ([]string, error) {
+	var paths []string
+	for page := 0; path != ""; page++ {
+		if page > maxMembers {
+			return nil, fmt.Errorf("read %s: %w: pages without end", shorten(path, 200), bmc.ErrProtocol)
+		}
+		var collection collectionResource
+		if err := c.get(ctx, path, &collection); err != nil {
+			return nil, err
+		}
+		for _, m := range collection.Members {
+			if m.ID != "" {
+				paths = append(paths, m.ID)
+			}
+		}
+		if len(paths) > maxMembers {
+			return nil, fmt.Errorf("read %s: %w: more than %d members", shorten(path, 200), bmc.ErrProtocol, maxMembers)
+		}
+		path = collection.Next
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// discard makes the connection fit for the next request.
+func discard(resp *http.Response) {
+	_, _ = io.Copy(io.Discard, resp.Body) // bounded; an error costs the connection only
+	_ = resp.Body.Close()
+}
+
+// decode reads JSON and forgives a wrong type in a field: that field is then as
+// if it were absent, the others hold. gofish gives up the whole resource.
+func decode(body []byte, into any) error {
+	err := json.Unmarshal(body, into)
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) && wrongType.Field != "" {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: not a JSON object", bmc.ErrProtocol)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/common"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// callKind says what a lost answer means.
+type callKind int
+
+const (
+	// read: nothing happened.
+	read callKind = iota
+	// write: it may have happened (I17).
+	write
+	// session: opening or ending one; whether it happened interests nobody
+	// who asks for the server's sake.
+	session
+)
+
+// callError is what a failed call returns: text that was cleaned of secrets, the
+// sentinel by which callers decide, and the caller's own context error.
+type callError struct {
+	text     string
+	sentinel error
+	context  error
+	// status and ids are the BMC's refusal; status 0: there was no answer.
+	status int
+	ids    []string
+}
+
+func (e *callError) Error() string { return e.text }
+
+func (e *callError) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.sentinel, e.context}, func(err error) bool { return err == nil })
+}
+
+// refusal returns the BMC's refusal of a call, if that is what err is.
+func refusal(err error) (*callError, bool) {
+	var e *callError
+	ok := errors.As(err, &e)
+	return e, ok && e.status != 0
+}
+
+// isMissing reports that the BMC has no such resource.
+func isMissing(err error) bool {
+	e, ok := refusal(err)
+	return ok && (e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status == http.StatusNotImplemented)
+}
+
+// failure makes the error of a call from what gofish and the transport tell.
+func (c *conn) failure(kind callKind, what string, err error) error {
+	out := &callError{}
+	for _, ctxErr := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ctxErr) {
+			out.context = ctxErr
+		}
+	}
+	last := c.transport.last
+	if last.status != 0 && (last.status < 200 || last.status > 299) {
+		c.refused(out, kind, what, err)
+		return out
+	}
+	out.sentinel = sentinelOf(kind, last, err)
+	why := c.clean(err.Error())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		why = "no answer by the deadline"
+	case errors.Is(err, context.Canceled):
+		why = "given up by the caller"
+	}
+	out.text = c.clean(what) + ": "
+	if out.sentinel != nil {
+		out.text += out.sentinel.Error() + ": "
+	}
+	out.text += why
+	return out
+}
+
+// sentinelOf classifies a call that got no answer, or none that can be read.
+// Nil: the caller gave up, and nothing happened.
+func sentinelOf(kind callKind, last exchange, err error) error {
+	var (
+		verify    *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		noTLS     tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &verify), errors.As(err, &authority), errors.As(err, &name), errors.As(err, &invalid):
+		return bmc.ErrCertificate
+	case errors.Is(err, errTooLarge), errors.Is(err, bmc.ErrProtocol):
+		return bmc.ErrProtocol
+	case kind == write && last.connected:
+		return bmc.ErrUnknownOutcome
+	case errors.Is(err, context.Canceled):
+		return nil
+	case errors.As(err, &noTLS), speaksOtherwise(err):
+		return bmc.ErrProtocol
+	case !last.connected:
+		return bmc.ErrUnreachable
+	case errors.Is(err, context.DeadlineExceeded):
+		return bmc.ErrTimeout
+	case last.status != 0 && !isConnectionLoss(err):
+		return bmc.ErrProtocol
+	}
+	return bmc.ErrUnreachable
+}
+
+// speaksOtherwise reports a failed handshake, or an answer that is not HTTP;
+// net/http has no types for these.
+func speaksOtherwise(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "tls: ") || strings.Contains(text, "malformed HTTP") ||
+		strings.Contains(text, "server gave HTTP response to HTTPS client")
+}
+
+// isConnectionLoss tells an answer that was cut off from one that makes no sense.
+func isConnectionLoss(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "unexpected EOF") || strings.Contains(text, "connection reset") ||
+		strings.Contains(text, "broken pipe") || strings.Contains(text, "use of closed")
+}
+
+// refused fills in an answer with a status that is not success.
+func (c *conn) refused(out *callError, kind callKind, what string, err error) {
+	out.status = c.transport.last.status
+	message := ""
+	var answer *common.Error
+	if errors.As(err, &answer) {
+		for _, info := range answer.ExtendedInfos {
+			out.ids = append(out.ids, info.MessageID)
+			message += " " + info.Message
+		}
+		if len(answer.ExtendedInfos) == 0 {
+			out.ids = append(out.ids, answer.Code)
+			message = answer.Message
+		}
+	}
+	out.sentinel = c.refusalSentinel(kind, out, message)
+	shown := shorten(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300)
+	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, c.clean(shown))
+}
+
+// refusalSentinel classifies by status and, where makers disagree on the status,
+// by message.
+func (c *conn) refusalSentinel(kind callKind, e *callError, message string) error {
+	busy := func(otherwise time.Duration) error {
+		wait := retryAfter(c.transport.last.retryAfter, time.Now())
+		if wait == 0 {
+			wait = otherwise
+		}
+		return &bmc.BusyError{RetryAfter: wait}
+	}
+	lower := strings.ToLower(message)
+	switch {
+	case e.has("SessionLimitExceeded"), kind == session && strings.Contains(lower, "session") &&
+		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
+		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
+		return busy(0)
+	case e.status >= 400 && e.status < 500 && strings.Contains(message, "in POST"):
+		// Lenovo refuses a boot change while the server is in POST (field notes).
+		return busy(5 * time.Second)
+	}
+	switch e.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return bmc.ErrUnauthorized
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return busy(0)
+	case http.StatusConflict, http.StatusLocked:
+		// iDRAC: 409 on On right after ForceOff (field notes).
+		return busy(10 * time.Second)
+	}
+	if e.status >= 500 && e.status != http.StatusNotImplemented {
+		switch {
+		case kind == write:
+			// The BMC broke down while it worked on it.
+			return bmc.ErrUnknownOutcome
+		case e.status == http.StatusBadGateway, e.status == http.StatusGatewayTimeout:
+			// The BMC's web server is up and what is behind it not yet.
+			return busy(0)
+		}
+		return bmc.ErrProtocol
+	}
+	switch e.status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return bmc.ErrNotSupported
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if kind == write {
+			return bmc.ErrNotSupported
+		}
+	}
+	return bmc.ErrProtocol
+}
+
+// has reports a message of any registry version ("Base.1.16.<name>").
+func (e *callError) has(name string) bool {
+	return slices.ContainsFunc(e.ids, func(id string) bool { return strings.HasSuffix(id, "."+name) || id == name })
+}
+
+// retryAfter reads the header of that name (RFC 9110 §10.2.3); 0: not told. No
+// BMC may ask for more than an hour.
+func retryAfter(value string, now time.Time) time.Duration {
+	var wait time.Duration
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), time.Hour)
+}
+
+// clean removes the secrets that a BMC, or a library, may have repeated.
+func (c *conn) clean(text string) string {
+	for _, secret := range []string{c.target.Password.Reveal(), c.transport.token} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+			if quoted := strings.Trim(strconv.Quote(secret), `"`); quoted != secret {
+				text = strings.ReplaceAll(text, quoted, "***")
+			}
+		}
+	}
+	return text
+}
+
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,255 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// clean fails the test when an error shows the password, in any form.
+func clean(t *testing.T, err error) {
+	t.Helper()
+	for _, text := range []string{fmt.Sprint(err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {
+		if strings.Contains(text, canary) || strings.Contains(text, "canary") {
+			t.Errorf("the password shows: %s", text)
+		}
+	}
+}
+
+func TestErrorClasses(t *testing.T) {
+	state := func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }
+	off := func(ctx context.Context, c bmc.Conn) error { return c.SetPower(ctx, bmc.ActionForceOff) }
+	isPost := func(method, _ string) bool { return method == http.MethodPost }
+	echo := `{"error":{"code":"X","message":"you sent ` + `canary-\"p\\ssword` + `"}}`
+	for _, tc := range []struct {
+		name   string
+		faults labbmc.Faults
+		call   func(context.Context, bmc.Conn) error
+		want   error
+		// stillOn: the write must not have reached the machine.
+		stillOn bool
+	}{
+		{"read: 401", labbmc.Faults{Status: 401}, state, bmc.ErrUnauthorized, true},
+		{"read: 403", labbmc.Faults{Status: 403}, state, bmc.ErrUnauthorized, true},
+		{"read: 503", labbmc.Faults{Status: 503}, state, bmc.ErrBusy, true},
+		{"read: 429", labbmc.Faults{Status: 429}, state, bmc.ErrBusy, true},
+		{"read: 500", labbmc.Faults{Status: 500}, state, bmc.ErrProtocol, true},
+		{"read: 502", labbmc.Faults{Status: 502}, state, bmc.ErrBusy, true},
+		{"read: hang", labbmc.Faults{Hang: true}, state, bmc.ErrTimeout, true},
+		{"read: slow", labbmc.Faults{Latency: patience}, state, bmc.ErrTimeout, true},
+		{"read: no JSON", labbmc.Faults{Body: "<html>hello</html>"}, state, bmc.ErrProtocol, true},
+		{"read: other JSON", labbmc.Faults{Body: `[1,2]`}, state, bmc.ErrProtocol, true},
+		{"read: empty object", labbmc.Faults{Body: `{}`}, state, bmc.ErrProtocol, true},
+		{"read: without end", labbmc.Faults{Flood: true}, state, bmc.ErrProtocol, true},
+		{"read: session forgotten", labbmc.Faults{ForgetSessions: true}, state, bmc.ErrUnauthorized, true},
+		{"write: lost reply", labbmc.Faults{LoseReply: true, Match: isPost}, off, bmc.ErrUnknownOutcome, false},
+		{"write: hang", labbmc.Faults{Hang: true, Match: isPost}, off, bmc.ErrUnknownOutcome, true},
+		{"write: 401", labbmc.Faults{Status: 401, Match: isPost}, off, bmc.ErrUnauthorized, true},
+		{"write: 503", labbmc.Faults{Status: 503, Match: isPost}, off, bmc.ErrBusy, true},
+		{"write: 409", labbmc.Faults{Status: 409, Match: isPost}, off, bmc.ErrBusy, true},
+		{"write: 400", labbmc.Faults{Status: 400, Match: isPost}, off, bmc.ErrNotSupported, true},
+		{"write: 500", labbmc.Faults{Status: 500, Match: isPost}, off, bmc.ErrUnknownOutcome, true},
+		{"write: read before it hangs", labbmc.Faults{Hang: true}, off, bmc.ErrTimeout, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			if err := r.bench.Power(t.Context(), labbmc.On); err != nil {
+				t.Fatal(err)
+			}
+			r.SetFaults(tc.faults)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			if tc.faults.Hang || tc.faults.Latency > 0 {
+				cancel()
+				ctx, cancel = context.WithTimeout(t.Context(), soon)
+			}
+			defer cancel()
+			err := tc.call(ctx, conn)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			if got := bmc.OutcomeOf(err); got != bmc.OutcomeOf(tc.want) {
+				t.Errorf("outcome %s, want %s", got, bmc.OutcomeOf(tc.want))
+			}
+			clean(t, err)
+			if r.bench.Powered() != tc.stillOn {
+				t.Errorf("machine powered: %v, want %v", r.bench.Powered(), tc.stillOn)
+			}
+		})
+	}
+	t.Run("password repeated by the BMC", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.target.Password += "-wrong" // the emulator repeats user and password
+		_, err := redfish.Dial(t.Context(), r.target)
+		if !errors.Is(err, bmc.ErrUnauthorized) || !strings.Contains(err.Error(), "access was denied") {
+			t.Errorf("error %v", err)
+		}
+		clean(t, err)
+		r.SetFaults(labbmc.Faults{Body: echo})
+		_, err = redfish.Dial(t.Context(), r.target)
+		clean(t, err)
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labbmc.Faults{Status: 503, RetryAfter: 90 * time.Second})
+	_, err := conn.PowerState(t.Context())
+	var busy *bmc.BusyError
+	if !errors.As(err, &busy) || busy.RetryAfter != 90*time.Second {
+		t.Errorf("error %v, want a BusyError of 90 s", err)
+	}
+}
+
+func TestSessionsFull(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.MaxSessions = 1 })
+	_ = r.dial(t)
+	if _, err := redfish.Dial(t.Context(), r.target); !errors.Is(err, bmc.ErrBusy) {
+		t.Errorf("error %v, want ErrBusy", err)
+	}
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labbmc.Faults{Hang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(soon, cancel)
+	_, err := conn.PowerState(ctx)
+	if !errors.Is(err, context.Canceled) || bmc.OutcomeOf(err) != bmc.OutcomeCanceled {
+		t.Errorf("error %v, want only context.Canceled", err)
+	}
+}
+
+func TestTrust(t *testing.T) {
+	other, err := labbmc.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*bmc.Target)
+		config func(*labbmc.Config)
+		want   error
+	}{
+		{"its authority", func(*bmc.Target) {}, nil, nil},
+		{"the system's roots", func(t *bmc.Target) { t.CABundle = nil }, nil, bmc.ErrCertificate},
+		{"another authority", func(t *bmc.Target) { t.CABundle = other.PEM() }, nil, bmc.ErrCertificate},
+		{"no PEM", func(t *bmc.Target) { t.CABundle = []byte("nonsense") }, nil, bmc.ErrCertificate},
+		{"another name", func(t *bmc.Target) { t.Address = strings.Replace(t.Address, "127.0.0.1", "127.0.0.2", 1) }, listenAny, bmc.ErrCertificate},
+		{"opted out", func(t *bmc.Target) { t.CABundle, t.InsecureSkipVerify = nil, true }, nil, nil},
+		{"TLS 1.1", func(*bmc.Target) {}, func(c *labbmc.Config) { c.MaxTLS = tls.VersionTLS11 }, bmc.ErrProtocol},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, tc.config)
+			tc.change(&r.target)
+			conn, err := redfish.Dial(t.Context(), r.target)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			clean(t, err)
+			if conn != nil {
+				if err := conn.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if len(r.Writes()) > 0 && tc.want != nil {
+				t.Error("the password was sent to a BMC that is not trusted")
+			}
+		})
+	}
+}
+
+// listenAny makes the BMC reachable as 127.0.0.2 too, which its certificate does
+// not name.
+func listenAny(c *labbmc.Config) {
+	l, err := net.Listen("tcp", "127.0.0.2:0") //nolint:noctx // loopback
+	if err != nil {
+		panic(err)
+	}
+	c.Listener = l
+}
+
+func TestNobodyThere(t *testing.T) {
+	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	plain := listen(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+	})
+	closed := listen(t, nil)
+	for _, tc := range []struct {
+		name, address string
+		want          error
+	}{
+		{"nobody listens", "redfish://" + closed, bmc.ErrUnreachable},
+		{"no handshake", "redfish://" + silent, bmc.ErrUnreachable},
+		{"no TLS", "redfish://" + plain, bmc.ErrProtocol},
+		{"no such name", "redfish://bmc.invalid", bmc.ErrUnreachable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := redfish.Dial(ctx, bmc.Target{Address: tc.address, Username: username, Password: canary, InsecureSkipVerify: true})
+			if !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			clean(t, err)
+		})
+	}
+}
+
+// listen serves connections until the test ends; with a nil handler the port is
+// closed again.
+func listen(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	if err != nil {
+		t.Fatal(err)
+	}
+	if handle == nil {
+		_ = l.Close()
+		return l.Addr().String()
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { handle(c); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestAddresses(t *testing.T) {
+	for _, address := range []string{
+		"", "192.0.2.1", "https://192.0.2.1", "redfish://", "redfish://" + "user:canary@192.0.2.1", "redfish://192.0.2.1?x=1",
+		"redfish://192.0.2.1#x", "redfish://192.0.2.1/redfish/v1", "redfish://192.0.2.1/redfish/v1/Systems/1/Bios",
+		"redfish://192.0.2.1/redfish/v1/Systems/..", "redfish://192.0.2.1/other", "redfish://[::1", "redfish://192.0.2.1:canary",
+	} {
+		_, err := redfish.Dial(t.Context(), bmc.Target{Address: address, Username: username, Password: canary})
+		if !errors.Is(err, bmc.ErrAddress) {
+			t.Errorf("address %q: error %v, want ErrAddress", address, err)
+		}
+		clean(t, err)
+	}
+}

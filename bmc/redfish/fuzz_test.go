@@ -1,0 +1,94 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+)
+
+// FuzzAnswers lets a BMC answer any status and any body to every read, and any
+// status to every write. Whatever it answers, the driver must come back, with
+// values of its own or a classified error, and never show the password.
+func FuzzAnswers(f *testing.F) {
+	for _, body := range []string{
+		`{"@odata.id":"/redfish/v1/Systems/1","PowerState":"On","Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"},` +
+			`"Actions":{"#ComputerSystem.Reset":{"target":"/r","ResetType@Redfish.AllowableValues":["On","ForceOff"]}},` +
+			`"Members":[{"@odata.id":"/redfish/v1/Systems/1"}],"EthernetInterfaces":{"@odata.id":"/e"},"MACAddress":"52:54:00:00:00:01"}`,
+		`{"Members":[{"@odata.id":"@evil.example/x"}],"Members@odata.nextLink":"/redfish/v1/Systems"}`,
+		`{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}],"Members@odata.nextLink":"//evil.example/"}`,
+		`{"PowerState":7,"Boot":[],"MemorySummary":{"TotalSystemMemoryGiB":"many"},"ProcessorSummary":{"CoreCount":-3}}`,
+		`{"error":{"code":"Base.1.0.X","message":"canary","@Message.ExtendedInfo":[{"MessageId":null}]}}`,
+		`[]`, `null`, ``, "\xff\xfe",
+	} {
+		f.Add(200, 204, "/redfish/v1/SessionService/Sessions/1", body)
+		f.Add(400, 409, "https://h/s/1", body)
+	}
+	f.Fuzz(func(t *testing.T, readStatus, writeStatus int, location, body string) {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status := clampStatus(readStatus)
+			if r.Method != http.MethodGet {
+				status = clampStatus(writeStatus)
+			}
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "Sessions") {
+				status = http.StatusCreated
+				w.Header().Set("Location", strings.Map(printable, location))
+				w.Header().Set("X-Auth-Token", "token")
+			}
+			if r.URL.Path == "/redfish/v1/" {
+				status = http.StatusOK
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		target := bmc.Target{
+			Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
+			Username: username, Password: canary, InsecureSkipVerify: true,
+		}
+		check := func(err error) {
+			if err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("the password shows: %v", err)
+			}
+			if o := bmc.OutcomeOf(err); o == bmc.OutcomeOther || o == bmc.OutcomeTimeout {
+				t.Errorf("outcome %s: %v", o, err)
+			}
+		}
+		conn, err := redfish.Dial(ctx, target)
+		check(err)
+		if err != nil {
+			return
+		}
+		_, err = conn.PowerState(ctx)
+		check(err)
+		_, err = conn.Inventory(ctx)
+		check(err)
+		check(conn.SetPower(ctx, bmc.ActionOn))
+		check(conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}))
+		check(conn.Close(ctx))
+	})
+}
+
+// clampStatus keeps to what net/http lets a handler send as a final answer.
+func clampStatus(status int) int {
+	if status < 200 || status > 599 {
+		return http.StatusOK
+	}
+	return status
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r > '~' {
+		return -1
+	}
+	return r
+}

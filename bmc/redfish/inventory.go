@@ -1,0 +1,222 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Identity implements bmc.Inventorier. What the BMC does not tell is empty.
+func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
+	system, err := c.readSystem(ctx)
+	if err == nil {
+		var id bmc.Identity
+		if id, err = c.identity(ctx, system); err == nil {
+			return id, nil
+		}
+	}
+	return bmc.Identity{}, fmt.Errorf("read identity: %w", err)
+}
+
+func (c *conn) identity(ctx context.Context, system *systemResource) (bmc.Identity, error) {
+	id := bmc.Identity{
+		SystemID:     system.ID,
+		UUID:         strings.ToLower(strings.TrimSpace(system.UUID)),
+		Serial:       strings.TrimSpace(system.SerialNumber),
+		Manufacturer: strings.TrimSpace(system.Manufacturer),
+		Model:        strings.TrimSpace(system.Model),
+	}
+	if id.SystemID == "" {
+		id.SystemID = c.system
+	}
+	path, err := c.managerPath(ctx, system)
+	if err != nil || path == "" {
+		return id, optional(err)
+	}
+	var manager managerResource
+	if err := c.get(ctx, path, &manager); err != nil {
+		return id, optional(err)
+	}
+	id.BMCFirmware = strings.TrimSpace(manager.FirmwareVersion)
+	id.BMCUUID = strings.ToLower(strings.TrimSpace(manager.UUID))
+	return id, nil
+}
+
+// managerPath is the manager that the system names, else the first of all.
+func (c *conn) managerPath(ctx context.Context, system *systemResource) (string, error) {
+	var paths []string
+	for _, m := range system.Links.ManagedBy {
+		if m.ID != "" {
+			paths = append(paths, m.ID)
+		}
+	}
+	if len(paths) == 0 && c.root.Managers.ID != "" {
+		var err error
+		if paths, err = c.members(ctx, c.root.Managers.ID); err != nil {
+			return "", err
+		}
+	}
+	if len(paths) == 0 {
+		return "", nil
+	}
+	return slices.Min(paths), nil
+}
+
+// optional forgives what a BMC cannot tell. A BMC that cannot be talked to is not
+// forgiven: it might tell another time.
+func optional(err error) error {
+	if errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrProtocol) {
+		return nil
+	}
+	return err
+}
+
+// Inventory implements bmc.Inventorier.
+func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
+	fail := func(err error) (bmc.Inventory, error) {
+		return bmc.Inventory{}, fmt.Errorf("read inventory: %w", err)
+	}
+	system, err := c.readSystem(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	var inv bmc.Inventory
+	if inv.Identity, err = c.identity(ctx, system); err != nil {
+		return fail(err)
+	}
+	if inv.MACs, err = c.macs(ctx, system); err != nil {
+		return fail(err)
+	}
+	if inv.Cores, err = c.cores(ctx, system); err != nil {
+		return fail(err)
+	}
+	inv.MemoryBytes = memoryBytes(system)
+	return inv, nil
+}
+
+func memoryBytes(system *systemResource) int64 {
+	gib, err := system.MemorySummary.TotalGiB.Float64()
+	if err != nil || gib <= 0 || gib > 1<<20 {
+		return 0
+	}
+	return int64(math.Round(gib * (1 << 30)))
+}
+
+// cores counts physical cores: the summary tells (ComputerSystem v1.14 and
+// later), or the processors do. 0 where neither does.
+func (c *conn) cores(ctx context.Context, system *systemResource) (int32, error) {
+	if n := system.ProcessorSummary.CoreCount; n > 0 || system.Processors.ID == "" {
+		return max(n, 0), nil
+	}
+	paths, err := c.members(ctx, system.Processors.ID)
+	if err != nil {
+		return 0, optional(err)
+	}
+	var sum int32
+	for _, path := range paths {
+		var p processorResource
+		if err := c.get(ctx, path, &p); err != nil {
+			return 0, optional(err)
+		}
+		if p.Type == "" || p.Type == "CPU" {
+			sum += min(max(p.Cores, 0), 1<<16)
+		}
+	}
+	return sum, nil
+}
+
+// macs lists the addresses of the network interfaces. Nil: the BMC cannot tell,
+// or could not tell of one of them, so that the list would be short (I8).
+func (c *conn) macs(ctx context.Context, system *systemResource) ([]string, error) {
+	if path := system.EthernetInterfaces.ID; path != "" {
+		paths, err := c.members(ctx, path)
+		if err == nil {
+			return c.collectMACs(ctx, paths, func(ctx context.Context, path string) (macResource, error) {
+				var m macResource
+				err := c.get(ctx, path, &m)
+				return m, err
+			})
+		}
+		if err := optional(err); err != nil {
+			return nil, err
+		}
+	}
+	if system.NetworkInterfaces.ID == "" {
+		return nil, nil
+	}
+	paths, err := c.functions(ctx, system.NetworkInterfaces.ID)
+	if err != nil {
+		return nil, optional(err)
+	}
+	return c.collectMACs(ctx, paths, func(ctx context.Context, path string) (macResource, error) {
+		var f networkFunctionResource
+		err := c.get(ctx, path, &f)
+		return f.Ethernet, err
+	})
+}
+
+// functions lists the network device functions of all interfaces.
+func (c *conn) functions(ctx context.Context, interfaces string) ([]string, error) {
+	paths, err := c.members(ctx, interfaces)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, path := range paths {
+		var nic networkInterfaceResource
+		if err := c.get(ctx, path, &nic); err != nil {
+			return nil, err
+		}
+		if nic.Functions.ID == "" {
+			continue
+		}
+		functions, err := c.members(ctx, nic.Functions.ID)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, functions...); len(all) > maxMembers {
+			return nil, fmt.Errorf("%w: more than %d network functions", bmc.ErrProtocol, maxMembers)
+		}
+	}
+	return all, nil
+}
+
+// collectMACs reads the members. A fault of the BMC in one of them (5xx, nonsense)
+// makes the list nil; a lost connection is an error.
+func (c *conn) collectMACs(ctx context.Context, paths []string, get func(context.Context, string) (macResource, error)) ([]string, error) {
+	macs := make([]string, 0, len(paths))
+	for _, path := range paths {
+		m, err := get(ctx, path)
+		if err != nil {
+			return nil, optional(err)
+		}
+		if mac, ok := parseMAC(m.PermanentMAC); ok {
+			macs = append(macs, mac)
+		} else if mac, ok := parseMAC(m.MAC); ok {
+			macs = append(macs, mac)
+		}
+	}
+	if len(paths) > 0 && len(macs) == 0 {
+		return nil, nil // interfaces without addresses: it cannot tell
+	}
+	slices.Sort(macs)
+	return slices.Compact(macs), nil
+}
+
+// parseMAC reads a 6-byte unicast address in any of the usual forms.
+func parseMAC(text string) (string, bool) {
+	mac, err := net.ParseMAC(strings.TrimSpace(text))
+	if err != nil || len(mac) != 6 || mac[0]&1 == 1 || mac.String() == "00:00:00:00:00:00" {
+		return "", false
+	}
+	return mac.String(), true
+}

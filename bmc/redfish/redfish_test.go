@@ -1,0 +1,256 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+const (
+	// canary is the password: no error may show it.
+	canary   = `canary-"p\ssword`
+	username = "admin"
+	// patience bounds what would otherwise hang; soon is a deadline that is
+	// meant to pass.
+	patience = 30 * time.Second
+	soon     = 300 * time.Millisecond
+)
+
+func system() labbmc.System {
+	return labbmc.System{
+		UUID: "9f3b8a52-0c1d-4e6f-8a7b-112233445566", Serial: "SER123", Manufacturer: "Lab", Model: "Emulated 1",
+		MACs: []string{"52:54:00:00:00:02", "52:54:00:00:00:01"}, Cores: 16, MemoryBytes: 64 << 30,
+		BMCFirmware: "1.2.3", BMCUUID: "00000000-1111-2222-3333-444444444444",
+	}
+}
+
+// rig is an emulated BMC before a Bench.
+type rig struct {
+	*labbmc.BMC
+	bench  *labbmc.Bench
+	target bmc.Target
+}
+
+// newRig starts a BMC, which must have no session left when the test ends.
+func newRig(t *testing.T, change func(*labbmc.Config)) *rig {
+	t.Helper()
+	ca, err := labbmc.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bench := &labbmc.Bench{}
+	cfg := labbmc.Config{Authority: ca, Machine: bench, Username: username, Password: canary, System: system()}
+	if change != nil {
+		change(&cfg)
+	}
+	b, err := labbmc.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if n := b.Sessions(); n != 0 {
+			t.Errorf("%d sessions left open", n)
+		}
+		_ = b.Close()
+	})
+	return &rig{BMC: b, bench: bench, target: bmc.Target{
+		Address: b.Address(), Username: username, Password: canary, CABundle: ca.PEM(),
+	}}
+}
+
+// dial opens a session that ends with the test.
+func (r *rig) dial(t *testing.T) bmc.Conn {
+	t.Helper()
+	conn, err := redfish.Dial(t.Context(), r.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.SetFaults(labbmc.Faults{})
+		if err := conn.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return conn
+}
+
+// server is the suite's view of the Bench.
+type server struct{ *rig }
+
+func (s server) Powered() bool { return s.bench.Powered() }
+func (s server) Restart()      { _ = s.bench.Power(context.Background(), labbmc.Reset) }
+
+func (s server) Boots() []bmc.BootTarget {
+	var boots []bmc.BootTarget
+	for _, b := range s.bench.Boots() {
+		boots = append(boots, map[labbmc.Target]bmc.BootTarget{
+			labbmc.TargetNone: bmc.BootNone, labbmc.TargetPXE: bmc.BootPXE, labbmc.TargetDisk: bmc.BootDisk,
+		}[b])
+	}
+	return boots
+}
+
+// TestSuite runs what every driver must do, on every maker's reading of the
+// standard that leaves nothing out.
+func TestSuite(t *testing.T) {
+	for name, quirks := range map[string]labbmc.Quirks{
+		"standard":               {},
+		"etag":                   {ETag: true},
+		"gzip etag (iDRAC)":      {ETag: true, GzipETag: true},
+		"no target None (HPE)":   {NoTargetNone: true},
+		"enabled (Supermicro)":   {NeedEnabled: true, ForgetBootMode: true},
+		"settings URI (iDRAC10)": {BootSettingsURI: true, ETag: true, GzipETag: true},
+		"future state (AMI)":     {BootFutureState: true, NeedWholeBoot: true},
+		"action info":            {ResetTypesByActionInfo: true},
+		"allowable not told":     {NoAllowableValues: true},
+		"network adapters":       {NoEthernetInterfaces: true, NetworkAdapters: true},
+		"other system id":        {SystemID: "System.Embedded.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bmctest.Run(t, func(t *testing.T) bmctest.Rig {
+				r := newRig(t, func(c *labbmc.Config) { c.Quirks = quirks })
+				s := system()
+				return bmctest.Rig{Dial: redfish.Dial, Target: r.target, Server: server{r}, Inventory: bmc.Inventory{
+					Identity: bmc.Identity{
+						SystemID: r.SystemPath(), UUID: s.UUID, Serial: s.Serial, Manufacturer: s.Manufacturer, Model: s.Model,
+						BMCFirmware: s.BMCFirmware, BMCUUID: s.BMCUUID,
+					},
+					MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}, Cores: 16, MemoryBytes: 64 << 30,
+				}}
+			})
+		})
+	}
+}
+
+func TestResetFallbacks(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		allowed []string
+		action  bmc.PowerAction
+		want    []string
+		err     error
+	}{
+		{"on by ForceOn", []string{"ForceOn", "ForceOff"}, bmc.ActionOn, []string{"Reset ForceOn"}, nil},
+		{"restart by PowerCycle", []string{"On", "PowerCycle"}, bmc.ActionForceRestart, []string{"Reset PowerCycle"}, nil},
+		{"no graceful off", []string{"On", "ForceOff"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
+		{"no graceful restart", []string{"On", "ForceRestart"}, bmc.ActionGracefulRestart, nil, bmc.ErrNotSupported},
+		{"no force off", []string{"On", "PushPowerButton"}, bmc.ActionForceOff, nil, bmc.ErrNotSupported},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *labbmc.Config) { c.Quirks.ResetTypes = tc.allowed })
+			if err := r.dial(t).SetPower(t.Context(), tc.action); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, r.Actions()); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBootLadder pins what reaches the BMC, write by write.
+func TestBootLadder(t *testing.T) {
+	const sys = "PATCH /redfish/v1/Systems/1"
+	once := bmc.BootOverride{Target: bmc.BootPXE}
+	bios := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeBIOS}
+	for _, tc := range []struct {
+		name     string
+		quirks   labbmc.Quirks
+		faults   labbmc.Faults
+		override bmc.BootOverride
+		want     []string
+		err      error
+	}{
+		{"first rung", labbmc.Quirks{}, labbmc.Faults{}, once, []string{sys + " 204"}, nil},
+		{"mode unknown (X10)", labbmc.Quirks{NoBootMode: true}, labbmc.Faults{}, bios, []string{sys + " 400", sys + " 204"}, nil},
+		{"mode fixed (iLO 5)", labbmc.Quirks{FixedBootMode: true}, labbmc.Faults{}, bios,
+			[]string{sys + " 400", sys + " 204"}, bmc.ErrNotApplied},
+		{"settings (iDRAC10)", labbmc.Quirks{BootSettingsURI: true}, labbmc.Faults{}, once,
+			[]string{sys + " 400", sys + " 400", sys + "/Settings 204"}, nil},
+		{"future state (AMI)", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}, labbmc.Faults{}, once,
+			[]string{sys + " 400", sys + "/SD 204"}, nil},
+		{"forgets it", labbmc.Quirks{}, labbmc.Faults{ForgetBoot: true}, once, []string{sys + " 204"}, bmc.ErrNotApplied},
+		{"lost reply ends the ladder", labbmc.Quirks{}, labbmc.Faults{LoseReply: true, Match: isPatch}, once,
+			[]string{sys + " 204"}, bmc.ErrUnknownOutcome},
+		{"503 ends the ladder", labbmc.Quirks{}, labbmc.Faults{Status: 503, Match: isPatch}, once, []string{sys + " 503"}, bmc.ErrBusy},
+		{"nothing helps", labbmc.Quirks{}, labbmc.Faults{Status: 400, Match: isPatch}, once,
+			[]string{sys + " 400", sys + " 400"}, bmc.ErrNotSupported},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *labbmc.Config) { c.Quirks = tc.quirks })
+			conn := r.dial(t)
+			r.SetFaults(tc.faults)
+			if err := conn.SetBootOverride(t.Context(), tc.override); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			var got []string
+			for _, w := range r.Writes() {
+				if w.Method == "PATCH" {
+					got = append(got, w.Method+" "+w.Path+" "+itoa(w.Status))
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func isPatch(method, _ string) bool { return method == "PATCH" }
+
+func TestMACs(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		quirks labbmc.Quirks
+		macs   []string
+		want   []string
+	}{
+		{"listed, sorted", labbmc.Quirks{}, []string{"52:54:00:00:00:02", "52-54-00-00-00-01"}, []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}},
+		{"told that there are none", labbmc.Quirks{}, nil, []string{}},
+		{"cannot list", labbmc.Quirks{NoEthernetInterfaces: true}, []string{"52:54:00:00:00:01"}, nil},
+		{"one cannot be read", labbmc.Quirks{BrokenInterface: true}, []string{"52:54:00:00:00:02", "52:54:00:00:00:01"}, nil},
+		{"interfaces without addresses", labbmc.Quirks{}, []string{"", "00:00:00:00:00:00"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *labbmc.Config) { c.Quirks, c.System.MACs = tc.quirks, tc.macs })
+			inv, err := r.dial(t).Inventory(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, inv.MACs); diff != "" {
+				t.Errorf("MACs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSeveralSystems(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Quirks.Systems = 3 })
+	_, err := redfish.Dial(t.Context(), r.target)
+	if !errors.Is(err, bmc.ErrAddress) || !strings.Contains(err.Error(), "/redfish/v1/Systems/1, /redfish/v1/Systems/other-1") {
+		t.Errorf("error %v, want ErrAddress that lists the systems", err)
+	}
+	if n := r.Sessions(); n != 0 {
+		t.Errorf("%d sessions left open after a failed dial", n)
+	}
+	r.target.Address += "/redfish/v1/Systems/1"
+	if _, err := r.dial(t).PowerState(t.Context()); err != nil {
+		t.Errorf("with the path: %v", err)
+	}
+	r.target.Address += "7"
+	if _, err := r.dial(t).PowerState(t.Context()); !errors.Is(err, bmc.ErrAddress) {
+		t.Errorf("a system that is not there: %v, want ErrAddress", err)
+	}
+}

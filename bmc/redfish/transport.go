@@ -1,0 +1,158 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Limits on what a BMC can make us hold.
+const (
+	// maxBody of one answer, in bytes after decompression. The largest resource
+	// that this driver reads is a system, below 100 KiB on real ones.
+	maxBody = 1 << 20
+	// maxHeader of one answer, in bytes.
+	maxHeader = 64 << 10
+	// maxMembers of one collection, and maxLink bytes of one reference.
+	maxMembers = 64
+	maxLink    = 1024
+)
+
+// errTooLarge reports a body beyond maxBody.
+var errTooLarge = errors.New("answer is larger than 1 MiB")
+
+// transport makes gofish's requests fit: gofish has one context for the life of
+// its client and asks to close each connection; here every request gets the
+// context of the call that it belongs to, and the connection is kept (field
+// notes). It also carries the session token, bounds bodies, and remembers what
+// gofish does not pass on. Not safe for concurrent use, as the Conn.
+type transport struct {
+	base  *http.Transport
+	host  string
+	token string
+
+	// ctx is the context of the call in progress. It is kept here only while the
+	// call lasts, because gofish has no place for it.
+	ctx context.Context
+	// last is what is known of the last request.
+	last exchange
+	// copy, where not nil, gets a copy of what is read of an answer's body.
+	copy io.Writer
+}
+
+// exchange is what became of one request.
+type exchange struct {
+	// connected: a connection was there, so that the BMC may have got the request.
+	connected bool
+	// status is 0 when no answer came.
+	status     int
+	retryAfter string
+	etag       string
+}
+
+func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: ep.name,
+		// The operator's explicit choice, host by host (spec.bmc.insecureSkipVerify).
+		InsecureSkipVerify: target.InsecureSkipVerify,
+	}
+	if len(target.CABundle) > 0 && !target.InsecureSkipVerify {
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(target.CABundle) {
+			return nil, fmt.Errorf("%w: the CA bundle holds no PEM certificate", bmc.ErrCertificate)
+		}
+	}
+	return &transport{
+		host: ep.host,
+		base: &http.Transport{
+			// No proxy: a BMC is in the management network.
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSClientConfig:        cfg,
+			TLSHandshakeTimeout:    15 * time.Second,
+			MaxConnsPerHost:        1,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: maxHeader,
+		},
+	}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.last = exchange{}
+	if r.URL.Host != t.host || r.URL.Scheme != "https" {
+		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+	}
+	seen := &t.last
+	ctx := httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { seen.connected = true },
+	})
+	r = r.Clone(ctx)
+	r.Close = false
+	r.Header.Del("Connection")
+	if t.token != "" {
+		r.Header.Set("X-Auth-Token", t.token)
+	}
+	resp, err := t.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
+	if t.copy != nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(resp.Body, t.copy), resp.Body}
+	}
+	return resp, nil
+}
+
+// CloseIdleConnections implements what http.Client looks for.
+func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+
+// checkRedirect follows a read to another path of the same BMC ("/redfish/v1" to
+// "/redfish/v1/" on some) and nothing else: net/http would turn a redirected
+// POST into a GET.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) > 3 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// boundedBody fails once too much was read.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// At the limit only the end may come.
+		var one [1]byte
+		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
