@@ -29,11 +29,12 @@ func FailureDomainLabel(cluster *infrav1.IngotCluster) string {
 	return cluster.Spec.FailureDomainLabel
 }
 
-// FailureDomainOf returns the failure domain of a host: the one frozen with its claim
-// (I11), else the value of the label; empty: none.
-func FailureDomainOf(host *infrav1.IngotHost, label string) string {
-	if host.Spec.Claim != nil && host.Spec.Claim.FailureDomain != "" {
-		return host.Spec.Claim.FailureDomain
+// FailureDomainOf returns the failure domain of a host in the eyes of a cluster: the
+// one frozen with the cluster's own claim (I11), else the value of the label; empty:
+// none. Another cluster's claim may have frozen the value of another label.
+func FailureDomainOf(host *infrav1.IngotHost, label, clusterName string) string {
+	if claim := host.Spec.Claim; claim != nil && claim.ClusterName == clusterName && claim.FailureDomain != "" {
+		return claim.FailureDomain
 	}
 	return host.Labels[label]
 }
@@ -60,7 +61,7 @@ func FailureDomains(hosts []*infrav1.IngotHost, cluster *infrav1.IngotCluster, c
 	serves := map[string]bool{}
 	for _, host := range hosts {
 		set := labels.Set(host.Labels)
-		name := FailureDomainOf(host, label)
+		name := FailureDomainOf(host, label, clusterName)
 		if name == "" || host.Namespace != cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}

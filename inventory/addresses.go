@@ -1,0 +1,83 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+var (
+	// ErrAddressesExhausted: every address of the range is taken or reserved.
+	ErrAddressesExhausted = errors.New("no address is free")
+	// ErrNetworkInvalid: subnet or range of the IngotNetwork do not parse or fit.
+	ErrNetworkInvalid = errors.New("invalid network")
+)
+
+// AllocateAddress finds a free IPv4 address for the NIC with the given MAC address.
+// The search begins where a hash of the MAC address points to and goes upwards round
+// the range: a host that is deleted and registered again most often gets its old
+// address back, and hosts that register together do not all try for the same one.
+// Never given: addresses in taken, gateway and DNS servers, and the subnet's own and
+// broadcast address.
+//
+// It fails with ErrAddressesExhausted, naming the range, or ErrNetworkInvalid.
+func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {
+	subnet, first, last, err := parseRange(network)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	reserved := map[netip.Addr]bool{subnet.Addr(): true, broadcast(subnet): true}
+	for _, text := range append([]string{network.Gateway}, network.DNSServers...) {
+		if address, err := netip.ParseAddr(text); err == nil {
+			reserved[address] = true
+		}
+	}
+	size := uint64(last-first) + 1
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(mac))
+	start := mix(h.Sum64()) % size
+	for i := range size {
+		address := fromUint32(first + uint32((start+i)%size))
+		if !taken[address] && !reserved[address] {
+			return address, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%w: all %d addresses of the range %s to %s are taken or reserved",
+		ErrAddressesExhausted, size, network.Range.Start, network.Range.End)
+}
+
+func parseRange(network infrav1.IngotNetworkSpec) (subnet netip.Prefix, first, last uint32, err error) {
+	subnet, err = netip.ParsePrefix(network.Subnet)
+	if err != nil || !subnet.Addr().Is4() {
+		return subnet, 0, 0, fmt.Errorf("%w: subnet %q is not an IPv4 prefix", ErrNetworkInvalid, network.Subnet)
+	}
+	subnet = subnet.Masked()
+	start, startErr := netip.ParseAddr(network.Range.Start)
+	end, endErr := netip.ParseAddr(network.Range.End)
+	if startErr != nil || endErr != nil || !subnet.Contains(start) || !subnet.Contains(end) || end.Less(start) {
+		return subnet, 0, 0, fmt.Errorf("%w: range %q to %q is not a range within %s", ErrNetworkInvalid, network.Range.Start, network.Range.End, subnet)
+	}
+	return subnet, toUint32(start), toUint32(end), nil
+}
+
+func broadcast(subnet netip.Prefix) netip.Addr {
+	return fromUint32(toUint32(subnet.Addr()) | uint32(1<<(32-subnet.Bits())-1))
+}
+
+func toUint32(address netip.Addr) uint32 {
+	b := address.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+func fromUint32(n uint32) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], n)
+	return netip.AddrFrom4(b)
+}

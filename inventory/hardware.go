@@ -1,0 +1,168 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Bounds of the schema of IngotHardware.
+const (
+	maxNICs      = 64
+	maxDisks     = 256
+	maxText      = 256
+	maxShort     = 64
+	maxDiskID    = 128
+	maxDiskPath  = 256
+	maxSCSI      = 32
+	maxSystemID  = 64
+	macCharacter = "[0-9a-f]{2}"
+)
+
+// HardwareFromAgent turns what an agent says into facts that the schema of
+// IngotHardware takes, whatever it says: the agent runs on a server that may be
+// broken or hostile. Names for people are cut to their bounds. What identifies
+// something (MAC address, kernel name, serial number, WWN, path) is kept whole or
+// dropped, since half an identity names something else. NICs come sorted by MAC
+// address, disks by name, each key once. The recorded address is not set: it is
+// not the agent's to say.
+func HardwareFromAgent(hardware agentapi.Hardware) infrav1.IngotHardwareSpec {
+	return infrav1.IngotHardwareSpec{
+		System: infrav1.HardwareSystem{
+			UUID:         whole(strings.ToLower(hardware.UUID), maxSystemID),
+			SerialNumber: whole(hardware.Serial, maxText),
+			Manufacturer: cut(hardware.Manufacturer, maxText),
+			Product:      cut(hardware.Product, maxText),
+		},
+		Architecture: oneOf(hardware.Architecture, "amd64", "arm64"),
+		Firmware:     infrav1.BootMode(oneOf(hardware.Firmware, string(infrav1.BootModeUEFI), string(infrav1.BootModeBIOS))),
+		CPU: infrav1.HardwareCPU{
+			Model:   cut(hardware.CPU.Model, maxText),
+			Sockets: max(hardware.CPU.Sockets, 0),
+			Cores:   max(hardware.CPU.Cores, 0),
+			Threads: max(hardware.CPU.Threads, 0),
+		},
+		MemoryBytes: max(hardware.MemoryBytes, 0),
+		NICs:        nicsFromAgent(hardware.NICs),
+		Disks:       disksFromAgent(hardware.Disks),
+	}
+}
+
+func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
+	mac := regexp.MustCompile("^" + macCharacter + "(:" + macCharacter + "){5}$")
+	byMAC := map[string]infrav1.HardwareNIC{}
+	for _, nic := range nics {
+		address := strings.ToLower(nic.MAC)
+		if _, twice := byMAC[address]; twice || !mac.MatchString(address) {
+			continue
+		}
+		carrier := nic.Carrier
+		byMAC[address] = infrav1.HardwareNIC{
+			MAC:       address,
+			Name:      cut(nic.Name, maxShort),
+			SpeedMbps: max(nic.SpeedMbps, 0),
+			Carrier:   &carrier,
+			Driver:    cut(nic.Driver, maxShort),
+			PCI:       cut(nic.PCI, maxShort),
+		}
+	}
+	return firstByKey(byMAC, maxNICs)
+}
+
+func disksFromAgent(disks []agentapi.Disk) []infrav1.HardwareDisk {
+	byName := map[string]infrav1.HardwareDisk{}
+	for _, disk := range disks {
+		name := whole(disk.Name, maxShort)
+		if _, twice := byName[name]; twice || name == "" {
+			continue
+		}
+		size, rotational := max(disk.SizeBytes, 0), disk.Rotational
+		byName[name] = infrav1.HardwareDisk{
+			Name:         name,
+			Model:        cut(disk.Model, maxText),
+			Vendor:       cut(disk.Vendor, maxText),
+			SerialNumber: whole(disk.Serial, maxDiskID),
+			WWN:          whole(disk.WWN, maxDiskID),
+			HCTL:         whole(disk.HCTL, maxSCSI),
+			Path:         whole(disk.Path, maxDiskPath),
+			SizeBytes:    &size,
+			Rotational:   &rotational,
+		}
+	}
+	return firstByKey(byName, maxDisks)
+}
+
+// firstByKey returns the first n values in the order of their keys, nil for none.
+func firstByKey[V any](byKey map[string]V, n int) []V {
+	keys := make([]string, 0, len(byKey))
+	for key := range byKey {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	var values []V
+	for _, key := range keys[:min(n, len(keys))] {
+		values = append(values, byKey[key])
+	}
+	return values
+}
+
+// cut makes text for people fit: printable, at most n characters.
+func cut(text string, n int) string {
+	return truncate(printable(text), n)
+}
+
+// whole returns the text if it is printable and fits, else nothing.
+func whole(text string, n int) string {
+	trimmed := strings.TrimSpace(text)
+	if printable(trimmed) != trimmed || truncate(trimmed, n) != trimmed {
+		return ""
+	}
+	return trimmed
+}
+
+func printable(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+func oneOf(value string, allowed ...string) string {
+	if slices.Contains(allowed, value) {
+		return value
+	}
+	return ""
+}
+
+// AgentDiskRef writes a disk's reference as the agent reads it.
+func AgentDiskRef(ref infrav1.DiskReference) agentapi.DiskRef {
+	agent := agentapi.DiskRef{Serial: ref.SerialNumber, WWN: ref.WWN, Path: ref.Path}
+	if ref.SizeBytes != nil {
+		agent.SizeBytes = *ref.SizeBytes
+	}
+	return agent
+}
+
+// Summarize returns the figures of the print columns.
+func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
+	var bytes int64
+	for _, disk := range spec.Disks {
+		bytes += diskSize(disk)
+	}
+	return infrav1.HardwareSummary{
+		Manufacturer: spec.System.Manufacturer,
+		Product:      spec.System.Product,
+		Cores:        spec.CPU.Cores,
+		MemoryGiB:    int32(min(MemoryGiB(spec.MemoryBytes), 1<<31-1)),
+		DiskGB:       bytes / bytesPerGB,
+	}
+}
