@@ -29,7 +29,7 @@ type provider struct {
 	manager    string // our program that would be its pod
 	service    string // that its webhook configurations name
 
-	webhookPort, healthPort, diagnosticsPort int
+	healthPort, diagnosticsPort, webhookPort int
 }
 
 func providers() []provider {
@@ -89,18 +89,17 @@ func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
 		"--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=-"); err != nil {
 		return err
 	}
-	certDir := filepath.Join(c.dir, "webhook-certificate")
-	ca, err := writeWebhookCertificate(certDir)
-	if err != nil {
-		return err
+	var services []WebhookService
+	for _, p := range all {
+		services = append(services, WebhookService{Namespace: p.namespace, Name: p.service, Port: p.webhookPort})
 	}
-	if err := c.repoint(ctx, all, ca); err != nil {
+	if err := c.RepointWebhooks(ctx, services...); err != nil {
 		return err
 	}
 	if err := c.scaleToZero(ctx, all); err != nil {
 		return err
 	}
-	return c.startManagers(ctx, all, certDir)
+	return c.startManagers(ctx, all)
 }
 
 // applyCertManagerCRDs installs cert-manager's kinds, without cert-manager.
@@ -120,23 +119,23 @@ func (c *ControlPlane) applyCertManagerCRDs(ctx context.Context) error {
 	for _, file := range files {
 		arguments = append(arguments, "--filename="+file)
 	}
-	if _, err := c.tool(ctx, "kubectl", append([]string{"apply", "--server-side"}, arguments...)...); err != nil {
+	if _, err := c.Kubectl(ctx, append([]string{"apply", "--server-side"}, arguments...)...); err != nil {
 		return err
 	}
-	_, err = c.tool(ctx, "kubectl", append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, arguments...)...)
+	_, err = c.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, arguments...)...)
 	return err
 }
 
 // startManagers starts the managers and waits until each, with its webhooks,
 // is ready.
-func (c *ControlPlane) startManagers(ctx context.Context, all []provider, certDir string) error {
+func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error {
 	for _, p := range all {
 		env := []string{"POD_NAMESPACE=" + p.namespace, "POD_NAME=" + p.manager, "POD_UID=" + p.manager}
 		if err := c.run(p.manager, env,
 			"--kubeconfig="+c.Kubeconfig(),
 			"--leader-elect=false",
 			"--webhook-port="+strconv.Itoa(p.webhookPort),
-			"--webhook-cert-dir="+certDir,
+			"--webhook-cert-dir="+c.WebhookCertificates(),
 			"--health-addr="+loopback(p.healthPort),
 			"--diagnostics-address="+loopback(p.diagnosticsPort),
 			"--insecure-diagnostics",
@@ -181,7 +180,7 @@ func (c *ControlPlane) onExit(cancel func()) (stop func()) {
 	for _, p := range c.children {
 		watchers.Go(func() {
 			select {
-			case <-p.done:
+			case <-p.Done():
 				cancel()
 			case <-stopped:
 			}
@@ -191,6 +190,12 @@ func (c *ControlPlane) onExit(cancel func()) (stop func()) {
 		close(stopped)
 		watchers.Wait()
 	}
+}
+
+// Kubectl runs kubectl to its end, as administrator of this control plane, and
+// returns its standard output; what it said on standard error is in the error.
+func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
+	return c.tool(ctx, "kubectl", args...)
 }
 
 // tool runs kubectl or clusterctl to its end against this control plane and
@@ -216,19 +221,4 @@ func (c *ControlPlane) tool(ctx context.Context, name string, args ...string) ([
 		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
-}
-
-// serviceURL returns where the webhook that a service reference means is found
-// here; false if the reference is none of these providers'.
-func serviceURL(all []provider, namespace, name string, path *string) (string, bool) {
-	for _, p := range all {
-		if p.namespace == namespace && p.service == name {
-			url := "https://" + loopback(p.webhookPort)
-			if path != nil {
-				url += *path
-			}
-			return url, true
-		}
-	}
-	return "", false
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/process"
 )
 
 const (
@@ -51,15 +52,17 @@ type Options struct {
 // A ControlPlane is a running management cluster. Its methods are safe for use
 // by one goroutine at a time.
 type ControlPlane struct {
-	dir      string
-	tools    *tools.Set
-	config   *rest.Config
-	children []*process // in the order of their start
+	dir    string
+	tools  *tools.Set
+	config *rest.Config
+	// webhookCA is the authority of the certificate in WebhookCertificates, PEM.
+	webhookCA []byte
+	children  []*process.Process // in the order of their start
 }
 
 // Start starts etcd, kube-apiserver and kube-controller-manager and returns
 // when all three work. An error wraps tools.ErrNotBuilt if their programs are
-// missing, ErrExited if one of them ended. Ending ctx ends the start, not the
+// missing, process.ErrExited if one of them ended. Ending ctx ends the start, not the
 // running control plane: for that there is Stop.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	dir, err := emptyDir(opts.Dir)
@@ -88,11 +91,11 @@ func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.conf
 // Logs returns the directory with one log file for each process.
 func (c *ControlPlane) Logs() string { return filepath.Join(c.dir, "log") }
 
-// Err returns an error that wraps ErrExited if a process has ended that should
+// Err returns an error that wraps process.ErrExited if a process has ended that should
 // be running.
 func (c *ControlPlane) Err() error {
 	for _, p := range c.children {
-		if err := p.exited(); err != nil {
+		if err := p.Err(); err != nil {
 			return err
 		}
 	}
@@ -108,7 +111,7 @@ func (c *ControlPlane) Err() error {
 // leave it retrying.
 func (c *ControlPlane) Stop() {
 	for _, p := range slices.Backward(c.children) {
-		p.stop(stopGrace)
+		p.Stop(stopGrace)
 	}
 	c.children = nil
 }
@@ -151,6 +154,9 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := writePKI(c.dir, "https://"+loopback(apiPort), serviceIP); err != nil {
 		return err
 	}
+	if err := c.writeWebhookCertificates(); err != nil {
+		return err
+	}
 	c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
 		return fmt.Errorf("read back the kubeconfig: %w", err)
@@ -186,7 +192,10 @@ func (c *ControlPlane) run(name string, env []string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	p, err := start(command{path: path, args: args, env: env, dir: c.dir})
+	p, err := process.Start(process.Command{
+		Path: path, Args: args, Env: env, Dir: c.dir,
+		Log: filepath.Join(c.Logs(), name+".log"),
+	})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/lab/process"
 )
 
 func TestStartAndStop(t *testing.T) {
@@ -85,7 +86,7 @@ func TestStartReportsADeadChild(t *testing.T) {
 	if err := cp.InstallClusterAPI(t.Context()); err == nil {
 		t.Error("Cluster API was installed without etcd")
 	}
-	if err := cp.Err(); !errors.Is(err, controlplane.ErrExited) || !strings.Contains(err.Error(), "etcd") {
+	if err := cp.Err(); !errors.Is(err, process.ErrExited) || !strings.Contains(err.Error(), "etcd") {
 		t.Errorf("Err() = %v, want etcd's end", err)
 	}
 }

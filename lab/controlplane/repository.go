@@ -45,7 +45,7 @@ func (c *ControlPlane) writeRepository(ctx context.Context, all []provider) (str
 			return "", fmt.Errorf("write the repository: %w", err)
 		}
 		renders.Go(func() error {
-			out, err := c.tool(renderContext, "kubectl", "kustomize", filepath.Join(source, p.source, "config", "default"))
+			out, err := c.Kubectl(renderContext, "kustomize", filepath.Join(source, p.source, "config", "default"))
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -17,29 +18,42 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// writeWebhookCertificate makes the serving certificate of all webhook servers
-// in dir, under the names that controller-runtime looks for, and returns the
-// authority to be trusted, as PEM.
-func writeWebhookCertificate(dir string) ([]byte, error) {
+// A WebhookService is a service that webhook configurations name, and the port
+// of this machine where its webhook server listens instead.
+type WebhookService struct {
+	Namespace, Name string
+	Port            int
+}
+
+// WebhookCertificates returns the directory with tls.crt and tls.key, the
+// serving certificate of loopback which every webhook server here uses.
+func (c *ControlPlane) WebhookCertificates() string {
+	return filepath.Join(c.dir, "webhook-certificates")
+}
+
+// writeWebhookCertificates makes them, and keeps the authority to be trusted.
+func (c *ControlPlane) writeWebhookCertificates() error {
 	ca, err := newCA("ingot-lab-webhooks")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	serving, err := ca.server("webhooks", nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("save the webhook certificate: %w", err)
+	if err := os.MkdirAll(c.WebhookCertificates(), 0o700); err != nil {
+		return fmt.Errorf("save the webhook certificate: %w", err)
 	}
-	return ca.certPEM, serving.write(dir, "tls")
+	c.webhookCA = ca.certPEM
+	return serving.write(c.WebhookCertificates(), "tls") // controller-runtime's names
 }
 
-// repoint turns every service reference to one of the providers, in webhook
+// RepointWebhooks turns every reference to one of the services, in webhook
 // configurations and in the conversion of custom resource definitions, into a
-// URL on loopback. That none is found is an error: the managers would then run
-// without their webhooks, unnoticed.
-func (c *ControlPlane) repoint(ctx context.Context, all []provider, ca []byte) error {
+// URL on loopback, to be served with the certificate of WebhookCertificates. A
+// service that nothing names is an error: its server would go unasked and
+// nobody would notice.
+func (c *ControlPlane) RepointWebhooks(ctx context.Context, services ...WebhookService) error {
 	kube, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return err
@@ -48,113 +62,125 @@ func (c *ControlPlane) repoint(ctx context.Context, all []provider, ca []byte) e
 	if err != nil {
 		return err
 	}
-	r := repointer{providers: all, ca: ca}
-	for _, step := range []func(context.Context, kubernetes.Interface) (int, error){r.validating, r.mutating} {
-		found, err := step(ctx, kube)
-		if err != nil {
-			return fmt.Errorf("repoint webhooks: %w", err)
-		}
-		if found == 0 {
-			return fmt.Errorf("repoint webhooks: no configuration names a service of Cluster API")
-		}
+	r := repointer{services: services, ca: c.webhookCA, found: map[string]int{}}
+	if err := r.validating(ctx, kube); err != nil {
+		return fmt.Errorf("repoint validating webhooks: %w", err)
 	}
-	found, err := r.conversions(ctx, extensions)
-	if err != nil {
+	if err := r.mutating(ctx, kube); err != nil {
+		return fmt.Errorf("repoint mutating webhooks: %w", err)
+	}
+	if err := r.conversions(ctx, extensions); err != nil {
 		return fmt.Errorf("repoint conversions: %w", err)
 	}
-	if found == 0 {
-		return fmt.Errorf("repoint conversions: no definition names a service of Cluster API")
+	for _, s := range services {
+		if r.found[s.Namespace+"/"+s.Name] == 0 {
+			return fmt.Errorf("repoint webhooks: nothing names service %s/%s", s.Namespace, s.Name)
+		}
 	}
 	return nil
 }
 
 type repointer struct {
-	providers []provider
-	ca        []byte
+	services []WebhookService
+	ca       []byte
+	found    map[string]int // references by namespace/name
 }
 
-// admission changes a client configuration in place; false if it is not one of
-// the providers'.
+// url returns where the webhook that a service reference means is found here;
+// false if the reference is to another service.
+func (r repointer) url(namespace, name string, path *string) (string, bool) {
+	for _, s := range r.services {
+		if s.Namespace != namespace || s.Name != name {
+			continue
+		}
+		r.found[namespace+"/"+name]++
+		url := "https://" + loopback(s.Port)
+		if path != nil {
+			url += *path
+		}
+		return url, true
+	}
+	return "", false
+}
+
+// admission changes a client configuration in place; false if it is for
+// another service.
 func (r repointer) admission(config *admissionv1.WebhookClientConfig) bool {
 	if config.Service == nil {
 		return false
 	}
-	url, ok := serviceURL(r.providers, config.Service.Namespace, config.Service.Name, config.Service.Path)
+	url, ok := r.url(config.Service.Namespace, config.Service.Name, config.Service.Path)
 	if ok {
 		*config = admissionv1.WebhookClientConfig{URL: &url, CABundle: r.ca}
 	}
 	return ok
 }
 
-func (r repointer) validating(ctx context.Context, kube kubernetes.Interface) (found int, err error) {
+func (r repointer) validating(ctx context.Context, kube kubernetes.Interface) error {
 	client := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, item := range list.Items {
-		before := found
+		changed := false
 		for i := range item.Webhooks {
-			if r.admission(&item.Webhooks[i].ClientConfig) {
-				found++
-			}
+			changed = r.admission(&item.Webhooks[i].ClientConfig) || changed
 		}
-		if found == before {
+		if !changed {
 			continue
 		}
 		if _, err := client.Update(ctx, &item, metav1.UpdateOptions{}); err != nil {
-			return found, err
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
-func (r repointer) mutating(ctx context.Context, kube kubernetes.Interface) (found int, err error) {
+func (r repointer) mutating(ctx context.Context, kube kubernetes.Interface) error {
 	client := kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, item := range list.Items {
-		before := found
+		changed := false
 		for i := range item.Webhooks {
-			if r.admission(&item.Webhooks[i].ClientConfig) {
-				found++
-			}
+			changed = r.admission(&item.Webhooks[i].ClientConfig) || changed
 		}
-		if found == before {
+		if !changed {
 			continue
 		}
 		if _, err := client.Update(ctx, &item, metav1.UpdateOptions{}); err != nil {
-			return found, err
+			return err
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // conversion changes the conversion of one definition in place; false if it is
-// not one of the providers'.
+// for another service.
 func (r repointer) conversion(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil || conversion.Webhook.ClientConfig.Service == nil {
 		return false
 	}
 	service := conversion.Webhook.ClientConfig.Service
-	url, ok := serviceURL(r.providers, service.Namespace, service.Name, service.Path)
+	url, ok := r.url(service.Namespace, service.Name, service.Path)
 	if ok {
 		conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: r.ca}
 	}
 	return ok
 }
 
-func (r repointer) conversions(ctx context.Context, extensions apiextensionsclient.Interface) (found int, err error) {
+func (r repointer) conversions(ctx context.Context, extensions apiextensionsclient.Interface) error {
 	client := extensions.ApiextensionsV1().CustomResourceDefinitions()
 	list, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for i := range list.Items {
-		if !r.conversion(list.Items[i].DeepCopy()) {
+		if !r.conversion(&list.Items[i]) {
 			continue
 		}
 		// The API server itself writes the status of fresh definitions.
@@ -168,11 +194,10 @@ func (r repointer) conversions(ctx context.Context, extensions apiextensionsclie
 			return err
 		})
 		if err != nil {
-			return found, err
+			return err
 		}
-		found++
 	}
-	return found, nil
+	return nil
 }
 
 // scaleToZero tells the Deployments of the providers that no pod is wanted:

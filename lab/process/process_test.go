@@ -1,18 +1,23 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package controlplane
+package process
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // parentEnv makes the test binary play a parent that starts one child, prints
@@ -21,12 +26,12 @@ const parentEnv = "INGOT_TEST_PARENT_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentEnv); dir != "" {
-		p, err := start(command{path: "/bin/sleep", args: []string{"600"}, dir: dir})
+		p, err := Start(Command{Path: "/bin/sleep", Args: []string{"600"}, Dir: dir, Log: filepath.Join(dir, "log")})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(p.cmd.Process.Pid)
+		fmt.Println(p.PID())
 		<-p.done
 		os.Exit(0)
 	}
@@ -63,19 +68,55 @@ func TestChildDiesWithItsParent(t *testing.T) {
 }
 
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
-	p, err := start(command{path: "/bin/sh", args: []string{"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, dir: t.TempDir()})
+	dir := t.TempDir()
+	p, err := Start(Command{
+		Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; echo ready; while :; do sleep 1; done"},
+		Dir: dir, Log: filepath.Join(dir, "log"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for tail(p.log, 100) != "ready" {
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.stop(50 * time.Millisecond)
-	if alive(p.cmd.Process.Pid) {
-		t.Error("still alive after stop")
+	p.Stop(50 * time.Millisecond)
+	if alive(p.PID()) {
+		t.Error("still alive after Stop")
 	}
-	if err := p.exited(); err == nil || !strings.Contains(err.Error(), "ready") {
-		t.Errorf("exited() = %v, want the end of the log in it", err)
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "ready") {
+		t.Errorf("Err() = %v, want the end of the log in it", err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Start(Command{Path: "/nonexistent", Dir: dir, Log: filepath.Join(dir, "log")}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Start = %v, want that there is no such program", err)
+	}
+}
+
+// A process sees PATH, HOME and what it is given, nothing of the user's.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("KUBECONFIG", "somebody's")
+	t.Setenv("PATH", "/bin:/usr/bin")
+	dir := t.TempDir()
+	p, err := Start(Command{Path: "/usr/bin/env", Env: []string{"A=b"}, Dir: dir, Log: filepath.Join(dir, "logs", "env")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	got, err := os.ReadFile(filepath.Join(dir, "logs", "env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(got))
+	slices.Sort(lines)
+	want := []string{"A=b", "HOME=" + dir, "PATH=/bin:/usr/bin"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if err := p.Err(); !errors.Is(err, ErrExited) {
+		t.Errorf("Err() = %v after the end", err)
 	}
 }
 
