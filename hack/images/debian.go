@@ -64,18 +64,15 @@ func sourcesList(sources []aptSource) string {
 	return b.String()
 }
 
-// kernelPackage is an unpacked Debian kernel.
+// kernelPackage is a Debian kernel package in the cache.
 type kernelPackage struct {
-	// dir holds boot/vmlinuz-<release> and lib/modules/<release>.
-	dir string
-	// file is the package's file name, which names its version.
-	file    string
+	deb string
+	// release is the kernel's own version, as uname -r gives it.
 	release string
 }
 
-// fetchKernel downloads the package that the given meta package depends on, into
-// the cache, and unpacks it into work.
-func fetchKernel(ctx context.Context, c *cache, meta, work string) (*kernelPackage, error) {
+// fetchKernel downloads the package that the given meta package depends on.
+func fetchKernel(ctx context.Context, c *cache, meta string) (*kernelPackage, error) {
 	out, err := tool(ctx, "", "apt-cache", "depends", "--no-recommends", "--no-suggests", meta)
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", meta, err)
@@ -88,13 +85,14 @@ func fetchKernel(ctx context.Context, c *cache, meta, work string) (*kernelPacka
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(work, "kernel")
-	if _, err := tool(ctx, "", "dpkg-deb", "-x", deb, dir); err != nil {
-		return nil, err
-	}
-	return &kernelPackage{
-		dir: dir, file: filepath.Base(deb), release: strings.TrimPrefix(name, "linux-image-"),
-	}, nil
+	return &kernelPackage{deb: deb, release: strings.TrimPrefix(name, "linux-image-")}, nil
+}
+
+// unpack puts the package's files below dir: boot/vmlinuz-<release> and
+// lib/modules/<release> are what is wanted.
+func (k *kernelPackage) unpack(ctx context.Context, dir string) error {
+	_, err := tool(ctx, "", "dpkg-deb", "-x", k.deb, dir)
+	return err
 }
 
 func parseKernelDependency(out string) string {

@@ -1,0 +1,123 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package boot
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agent/probe"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// Disks are the real disks of this machine; it implements agent.Disks.
+type Disks struct {
+	// Root is the root file system, os.DirFS("/").
+	Root fs.FS
+	// Settle loads drivers of devices that appeared since it was called last.
+	Settle func()
+	// settled is set when the disks were seen once and did not change.
+	settled bool
+}
+
+const (
+	diskPoll = 250 * time.Millisecond
+	// diskCalm is how long the list must stay the same; diskWait bounds the wait for
+	// a first disk.
+	diskCalm = 2 * diskPoll
+	diskWait = 15 * time.Second
+)
+
+// List returns the disks with their markers. Its first call waits until no more
+// disks appear.
+func (d *Disks) List(ctx context.Context) ([]agentapi.Disk, error) {
+	if !d.settled {
+		if err := d.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	disks := probe.Disks(d.Root)
+	for i := range disks {
+		disks[i].Marker = markerOf(disks[i].Name)
+	}
+	return disks, nil
+}
+
+func (d *Disks) settle(ctx context.Context) error {
+	start := time.Now()
+	var last []agentapi.Disk
+	since := start
+	for {
+		d.Settle()
+		now := probe.Disks(d.Root)
+		if !slices.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		if waited := time.Since(start); len(now) > 0 && time.Since(since) >= diskCalm || waited > diskWait {
+			d.settled = true
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(diskPoll):
+		}
+	}
+}
+
+// markerOf is for information: a disk that cannot be read shows no marker, and
+// what is decided by a marker reads it again from the opened disk.
+func markerOf(name string) *agentapi.Marker {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	m, err := marker.Read(f)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// Open implements agent.Disks.
+func (d *Disks) Open(_ context.Context, disk agentapi.Disk) (block.Device, error) {
+	return block.Open(disk.Name)
+}
+
+// Hardware reads the facts of this machine, with the addresses of its NICs.
+func Hardware(_ context.Context) (agentapi.Hardware, error) {
+	h, err := probe.Read(os.DirFS("/"))
+	if err != nil {
+		return h, err
+	}
+	for i := range h.NICs {
+		h.NICs[i].Addresses = addresses(h.NICs[i].Name)
+	}
+	return h, nil
+}
+
+func addresses(name string) []string {
+	nic, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil
+	}
+	all, err := nic.Addrs()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok {
+			out = append(out, ip.IP.String())
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// Mounts makes the file systems that a first process finds missing. One that is
+// mounted already is left alone.
+func Mounts() error {
+	var errs []error
+	for _, m := range []struct{ kind, dir string }{
+		{"devtmpfs", "/dev"}, {"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/run"},
+	} {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		err := unix.Mount(m.kind, m.dir, m.kind, 0, "")
+		if err != nil && !errors.Is(err, unix.EBUSY) {
+			errs = append(errs, fmt.Errorf("mount %s: %w", m.dir, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Console prints lines with the time since its start, in seconds, so that a
+// person who watches a boot sees where the time goes.
+type Console struct {
+	mu    sync.Mutex
+	out   io.Writer
+	start time.Time
+}
+
+// NewConsole prints to out.
+func NewConsole(out io.Writer) *Console { return &Console{out: out, start: time.Now()} }
+
+// Printf prints one line.
+func (c *Console) Printf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = fmt.Fprintf(c.out, "ingot [%7.3f] %s\r\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// SetTime sets the system clock and the RTC, which is kept in UTC. A machine
+// without an RTC is no error.
+func SetTime(t time.Time) error {
+	tv := unix.NsecToTimeval(t.UnixNano())
+	if err := unix.Settimeofday(&tv); err != nil {
+		return fmt.Errorf("set the system clock: %w", err)
+	}
+	rtc, err := os.Open("/dev/rtc0")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("set the RTC: %w", err)
+	}
+	defer rtc.Close()
+	u := t.UTC()
+	err = unix.IoctlSetRTCTime(int(rtc.Fd()), &unix.RTCTime{
+		Sec: int32(u.Second()), Min: int32(u.Minute()), Hour: int32(u.Hour()),
+		// struct rtc_time counts months from 0 and years from 1900.
+		Mday: int32(u.Day()), Mon: int32(u.Month()) - 1, Year: int32(u.Year()) - 1900,
+	})
+	if err != nil {
+		return fmt.Errorf("set the RTC: %w", err)
+	}
+	return nil
+}
+
+// End does an action: it reboots or powers off at once. It returns only when the
+// kernel refuses.
+func End(action agentapi.Action) error {
+	unix.Sync()
+	command := unix.LINUX_REBOOT_CMD_POWER_OFF
+	if action == agentapi.BootDisk {
+		command = unix.LINUX_REBOOT_CMD_RESTART
+	}
+	return unix.Reboot(command)
+}

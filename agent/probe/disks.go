@@ -1,0 +1,131 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// sectorSize is the unit of /sys/block/*/size, whatever the disk's own sector is.
+const sectorSize = 512
+
+var (
+	hctl     = regexp.MustCompile(`^[0-9]+:[0-9]+:[0-9]+:[0-9]+$`)
+	nvmeDisk = regexp.MustCompile(`^nvme[0-9]+n([0-9]+)$`)
+	ataPort  = regexp.MustCompile(`^ata([0-9]+)$`)
+	notADisk = regexp.MustCompile(`^(loop|ram|zram|dm-|md|sr|fd|nbd|mtdblock)|^mmcblk[0-9]+(boot|rpmb|gp)`)
+)
+
+// SCSI device types that are disks (linux/scsi/scsi_proto.h: TYPE_DISK, TYPE_RBC).
+const scsiDisk, scsiReduced = "0", "14"
+
+// Disks lists whole, writable, non-removable disks with a medium, without markers.
+func Disks(root fs.FS) []agentapi.Disk {
+	entries, err := fs.ReadDir(root, "sys/block")
+	if err != nil {
+		return nil
+	}
+	var out []agentapi.Disk
+	for _, e := range entries {
+		if d, ok := disk(root, e.Name()); ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func disk(root fs.FS, name string) (agentapi.Disk, bool) {
+	dir := path.Join("sys/block", name)
+	size := number(root, dir+"/size") * sectorSize
+	switch kind := text(root, dir+"/device/type"); {
+	case notADisk.MatchString(name), size <= 0, !exists(root, dir+"/device"):
+		return agentapi.Disk{}, false
+	case text(root, dir+"/removable") == "1", text(root, dir+"/ro") == "1", text(root, dir+"/hidden") == "1":
+		return agentapi.Disk{}, false
+	case kind != "" && kind != scsiDisk && kind != scsiReduced && hctl.MatchString(path.Base(link(root, dir+"/device"))):
+		return agentapi.Disk{}, false
+	}
+	d := agentapi.Disk{
+		// The kernel writes a slash of a device name as an exclamation mark.
+		Name:       "/dev/" + strings.ReplaceAll(name, "!", "/"),
+		Model:      text(root, dir+"/device/model"),
+		Vendor:     text(root, dir+"/device/vendor"),
+		Serial:     serial(root, dir),
+		WWN:        wwn(root, dir),
+		SizeBytes:  size,
+		Rotational: text(root, dir+"/queue/rotational") == "1",
+	}
+	if strings.HasPrefix(d.Vendor, "0x") {
+		d.Vendor = "" // a virtio identifier, not a name
+	}
+	if address := path.Base(link(root, dir+"/device")); hctl.MatchString(address) {
+		d.HCTL = address
+	}
+	d.Path = busPath(root, name, link(root, dir), d.HCTL)
+	return d, true
+}
+
+// serial: virtio and NVMe have a file, SCSI and ATA the vital product data page
+// 0x80 (SPC-4 section 7.8.17), whose first four bytes are a header.
+func serial(root fs.FS, dir string) string {
+	for _, file := range []string{"/serial", "/device/serial"} {
+		if s := meaningful(text(root, dir+file)); s != "" {
+			return s
+		}
+	}
+	page, err := fs.ReadFile(root, dir+"/device/vpd_pg80")
+	if err != nil || len(page) <= 4 || page[1] != 0x80 {
+		return ""
+	}
+	return meaningful(strings.Trim(string(page[4:]), " \x00"))
+}
+
+// wwn in the form of udev's ID_WWN: "0x…" for NAA names, "eui.…" and "nvme.…" as
+// they are. Names made of vendor and serial ("t10.…") are no world-wide names.
+func wwn(root fs.FS, dir string) string {
+	for _, file := range []string{"/wwid", "/device/wwid"} {
+		id := strings.Join(strings.Fields(text(root, dir+file)), "_")
+		if naa, ok := strings.CutPrefix(id, "naa."); ok {
+			return "0x" + strings.ToLower(naa)
+		}
+		if strings.HasPrefix(id, "eui.") || strings.HasPrefix(id, "nvme.") || strings.HasPrefix(id, "uuid.") {
+			return id
+		}
+	}
+	return ""
+}
+
+// busPath names the place of a disk like /dev/disk/by-path does.
+func busPath(root fs.FS, name, sysfs, address string) string {
+	pci := lastPCI(sysfs)
+	if pci == "" {
+		return ""
+	}
+	out := "pci-" + pci
+	if m := nvmeDisk.FindStringSubmatch(name); m != nil {
+		return out + "-nvme-" + m[1]
+	}
+	parts := strings.Split(sysfs, "/")
+	for i, part := range parts {
+		if m := ataPort.FindStringSubmatch(part); m != nil {
+			// The number in the name counts over all controllers; the port's does not.
+			port := text(root, path.Join(path.Join(parts[:i+1]...), "ata_port", part, "port_no"))
+			if port == "" {
+				port = m[1]
+			}
+			return out + "-ata-" + port
+		}
+	}
+	if address != "" {
+		// The host number depends on the order of discovery: udev, too, counts from 0.
+		_, rest, _ := strings.Cut(address, ":")
+		return out + "-scsi-0:" + rest
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package seed
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// Dir is where cloud-init looks for a NoCloud seed, below the root.
+const Dir = "var/lib/cloud/seed/nocloud"
+
+// Write writes the seed below the root of an installed system: directory 0700,
+// files 0600, an old seed removed, all of it durable.
+func Write(root *os.Root, data agentapi.Bootstrap) error {
+	if err := root.RemoveAll(Dir); err != nil {
+		return fmt.Errorf("remove the old seed: %w", err)
+	}
+	if err := root.MkdirAll(path.Dir(Dir), 0o755); err != nil {
+		return fmt.Errorf("make the seed's directory: %w", err)
+	}
+	if err := root.Mkdir(Dir, 0o700); err != nil {
+		return fmt.Errorf("make the seed's directory: %w", err)
+	}
+	for _, file := range []struct{ name, content string }{
+		{"user-data", data.UserData.Reveal()},
+		{"meta-data", data.MetaData},
+		{"vendor-data", data.VendorData.Reveal()},
+	} {
+		if err := writeFile(root, path.Join(Dir, file.name), file.content); err != nil {
+			return fmt.Errorf("write %s: %w", file.name, err)
+		}
+	}
+	return nil
+}
+
+func writeFile(root *os.Root, name, content string) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// looksLikeSystem says whether a mounted file system is the root of a system that
+// reads the seed.
+func looksLikeSystem(root *os.Root) bool {
+	for _, dir := range []string{"etc/cloud", "var/lib"} {
+		info, err := root.Stat(dir)
+		if err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// rootTypes are the partition types of a root file system, by architecture, of the
+// Discoverable Partitions Specification, as they lie on disk.
+var rootTypes = map[[16]byte]bool{
+	guid(0x4f68bce3, 0xe8cd, 0x4db1, 0x96e7fbcaf984b709): true, // x86-64
+	guid(0xb921b045, 0x1df0, 0x41c3, 0xaf444c6f280d3fae): true, // arm64
+}
+
+// guid lays out a GUID as UEFI does: the first three fields little endian.
+func guid(a uint32, b, c uint16, d uint64) [16]byte {
+	var g [16]byte
+	binary.LittleEndian.PutUint32(g[0:], a)
+	binary.LittleEndian.PutUint16(g[4:], b)
+	binary.LittleEndian.PutUint16(g[6:], c)
+	binary.BigEndian.PutUint64(g[8:], d)
+	return g
+}
+
+// gptTypes returns the type of each partition by its number, from the GPT with
+// sectors of the given size; nil when there is none (UEFI 2.10, section 5.3).
+func gptTypes(disk io.ReaderAt, sector int64) map[int][16]byte {
+	header := make([]byte, 92)
+	if _, err := disk.ReadAt(header, sector); err != nil || string(header[:8]) != "EFI PART" {
+		return nil
+	}
+	entries := int64(binary.LittleEndian.Uint64(header[72:]))
+	count, length := binary.LittleEndian.Uint32(header[80:]), binary.LittleEndian.Uint32(header[84:])
+	if entries < 0 || entries > 1<<32 || count > 1024 || length < 128 || length > 4096 {
+		return nil
+	}
+	types := map[int][16]byte{}
+	for i := range int64(count) {
+		var kind [16]byte
+		if _, err := disk.ReadAt(kind[:], entries*sector+i*int64(length)); err != nil {
+			break
+		}
+		if kind != [16]byte{} {
+			types[int(i)+1] = kind
+		}
+	}
+	return types
+}
+
+// fileSystem recognises what the agent can mount, by the magic numbers of the
+// superblocks of ext2/3/4 (0xEF53 at 1080) and XFS ("XFSB" at 0); empty for others.
+func fileSystem(partition io.ReaderAt) string {
+	b := make([]byte, 2)
+	if _, err := partition.ReadAt(b, 1024+56); err == nil && b[0] == 0x53 && b[1] == 0xef {
+		return "ext4"
+	}
+	b = make([]byte, 4)
+	if _, err := partition.ReadAt(b, 0); err == nil && string(b) == "XFSB" {
+		return "xfs"
+	}
+	return ""
+}

@@ -1,0 +1,135 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command agent is /init of the network-booted system: it brings the machine up
+// as far as the agent needs, runs it, and reboots or powers off. It never ends
+// otherwise: what fails is repeated until the manager's deadline powers the
+// server off.
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent"
+	"github.com/ingot-metal/ingot/agent/boot"
+	"github.com/ingot-metal/ingot/agent/kmod"
+	"github.com/ingot-metal/ingot/agent/seed"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+const minPause, maxPause = 2 * time.Second, time.Minute
+
+func main() {
+	console := boot.NewConsole(os.Stdout)
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "agent: this is the first process of a network-booted server; it does nothing elsewhere")
+		os.Exit(1)
+	}
+	console.Printf("agent %s", version)
+	m := &machine{log: console.Printf}
+	for pause := minPause; ; pause = min(pause*2, maxPause) {
+		action, err := m.attempt(context.Background())
+		if action != "" {
+			console.Printf("end: %s", action)
+			err = boot.End(action)
+		}
+		wait := pause/2 + rand.N(pause/2)
+		console.Printf("failed: %v; again in %s", err, wait.Round(time.Second))
+		time.Sleep(wait)
+	}
+}
+
+// machine keeps what was reached in earlier attempts.
+type machine struct {
+	log      func(format string, args ...any)
+	args     *agent.Arguments
+	identity *agent.Identity
+	modules  *kmod.Set
+	disks    *boot.Disks
+	online   bool
+}
+
+// attempt goes through the steps that are still missing and runs the agent. A
+// panic is one more way to fail.
+func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			// The value may hold anything; its type and place are enough.
+			action, err = "", fmt.Errorf("panic: %T", p)
+		}
+	}()
+	for _, step := range []func(context.Context) error{m.prepare, m.drivers, m.network} {
+		if err := step(ctx); err != nil {
+			return "", err
+		}
+	}
+	return agent.Run(ctx, agent.Config{
+		Server: m.args.Server, Pins: m.args.Pins, Token: m.args.Token,
+		Identity: m.identity, Version: version,
+		Probe: boot.Hardware, Disks: m.disks,
+		Seeder:  &seed.Mounter{LoadModule: m.modules.Load},
+		SetTime: boot.SetTime, Log: m.log,
+	})
+}
+
+// prepare mounts, reads the command line and makes the key of this boot.
+func (m *machine) prepare(context.Context) error {
+	if m.identity != nil {
+		return nil
+	}
+	if err := boot.Mounts(); err != nil {
+		return err
+	}
+	cmdline, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	args, err := agent.ParseArguments(string(cmdline))
+	if err != nil {
+		return err
+	}
+	m.args = &args
+	m.identity, err = agent.NewIdentity()
+	return err
+}
+
+// drivers loads modules for the devices that are there.
+func (m *machine) drivers(context.Context) error {
+	if m.modules != nil {
+		return nil
+	}
+	set, err := kmod.Open(os.DirFS("/modules"), kmod.Insert)
+	if err != nil {
+		return err
+	}
+	m.modules = set
+	m.disks = &boot.Disks{Root: os.DirFS("/"), Settle: m.settle}
+	m.settle()
+	return nil
+}
+
+func (m *machine) settle() {
+	n, err := m.modules.Settle(os.DirFS("/sys"))
+	if err != nil {
+		m.log("drivers: %v", err)
+	}
+	if n > 0 {
+		m.log("drivers: %d modules loaded", n)
+	}
+}
+
+func (m *machine) network(ctx context.Context) error {
+	if m.online {
+		return nil
+	}
+	err := boot.Network(ctx, boot.NetworkOptions{MAC: m.args.MAC, Settle: m.settle, Log: m.log})
+	m.online = err == nil
+	return err
+}

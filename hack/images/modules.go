@@ -1,0 +1,202 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// agentModules are the drivers that the agent carries: network cards, disk
+// controllers and file systems of virtual machines and of common servers. What
+// they depend on comes with them. Firmware files are not free software and not
+// included: cards that need one to work at all (bnx2, bnx2x) are left out, those
+// that only lose features without (ice, tg3) are in.
+var agentModules = []string{
+	// virtual machines
+	"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_rng", "vmxnet3", "vmw_pvscsi", "e1000",
+	// network cards
+	"e1000e", "igb", "igc", "ixgbe", "i40e", "ice", "bnxt_en", "tg3", "mlx4_core", "mlx4_en", "mlx5_core",
+	"r8169", "realtek", "be2net", "enic", "sfc", "atlantic", "cxgb4",
+	// disk controllers
+	"nvme", "vmd", "ahci", "ata_piix", "sd_mod", "megaraid_sas", "mpt3sas", "mpi3mr", "hpsa", "smartpqi", "aacraid",
+	// file systems of installed systems, and the checksum that they ask for by name
+	"ext4", "xfs", "crc32c_generic", "crc32c_intel",
+}
+
+// alongside are modules that a driver asks the kernel for when it has found a
+// device. There is no modprobe to answer that: they get the driver's aliases.
+var alongside = map[string]string{"mlx4_en": "mlx4_core"}
+
+// module is a kernel module file and what its .modinfo section says.
+type module struct {
+	name, path string
+	depends    []string
+	aliases    []string
+	// softPre are modules to load before, by name or alias.
+	softPre []string
+}
+
+// moduleSet is what goes into /modules (see agent/kmod).
+type moduleSet struct {
+	modules []module
+	order   string
+	alias   string
+}
+
+// selectModules reads a kernel's modules and returns the wanted ones with all
+// that they need. A name that the kernel does not have as a module must be built
+// in (modules.builtin); else it is an error.
+func selectModules(dir string, wanted []string) (*moduleSet, error) {
+	paths, err := modulePaths(dir)
+	if err != nil {
+		return nil, err
+	}
+	builtin, err := builtinModules(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]module{}
+	for todo := slices.Clone(wanted); len(todo) > 0; todo = todo[1:] {
+		name := canonical(todo[0])
+		if _, ok := found[name]; ok || builtin[name] {
+			continue
+		}
+		path, ok := paths[name]
+		if !ok {
+			return nil, fmt.Errorf("the kernel has no module %s", name)
+		}
+		m, err := readModule(name, path)
+		if err != nil {
+			return nil, err
+		}
+		found[name] = m
+		todo = append(todo, m.depends...)
+	}
+	return arrange(found), nil
+}
+
+// arrange makes the lists of a set, sorted by name.
+func arrange(found map[string]module) *moduleSet {
+	names := make([]string, 0, len(found))
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	set := &moduleSet{}
+	var order, alias strings.Builder
+	for _, name := range names {
+		m := found[name]
+		set.modules = append(set.modules, m)
+		fmt.Fprintf(&order, "%s: %s\n", name, strings.Join(needs(m, found, names), " "))
+		aliases := m.aliases
+		if driver, ok := found[alongside[name]]; ok {
+			aliases = append(slices.Clone(aliases), driver.aliases...)
+		}
+		for _, a := range aliases {
+			// Only buses have a colon; other aliases are asked for by name.
+			if strings.Contains(a, ":") {
+				fmt.Fprintf(&alias, "alias %s %s\n", a, name)
+			}
+		}
+	}
+	set.order, set.alias = order.String(), alias.String()
+	return set
+}
+
+// needs lists what to load before a module: its soft dependencies, by name or by
+// (crypto) alias, then its hard ones.
+func needs(m module, found map[string]module, names []string) []string {
+	var out []string
+	for _, soft := range m.softPre {
+		for _, name := range names {
+			if name == canonical(soft) || slices.Contains(found[name].aliases, soft) ||
+				slices.Contains(found[name].aliases, "crypto-"+soft) {
+				out = append(out, name)
+			}
+		}
+	}
+	for _, dep := range m.depends {
+		if _, ok := found[dep]; ok {
+			out = append(out, dep)
+		}
+	}
+	return slices.Compact(out)
+}
+
+func modulePaths(dir string) (map[string]string, error) {
+	paths := map[string]string{}
+	err := filepath.WalkDir(filepath.Join(dir, "kernel"), func(path string, d fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok && err == nil {
+			paths[canonical(name)] = path
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the kernel's modules: %w", err)
+	}
+	return paths, nil
+}
+
+func builtinModules(dir string) (map[string]bool, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "modules.builtin"))
+	if err != nil {
+		return nil, err
+	}
+	builtin := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		builtin[canonical(strings.TrimSuffix(filepath.Base(strings.TrimSpace(line)), ".ko"))] = true
+	}
+	return builtin, nil
+}
+
+// canonical: the kernel takes dashes and underscores in module names for the same.
+func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+func readModule(name, path string) (module, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return module{}, fmt.Errorf("read module %s: %w", name, err)
+	}
+	defer f.Close()
+	section := f.Section(".modinfo")
+	if section == nil {
+		return module{}, fmt.Errorf("read module %s: no .modinfo", name)
+	}
+	data, err := section.Data()
+	if err != nil {
+		return module{}, fmt.Errorf("read module %s: %w", name, err)
+	}
+	m := parseModinfo(data)
+	m.name, m.path = name, path
+	return m, nil
+}
+
+// parseModinfo reads the section of strings "key=value", each ended by a zero byte.
+func parseModinfo(data []byte) module {
+	var m module
+	for _, entry := range bytes.Split(data, []byte{0}) {
+		key, value, _ := strings.Cut(string(entry), "=")
+		switch key {
+		case "depends":
+			for _, dep := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
+				m.depends = append(m.depends, canonical(dep))
+			}
+		case "alias":
+			m.aliases = append(m.aliases, value)
+		case "softdep":
+			pre, _, _ := strings.Cut(value, "post:")
+			if names, ok := strings.CutPrefix(strings.TrimSpace(pre), "pre:"); ok {
+				m.softPre = append(m.softPre, strings.Fields(names)...)
+			}
+		}
+	}
+	return m
+}
