@@ -19,7 +19,8 @@ import (
 // BootOverride implements bmc.BootDevice. A target that has no name of ours is
 // passed on in Redfish's word.
 func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
-	system, err := c.readSystem(ctx)
+	c.transport.begin(ctx)
+	system, err := c.readSystem()
 	if err != nil {
 		return bmc.BootOverride{}, fmt.Errorf("read boot override: %w", err)
 	}
@@ -66,10 +67,11 @@ type bootBody struct {
 // the next only when the BMC refused the former, never when the outcome is not
 // known (I17).
 func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) error {
+	c.transport.begin(ctx)
 	fail := func(err error) error {
 		return fmt.Errorf("set boot override %s: %w", override.Target, err)
 	}
-	system, err := c.readSystem(ctx)
+	system, err := c.readSystem()
 	if err != nil {
 		return fail(err)
 	}
@@ -84,9 +86,9 @@ func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) e
 	var refused error
 	for _, path := range c.bootPaths(system) {
 		for _, body := range bodies {
-			err := c.patchBoot(ctx, system, path, body)
+			err := c.patchBoot(system, path, body)
 			if err == nil {
-				if err := c.verifyBoot(ctx, path, override); err != nil {
+				if err := c.verifyBoot(path, override); err != nil {
 					return fail(err)
 				}
 				return nil
@@ -163,12 +165,12 @@ func (c *conn) bootPaths(system *systemResource) []string {
 // patchBoot sends one body to one path, with the resource's ETag where it has
 // one. A tag that is another's by now (412) is read again once: nothing was
 // written.
-func (c *conn) patchBoot(ctx context.Context, system *systemResource, path string, body bootBody) error {
+func (c *conn) patchBoot(system *systemResource, path string, body bootBody) error {
 	tag := system.etag
 	for attempt := 0; ; attempt++ {
 		if path != c.system || attempt > 0 {
 			var settings settingsResource
-			if err := c.get(ctx, path, &settings); err != nil {
+			if err := c.get(path, &settings); err != nil {
 				return err
 			}
 			tag = c.transport.last.etag
@@ -177,7 +179,7 @@ func (c *conn) patchBoot(ctx context.Context, system *systemResource, path strin
 		if tag != "" {
 			header = map[string]string{"If-Match": cleanETag(tag)}
 		}
-		err := c.send(ctx, http.MethodPatch, path, map[string]any{"Boot": body}, header)
+		err := c.send(http.MethodPatch, path, map[string]any{"Boot": body}, header)
 		e, ok := refusal(err)
 		if !ok || e.status != http.StatusPreconditionFailed || attempt > 0 {
 			return err
@@ -207,9 +209,9 @@ func isRefusedRung(err error) bool {
 
 // verifyBoot reads back where it was written: a settings resource shows what the
 // next boot will find, the system what is now.
-func (c *conn) verifyBoot(ctx context.Context, path string, want bmc.BootOverride) error {
+func (c *conn) verifyBoot(path string, want bmc.BootOverride) error {
 	var shown settingsResource
-	if err := c.get(ctx, path, &shown); err != nil {
+	if err := c.get(path, &shown); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	if shown.Boot == nil {

@@ -56,16 +56,17 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		return nil, fmt.Errorf("dial %s: %w", ep.base, err)
 	}
 	c := &conn{target: target, transport: t, system: ep.system}
+	t.begin(ctx)
 	if err := c.connect(ctx, ep.base); err != nil {
 		t.CloseIdleConnections()
 		return nil, err
 	}
-	if err := c.login(ctx); err != nil {
+	if err := c.login(); err != nil {
 		t.CloseIdleConnections()
 		return nil, err
 	}
 	if c.system == "" {
-		if c.system, err = c.onlySystem(ctx); err != nil {
+		if c.system, err = c.onlySystem(); err != nil {
 			return nil, errors.Join(err, c.Close(ctx))
 		}
 	}
@@ -75,7 +76,6 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 // connect reads the service root, which needs no session. gofish keeps the links
 // in it to itself: they are read from a copy.
 func (c *conn) connect(ctx context.Context, base string) error {
-	c.transport.ctx = ctx
 	var body bytes.Buffer
 	c.transport.copy = &body
 	client, err := gofish.ConnectContext(context.WithoutCancel(ctx), gofish.ClientConfig{
@@ -94,7 +94,7 @@ func (c *conn) connect(ctx context.Context, base string) error {
 }
 
 // login opens the session.
-func (c *conn) login(ctx context.Context) error {
+func (c *conn) login() error {
 	const what = "open session"
 	path := c.root.Links.Sessions.ID
 	if path == "" {
@@ -103,7 +103,6 @@ func (c *conn) login(ctx context.Context) error {
 	if !isLink(path) {
 		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, shorten(path, 100))
 	}
-	c.transport.ctx = ctx
 	resp, err := c.client.Post(path, map[string]string{
 		"UserName": c.target.Username, "Password": c.target.Password.Reveal(),
 	})
@@ -140,12 +139,12 @@ func sessionPath(resp *http.Response) string {
 }
 
 // onlySystem finds the system where the address names none.
-func (c *conn) onlySystem(ctx context.Context) (string, error) {
+func (c *conn) onlySystem() (string, error) {
 	path := c.root.Systems.ID
 	if path == "" {
 		return "", fmt.Errorf("find system: %w: the service root has no Systems", bmc.ErrProtocol)
 	}
-	members, err := c.members(ctx, path)
+	members, err := c.members(path)
 	if err != nil {
 		return "", fmt.Errorf("find system: %w", err)
 	}
@@ -176,7 +175,7 @@ func (c *conn) Close(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 		defer cancel()
 	}
-	c.transport.ctx = ctx
+	c.transport.begin(ctx)
 	_, err := c.client.Delete(path)
 	defer func() { c.transport.token = "" }()
 	if err == nil {
@@ -190,12 +189,11 @@ func (c *conn) Close(ctx context.Context) error {
 }
 
 // get reads one resource.
-func (c *conn) get(ctx context.Context, path string, into any) error {
+func (c *conn) get(path string, into any) error {
 	what := "read " + shorten(path, 200)
 	if !isLink(path) {
 		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
-	c.transport.ctx = ctx
 	resp, err := c.client.Get(path)
 	if err != nil {
 		return c.failure(read, what, err)
@@ -213,12 +211,11 @@ func (c *conn) get(ctx context.Context, path string, into any) error {
 
 // send makes one write. It is not repeated by anybody below: net/http repeats
 // requests that have a body only if not a byte of them was sent.
-func (c *conn) send(ctx context.Context, method, path string, body any, header map[string]string) error {
+func (c *conn) send(method, path string, body any, header map[string]string) error {
 	what := strings.ToLower(method) + " " + shorten(path, 200)
 	if !isLink(path) {
 		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
-	c.transport.ctx = ctx
 	call := c.client.PostWithHeaders
 	if method == http.MethodPatch {
 		call = c.client.PatchWithHeaders
@@ -233,14 +230,14 @@ func (c *conn) send(ctx context.Context, method, path string, body any, header m
 
 // members lists a collection, sorted, since some BMCs list in random order (field
 // notes). It follows Members@odata.nextLink up to maxMembers.
-func (c *conn) members(ctx context.Context, path string) ([]string, error) {
+func (c *conn) members(path string) ([]string, error) {
 	var paths []string
 	for page := 0; path != ""; page++ {
 		if page > maxMembers {
 			return nil, fmt.Errorf("read %s: %w: pages without end", shorten(path, 200), bmc.ErrProtocol)
 		}
 		var collection collectionResource
-		if err := c.get(ctx, path, &collection); err != nil {
+		if err := c.get(path, &collection); err != nil {
 			return nil, err
 		}
 		for _, m := range collection.Members {

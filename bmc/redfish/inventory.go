@@ -17,17 +17,18 @@ import (
 
 // Identity implements bmc.Inventorier. What the BMC does not tell is empty.
 func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
-	system, err := c.readSystem(ctx)
+	c.transport.begin(ctx)
+	system, err := c.readSystem()
 	if err == nil {
 		var id bmc.Identity
-		if id, err = c.identity(ctx, system); err == nil {
+		if id, err = c.identity(system); err == nil {
 			return id, nil
 		}
 	}
 	return bmc.Identity{}, fmt.Errorf("read identity: %w", err)
 }
 
-func (c *conn) identity(ctx context.Context, system *systemResource) (bmc.Identity, error) {
+func (c *conn) identity(system *systemResource) (bmc.Identity, error) {
 	id := bmc.Identity{
 		SystemID:     system.ID,
 		UUID:         strings.ToLower(strings.TrimSpace(system.UUID)),
@@ -38,12 +39,12 @@ func (c *conn) identity(ctx context.Context, system *systemResource) (bmc.Identi
 	if id.SystemID == "" {
 		id.SystemID = c.system
 	}
-	path, err := c.managerPath(ctx, system)
+	path, err := c.managerPath(system)
 	if err != nil || path == "" {
 		return id, optional(err)
 	}
 	var manager managerResource
-	if err := c.get(ctx, path, &manager); err != nil {
+	if err := c.get(path, &manager); err != nil {
 		return id, optional(err)
 	}
 	id.BMCFirmware = strings.TrimSpace(manager.FirmwareVersion)
@@ -52,7 +53,7 @@ func (c *conn) identity(ctx context.Context, system *systemResource) (bmc.Identi
 }
 
 // managerPath is the manager that the system names, else the first of all.
-func (c *conn) managerPath(ctx context.Context, system *systemResource) (string, error) {
+func (c *conn) managerPath(system *systemResource) (string, error) {
 	var paths []string
 	for _, m := range system.Links.ManagedBy {
 		if m.ID != "" {
@@ -61,7 +62,7 @@ func (c *conn) managerPath(ctx context.Context, system *systemResource) (string,
 	}
 	if len(paths) == 0 && c.root.Managers.ID != "" {
 		var err error
-		if paths, err = c.members(ctx, c.root.Managers.ID); err != nil {
+		if paths, err = c.members(c.root.Managers.ID); err != nil {
 			return "", err
 		}
 	}
@@ -82,21 +83,22 @@ func optional(err error) error {
 
 // Inventory implements bmc.Inventorier.
 func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
+	c.transport.begin(ctx)
 	fail := func(err error) (bmc.Inventory, error) {
 		return bmc.Inventory{}, fmt.Errorf("read inventory: %w", err)
 	}
-	system, err := c.readSystem(ctx)
+	system, err := c.readSystem()
 	if err != nil {
 		return fail(err)
 	}
 	var inv bmc.Inventory
-	if inv.Identity, err = c.identity(ctx, system); err != nil {
+	if inv.Identity, err = c.identity(system); err != nil {
 		return fail(err)
 	}
-	if inv.MACs, err = c.macs(ctx, system); err != nil {
+	if inv.MACs, err = c.macs(system); err != nil {
 		return fail(err)
 	}
-	if inv.Cores, err = c.cores(ctx, system); err != nil {
+	if inv.Cores, err = c.cores(system); err != nil {
 		return fail(err)
 	}
 	inv.MemoryBytes = memoryBytes(system)
@@ -113,18 +115,18 @@ func memoryBytes(system *systemResource) int64 {
 
 // cores counts physical cores: the summary tells (ComputerSystem v1.14 and
 // later), or the processors do. 0 where neither does.
-func (c *conn) cores(ctx context.Context, system *systemResource) (int32, error) {
+func (c *conn) cores(system *systemResource) (int32, error) {
 	if n := system.ProcessorSummary.CoreCount; n > 0 || system.Processors.ID == "" {
 		return max(n, 0), nil
 	}
-	paths, err := c.members(ctx, system.Processors.ID)
+	paths, err := c.members(system.Processors.ID)
 	if err != nil {
 		return 0, optional(err)
 	}
 	var sum int32
 	for _, path := range paths {
 		var p processorResource
-		if err := c.get(ctx, path, &p); err != nil {
+		if err := c.get(path, &p); err != nil {
 			return 0, optional(err)
 		}
 		if p.Type == "" || p.Type == "CPU" {
@@ -136,13 +138,13 @@ func (c *conn) cores(ctx context.Context, system *systemResource) (int32, error)
 
 // macs lists the addresses of the network interfaces. Nil: the BMC cannot tell,
 // or could not tell of one of them, so that the list would be short (I8).
-func (c *conn) macs(ctx context.Context, system *systemResource) ([]string, error) {
+func (c *conn) macs(system *systemResource) ([]string, error) {
 	if path := system.EthernetInterfaces.ID; path != "" {
-		paths, err := c.members(ctx, path)
+		paths, err := c.members(path)
 		if err == nil {
-			return c.collectMACs(ctx, paths, func(ctx context.Context, path string) (macResource, error) {
+			return c.collectMACs(paths, func(path string) (macResource, error) {
 				var m macResource
-				err := c.get(ctx, path, &m)
+				err := c.get(path, &m)
 				return m, err
 			})
 		}
@@ -153,33 +155,33 @@ func (c *conn) macs(ctx context.Context, system *systemResource) ([]string, erro
 	if system.NetworkInterfaces.ID == "" {
 		return nil, nil
 	}
-	paths, err := c.functions(ctx, system.NetworkInterfaces.ID)
+	paths, err := c.functions(system.NetworkInterfaces.ID)
 	if err != nil {
 		return nil, optional(err)
 	}
-	return c.collectMACs(ctx, paths, func(ctx context.Context, path string) (macResource, error) {
+	return c.collectMACs(paths, func(path string) (macResource, error) {
 		var f networkFunctionResource
-		err := c.get(ctx, path, &f)
+		err := c.get(path, &f)
 		return f.Ethernet, err
 	})
 }
 
 // functions lists the network device functions of all interfaces.
-func (c *conn) functions(ctx context.Context, interfaces string) ([]string, error) {
-	paths, err := c.members(ctx, interfaces)
+func (c *conn) functions(interfaces string) ([]string, error) {
+	paths, err := c.members(interfaces)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	for _, path := range paths {
 		var nic networkInterfaceResource
-		if err := c.get(ctx, path, &nic); err != nil {
+		if err := c.get(path, &nic); err != nil {
 			return nil, err
 		}
 		if nic.Functions.ID == "" {
 			continue
 		}
-		functions, err := c.members(ctx, nic.Functions.ID)
+		functions, err := c.members(nic.Functions.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -192,10 +194,10 @@ func (c *conn) functions(ctx context.Context, interfaces string) ([]string, erro
 
 // collectMACs reads the members. A fault of the BMC in one of them (5xx, nonsense)
 // makes the list nil; a lost connection is an error.
-func (c *conn) collectMACs(ctx context.Context, paths []string, get func(context.Context, string) (macResource, error)) ([]string, error) {
+func (c *conn) collectMACs(paths []string, get func(string) (macResource, error)) ([]string, error) {
 	macs := make([]string, 0, len(paths))
 	for _, path := range paths {
-		m, err := get(ctx, path)
+		m, err := get(path)
 		if err != nil {
 			return nil, optional(err)
 		}

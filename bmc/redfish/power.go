@@ -18,7 +18,8 @@ import (
 
 // PowerState implements bmc.Power.
 func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
-	system, err := c.readSystem(ctx)
+	c.transport.begin(ctx)
+	system, err := c.readSystem()
 	if err != nil {
 		return bmc.PowerUnknown, fmt.Errorf("read power state: %w", err)
 	}
@@ -41,19 +42,20 @@ func powerState(state redfish.PowerState) (bmc.PowerState, error) {
 // shows it already: the state it shows may be stale, and a power-off that was
 // not sent fences nothing (I7).
 func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
+	c.transport.begin(ctx)
 	fail := func(err error) error { return fmt.Errorf("power action %s: %w", action, err) }
 	candidates, settled := resetsFor(action)
 	if len(candidates) == 0 {
 		return fail(fmt.Errorf("%w: no such action", bmc.ErrNotSupported))
 	}
-	system, err := c.readSystem(ctx)
+	system, err := c.readSystem()
 	if err != nil {
 		return fail(err)
 	}
 	if system.Actions.Reset == nil || system.Actions.Reset.Target == "" {
 		return fail(fmt.Errorf("%w: the system has no Reset action", bmc.ErrNotSupported))
 	}
-	allowed, err := c.allowedResets(ctx, system)
+	allowed, err := c.allowedResets(system)
 	if err != nil {
 		return fail(err)
 	}
@@ -62,11 +64,11 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		return fail(fmt.Errorf("%w: wants %s, the system allows %s", bmc.ErrNotSupported,
 			candidates[0], shorten(strings.Join(allowed, ", "), 200)))
 	}
-	err = c.send(ctx, http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": reset}, nil)
+	err = c.send(http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": reset}, nil)
 	if _, answered := refusal(err); answered && settled != "" && system.PowerState == settled &&
 		(errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrBusy)) {
 		// Many refuse what is so already, with 400 or 409.
-		if now, readErr := c.readSystem(ctx); readErr == nil && now.PowerState == settled {
+		if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
 			return nil
 		}
 	}
@@ -112,7 +114,7 @@ func choose(candidates []redfish.ResetType, allowed []string) (redfish.ResetType
 
 // allowedResets reads what the Reset action takes: in the system itself, or in
 // its ActionInfo. Empty: the BMC does not tell.
-func (c *conn) allowedResets(ctx context.Context, system *systemResource) ([]string, error) {
+func (c *conn) allowedResets(system *systemResource) ([]string, error) {
 	reset := system.Actions.Reset
 	if len(reset.Allowed) > 0 || reset.ActionInfo == "" {
 		return reset.Allowed, nil
@@ -121,7 +123,7 @@ func (c *conn) allowedResets(ctx context.Context, system *systemResource) ([]str
 		return c.resetTypes, nil
 	}
 	var info actionInfoResource
-	if err := c.get(ctx, reset.ActionInfo, &info); err != nil {
+	if err := c.get(reset.ActionInfo, &info); err != nil {
 		if isMissing(err) {
 			return nil, nil
 		}
@@ -136,9 +138,9 @@ func (c *conn) allowedResets(ctx context.Context, system *systemResource) ([]str
 }
 
 // readSystem reads the system.
-func (c *conn) readSystem(ctx context.Context) (*systemResource, error) {
+func (c *conn) readSystem() (*systemResource, error) {
 	system := &systemResource{}
-	err := c.get(ctx, c.system, system)
+	err := c.get(c.system, system)
 	if e, ok := refusal(err); ok && e.status == http.StatusNotFound {
 		return nil, fmt.Errorf("%w: the BMC has no system at %s", bmc.ErrAddress, c.system)
 	}

@@ -28,6 +28,9 @@ const (
 	// maxMembers of one collection, and maxLink bytes of one reference.
 	maxMembers = 64
 	maxLink    = 1024
+	// maxRequests of one call: a BMC freezes under many (field notes), and one
+	// whose collections lead to one another must come to an end.
+	maxRequests = 200
 )
 
 // errTooLarge reports a body beyond maxBody.
@@ -48,6 +51,8 @@ type transport struct {
 	ctx context.Context
 	// last is what is known of the last request.
 	last exchange
+	// left counts down the requests of the call in progress.
+	left int
 	// copy, where not nil, gets a copy of what is read of an answer's body.
 	copy io.Writer
 }
@@ -89,11 +94,17 @@ func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
 	}, nil
 }
 
+// begin starts a call.
+func (t *transport) begin(ctx context.Context) { t.ctx, t.left = ctx, maxRequests }
+
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.last = exchange{}
 	if r.URL.Host != t.host || r.URL.Scheme != "https" {
 		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+	}
+	if t.left--; t.left < 0 {
+		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
 	seen := &t.last
 	ctx := httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
