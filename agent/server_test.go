@@ -1,0 +1,206 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent"
+	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+const mib = 1 << 20
+
+// Secrets that no log line, error or report may show.
+const (
+	userDataCanary   = "user-data-canary-7f3a"
+	vendorDataCanary = "vendor-data-canary-91bc"
+)
+
+// server is a machine of files: one file a disk.
+type server struct {
+	t     *testing.T
+	dir   string
+	disks []agentapi.Disk
+	mu    sync.Mutex
+	// writes counts opens that changed something, by disk.
+	seeded map[string]agentapi.Bootstrap
+	lines  []string
+	// markerAtSeed is what the disk's marker said when the seed was written.
+	markerAtSeed *agentapi.Marker
+	seedErr      error
+	clock        time.Time
+}
+
+func newServer(t *testing.T, disks ...agentapi.Disk) *server {
+	t.Helper()
+	s := &server{t: t, dir: t.TempDir(), seeded: map[string]agentapi.Bootstrap{}}
+	for i, d := range disks {
+		d.Name = fmt.Sprintf("disk%d", i)
+		if d.SizeBytes == 0 {
+			d.SizeBytes = 16 * mib
+		}
+		old := bytes.Repeat([]byte{0xa5}, int(d.SizeBytes))
+		if d.Marker != nil {
+			b, err := marker.Format(*d.Marker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(old[agentapi.MarkerOffset:], b)
+		}
+		if err := os.WriteFile(s.path(d), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.disks = append(s.disks, d)
+	}
+	return s
+}
+
+func (s *server) path(d agentapi.Disk) string { return filepath.Join(s.dir, d.Name) }
+
+// List implements agent.Disks.
+func (s *server) List(context.Context) ([]agentapi.Disk, error) {
+	out := append([]agentapi.Disk(nil), s.disks...)
+	for i := range out {
+		out[i].Marker = s.marker(i)
+	}
+	return out, nil
+}
+
+// Open implements agent.Disks.
+func (s *server) Open(_ context.Context, d agentapi.Disk) (block.Device, error) {
+	return block.OpenFile(s.path(d))
+}
+
+// Seed implements agent.Seeder.
+func (s *server) Seed(_ context.Context, d agentapi.Disk, seed agentapi.Bootstrap) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.Open(s.path(d))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.markerAtSeed, err = marker.Read(f)
+	if err != nil {
+		return err
+	}
+	s.seeded[d.Name] = seed
+	return s.seedErr
+}
+
+func (s *server) log(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+func (s *server) content(i int) []byte {
+	s.t.Helper()
+	b, err := os.ReadFile(s.path(s.disks[i]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+func (s *server) marker(i int) *agentapi.Marker {
+	s.t.Helper()
+	m, err := marker.Parse(s.content(i)[agentapi.MarkerOffset:])
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// untouched says whether a disk is as it was made, marker aside.
+func (s *server) untouched(i int) bool {
+	b := s.content(i)
+	copy(b[agentapi.MarkerOffset:], bytes.Repeat([]byte{0xa5}, agentapi.MarkerSize))
+	return bytes.Equal(b, bytes.Repeat([]byte{0xa5}, len(b)))
+}
+
+// config of an agent on this server for a manager.
+func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
+	s.t.Helper()
+	pins, err := agent.ParsePins(m.Pin())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	identity, err := agent.NewIdentity()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return agent.Config{
+		Server: addr, Pins: pins, Token: m.Token, Identity: identity, Version: "test",
+		Probe: func(context.Context) (agentapi.Hardware, error) {
+			return agentapi.Hardware{Serial: "SN1", Architecture: "amd64"}, nil
+		},
+		Disks: s, Seeder: s, Log: s.log,
+		SetTime: func(now time.Time) error { s.clock = now; return nil },
+		Sleep:   func(ctx context.Context, _ time.Duration) error { return context.Cause(ctx) },
+	}
+}
+
+func (s *server) run(m *agenttest.Manager) (agentapi.Action, error) {
+	s.t.Helper()
+	return agent.Run(s.t.Context(), s.config(m, m.Start(s.t)))
+}
+
+// noSecrets looks for canaries in everything that people or machines get to see.
+func (s *server) noSecrets(m *agenttest.Manager, err error) {
+	s.t.Helper()
+	seen := strings.Join(s.lines, "\n") + fmt.Sprintf("\n%v\n%+v", err, m.Reports())
+	for _, secret := range []string{userDataCanary, vendorDataCanary, m.Token.Reveal()} {
+		if strings.Contains(seen, secret) {
+			s.t.Errorf("%s shows in:\n%s", secret, seen)
+		}
+	}
+}
+
+// installOrder is a manager that orders an install of a random image, and the
+// image.
+func installOrder(t *testing.T) (*agenttest.Manager, *agenttest.Images) {
+	t.Helper()
+	raw := make([]byte, 6*mib)
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(raw)
+	clear(raw[agentapi.MarkerOffset : agentapi.MarkerOffset+agentapi.MarkerSize])
+	images := &agenttest.Images{Content: raw}
+	m := agenttest.NewManager()
+	m.Action = agentapi.BootDisk
+	m.Bootstrap = agentapi.Bootstrap{
+		UserData: "#cloud-config\n# " + userDataCanary, MetaData: "instance-id: i1-1\n", VendorData: "#cloud-config\n# " + vendorDataCanary,
+	}
+	m.Order = agentapi.Order{
+		Kind: agentapi.Install, ID: "o1", InstanceID: "i1", Attempt: 2,
+		Install: &agentapi.InstallOrder{
+			ImageURL: images.Start(t), Checksum: images.Checksum(),
+			RootDisk: agentapi.DiskRef{Serial: "A"}, ReleasedInstances: []string{"released"},
+		},
+	}
+	return m, images
+}
+
+func refusal(reason agentapi.Reason) *agenttest.Fault {
+	return &agenttest.Fault{Refuse: &agentapi.Error{Reason: reason, Message: "because"}}
+}
+
+// refusesIs is errors.Is for a refusal's reason.
+func hasReason(err error, reason agentapi.Reason) bool {
+	e, ok := errors.AsType[*agentapi.Error](err)
+	return ok && e.Reason == reason
+}
