@@ -4,11 +4,11 @@
 package webhooks
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -100,16 +100,22 @@ func plain(in any) (any, error) {
 	return out, nil
 }
 
-// refuseChanges makes an error of each change, at most maxNamed of them.
+// refuseChanges makes one error of all changes: the first with its value, the
+// others by name.
 func refuseChanges(list []change, detail string) field.ErrorList {
-	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.path.String(), b.path.String()) })
-	var errs field.ErrorList
-	for i, c := range list {
+	if len(list) == 0 {
+		return nil
+	}
+	var others []string
+	for i, c := range list[1:] {
 		if i == maxNamed {
-			errs[i-1].Detail += fmt.Sprintf(" (and %d more fields)", len(list)-maxNamed)
+			others = append(others, fmt.Sprintf("%d more", len(list)-1-maxNamed))
 			break
 		}
-		errs = append(errs, field.Invalid(c.path, c.value, detail))
+		others = append(others, c.path.String())
 	}
-	return errs
+	if len(others) > 0 {
+		detail += "; the same holds for " + strings.Join(others, ", ")
+	}
+	return field.ErrorList{field.Invalid(list[0].path, list[0].value, detail)}
 }

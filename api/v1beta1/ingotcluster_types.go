@@ -108,7 +108,7 @@ type IngotCluster struct {
 	// spec of the cluster.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.host) && self.controlPlaneEndpoint.host == oldSelf.controlPlaneEndpoint.host)",fieldPath=".controlPlaneEndpoint",messageExpression="'host ' + oldSelf.controlPlaneEndpoint.host + ' is immutable once set: certificates and kubeconfigs name it; set it back, or create another cluster'"
-	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.port) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.port) && self.controlPlaneEndpoint.port == oldSelf.controlPlaneEndpoint.port)",fieldPath=".controlPlaneEndpoint",message="port is immutable once set: kubeconfigs name it; set it back, or create another cluster"
+	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.port) || (has(self.controlPlaneEndpoint) && has(self.controlPlaneEndpoint.port) && self.controlPlaneEndpoint.port == oldSelf.controlPlaneEndpoint.port)",fieldPath=".controlPlaneEndpoint",messageExpression="'port %d is immutable once set: kubeconfigs name it; set it back, or create another cluster'.format([oldSelf.controlPlaneEndpoint.port])"
 	Spec IngotClusterSpec `json:"spec,omitempty,omitzero"`
 	// status is what was observed last.
 	// +optional

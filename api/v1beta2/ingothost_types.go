@@ -155,7 +155,7 @@ type NetworkReference struct {
 // holds; where several do, the smallest one that is big enough, then the first by
 // serial number, WWN and path. At least one hint is set.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",message="must not be above maxSizeGigabytes; lower the one or raise the other"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",messageExpression="'%d must not be above maxSizeGigabytes %d; lower the one or raise the other'.format([self.minSizeGigabytes, self.maxSizeGigabytes])"
 type RootDeviceHints struct {
 	// deviceName is the kernel's name, for example "/dev/sda". Names change
 	// between boots: prefer a serial number or a WWN.

@@ -119,8 +119,9 @@ type HostRecord struct {
 	// lastInstanceID is the instance that last wrote the disks, when they were not
 	// wiped after it: its marker on a disk does not forbid an install (I8).
 	// +optional
-	// +kubebuilder:validation:MinLength=36
-	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	LastInstanceID string `json:"lastInstanceID,omitempty"`
 	// cleaningDue is a cleaning that was asked for and never confirmed: it is done
 	// before the host is Available again (I7).
