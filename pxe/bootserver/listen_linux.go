@@ -40,6 +40,9 @@ func ListenHost(ctx context.Context, iface string, cfg Config) (Sockets, error) 
 	if s.DHCP, err = dhcp.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), DHCPPort).String()); err != nil {
 		return fail("DHCP", err)
 	}
+	if s.BINL, err = any4.ListenPacket(ctx, "udp4", at(BINLPort)); err != nil {
+		return fail("BINL", err)
+	}
 	if s.TFTP, err = any4.ListenPacket(ctx, "udp4", at(TFTPPort)); err != nil {
 		return fail("TFTP", err)
 	}

@@ -22,9 +22,10 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// The ports that are fixed (names.md): DHCP, TFTP, and boot HTTP's default.
+// The ports that are fixed: DHCP, BINL, TFTP, and boot HTTP's default.
 const (
 	DHCPPort        = 67
+	BINLPort        = 4011
 	TFTPPort        = 69
 	DefaultHTTPPort = 8880
 )
@@ -58,6 +59,8 @@ type Config struct {
 type Sockets struct {
 	// DHCP is bound to port 67 and may send to 255.255.255.255.
 	DHCP net.PacketConn
+	// BINL is bound to port 4011, where UEFI asks for its boot file.
+	BINL net.PacketConn
 	// TFTP is bound to port 69.
 	TFTP net.PacketConn
 	// Transfer opens a UDP socket for one TFTP transfer, on the server's
@@ -72,6 +75,9 @@ func (s Sockets) Close() error {
 	var errs []error
 	if s.DHCP != nil {
 		errs = append(errs, s.DHCP.Close())
+	}
+	if s.BINL != nil {
+		errs = append(errs, s.BINL.Close())
 	}
 	if s.TFTP != nil {
 		errs = append(errs, s.TFTP.Close())
@@ -153,13 +159,12 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	defer func() { _ = loaders.Close() }()
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		srv := dhcp.Server{
-			Identity:  dhcp.Identity{Address: s.cfg.Address, BaseURL: s.baseURL, Loaders: s.cfg.Loaders},
-			Directory: s.cfg.Directory, Observer: s.cfg.Observer, Log: s.cfg.Log,
-		}
-		return srv.Serve(ctx, sockets.DHCP)
-	})
+	dhcpServer := dhcp.Server{
+		Identity:  dhcp.Identity{Address: s.cfg.Address, BaseURL: s.baseURL, Loaders: s.cfg.Loaders},
+		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Log: s.cfg.Log,
+	}
+	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
+	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
 		srv := tftp.Server{Files: loaders, ListenTransfer: sockets.Transfer, Observer: s.cfg.Observer, Log: s.cfg.Log}
 		return srv.Serve(ctx, sockets.TFTP)

@@ -87,6 +87,33 @@ func Reply(id Identity, dir pxe.Directory, packet []byte) (Answer, error) {
 	return Answer{}, nil
 }
 
+// ReplyBINL decides what to answer to one packet that came to port 4011. UEFI
+// firmware asks there for the boot file, again, after it has its address from
+// an offer that called itself PXEClient (option 60) and had no option 43,
+// whether that offer named a file or not (PXE 2.1 §2.2.5; seen with EDK2). The
+// answer goes to where the packet came from, and gives no address.
+func ReplyBINL(id Identity, dir pxe.Directory, packet []byte, from netip.AddrPort) (Answer, error) {
+	req, err := parse(packet)
+	if err != nil {
+		return Answer{}, err
+	}
+	host, known := dir.Lookup(req.ClientHWAddr)
+	if !known || req.MessageType() != dhcpv4.MessageTypeRequest {
+		return Answer{}, nil
+	}
+	ex := exchange{id: id, req: req, host: host, firmware: identify(req)}
+	ex.boot = id.bootFor(ex.firmware, host)
+	if !ex.boot.answer || ex.boot.file == "" || ex.firmware == plain {
+		return ex.silent(fmt.Sprintf("%s asked for a boot file, plan is %s", ex.firmware, host.Plan.Kind)), nil
+	}
+	r := ex.reply(dhcpv4.MessageTypeAck)
+	r.ClientIPAddr = req.ClientIPAddr
+	ex.addBoot(r)
+	a := ex.event(pxe.StageAck, ex.firmware.String()+", boot file only")
+	a.Packet, a.To = r.ToBytes(), from
+	return a, nil
+}
+
 // parse accepts requests of Ethernet clients that carry a message type.
 func parse(packet []byte) (*dhcpv4.DHCPv4, error) {
 	req, err := dhcpv4.FromBytes(packet)
@@ -268,14 +295,16 @@ func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
 	if ex.firmware == plain {
 		return
 	}
-	if strings.HasPrefix(ex.req.ClassIdentifier(), classPXE) {
-		r.UpdateOption(dhcpv4.OptClassIdentifier(classPXE))
-	}
 	if ex.firmware == ipxe {
 		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionIPXE), []byte{optionNoProxy, 1, 1}))
 	}
 	if ex.boot.file == "" {
+		// Nor option 60: EDK2 would take the offer for one of a PXE server and
+		// spend ten seconds asking for a file on port 4011.
 		return
+	}
+	if strings.HasPrefix(ex.req.ClassIdentifier(), classPXE) {
+		r.UpdateOption(dhcpv4.OptClassIdentifier(classPXE))
 	}
 	r.ServerIPAddr = ex.id.Address.AsSlice()
 	r.UpdateOption(dhcpv4.OptTFTPServerName(ex.id.Address.String()))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -30,10 +31,27 @@ type Server struct {
 // cut off, which makes it malformed.
 const maxPacket = 2048
 
-// Serve answers until ctx ends or the socket breaks, and closes the socket. It
-// reads and answers in one goroutine: an exchange takes microseconds, and a
+// Serve answers DHCP on a socket that is bound to port 67, until ctx ends or the
+// socket breaks, and closes the socket. It reads and answers in one goroutine: an exchange takes microseconds, and a
 // queue could only grow stale. A nil error means that ctx ended.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
+	return s.serve(ctx, conn, func(packet []byte, _ netip.AddrPort) (Answer, error) {
+		return Reply(s.Identity, s.Directory, packet)
+	})
+}
+
+// ServeBINL answers questions for boot files on a socket that is bound to port
+// 4011, as Serve does on port 67.
+func (s *Server) ServeBINL(ctx context.Context, conn net.PacketConn) error {
+	return s.serve(ctx, conn, func(packet []byte, from netip.AddrPort) (Answer, error) {
+		return ReplyBINL(s.Identity, s.Directory, packet, from)
+	})
+}
+
+// reply is a reply function: Reply or ReplyBINL.
+type reply func(packet []byte, from netip.AddrPort) (Answer, error)
+
+func (s *Server) serve(ctx context.Context, conn net.PacketConn, decide reply) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer func() { _ = conn.Close() }()
@@ -53,7 +71,7 @@ func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
 			}
 			continue
 		}
-		s.handle(conn, from, buf[:n])
+		s.handle(conn, from, buf[:n], decide)
 	}
 }
 
@@ -72,13 +90,14 @@ func pause(ctx context.Context) bool {
 
 // handle answers one packet. A packet that makes the parser panic costs its
 // sender an answer, not everybody their boot server.
-func (s *Server) handle(conn net.PacketConn, from net.Addr, packet []byte) {
+func (s *Server) handle(conn net.PacketConn, from net.Addr, packet []byte, decide reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log().Error("DHCP request caused a panic", "from", from, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	answer, err := Reply(s.Identity, s.Directory, packet)
+	source, _ := netip.ParseAddrPort(from.String()) // only BINL looks at it
+	answer, err := decide(packet, source)
 	if err != nil {
 		s.log().Debug("DHCP request dropped", "from", from, "error", err)
 		return

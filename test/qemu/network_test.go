@@ -100,7 +100,8 @@ func (s *segment) run(t *testing.T, wrap func(net.PacketConn) net.PacketConn) {
 		}
 		return c
 	}
-	sockets.DHCP, sockets.TFTP = open(bootserver.DHCPPort), open(bootserver.TFTPPort)
+	sockets.DHCP, sockets.BINL = open(bootserver.DHCPPort), open(bootserver.BINLPort)
+	sockets.TFTP = open(bootserver.TFTPPort)
 	if wrap != nil {
 		sockets.DHCP = wrap(sockets.DHCP)
 	}
