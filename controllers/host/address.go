@@ -14,16 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
 // hasAddress says whether an address is recorded for the host's boot NIC on its
 // present network.
-func hasAddress(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
-	return hardware != nil && hardware.Spec.Address != nil &&
-		hardware.Spec.Address.MAC == host.Spec.BootMACAddress &&
-		hardware.Spec.Address.NetworkName == host.Spec.NetworkRef.Name
+func hasAddress(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
+	return facts != nil && facts.Spec.Address != nil &&
+		facts.Spec.Address.MAC == host.Spec.BootMACAddress &&
+		facts.Spec.Address.NetworkName == host.Spec.NetworkRef.Name
 }
 
 // recordAddress takes a free address of the network's range and records it in the
@@ -34,7 +35,7 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 		return "", fmt.Errorf("recorded addresses: %w", err)
 	}
 	address, err := r.addresses.take(seen.network, host.Spec.BootMACAddress, recorded.Items)
-	if errors.Is(err, inventory.ErrRangeExhausted) {
+	if errors.Is(err, inventory.ErrAddressesExhausted) {
 		return err.Error(), nil
 	}
 	if err != nil {
@@ -42,13 +43,16 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 	}
 	entry := &infrav1.RecordedAddress{NetworkName: seen.network.Name, MAC: host.Spec.BootMACAddress, IP: address.String()}
 	if seen.hardware == nil {
-		hardware := inventory.NewHardware(host)
-		hardware.Spec.Address = entry
-		err = r.Client.Create(ctx, hardware)
+		facts, newErr := hardware.New(host, r.Client.Scheme())
+		if newErr != nil {
+			return "", newErr
+		}
+		facts.Spec.Address = entry
+		err = r.Client.Create(ctx, facts)
 	} else {
-		hardware := seen.hardware.DeepCopy()
-		hardware.Spec.Address = entry
-		err = r.Client.Patch(ctx, hardware, client.MergeFromWithOptions(seen.hardware, client.MergeFromWithOptimisticLock{}))
+		facts := seen.hardware.DeepCopy()
+		facts.Spec.Address = entry
+		err = r.Client.Patch(ctx, facts, client.MergeFromWithOptions(seen.hardware, client.MergeFromWithOptimisticLock{}))
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return "", errStale

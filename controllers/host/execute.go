@@ -206,4 +206,3 @@ func (r *Reconciler) again(obs inventory.Observation, decision inventory.Decisio
 	}
 	return wait
 }
-

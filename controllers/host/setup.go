@@ -28,14 +28,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	r.backoff = newBackoff()
 	log := mgr.GetLogger().WithValues("controller", "ingothost")
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged())).
+		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged(), predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Owns(&infrav1.IngotHardware{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials)).
 		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle)).
 		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork()).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 		conditions.Set(host, condition)
 	}
 	if seen.hardware != nil {
-		status.Hardware = inventory.Summary(seen.hardware)
+		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
 	status.Operation = operationOf(host)
 	if claim := host.Spec.Claim; claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {

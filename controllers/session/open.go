@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -84,7 +86,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	if err != nil {
 		return &problem{reason: "NoRootDisk", message: "No disk to install to: " + err.Error() + ". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"}
 	}
-	host.Spec.Claim.RootDisk = inventory.DiskRefOf(disk)
+	host.Spec.Claim.RootDisk = ptr.To(inventory.DiskRefOf(disk))
 	return nil
 }
 
@@ -112,21 +114,24 @@ func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts 
 // keepFacts writes the hardware found to the IngotHardware of the host; the
 // address recorded there stays.
 func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
-	hardware := &infrav1.IngotHardware{}
-	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware)
+	known := &infrav1.IngotHardware{}
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
 	if apierrors.IsNotFound(err) {
-		hardware = inventory.NewHardware(host)
-		hardware.Spec = facts
-		return s.Client.Create(ctx, hardware)
+		known, err := hardware.New(host, s.Client.Scheme())
+		if err != nil {
+			return err
+		}
+		known.Spec = facts
+		return s.Client.Create(ctx, known)
 	}
 	if err != nil {
 		return err
 	}
-	facts.Address = hardware.Spec.Address
-	if equality.Semantic.DeepEqual(hardware.Spec, facts) {
+	facts.Address = known.Spec.Address
+	if equality.Semantic.DeepEqual(known.Spec, facts) {
 		return nil
 	}
-	base := hardware.DeepCopy()
-	hardware.Spec = facts
-	return s.Client.Patch(ctx, hardware, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	base := known.DeepCopy()
+	known.Spec = facts
+	return s.Client.Patch(ctx, known, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }

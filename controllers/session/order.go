@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -51,7 +50,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		out.Install = &agentapi.InstallOrder{
 			ImageURL:          ImagePath(claim.Image.Checksum),
 			Checksum:          claim.Image.Checksum,
-			RootDisk:          diskRef(*claim.RootDisk),
+			RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
 			ReleasedInstances: releasedInstances(host),
 		}
 		return out, nil
@@ -93,9 +92,7 @@ func (s *Server) disksToWipe(ctx context.Context, host *infrav1.IngotHost) ([]ag
 	}
 	disks := make([]agentapi.DiskRef, 0, len(hardware.Spec.Disks))
 	for _, disk := range hardware.Spec.Disks {
-		if ref := inventory.DiskRefOf(disk); ref != nil {
-			disks = append(disks, diskRef(*ref))
-		}
+		disks = append(disks, inventory.AgentDiskRef(inventory.DiskRefOf(disk)))
 	}
 	return disks, nil
 }
@@ -111,8 +108,4 @@ func releasedInstances(host *infrav1.IngotHost) []string {
 		released = append(released, approved)
 	}
 	return released
-}
-
-func diskRef(ref infrav1.DiskReference) agentapi.DiskRef {
-	return agentapi.DiskRef{Serial: ref.SerialNumber, WWN: ref.WWN, Path: ref.Path, SizeBytes: ptr.Deref(ref.SizeBytes, 0)}
 }

@@ -1,0 +1,185 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/cluster-api/util/flags"
+
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// Roles of the binary.
+const (
+	RoleControllers = "controllers"
+	RoleBoot        = "boot"
+)
+
+// Options of the manager, one field a flag.
+type Options struct {
+	Roles           []string
+	Kubeconfig      string
+	ManagerUsername string
+
+	LeaderElect                bool
+	LeaderElectNamespace       string
+	LeaderElectLease           time.Duration
+	LeaderElectRenew           time.Duration
+	LeaderElectRetry           time.Duration
+	Namespace                  string
+	WatchFilter                string
+	SyncPeriod                 time.Duration
+	KubeAPIQPS                 float32
+	KubeAPIBurst               int
+	WebhookPort                int
+	WebhookHost                string
+	WebhookCertDir             string
+	HealthAddress              string
+	HostConcurrency            int
+	MachineConcurrency         int
+	ClusterConcurrency         int
+	MachineTemplateConcurrency int
+
+	AgentKeyDir  string
+	AgentListen  string
+	AgentAddress string
+
+	BootAddress    string
+	BootInterface  string
+	BootHTTPPort   uint16
+	LoaderDir      string
+	AgentImageDir  string
+	AgentArguments []string
+	ImageCacheDir  string
+	ImageCacheGiB  int64
+
+	PowerPoll time.Duration
+	Policy    inventory.Policy
+
+	Manager flags.ManagerOptions
+	Logs    *logsv1.LoggingConfiguration
+}
+
+// DefaultOptions holds the defaults of contract.md §7 and names.md.
+func DefaultOptions() *Options {
+	return &Options{
+		Roles:            []string{RoleControllers, RoleBoot},
+		ManagerUsername:  "system:serviceaccount:ingot-system:ingot-controller-manager",
+		LeaderElectLease: 15 * time.Second, LeaderElectRenew: 10 * time.Second, LeaderElectRetry: 2 * time.Second,
+		SyncPeriod: 10 * time.Minute, KubeAPIQPS: 100, KubeAPIBurst: 200,
+		WebhookPort: 9443, WebhookCertDir: "/tmp/k8s-webhook-server/serving-certs", HealthAddress: ":9440",
+		HostConcurrency: 50, MachineConcurrency: 10, ClusterConcurrency: 5, MachineTemplateConcurrency: 1,
+		AgentKeyDir: "/etc/ingot/agent", AgentListen: ":8843",
+		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
+		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
+		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(),
+		Logs: logsv1.NewLoggingConfiguration(),
+	}
+}
+
+// AddFlags registers a flag for every option.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.Roles, "roles", o.Roles, "What this process does: controllers, boot.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig; empty: the Pod's service account.")
+	fs.StringVar(&o.ManagerUsername, "manager-username", o.ManagerUsername, "User name of this manager as the API server sees it: the only identity that may change the ledger of an IngotHost.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect a leader: only one replica runs controllers.")
+	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", o.LeaderElectNamespace, "Namespace of the leader's Lease; empty: the Pod's own.")
+	fs.DurationVar(&o.LeaderElectLease, "leader-elect-lease-duration", o.LeaderElectLease, "How long others wait before they take over the lead.")
+	fs.DurationVar(&o.LeaderElectRenew, "leader-elect-renew-deadline", o.LeaderElectRenew, "How long the leader tries to renew before it gives up.")
+	fs.DurationVar(&o.LeaderElectRetry, "leader-elect-retry-period", o.LeaderElectRetry, "How long to wait between tries.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace to watch; empty: all.")
+	fs.StringVar(&o.WatchFilter, "watch-filter", o.WatchFilter, "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.")
+	fs.DurationVar(&o.SyncPeriod, "sync-period", o.SyncPeriod, "How often everything is reconciled again.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests a second to the API server.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests at once to the API server.")
+	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "Port of the webhooks; 0: no webhooks.")
+	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "Address that the webhooks listen on; empty: all.")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "Directory with tls.crt and tls.key of the webhooks.")
+	fs.StringVar(&o.HealthAddress, "health-addr", o.HealthAddress, "Address of /healthz and /readyz.")
+	fs.IntVar(&o.HostConcurrency, "ingothost-concurrency", o.HostConcurrency, "IngotHosts reconciled at once.")
+	fs.IntVar(&o.MachineConcurrency, "ingotmachine-concurrency", o.MachineConcurrency, "IngotMachines reconciled at once.")
+	fs.IntVar(&o.ClusterConcurrency, "ingotcluster-concurrency", o.ClusterConcurrency, "IngotClusters reconciled at once.")
+	fs.IntVar(&o.MachineTemplateConcurrency, "ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency, "IngotMachineTemplates reconciled at once.")
+	o.addBootFlags(fs)
+	o.addPolicyFlags(fs)
+	flags.AddManagerOptions(fs, &o.Manager)
+	logsv1.AddFlags(o.Logs, fs)
+}
+
+func (o *Options) addBootFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.AgentKeyDir, "agent-key-dir", o.AgentKeyDir, "Directory with the token key, the pins and, for the role controllers, the TLS key of the agent API.")
+	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Address that the agent API listens on (TLS).")
+	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "host:port by which servers reach the agent API.")
+	fs.StringVar(&o.BootAddress, "boot-address", o.BootAddress, "IPv4 address by which servers reach this boot server.")
+	fs.StringVar(&o.BootInterface, "boot-interface", o.BootInterface, "Network interface that DHCP is bound to; empty: any.")
+	fs.Uint16Var(&o.BootHTTPPort, "boot-http-port", o.BootHTTPPort, "Port of the boot server's HTTP.")
+	fs.StringVar(&o.LoaderDir, "loader-dir", o.LoaderDir, "Directory with the iPXE loaders.")
+	fs.StringVar(&o.AgentImageDir, "agent-image-dir", o.AgentImageDir, "Directory with the agent's vmlinuz and initramfs.cpio.zst.")
+	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Further kernel arguments of the agent, such as console=ttyS0.")
+	fs.StringVar(&o.ImageCacheDir, "image-cache-dir", o.ImageCacheDir, "Directory of the OS image cache.")
+	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "Size of the OS image cache in GiB.")
+}
+
+func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "How often a host at rest is asked for its power state.")
+	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "How long an operating system may take to shut down before its power is cut.")
+	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")
+	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")
+	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "After how many failures in a row a host is quarantined.")
+}
+
+// Has says whether the process has a role.
+func (o *Options) Has(role string) bool { return slices.Contains(o.Roles, role) }
+
+// Validate names every option that is wrong, its value and the remedy.
+func (o *Options) Validate() error {
+	var errs []error
+	for _, role := range o.Roles {
+		if role != RoleControllers && role != RoleBoot {
+			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join([]string{RoleControllers, RoleBoot}, ", ")))
+		}
+	}
+	if len(o.Roles) == 0 {
+		errs = append(errs, errors.New("--roles: is empty; choose at least one role"))
+	}
+	if _, err := netip.ParseAddrPort(o.AgentAddress); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; give the address by which servers reach the agent API", o.AgentAddress))
+	}
+	if o.Has(RoleBoot) {
+		if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
+			errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; give the address by which servers reach the boot server", o.BootAddress))
+		}
+		if o.ImageCacheGiB < 1 {
+			errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"power-poll": o.PowerPoll, "soft-power-off": o.Policy.SoftPowerOff, "agent-deadline": o.Policy.AgentDeadline, "reset-interval": o.Policy.ResetInterval,
+	} {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("--%s: %s must be more than 0", name, d))
+		}
+	}
+	if o.Policy.MaxAttempts < 1 {
+		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
+	}
+	return errors.Join(errs...)
+}
+
+// leaseNamespace is where the leader's Lease lies.
+func (o *Options) leaseNamespace() string {
+	if o.LeaderElectNamespace != "" {
+		return o.LeaderElectNamespace
+	}
+	return os.Getenv("POD_NAMESPACE")
+}

@@ -1,0 +1,39 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager is Ingot's manager: controllers, webhooks and agent API, and
+// the boot server, by --roles.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/ingot-metal/ingot/cmd/manager/app"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	options := app.DefaultOptions()
+	logs.InitLogs()
+	options.AddFlags(pflag.CommandLine)
+	pflag.Parse()
+	if err := logsv1.ValidateAndApply(options.Logs, nil); err != nil {
+		return err
+	}
+	ctrl.SetLogger(klog.Background())
+	return app.Run(ctrl.SetupSignalHandler(), options, app.HostSockets)
+}

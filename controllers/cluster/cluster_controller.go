@@ -1,0 +1,190 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotclusters/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// action of the events of this package: what the controller was doing.
+const action = "ReconcileCluster"
+
+// Reconciler reconciles IngotClusters. All exported fields are needed.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	// WatchFilterValue selects the objects to reconcile by label.
+	WatchFilterValue string
+}
+
+// Reconcile waits for the endpoint and publishes failure domains.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	object := &infrav1.IngotCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || annotations.IsExternallyManaged(object) {
+		return ctrl.Result{}, nil // moved by clusterctl; C13
+	}
+	owner, err := util.GetOwnerCluster(ctx, r.Client, object.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("owner of the IngotCluster: %w", err)
+	}
+	if !object.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.letGo(ctx, object, owner)
+	}
+	if owner == nil {
+		return ctrl.Result{}, nil // C14: Cluster API sets the owner, and that brings us here again
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, object, infrav1.ClusterFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, object); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	base := object.DeepCopy()
+	defer func() {
+		summarize(object)
+		if err := r.saveStatus(ctx, object, base); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, err})
+		}
+	}()
+	if err := r.publishFailureDomains(ctx, object, owner.Name); err != nil {
+		return ctrl.Result{}, err
+	}
+	checkEndpoint(object, owner)
+	return ctrl.Result{}, nil
+}
+
+// letGo removes the finalizer: an IngotCluster has nothing of its own to take
+// down, and its hosts are released by their machines. A paused one is left (M43).
+func (r *Reconciler) letGo(ctx context.Context, object *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
+	if annotations.HasPaused(object) || (owner != nil && ptr.Deref(owner.Spec.Paused, false)) {
+		return nil
+	}
+	base := object.DeepCopy()
+	if !controllerutil.RemoveFinalizer(object, infrav1.ClusterFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFrom(base)))
+}
+
+func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.IngotCluster) error {
+	if equality.Semantic.DeepEqual(base.Status, object.Status) {
+		return nil
+	}
+	patched := base.DeepCopy()
+	patched.Status = object.Status
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
+}
+
+// checkEndpoint: the infrastructure is provisioned as soon as an endpoint is
+// known, here or in the Cluster (C06, C07).
+func checkEndpoint(object *infrav1.IngotCluster, owner *clusterv1.Cluster) {
+	here, there := object.Spec.ControlPlaneEndpoint, owner.Spec.ControlPlaneEndpoint
+	if (here.Host == "" || here.Port == 0) && (there.Host == "" || there.Port == 0) {
+		set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,
+			"Ingot makes no load balancer: set spec.controlPlaneEndpoint (host and port) here or in the Cluster")
+		return
+	}
+	set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointSet, "")
+	object.Status.Initialization.Provisioned = ptr.To(true)
+}
+
+// publishFailureDomains lists the racks of the hosts that the cluster may draw on (C09).
+func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.IngotCluster, clusterName string) error {
+	hosts := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(object.Namespace)); err != nil {
+		return fmt.Errorf("hosts of the namespace: %w", err)
+	}
+	controlPlanes, err := r.controlPlanes(ctx, object.Namespace, clusterName)
+	if err != nil {
+		return err
+	}
+	pointers := make([]*infrav1.IngotHost, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		pointers = append(pointers, &hosts.Items[i])
+	}
+	domains, err := inventory.FailureDomains(pointers, object, clusterName, func(host *infrav1.IngotHost) bool {
+		return host.Spec.Claim != nil && controlPlanes[host.Spec.Claim.MachineRef.Name]
+	})
+	object.Status.FailureDomains = domains
+	reason, message := infrav1.ReasonFailureDomainsPublished, ""
+	status := metav1.ConditionTrue
+	switch {
+	case errors.Is(err, inventory.ErrTooManyFailureDomains):
+		status, reason, message = metav1.ConditionFalse, infrav1.ReasonTooManyFailureDomains, err.Error()
+	case err != nil:
+		status, reason, message = metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()
+	case len(domains) == 0:
+		reason = infrav1.ReasonNoFailureDomains
+		message = "No host of this cluster carries the label " + inventory.FailureDomainLabel(object) + "; machines are placed without failure domains"
+	}
+	if set(object, infrav1.ClusterFailureDomainsReadyCondition, status, reason, message) && status == metav1.ConditionFalse {
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)
+	}
+	return nil
+}
+
+// controlPlanes are the names of the cluster's control plane machines.
+func (r *Reconciler) controlPlanes(ctx context.Context, namespace, clusterName string) (map[string]bool, error) {
+	machines := &infrav1.IngotMachineList{}
+	err := r.Client.List(ctx, machines, client.InNamespace(namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}, client.HasLabels{clusterv1.MachineControlPlaneLabel})
+	if err != nil {
+		return nil, fmt.Errorf("control plane machines: %w", err)
+	}
+	names := map[string]bool{}
+	for i := range machines.Items {
+		names[machines.Items[i].Name] = true
+	}
+	return names, nil
+}
+
+// set writes one condition; it says whether that is news.
+func set(object *infrav1.IngotCluster, kind string, status metav1.ConditionStatus, reason, message string) bool {
+	was := conditions.Get(object, kind)
+	conditions.Set(object, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: object.Generation})
+	return was == nil || was.Status != status || was.Reason != reason
+}
+
+// summarize sets Ready: the endpoint and the failure domains are.
+func summarize(object *infrav1.IngotCluster) {
+	for _, kind := range []string{infrav1.ClusterEndpointReadyCondition, infrav1.ClusterFailureDomainsReadyCondition} {
+		if c := conditions.Get(object, kind); c != nil && c.Status != metav1.ConditionTrue {
+			set(object, infrav1.ReadyCondition, metav1.ConditionFalse, c.Reason, c.Message)
+			return
+		}
+	}
+	set(object, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
+}

@@ -1,0 +1,27 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hardware makes the IngotHardware that belongs to an IngotHost: it has
+// the host's name and is owned by it, so that it goes and moves with the host (K45).
+//
+//	object, err := hardware.New(host, scheme)
+package hardware
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// New makes an empty IngotHardware for the host.
+func New(host *infrav1.IngotHost, scheme *runtime.Scheme) (*infrav1.IngotHardware, error) {
+	object := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+	if err := controllerutil.SetControllerReference(host, object, scheme); err != nil {
+		return nil, fmt.Errorf("owner of the hardware of %s: %w", host.Name, err)
+	}
+	return object, nil
+}

@@ -1,0 +1,269 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// How soon a machine without a host looks again, should no host event bring it up;
+// and how soon after it lost one to another machine.
+const (
+	retryPlacement = 30 * time.Second
+	retryConflict  = time.Second
+	retryJitter    = 0.5
+)
+
+// waitForPrerequisites: the cluster's infrastructure is there (M49), and so is the
+// bootstrap data (M50). A machine that has a host already is past this.
+func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcome, error) {
+	ingotCluster := &infrav1.IngotCluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}, ingotCluster)
+	if client.IgnoreNotFound(err) != nil {
+		return next, fmt.Errorf("infrastructure of the cluster: %w", err)
+	}
+	if err == nil {
+		s.ingotCluster = ingotCluster
+	}
+	if s.machine.Spec.ProviderID != "" {
+		return next, nil
+	}
+	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
+		return stop(0), nil
+	}
+	if s.owner.Spec.Bootstrap.DataSecretName == nil {
+		s.notClaimed(infrav1.ReasonWaitingForBootstrapData, "The bootstrap data of Machine "+s.owner.Name+" is not there yet; a host is chosen as soon as it is")
+		return stop(0), nil
+	}
+	return next, nil
+}
+
+// claim makes sure that exactly one host is claimed by this machine (I1): first
+// the intent, in the machine's own object by optimistic lock; then the claim, on
+// the version of a live read. While an intent exists no other host is picked.
+func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
+	if s.machine.Spec.ProviderID == "" {
+		if out, err := r.pick(ctx, s); err != nil || out.stop {
+			return out, err
+		}
+	}
+	id, err := infrav1.ParseProviderID(s.machine.Spec.ProviderID)
+	if err != nil || id.Namespace != s.machine.Namespace {
+		s.notClaimed(infrav1.ReasonClaimLost, fmt.Sprintf("spec.providerID %q was not written by Ingot; delete the Machine to replace it", s.machine.Spec.ProviderID))
+		return stop(0), nil
+	}
+	host, err := r.hostOf(ctx, s.machine, id)
+	if err != nil {
+		return next, err
+	}
+	if holds(host, s.machine, id) {
+		s.host = host
+		s.claimed()
+		return next, nil
+	}
+	if s.settled() {
+		s.notClaimed(infrav1.ReasonClaimLost, fmt.Sprintf("IngotHost %s does not carry this machine's claim any more. Ingot does not choose another host for a machine that was provisioned: delete the Machine to replace it", id.Host))
+		return stop(0), nil
+	}
+	return r.bond(ctx, s, host, id)
+}
+
+// hostOf reads the host that the intent names: from the cache where that already
+// shows the bond, else live. nil: it does not exist.
+func (r *Reconciler) hostOf(ctx context.Context, machine *infrav1.IngotMachine, id infrav1.ProviderID) (*infrav1.IngotHost, error) {
+	key := client.ObjectKey{Namespace: id.Namespace, Name: id.Host}
+	host := &infrav1.IngotHost{}
+	if err := r.Client.Get(ctx, key, host); err == nil && holds(host, machine, id) {
+		return host, nil
+	}
+	live := &infrav1.IngotHost{}
+	if err := r.Live.Get(ctx, key, live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("host %s: %w", key, err)
+	}
+	return live, nil
+}
+
+// holds says whether the host's claim is the one that the machine means.
+func holds(host *infrav1.IngotHost, machine *infrav1.IngotMachine, id infrav1.ProviderID) bool {
+	return host != nil && host.Spec.Claim != nil &&
+		host.Spec.Claim.MachineRef.Name == machine.Name && host.Spec.Claim.InstanceID == id.InstanceID
+}
+
+// settled says whether the machine has been provisioned before: then its host is
+// its host for ever. Cluster API's own copy counts too, so that a lost status does
+// not lead to a second host (I2).
+func (s *scope) settled() bool {
+	return ptr.Deref(s.machine.Status.Initialization.Provisioned, false) || s.owner.Spec.ProviderID != ""
+}
+
+// pick chooses a host and records the intent.
+func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
+	request, candidates, err := r.placement(ctx, s)
+	if err != nil {
+		return next, err
+	}
+	selection := inventory.Select(request, candidates)
+	if selection.Host == nil {
+		if s.notClaimed(selection.Reason, selection.Message) {
+			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", selection.Message)
+		}
+		return stop(wait.Jitter(retryPlacement, retryJitter)), nil
+	}
+	id := infrav1.ProviderID{Namespace: selection.Host.Namespace, Host: selection.Host.Name, InstanceID: r.NewID()}
+	return r.writeIntent(ctx, s, id.String())
+}
+
+// writeIntent sets or clears spec.providerID on the version that was read. A
+// conflict means that somebody else acted for this machine: start over.
+func (r *Reconciler) writeIntent(ctx context.Context, s *scope, providerID string) (outcome, error) {
+	changed := s.machine.DeepCopy()
+	changed.Spec.ProviderID = providerID
+	before := s.machine.DeepCopy()
+	before.Status = changed.Status
+	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return stop(retryConflict), nil
+	}
+	if err != nil {
+		return next, fmt.Errorf("recording the choice of a host: %w", err)
+	}
+	s.machine.Spec.ProviderID = providerID
+	s.machine.ResourceVersion = changed.ResourceVersion
+	return next, nil
+}
+
+// bond writes the claim on the version that was just read live, if the host is
+// still free for it; else the intent is cleared, and the next reconcile picks again.
+func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) (outcome, error) {
+	if host == nil {
+		return r.clearIntent(ctx, s, id, "the host does not exist any more")
+	}
+	if ok, why := inventory.Claimable(host); !ok {
+		return r.clearIntent(ctx, s, id, why)
+	}
+	claimed := host.DeepCopy()
+	claimed.Spec.Claim = claimOf(s, host, id)
+	err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return r.clearIntent(ctx, s, id, "the host changed while it was being claimed")
+	}
+	if err != nil {
+		return next, fmt.Errorf("claiming host %s: %w", id.Host, err)
+	}
+	s.host = claimed
+	s.claimed()
+	r.Recorder.Eventf(s.machine, claimed, corev1.EventTypeNormal, infrav1.ReasonHostClaimed, action,
+		"IngotHost %s is claimed, failure domain %q; Ingot now installs it", host.Name, claimed.Spec.Claim.FailureDomain)
+	return next, nil
+}
+
+// clearIntent gives the choice back.
+func (r *Reconciler) clearIntent(ctx context.Context, s *scope, id infrav1.ProviderID, why string) (outcome, error) {
+	s.notClaimed(infrav1.ReasonNotClaimed, fmt.Sprintf("IngotHost %s could not be claimed: %s. Ingot chooses again", id.Host, why))
+	r.Recorder.Eventf(s.machine, nil, corev1.EventTypeNormal, infrav1.ReasonNotClaimed, action, "IngotHost %s could not be claimed: %s. Ingot chooses again", id.Host, why)
+	out, err := r.writeIntent(ctx, s, "")
+	if err != nil || out.stop {
+		return out, err
+	}
+	return stop(wait.Jitter(retryConflict, retryJitter)), nil
+}
+
+// claimOf freezes in the claim what the machine's life on the host needs (I3).
+func claimOf(s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) *infrav1.HostClaim {
+	spec := s.machine.Spec
+	claim := &infrav1.HostClaim{
+		MachineRef:      infrav1.LocalReference{Name: s.machine.Name},
+		ClusterName:     s.cluster.Name,
+		InstanceID:      id.InstanceID,
+		State:           infrav1.ClaimProvisioning,
+		Image:           spec.Image,
+		RootDeviceHints: spec.RootDeviceHints,
+		FailureDomain:   host.Labels[inventory.FailureDomainLabel(s.ingotCluster)],
+		Cleaning:        spec.Cleaning,
+		Hostname:        hostname(s.machine, s.owner),
+	}
+	if claim.RootDeviceHints == nil {
+		claim.RootDeviceHints = host.Spec.RootDeviceHints
+	}
+	if claim.Cleaning == "" {
+		claim.Cleaning = host.Spec.Cleaning
+	}
+	if claim.Cleaning == "" {
+		claim.Cleaning = infrav1.CleaningMetadata
+	}
+	return claim
+}
+
+// maxHostname is the longest host name label (RFC 1123 §2.1).
+const maxHostname = 63
+
+func hostname(machine *infrav1.IngotMachine, owner *clusterv1.Machine) string {
+	if machine.Spec.Hostname != "" {
+		return machine.Spec.Hostname
+	}
+	if len(owner.Name) <= maxHostname {
+		return owner.Name
+	}
+	return owner.Name[len(owner.Name)-maxHostname:]
+}
+
+// placement gathers what the choice is made from.
+func (r *Reconciler) placement(ctx context.Context, s *scope) (inventory.SelectionRequest, []inventory.Candidate, error) {
+	hosts := &infrav1.IngotHostList{}
+	hardware := &infrav1.IngotHardwareList{}
+	machines := &infrav1.IngotMachineList{}
+	for _, list := range []client.ObjectList{hosts, hardware, machines} {
+		if err := r.Client.List(ctx, list, client.InNamespace(s.machine.Namespace)); err != nil {
+			return inventory.SelectionRequest{}, nil, fmt.Errorf("inventory of the namespace: %w", err)
+		}
+	}
+	candidates := inventory.Candidates(hosts.Items, hardware.Items)
+	request := inventory.SelectionRequest{
+		Machine:       s.machine,
+		Cluster:       s.ingotCluster,
+		ClusterName:   s.cluster.Name,
+		ControlPlane:  util.IsControlPlaneMachine(s.owner),
+		FailureDomain: s.owner.Spec.FailureDomain,
+		Named:         map[string]bool{},
+		DomainUse:     map[string]int{},
+	}
+	for i := range machines.Items {
+		other := &machines.Items[i]
+		if id, err := infrav1.ParseProviderID(other.Spec.ProviderID); err == nil && other.UID != s.machine.UID {
+			request.Named[id.Host] = true
+		}
+		if sameOwnerSet(s.machine.Labels, other.Labels) && other.Status.FailureDomain != "" {
+			request.DomainUse[other.Status.FailureDomain]++
+		}
+	}
+	return request, candidates, nil
+}
+
+// sameOwnerSet says whether two machines come from the same MachineDeployment,
+// MachineSet or control plane.
+func sameOwnerSet(a, b map[string]string) bool {
+	for _, label := range []string{clusterv1.MachineDeploymentNameLabel, clusterv1.MachineControlPlaneNameLabel, clusterv1.MachineSetNameLabel} {
+		if a[label] != "" {
+			return a[label] == b[label]
+		}
+	}
+	return false
+}

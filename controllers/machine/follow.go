@@ -1,0 +1,77 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// followInstall shows how the install goes. From the commit point on the machine
+// is provisioned, for ever (I4, M21, M22).
+func (r *Reconciler) followInstall(_ context.Context, s *scope) (outcome, error) {
+	if s.host.Spec.Claim.State == infrav1.ClaimProvisioning {
+		s.set(infrav1.MachineInstalledCondition, metav1.ConditionFalse, infrav1.ReasonProvisioning, installMessage(s.host))
+		return stop(0), nil
+	}
+	s.set(infrav1.MachineInstalledCondition, metav1.ConditionTrue, infrav1.ReasonInstalled, "")
+	s.machine.Status.Initialization.Provisioned = ptr.To(true)
+	return next, nil
+}
+
+// installMessage says what the host is doing, without numbers that change all the
+// time: those are in the host's own status.
+func installMessage(host *infrav1.IngotHost) string {
+	message := fmt.Sprintf("IngotHost %s is being installed, attempt %d", host.Name, max(host.Spec.Claim.Attempt, 1))
+	if operation := host.Status.Operation; operation != nil && operation.Step != "" {
+		message += ": " + operation.Step
+	}
+	if ready := conditions.Get(host, infrav1.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
+		message += ". " + ready.Message
+	}
+	return message
+}
+
+// followBoot shows the first boot and the addresses of the installed system.
+func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) {
+	hardware := &infrav1.IngotHardware{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), hardware); client.IgnoreNotFound(err) != nil {
+		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
+	}
+	s.machine.Status.Addresses = addressesOf(s.host, hardware)
+	booted := s.host.Status.Booted
+	if booted == nil || booted.InstanceID != s.host.Spec.Claim.InstanceID {
+		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
+			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
+		return next, nil
+	}
+	s.set(infrav1.MachineBootedCondition, metav1.ConditionTrue, infrav1.ReasonBooted, "")
+	return next, nil
+}
+
+// addressesOf lists the machine's addresses (M19, M20): those of the booted system
+// when known, else the recorded one.
+func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) []clusterv1.MachineAddress {
+	name := host.Spec.Claim.Hostname
+	addresses := []clusterv1.MachineAddress{
+		{Type: clusterv1.MachineHostName, Address: name},
+		{Type: clusterv1.MachineInternalDNS, Address: name},
+	}
+	ips := host.Status.Addresses
+	if len(ips) == 0 && hardware.Spec.Address != nil {
+		ips = []string{hardware.Spec.Address.IP}
+	}
+	for _, ip := range ips {
+		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})
+	}
+	return addresses
+}

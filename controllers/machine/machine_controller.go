@@ -1,0 +1,178 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines/status;ingotmachines/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingothardwares,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// action of the events of this package: what the controller was doing.
+const action = "ReconcileMachine"
+
+// Reconciler reconciles IngotMachines. All exported fields are needed.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server: a claim is never written on a cached view (I1).
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// NewID mints the UUIDs of instances.
+	NewID func() string
+	// WatchFilterValue selects the objects to reconcile by label.
+	WatchFilterValue string
+}
+
+// outcome is what a phase says: go on, or stop here and come again after a while.
+type outcome struct {
+	stop  bool
+	after time.Duration
+}
+
+// next lets the following phase run; stop ends the reconcile until something
+// changes, or until after.
+var next = outcome{}
+
+func stop(after time.Duration) outcome { return outcome{stop: true, after: after} }
+
+// Reconcile takes an IngotMachine through its phases.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	machine := &infrav1.IngotMachine{}
+	if err := r.Client.Get(ctx, req.NamespacedName, machine); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := machine.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
+		return ctrl.Result{}, nil // clusterctl moves the object: the claim stays (I9)
+	}
+	owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, fmt.Errorf("owner of the IngotMachine: %w", err)
+	}
+	deleting := !machine.DeletionTimestamp.IsZero()
+	if owner == nil && !deleting {
+		return ctrl.Result{}, nil // M45: Cluster API sets the owner, and that brings us here again
+	}
+	cluster, err := r.clusterOf(ctx, machine, owner)
+	if err != nil || (cluster == nil && !deleting) {
+		return ctrl.Result{}, err // M47
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, machine, infrav1.MachineFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	s := &scope{machine: machine, owner: owner, cluster: cluster, base: machine.DeepCopy()}
+	defer func() {
+		if err := r.saveStatus(ctx, s); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, err})
+		}
+	}()
+	if deleting {
+		return r.run(ctx, s, r.waitForOwner, r.release, r.letGo)
+	}
+	return r.run(ctx, s, r.waitForPrerequisites, r.claim, r.followInstall, r.followBoot)
+}
+
+// scope is what one reconcile knows and finds out.
+type scope struct {
+	machine *infrav1.IngotMachine
+	// owner and cluster are nil only when the IngotMachine is being deleted.
+	owner        *clusterv1.Machine
+	cluster      *clusterv1.Cluster
+	ingotCluster *infrav1.IngotCluster
+	// host holds the claim; nil while there is none.
+	host *infrav1.IngotHost
+	// base is the IngotMachine as it was read.
+	base *infrav1.IngotMachine
+	// gone: the finalizer is removed, and there is no status to write.
+	gone bool
+}
+
+type phase func(context.Context, *scope) (outcome, error)
+
+// run takes the phases in order, until one stops.
+func (r *Reconciler) run(ctx context.Context, s *scope, phases ...phase) (ctrl.Result, error) {
+	for _, p := range phases {
+		out, err := p(ctx, s)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if out.stop {
+			return ctrl.Result{RequeueAfter: out.after}, nil
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// clusterOf finds the Cluster by the Machine, or, when that is gone, by the label.
+func (r *Reconciler) clusterOf(ctx context.Context, machine *infrav1.IngotMachine, owner *clusterv1.Machine) (*clusterv1.Cluster, error) {
+	name := machine.Labels[clusterv1.ClusterNameLabel]
+	if owner != nil {
+		name = owner.Spec.ClusterName
+	}
+	if name == "" {
+		return nil, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return cluster, nil
+}
+
+// saveStatus writes the status if it changed.
+func (r *Reconciler) saveStatus(ctx context.Context, s *scope) error {
+	if s.gone {
+		return nil
+	}
+	summarize(s.machine)
+	if equality.Semantic.DeepEqual(s.base.Status, s.machine.Status) {
+		return nil
+	}
+	patched := s.base.DeepCopy()
+	patched.Status = s.machine.Status
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(s.base)))
+}
+
+// letGo removes the finalizer: the host is fenced, or no longer ours.
+func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
+	before := s.machine.DeepCopy()
+	if controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer) {
+		before.Status, s.gone = s.machine.Status, true
+		if err := r.Client.Patch(ctx, s.machine, client.MergeFrom(before)); err != nil {
+			return next, client.IgnoreNotFound(err)
+		}
+	}
+	return next, nil
+}

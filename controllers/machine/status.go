@@ -1,0 +1,62 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// set writes one condition; it says whether that is news.
+func (s *scope) set(kind string, status metav1.ConditionStatus, reason, message string) bool {
+	was := conditions.Get(s.machine, kind)
+	news := was == nil || was.Status != status || was.Reason != reason || was.Message != message
+	conditions.Set(s.machine, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.machine.Generation,
+	})
+	return news
+}
+
+func (s *scope) notClaimed(reason, message string) bool {
+	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
+}
+
+// claimed shows the bond: host and failure domain (M18).
+func (s *scope) claimed() {
+	s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
+	s.machine.Status.HostRef = &infrav1.LocalReference{Name: s.host.Name}
+	s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain
+}
+
+// deletingBecause shows what a deletion waits for.
+func (s *scope) deletingBecause(reason, message string) bool {
+	return s.set(infrav1.ReadyCondition, metav1.ConditionFalse, reason, message)
+}
+
+// summarize sets Ready (M26, M27) from the other conditions, in the order in which
+// a machine passes them.
+func summarize(machine *infrav1.IngotMachine) {
+	if !machine.DeletionTimestamp.IsZero() {
+		if ready := conditions.Get(machine, infrav1.ReadyCondition); ready == nil || ready.Status == metav1.ConditionTrue {
+			conditions.Set(machine, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,
+				Reason: infrav1.ReasonDeleting, Message: "The host is being released", ObservedGeneration: machine.Generation})
+		}
+		return
+	}
+	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonReady, ObservedGeneration: machine.Generation}
+	for _, kind := range []string{infrav1.MachineHostClaimedCondition, infrav1.MachineInstalledCondition} {
+		c := conditions.Get(machine, kind)
+		if c == nil {
+			ready.Status, ready.Reason = metav1.ConditionUnknown, infrav1.ReasonInProgress
+			break
+		}
+		if c.Status != metav1.ConditionTrue {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message
+			break
+		}
+	}
+	conditions.Set(machine, ready)
+}

@@ -1,0 +1,137 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// Reconciler reconciles IngotMachineTemplates. All exported fields are needed.
+type Reconciler struct {
+	Client client.Client
+	// WatchFilterValue selects the objects to reconcile by label.
+	WatchFilterValue string
+}
+
+// Reconcile computes capacity and node info.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	template := &infrav1.IngotMachineTemplate{}
+	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := template.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || !template.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	owner, err := util.GetOwnerCluster(ctx, r.Client, template.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("cluster of the template: %w", err)
+	}
+	if annotations.HasPaused(template) || (owner != nil && ptr.Deref(owner.Spec.Paused, false)) {
+		return ctrl.Result{}, nil
+	}
+	status, err := r.statusOf(ctx, template, owner)
+	if err != nil || equality.Semantic.DeepEqual(status, template.Status) {
+		return ctrl.Result{}, err
+	}
+	base := template.DeepCopy()
+	template.Status = status
+	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, template, client.MergeFrom(base)))
+}
+
+// statusOf is what the hosts that the template can select have at least; empty
+// when none is known, or the selector is wrong: the machines then say so.
+func (r *Reconciler) statusOf(ctx context.Context, template *infrav1.IngotMachineTemplate, owner *clusterv1.Cluster) (infrav1.IngotMachineTemplateStatus, error) {
+	var none infrav1.IngotMachineTemplateStatus
+	cluster := &infrav1.IngotCluster{}
+	if owner != nil {
+		found := &infrav1.IngotCluster{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: template.Namespace, Name: owner.Spec.InfrastructureRef.Name}, found)
+		if client.IgnoreNotFound(err) != nil {
+			return none, fmt.Errorf("infrastructure of the cluster: %w", err)
+		}
+		if err == nil {
+			cluster = found
+		}
+	}
+	candidates, err := r.candidates(ctx, template.Namespace)
+	if err != nil {
+		return none, err
+	}
+	capacity, ok, err := inventory.TemplateCapacity(template, cluster, candidates)
+	if errors.Is(err, inventory.ErrSelectorInvalid) || !ok {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	return infrav1.IngotMachineTemplateStatus{
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewQuantity(capacity.CPUs, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(capacity.MemoryBytes, resource.BinarySI),
+		},
+		NodeInfo: infrav1.NodeInfo{Architecture: capacity.Architecture, OperatingSystem: "linux"},
+	}, nil
+}
+
+func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]inventory.Candidate, error) {
+	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	for _, list := range []client.ObjectList{hosts, facts} {
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("inventory of the namespace: %w", err)
+		}
+	}
+	return inventory.Candidates(hosts.Items, facts.Items), nil
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	log := mgr.GetLogger().WithValues("controller", "ingotmachinetemplate")
+	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IngotMachineTemplate{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
+		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WithOptions(options).
+		Complete(r)
+}
+
+// templatesOfNamespace maps a host or its hardware to the templates that may select it.
+func (r *Reconciler) templatesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
+	templates := &infrav1.IngotMachineTemplateList{}
+	if err := r.Client.List(ctx, templates, client.InNamespace(o.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the templates of a host")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(templates.Items))
+	for i := range templates.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
+	}
+	return requests
+}
