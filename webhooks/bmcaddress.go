@@ -81,6 +81,9 @@ func canonicalHost(host string) (string, error) {
 		}
 		return ip.Unmap().String(), nil
 	}
+	if strings.Contains(host, ":") {
+		return "", errors.New("must have an IPv6 address in brackets; write redfish://[2001:db8::9], or a DNS name as host")
+	}
 	name := strings.TrimSuffix(strings.ToLower(host), ".")
 	if len(validation.IsDNS1123Subdomain(name)) > 0 || looksLikeIPv4(name) {
 		return "", fmt.Errorf("must have an IP address or a DNS name as host, not %q", host)

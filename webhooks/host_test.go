@@ -1,0 +1,293 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// fakeAccess lets one user restore, and remembers what it was asked.
+type fakeAccess struct {
+	restorer string
+	err      error
+	asked    []authorizationv1.ResourceAttributes
+}
+
+func (f *fakeAccess) allowed(_ context.Context, user authenticationv1.UserInfo, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	f.asked = append(f.asked, attributes)
+	return user.Username == f.restorer && attributes.Verb == restoreVerb, f.err
+}
+
+// request is the context of a request of user.
+func request(ctx context.Context, user string) context.Context {
+	return admission.NewContextWithRequest(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UserInfo: authenticationv1.UserInfo{Username: user},
+	}})
+}
+
+func claimed(name string) *v1beta2.IngotHost {
+	host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	host.Spec.BootMACAddress = "52:54:00:00:00:01"
+	host.Spec.Claim = &v1beta2.HostClaim{
+		MachineRef: v1beta2.LocalReference{Name: "m1"}, ClusterName: "c1", State: v1beta2.ClaimProvisioned,
+	}
+	return host
+}
+
+func newReader(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	for name, f := range indexFuncs() {
+		builder = builder.WithIndex(&v1beta2.IngotHost{}, name, f)
+	}
+	return builder.Build()
+}
+
+func newHostValidator(t *testing.T, managerUsername string, objects ...client.Object) *hostValidator {
+	t.Helper()
+	reader := newReader(t, objects...)
+	return &hostValidator{
+		guard: guard{managerUsername: managerUsername, access: &fakeAccess{restorer: "restorer"}},
+		hosts: reader, live: reader,
+	}
+}
+
+// Who may write the ledger (I9).
+func TestLedgerGuard(t *testing.T) {
+	change := func(mutate func(*v1beta2.IngotHost)) func(*hostValidator, context.Context) error {
+		return func(v *hostValidator, ctx context.Context) error {
+			before, after := claimed("h1"), claimed("h1")
+			mutate(after)
+			_, err := v.ValidateUpdate(ctx, before, after)
+			return err
+		}
+	}
+	create := func(v *hostValidator, ctx context.Context) error {
+		_, err := v.ValidateCreate(ctx, claimed("h1"))
+		return err
+	}
+	state := change(func(h *v1beta2.IngotHost) { h.Spec.Claim.State = v1beta2.ClaimReleasing })
+	tests := []struct {
+		name          string
+		manager, user string
+		do            func(*hostValidator, context.Context) error
+		wantField     string // of the refusal; empty: accepted
+	}{
+		{"manager changes", "ingot", "ingot", state, ""},
+		{"operator changes", "ingot", "alice", state, "spec.claim.state"},
+		{"who may restore changes", "ingot", "restorer", state, "spec.claim.state"},
+		{"nobody is the manager", "", "", state, "spec.claim.state"},
+		{"operator removes the claim", "ingot", "alice", change(func(h *v1beta2.IngotHost) { h.Spec.Claim = nil }), "spec.claim"},
+		{"operator adds an empty record", "ingot", "alice", change(func(h *v1beta2.IngotHost) { h.Spec.Record = &v1beta2.HostRecord{} }), "spec.record"},
+		{"operator adds an order", "ingot", "alice", change(func(h *v1beta2.IngotHost) {
+			h.Spec.Order = &v1beta2.HostOrder{Kind: v1beta2.OrderWipe}
+		}), "spec.order"},
+		{"operator changes it under delete-for-move", "ingot", "alice", change(func(h *v1beta2.IngotHost) {
+			h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+			h.Spec.Claim.State = v1beta2.ClaimReleasing
+		}), "spec.claim.state"},
+		{"operator changes another field", "ingot", "alice", change(func(h *v1beta2.IngotHost) { h.Spec.Maintenance = new(true) }), ""},
+		{"manager creates", "ingot", "ingot", create, ""},
+		{"who may restore creates", "ingot", "restorer", create, ""},
+		{"operator creates", "ingot", "alice", create, "spec.claim"},
+		{"nobody is the manager, and creates", "", "", create, "spec.claim"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.do(newHostValidator(t, tt.manager), request(t.Context(), tt.user))
+			checkRefusal(t, err, tt.wantField)
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, err error, wantField string) {
+	t.Helper()
+	if wantField == "" {
+		if err != nil {
+			t.Errorf("was refused: %v", err)
+		}
+		return
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		t.Fatalf("got %v, want a refusal about %s", err, wantField)
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if strings.HasPrefix(cause.Field, wantField) {
+			return
+		}
+	}
+	t.Errorf("got %v, want a refusal about %s", err, wantField)
+}
+
+// What cannot be found out is no permission.
+func TestGuardFailsClosed(t *testing.T) {
+	v := newHostValidator(t, "ingot")
+	v.access = &fakeAccess{restorer: "restorer", err: errors.New("no answer")}
+	if _, err := v.ValidateCreate(request(t.Context(), "restorer"), claimed("h1")); err == nil {
+		t.Error("a ledger was let in although nobody could say whether it may")
+	}
+	before, after := claimed("h1"), claimed("h1")
+	after.Spec.Claim.Attempt = 2
+	if _, err := v.ValidateUpdate(t.Context(), before, after); err == nil {
+		t.Error("a change by nobody was let in")
+	}
+}
+
+// The question put to the API server names verb, resource and object.
+func TestGuardAsksForTheObject(t *testing.T) {
+	v := newHostValidator(t, "ingot")
+	access := &fakeAccess{restorer: "restorer"}
+	v.access = access
+	if _, err := v.ValidateCreate(request(t.Context(), "restorer"), claimed("h1")); err != nil {
+		t.Fatal(err)
+	}
+	want := []authorizationv1.ResourceAttributes{{
+		Verb: "restore", Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "ingothosts", Namespace: "ns", Name: "h1",
+	}}
+	if diff := cmp.Diff(want, access.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+func TestHostDelete(t *testing.T) {
+	annotated := func(annotation string) *v1beta2.IngotHost {
+		host := claimed("h1")
+		host.Annotations = map[string]string{annotation: ""}
+		return host
+	}
+	free := claimed("h1")
+	free.Spec.Claim = nil
+	tests := []struct {
+		name      string
+		host      *v1beta2.IngotHost
+		wantField string
+	}{
+		{"claimed", claimed("h1"), "spec.claim.machineRef.name"},
+		{"another annotation", annotated(v1beta2.ApproveAnnotation), "spec.claim.machineRef.name"},
+		{"forced", annotated(v1beta2.ForceReleaseAnnotation), ""},
+		{"moved", annotated(clusterctlv1.DeleteForMoveAnnotation), ""},
+		{"free", free, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := newHostValidator(t, "ingot").ValidateDelete(request(t.Context(), "ingot"), tt.host)
+			checkRefusal(t, err, tt.wantField)
+		})
+	}
+}
+
+// Of two hosts that cannot both be true, the second is refused; the leftovers of
+// a move are not in the way of what was moved.
+func TestHostIdentity(t *testing.T) {
+	host := func(namespace, name, mac, bmc string) *v1beta2.IngotHost {
+		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		h.Spec.BootMACAddress = mac
+		if bmc != "" {
+			h.Spec.BMC = &v1beta2.BMC{Address: bmc}
+		}
+		return h
+	}
+	leftover := host("ns", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1")
+	leftover.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	first := host("ns", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1")
+	tests := []struct {
+		name      string
+		exists    *v1beta2.IngotHost
+		new       *v1beta2.IngotHost
+		wantField string
+	}{
+		{"itself", first, first, ""},
+		{"same MAC", first, host("ns", "h2", "52:54:00:00:00:01", ""), "spec.bootMACAddress"},
+		{"same MAC in another namespace", first, host("other", "h1", "52:54:00:00:00:01", ""), "spec.bootMACAddress"},
+		{"same BMC", first, host("ns", "h2", "52:54:00:00:00:02", "redfish://10.0.0.1:443/"), "spec.bmc.address"},
+		{"another BMC", first, host("ns", "h2", "52:54:00:00:00:02", "redfish://10.0.0.2"), ""},
+		{"leftover of a move", leftover, host("other", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newHostValidator(t, "ingot", tt.exists.DeepCopy())
+			_, err := v.ValidateCreate(request(t.Context(), "alice"), tt.new)
+			checkRefusal(t, err, tt.wantField)
+		})
+	}
+}
+
+// A host that was let in before a rule existed can still be changed and deleted.
+func TestUnchangedIsNotLookedAtAgain(t *testing.T) {
+	before := claimed("h1")
+	before.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
+	after := before.DeepCopy()
+	after.Finalizers = nil
+	after.Spec.Maintenance = new(true)
+	if _, err := newHostValidator(t, "ingot").ValidateUpdate(request(t.Context(), "alice"), before, after); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	machine := func(mutate func(*v1beta2.IngotMachineSpec)) v1beta2.IngotMachineSpec {
+		spec := v1beta2.IngotMachineSpec{Image: v1beta2.Image{URL: "u", Checksum: "c"}}
+		mutate(&spec)
+		return spec
+	}
+	none := machine(func(*v1beta2.IngotMachineSpec) {})
+	tests := []struct {
+		name  string
+		after v1beta2.IngotMachineSpec
+		want  map[string]any
+	}{
+		{"nothing", none, map[string]any{}},
+		{"scalar", machine(func(s *v1beta2.IngotMachineSpec) { s.Image.URL = "v" }), map[string]any{"spec.image.url": "v"}},
+		{"removed", machine(func(s *v1beta2.IngotMachineSpec) { s.Image.URL = "" }), map[string]any{"spec.image.url": nil}},
+		{"object added", machine(func(s *v1beta2.IngotMachineSpec) {
+			s.RootDeviceHints = &v1beta2.RootDeviceHints{Model: "m", Vendor: "v"}
+		}), map[string]any{"spec.rootDeviceHints.model": "m", "spec.rootDeviceHints.vendor": "v"}},
+		{"empty object added", machine(func(s *v1beta2.IngotMachineSpec) { s.HostSelector = &v1beta2.HostSelector{} }),
+			map[string]any{"spec.hostSelector": map[string]any{}}},
+		{"list as a whole", machine(func(s *v1beta2.IngotMachineSpec) {
+			s.HostSelector = &v1beta2.HostSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Exists"}}}
+		}), map[string]any{"spec.hostSelector.matchExpressions": []any{map[string]any{"key": "k", "operator": "Exists"}}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := changes(field.NewPath("spec"), none, tt.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]any{}
+			for _, c := range list {
+				got[c.path.String()] = c.value
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"net/netip"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
+	return &v1beta2.IngotNetwork{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1beta2.IngotNetworkSpec{Subnet: subnet, Range: v1beta2.AddressRange{Start: start, End: end}, Gateway: gateway},
+	}
+}
+
+func TestNetworkCreate(t *testing.T) {
+	exists := network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.99", "")
+	tests := []struct {
+		name      string
+		network   *v1beta2.IngotNetwork
+		wantField string
+	}{
+		{"valid", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.1"), ""},
+		{"whole subnet but its ends", network("n", "10.20.0.0/24", "10.20.0.1", "10.20.0.254", ""), ""},
+		{"one address", network("n", "10.20.0.0/30", "10.20.0.2", "10.20.0.2", "10.20.0.1"), ""},
+		{"gateway just below", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.9"), ""},
+		{"gateway just above", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.100"), ""},
+		{"numbers, not text, are compared", network("n", "10.20.0.0/24", "10.20.0.9", "10.20.0.10", ""), ""},
+		{"itself", exists, ""},
+		{"backwards", network("n", "10.20.0.0/24", "10.20.0.99", "10.20.0.10", ""), "spec.range.start"},
+		{"network address", network("n", "10.20.0.0/24", "10.20.0.0", "10.20.0.99", ""), "spec.range.start"},
+		{"broadcast address", network("n", "10.20.0.0/16", "10.20.0.1", "10.20.255.255", ""), "spec.range.end"},
+		{"gateway first in the range", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.10"), "spec.gateway"},
+		{"gateway last in the range", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.99"), "spec.gateway"},
+		{"gateway is the broadcast address", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.255"), "spec.gateway"},
+		{"inside another", network("n", "10.10.0.128/25", "10.10.0.130", "10.10.0.140", ""), "spec.subnet"},
+		{"around another", network("n", "10.0.0.0/8", "10.1.0.1", "10.1.0.2", ""), "spec.subnet"},
+		{"beside another", network("n", "10.10.1.0/24", "10.10.1.1", "10.10.1.2", ""), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := &networkValidator{reader: newReader(t, exists.DeepCopy())}
+			_, err := v.ValidateCreate(t.Context(), tt.network)
+			checkRefusal(t, err, tt.wantField)
+		})
+	}
+}
+
+func TestNetworkDelete(t *testing.T) {
+	host := claimed("h1")
+	host.Spec.NetworkRef.Name = "rack-a"
+	v := &networkValidator{reader: newReader(t, host)}
+	used := network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.99", "")
+	_, err := v.ValidateDelete(t.Context(), used)
+	checkRefusal(t, err, "metadata.name")
+	used.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	_, err = v.ValidateDelete(t.Context(), used)
+	checkRefusal(t, err, "")
+	_, err = v.ValidateDelete(t.Context(), network("rack-b", "10.10.1.0/24", "10.10.1.1", "10.10.1.2", ""))
+	checkRefusal(t, err, "")
+}
+
+func TestLastAddress(t *testing.T) {
+	tests := map[string]string{
+		"10.0.0.0/8": "10.255.255.255", "10.1.2.0/24": "10.1.2.255", "10.1.2.4/30": "10.1.2.7", "192.168.0.0/23": "192.168.1.255",
+	}
+	for subnet, want := range tests {
+		if got := lastAddress(netip.MustParsePrefix(subnet)); got.String() != want {
+			t.Errorf("last address of %s: got %s, want %s", subnet, got, want)
+		}
+	}
+}
