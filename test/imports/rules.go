@@ -79,7 +79,7 @@ var homes = []home{
 	{library: "github.com/google/uuid", in: everywhere, reason: "the wire types use the standard library only"},
 	{library: "github.com/go-logr/logr", in: outer, reason: "the inner rooms log by log/slog"},
 	{library: "golang.org/x", in: everywhere, reason: "the wire types use the standard library only"},
-	{library: "github.com/google/go-cmp", testsOnly: true, reason: "for tests"},
+	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
 	{library: "sigs.k8s.io/yaml", in: outer, reason: "manifests are read and written at the edge"},
