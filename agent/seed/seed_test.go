@@ -1,0 +1,185 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package seed
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/diskfs/go-diskfs/backend/file"
+	"github.com/diskfs/go-diskfs/partition/gpt"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+var data = agentapi.Bootstrap{UserData: "#cloud-config\n", MetaData: "instance-id: i1-1\n", VendorData: "#cloud-config\n{}\n"}
+
+func openRoot(t *testing.T) (*os.Root, string) {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return root, dir
+}
+
+func TestWrite(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"an empty system": func(string) error { return nil },
+		"an old seed with more files and wide modes": func(dir string) error {
+			old := filepath.Join(dir, Dir)
+			if err := os.MkdirAll(old, 0o777); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(old, "network-config"), []byte("old"), 0o666); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(old, "user-data"), []byte("old and longer than the new one"), 0o666)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := openRoot(t)
+			if err := prepare(dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := Write(root, data); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{
+				"user-data": data.UserData.Reveal(), "meta-data": data.MetaData, "vendor-data": data.VendorData.Reveal(),
+			}
+			got := map[string]string{}
+			entries, err := os.ReadDir(filepath.Join(dir, Dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				info, err := e.Info()
+				if err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("%s: mode %v, %v", e.Name(), info.Mode(), err)
+				}
+				b, err := os.ReadFile(filepath.Join(dir, Dir, e.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[e.Name()] = string(b)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if info, err := os.Stat(filepath.Join(dir, Dir)); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("directory: %v, %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+// TestLinksInTheImageLeadNowhere: the image may say that its seed directory is
+// somewhere in the agent's own file system.
+func TestLinksInTheImageLeadNowhere(t *testing.T) {
+	outside := t.TempDir()
+	for _, link := range []string{"var", "var/lib", "var/lib/cloud", "var/lib/cloud/seed"} {
+		t.Run(link, func(t *testing.T) {
+			root, dir := openRoot(t)
+			if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(link)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, filepath.Join(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+			if err := Write(root, data); err == nil {
+				t.Error("followed a link out of the image")
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
+				t.Errorf("written outside: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+func TestFileSystem(t *testing.T) {
+	at := func(off int, magic string) []byte {
+		b := make([]byte, 4096)
+		copy(b[off:], magic)
+		return b
+	}
+	for name, tc := range map[string]struct {
+		in   []byte
+		want string
+	}{
+		"ext4":      {at(1080, "\x53\xef"), "ext4"},
+		"xfs":       {at(0, "XFSB"), "xfs"},
+		"vfat":      {at(54, "FAT16   "), ""},
+		"empty":     {make([]byte, 4096), ""},
+		"too small": {[]byte("X"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := fileSystem(bytes.NewReader(tc.in)); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestGPTTypes(t *testing.T) {
+	for _, sector := range []int{512, 4096} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		const size = 64 << 20
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		first := uint64(1 << 20 / sector)
+		table := &gpt.Table{LogicalSectorSize: sector, PhysicalSectorSize: sector, ProtectiveMBR: true, Partitions: []*gpt.Partition{
+			{Index: 1, Start: first, End: 2*first - 1, Type: gpt.EFISystemPartition},
+			{Index: 3, Start: 2 * first, End: 3*first - 1, Type: gpt.LinuxRootX86_64},
+		}}
+		target, err := file.New(f, false).Writable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Write(target, size); err != nil {
+			t.Fatal(err)
+		}
+		types := gptTypes(f, int64(sector))
+		if len(types) != 2 || rootTypes[types[1]] || !rootTypes[types[3]] {
+			t.Errorf("sector %d: types %x", sector, types)
+		}
+		if other := gptTypes(f, int64(4096+512-sector)); other != nil {
+			t.Errorf("sector %d: found a table with the wrong sector size: %x", sector, other)
+		}
+	}
+}
+
+func TestLooksLikeSystem(t *testing.T) {
+	root, dir := openRoot(t)
+	if looksLikeSystem(root) {
+		t.Error("an empty file system is a system")
+	}
+	for _, d := range []string{"etc/cloud", "var/lib"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !looksLikeSystem(root) {
+		t.Error("a system is none")
+	}
+}
+
+func FuzzGPTTypes(f *testing.F) {
+	f.Add(append(make([]byte, 512), "EFI PART"...), int64(512))
+	f.Fuzz(func(_ *testing.T, b []byte, sector int64) {
+		if sector == 512 || sector == 4096 {
+			gptTypes(bytes.NewReader(b), sector)
+		}
+	})
+}
