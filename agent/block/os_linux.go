@@ -48,7 +48,22 @@ func Open(path string) (Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("size of %s: %w", path, err), f.Close())
 	}
-	return &osDevice{File: f, size: size, zero: zeroOut, flush: flushBuffers}, nil
+	return &steady{osDevice{File: f, size: size, zero: zeroOut, flush: flushBuffers}}, nil
+}
+
+// steady sends what is written to the device at once. The kernel would else keep
+// a good part of the memory of a large server unwritten, and the final sync would
+// take minutes in which nothing seems to happen.
+type steady struct{ osDevice }
+
+// WriteAt implements Device.
+func (d *steady) WriteAt(b []byte, off int64) (int, error) {
+	n, err := d.osDevice.WriteAt(b, off)
+	if err == nil {
+		// Only starts the writing: what fails shows at Sync.
+		_ = unix.SyncFileRange(int(d.Fd()), off, int64(n), unix.SYNC_FILE_RANGE_WRITE)
+	}
+	return n, err
 }
 
 // Size implements Device.

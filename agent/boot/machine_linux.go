@@ -35,6 +35,17 @@ func Mounts() error {
 	return errors.Join(errs...)
 }
 
+// RebootOnPanic makes the kernel reboot some seconds after a panic, which the end
+// of the first process is too: a boot that cannot go on begins again and does not
+// hang.
+func RebootOnPanic() error {
+	const seconds = "10"
+	if err := os.WriteFile("/proc/sys/kernel/panic", []byte(seconds), 0o644); err != nil {
+		return fmt.Errorf("set the reboot after a panic: %w", err)
+	}
+	return nil
+}
+
 // Console prints lines with the time since its start, in seconds, so that a
 // person who watches a boot sees where the time goes.
 type Console struct {

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -84,7 +85,7 @@ func (m *machine) prepare(context.Context) error {
 	if m.identity != nil {
 		return nil
 	}
-	if err := boot.Mounts(); err != nil {
+	if err := errors.Join(boot.Mounts(), boot.RebootOnPanic()); err != nil {
 		return err
 	}
 	cmdline, err := os.ReadFile("/proc/cmdline")
