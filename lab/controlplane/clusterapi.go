@@ -71,7 +71,7 @@ func (c *ControlPlane) InstallClusterAPI(ctx context.Context) error {
 
 func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
 	all := providers()
-	ports, err := freePorts(3 * len(all))
+	ports, err := FreePorts(3 * len(all))
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,10 @@ const (
 	lastPort  = 31999
 )
 
-// freePorts returns n different TCP ports that nobody listens on, on any
+// FreePorts returns n different TCP ports that nobody listens on, on any
 // address of this machine. Another process can still take one before it is
 // used; the child then fails to start and says so.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {
 		if len(ports) == n {

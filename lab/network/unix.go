@@ -50,6 +50,31 @@ func (s *Switch) ListenUnix(name, path string) error {
 	return nil
 }
 
+// DialUnix joins another process's switch through a socket of its ListenUnix: the
+// two then are one network, for as long as the connection lasts. done is closed
+// when it ends; the switch's Close ends it too.
+func (s *Switch) DialUnix(name, path string) (done <-chan struct{}, err error) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("join network by %s: %w", name, err)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errors.Join(ErrClosed, conn.Close())
+	}
+	s.closers = append(s.closers, conn)
+	s.listeners.Add(1)
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer s.listeners.Done()
+		defer close(ended)
+		s.serveStream(name, conn)
+	}()
+	return ended, nil
+}
+
 // serveStream carries frames between one connection and a port until either
 // ends.
 func (s *Switch) serveStream(name string, conn net.Conn) {

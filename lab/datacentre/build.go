@@ -1,0 +1,111 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datacentre
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/lab/qemu"
+	"github.com/ingot-metal/ingot/lab/server"
+)
+
+// virtual makes the server a QEMU process on the switch.
+func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
+	socket := filepath.Join(dir, "net.sock")
+	if err := dc.Switch.ListenUnix(s.Spec.Name, socket); err != nil {
+		return err
+	}
+	config := qemu.Config{
+		Name: s.Spec.Name, Dir: dir, Firmware: s.Spec.Firmware, MemoryMiB: s.Spec.MemoryMiB,
+		UUID: id, SerialNumber: s.Spec.Name, Manufacturer: "Ingot Lab", Product: "Virtual Server",
+		NICs:  []qemu.NIC{{MAC: s.MAC, Model: s.Spec.NIC, Socket: socket}},
+		Accel: cfg.Accel,
+	}
+	if s.DiskPath != "" {
+		config.Disks = []qemu.Disk{{Path: s.DiskPath, Model: s.Spec.Disk}}
+	}
+	vm, err := qemu.New(config)
+	if err != nil {
+		return err
+	}
+	s.VM, s.machine = vm, &virtualMachine{vm: vm}
+	return nil
+}
+
+// simulated makes the server a part of this process.
+func (s *Server) simulated(dc *DataCentre, _ Config, _, id string) error {
+	stack, err := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
+	if err != nil {
+		return err
+	}
+	s.stack = stack
+	config := server.Config{
+		Name: s.Spec.Name, NIC: stack, UUID: id, Serial: s.Spec.Name, Manufacturer: "Ingot Lab", Model: "Simulated Server",
+	}
+	if s.DiskPath != "" {
+		config.Disks = []server.DiskConfig{{Path: s.DiskPath, Serial: s.Spec.Name + "-d0"}}
+	}
+	if s.Spec.Simulate != nil {
+		s.Spec.Simulate(&config)
+	}
+	if s.Simulated, err = server.New(config); err != nil {
+		return err
+	}
+	s.machine = s.Simulated
+	return nil
+}
+
+// virtualMachine shows a QEMU process to its BMC.
+type virtualMachine struct {
+	bmc.BootSetting
+	vm *qemu.VM
+}
+
+// Powered implements lab/bmc.Machine.
+func (m *virtualMachine) Powered() bool { return m.vm.Running() }
+
+// Power implements lab/bmc.Machine. An override is used up by the power-on or
+// reset that it holds for; a restart from inside the guest goes by the disks, as
+// after any boot for once.
+func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
+	switch action {
+	case bmc.On:
+		if m.vm.Running() {
+			return nil
+		}
+		if err := m.prepare(ctx); err != nil {
+			return err
+		}
+		return m.vm.PowerOn(ctx)
+	case bmc.Off:
+		return m.vm.PowerOff()
+	case bmc.Shutdown:
+		return m.vm.Shutdown(ctx)
+	case bmc.Reset, bmc.Reboot:
+		if !m.vm.Running() {
+			return nil
+		}
+		if err := m.prepare(ctx); err != nil {
+			return err
+		}
+		return m.vm.Reset(ctx)
+	}
+	return fmt.Errorf("virtual server: unknown power action %q", action)
+}
+
+// prepare tells the firmware what this boot starts from.
+func (m *virtualMachine) prepare(ctx context.Context) error {
+	target, _ := m.ConsumeBoot()
+	switch target {
+	case bmc.TargetPXE:
+		return m.vm.SetBoot(ctx, qemu.Boot{Device: qemu.Network, Once: true})
+	case bmc.TargetDisk:
+		return m.vm.SetBoot(ctx, qemu.Boot{Device: qemu.Disks, Once: true})
+	}
+	return nil
+}

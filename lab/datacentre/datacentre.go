@@ -1,0 +1,234 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datacentre
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/lab/qemu"
+	"github.com/ingot-metal/ingot/lab/server"
+)
+
+// Kind of a server.
+type Kind string
+
+// The kinds.
+const (
+	// Virtual servers run real firmware, the real agent image and a real operating
+	// system in QEMU.
+	Virtual Kind = "Virtual"
+	// Simulated servers run the real agent code in this process, send real packets
+	// and have files as disks.
+	Simulated Kind = "Simulated"
+)
+
+// Credentials of every BMC.
+const Username = "admin"
+
+// ServerSpec describes one server.
+type ServerSpec struct {
+	// Name is also the server's serial number.
+	Name string
+	Kind Kind
+	// Firmware, NIC and Disk are a virtual server's.
+	Firmware qemu.Firmware
+	NIC      qemu.NICModel
+	Disk     qemu.DiskModel
+	// DiskBytes is the size of the only disk; 0 means 10 GiB, sparse; negative: the
+	// server has no disk.
+	DiskBytes int64
+	MemoryMiB int
+	// Simulate changes what a simulated server is; may be nil.
+	Simulate func(*server.Config)
+	// Quirks and Sessions of its BMC.
+	Quirks bmc.Quirks
+}
+
+// Config describes a data centre.
+type Config struct {
+	// Dir holds disks, logs and sockets; its path must be short (unix sockets).
+	Dir string
+	// Password of every BMC.
+	Password string
+	Servers  []ServerSpec
+	// Accel runs virtual servers.
+	Accel qemu.Accel
+	// Capture gets every frame on the network as a pcap file; may be nil.
+	Capture io.Writer
+}
+
+// Server is one server with its BMC.
+type Server struct {
+	Spec ServerSpec
+	BMC  *bmc.BMC
+	MAC  net.HardwareAddr
+	// DiskPath is empty for a server without a disk.
+	DiskPath string
+	// Simulated is nil for a virtual server, VM for a simulated one.
+	Simulated *server.Server
+	VM        *qemu.VM
+
+	machine bmc.Machine
+	stack   *network.Stack
+}
+
+// Powered says whether the server is on.
+func (s *Server) Powered() bool { return s.machine.Powered() }
+
+// DataCentre is a running data centre.
+type DataCentre struct {
+	Switch    *network.Switch
+	Authority *bmc.Authority
+	Servers   []*Server
+	dir       string
+}
+
+// uplinkSocket is where a process joins the network (Uplink).
+const uplinkSocket = "uplink.sock"
+
+// defaultDisk is the size of a disk, in bytes.
+const defaultDisk = 10 << 30
+
+// Start builds the data centre; all servers are off.
+func Start(cfg Config) (*DataCentre, error) {
+	authority, err := bmc.NewAuthority("127.0.0.1", "localhost")
+	if err != nil {
+		return nil, err
+	}
+	dc := &DataCentre{Switch: network.NewSwitch(), Authority: authority, dir: cfg.Dir}
+	if err := dc.start(cfg); err != nil {
+		return nil, errors.Join(err, dc.Close())
+	}
+	return dc, nil
+}
+
+func (dc *DataCentre) start(cfg Config) error {
+	if err := os.MkdirAll(dc.dir, 0o700); err != nil {
+		return fmt.Errorf("data centre: %w", err)
+	}
+	if cfg.Capture != nil {
+		if err := dc.Switch.Capture(cfg.Capture); err != nil {
+			return err
+		}
+	}
+	// Without a router's answer iPXE and networkd wait for one (field notes).
+	if err := dc.Switch.AnswerRouterSolicitations(); err != nil {
+		return err
+	}
+	if err := dc.Switch.ListenUnix("uplink", dc.Uplink()); err != nil {
+		return err
+	}
+	for i, spec := range cfg.Servers {
+		s, err := dc.newServer(cfg, spec, i)
+		if err != nil {
+			return fmt.Errorf("server %s: %w", spec.Name, err)
+		}
+		dc.Servers = append(dc.Servers, s)
+	}
+	return nil
+}
+
+// Uplink is the path of the unix socket through which another process joins the
+// network (network.Switch.DialUnix).
+func (dc *DataCentre) Uplink() string { return filepath.Join(dc.dir, uplinkSocket) }
+
+// Server returns the server of that name, or nil.
+func (dc *DataCentre) Server(name string) *Server {
+	for _, s := range dc.Servers {
+		if s.Spec.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Close switches everything off.
+func (dc *DataCentre) Close() error {
+	var errs []error
+	for _, s := range dc.Servers {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(append(errs, dc.Switch.Close())...)
+}
+
+func (s *Server) close() error {
+	var errs []error
+	if s.BMC != nil {
+		errs = append(errs, s.BMC.Close())
+	}
+	if s.VM != nil {
+		errs = append(errs, s.VM.Close())
+	}
+	if s.Simulated != nil {
+		errs = append(errs, s.Simulated.Close())
+	}
+	if s.stack != nil {
+		errs = append(errs, s.stack.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// newServer builds one server with its disk and its BMC.
+func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server, error) {
+	s := &Server{
+		Spec: spec,
+		// 52:54:00 is QEMU's range of locally administered addresses.
+		MAC: net.HardwareAddr{0x52, 0x54, 0x00, 0x1a, byte(index >> 8), byte(index)},
+	}
+	dir := filepath.Join(dc.dir, spec.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if spec.DiskBytes >= 0 {
+		s.DiskPath = filepath.Join(dir, "disk.raw")
+		size := spec.DiskBytes
+		if size == 0 {
+			size = defaultDisk
+		}
+		if err := sparseFile(s.DiskPath, size); err != nil {
+			return nil, err
+		}
+	}
+	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(spec.Name)).String()
+	build := s.virtual
+	if spec.Kind == Simulated {
+		build = s.simulated
+	}
+	if err := build(dc, cfg, dir, id); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	var err error
+	s.BMC, err = bmc.Start(bmc.Config{
+		Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks,
+		System: bmc.System{
+			UUID: id, Serial: spec.Name, Manufacturer: "Ingot Lab", Model: string(spec.Kind) + " Server",
+			MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,
+			BMCFirmware: "1.0", BMCUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte("bmc "+spec.Name)).String(),
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func sparseFile(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
