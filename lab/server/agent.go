@@ -1,0 +1,127 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/agent"
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// runAgent runs the agent's own code on this server, as its /init does.
+func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (next, error) {
+	args, err := agent.ParseArguments(commandLine)
+	if err != nil {
+		return tryNext, err
+	}
+	s.event(EventAgent, "starts, manager at %s", args.Server)
+	if _, err := s.dhcp(ctx, agentClient, bmc.UEFI); err != nil {
+		return powerOff, err // as its /init, which gives up then
+	}
+	identity, err := agent.NewIdentity()
+	if err != nil {
+		return powerOff, err
+	}
+	cfg := agent.Config{
+		Server: args.Server, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
+		Probe:  func(context.Context) (agentapi.Hardware, error) { return s.hardware(), nil },
+		Disks:  (*agentDisks)(s),
+		Seeder: (*agentDisks)(s),
+		Dial:   s.cfg.NIC.DialContext,
+		Log:    func(format string, args ...any) { s.event(EventAgent, format, args...) },
+		// Time passes faster on a simulated server.
+		MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			if !sleep(ctx, min(d, 4*s.cfg.Retry)) {
+				return context.Cause(ctx)
+			}
+			return nil
+		},
+	}
+	for {
+		action, err := agent.Run(ctx, cfg)
+		if ctx.Err() != nil {
+			return powerOff, nil
+		}
+		switch action {
+		case agentapi.BootDisk:
+			s.event(EventAgentDone, "reboots into the installed disk")
+			return reboot, nil
+		case agentapi.PowerOff:
+			s.event(EventAgentDone, "powers off (%v)", err)
+			return powerOff, nil
+		}
+		s.event(EventFailed, "agent: %v", err)
+		if !sleep(ctx, s.cfg.Retry) {
+			return powerOff, nil
+		}
+	}
+}
+
+// hardware is what the agent finds.
+func (s *Server) hardware() agentapi.Hardware {
+	h := agentapi.Hardware{
+		UUID: strings.ToLower(s.cfg.UUID), Serial: s.cfg.Serial, Manufacturer: s.cfg.Manufacturer, Product: s.cfg.Model,
+		Firmware: "UEFI", Architecture: runtime.GOARCH, MemoryBytes: s.cfg.MemoryBytes,
+		CPU:  agentapi.CPU{Model: "simulated", Sockets: 1, Cores: s.cfg.Cores, Threads: 2 * s.cfg.Cores},
+		NICs: []agentapi.NIC{{Name: "eth0", MAC: s.cfg.NIC.MAC().String(), SpeedMbps: 10000, Carrier: true, Driver: "lab"}},
+	}
+	if s.Boot().Mode == bmc.Legacy {
+		h.Firmware = "BIOS"
+	}
+	return h
+}
+
+// agentDisks are the server's disks as the agent sees them.
+type agentDisks Server
+
+// List implements agent.Disks.
+func (a *agentDisks) List(context.Context) ([]agentapi.Disk, error) {
+	disks := make([]agentapi.Disk, len(a.disks))
+	for i, d := range a.disks {
+		// A disk whose file was taken away is one that was pulled out.
+		if _, err := os.Stat(d.cfg.Path); err != nil {
+			return nil, fmt.Errorf("read %s: %w", d.name, err)
+		}
+		disks[i] = d.describe()
+	}
+	return disks, nil
+}
+
+// Open implements agent.Disks.
+func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device, error) {
+	d, err := a.find(disk)
+	if err != nil {
+		return nil, err
+	}
+	return d.open(ctx)
+}
+
+// Seed implements agent.Seeder.
+func (a *agentDisks) Seed(ctx context.Context, disk agentapi.Disk, seed agentapi.Bootstrap) error {
+	d, err := a.find(disk)
+	if err != nil {
+		return err
+	}
+	return d.writeSeed(ctx, diskSeed{
+		UserData: seed.UserData.Reveal(), MetaData: seed.MetaData, VendorData: seed.VendorData.Reveal(), WrittenAt: time.Now(),
+	})
+}
+
+func (a *agentDisks) find(disk agentapi.Disk) (*Disk, error) {
+	for _, d := range a.disks {
+		if d.name == disk.Name {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no disk %s", disk.Name)
+}

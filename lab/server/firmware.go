@@ -1,0 +1,223 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// next is what a boot ended in.
+type next int
+
+const (
+	// tryNext: this device cannot be booted.
+	tryNext next = iota
+	// reboot and powerOff are what the booted system asked for.
+	reboot
+	powerOff
+)
+
+// errExit reports an iPXE script that leaves for the next boot device.
+var errExit = errors.New("script left iPXE")
+
+// maxScript bounds a boot script, in bytes.
+const maxScript = 64 << 10
+
+// live is one life: POST, boot, and again after each reboot, until the power is
+// cut or the system switches itself off.
+func (s *Server) live(ctx context.Context, l *life) {
+	defer func() { _ = s.cfg.NIC.SetAddress(netip.Prefix{}, netip.Addr{}) }() // a NIC without power has none
+	for ctx.Err() == nil {
+		s.event(EventPOST, "")
+		if !sleep(ctx, s.cfg.POST) {
+			return
+		}
+		target, mode := s.ConsumeBoot()
+		switch s.bootOnce(ctx, l, target, mode) {
+		case powerOff:
+			return
+		case tryNext:
+			s.event(EventFailed, "no device can be booted")
+			if !sleep(ctx, s.cfg.Retry) {
+				return
+			}
+		case reboot:
+		}
+	}
+}
+
+// bootOnce tries the overriding device, then the boot order, as firmware does.
+func (s *Server) bootOnce(ctx context.Context, l *life, target bmc.Target, mode bmc.Mode) next {
+	order := s.cfg.BootOrder
+	switch target {
+	case bmc.TargetPXE:
+		order = append([]Device{Network}, order...)
+	case bmc.TargetDisk:
+		order = append([]Device{LocalDisk}, order...)
+	}
+	for i, device := range order {
+		if ctx.Err() != nil {
+			return powerOff
+		}
+		if i > 0 && device == order[i-1] {
+			continue // the override has just tried it
+		}
+		s.event(EventBootFrom, "%s, %s", device, mode)
+		boot := s.bootNetwork
+		if device == LocalDisk {
+			boot = s.bootDisk
+		}
+		outcome, err := boot(ctx, l, mode)
+		if err != nil && ctx.Err() == nil {
+			s.event(EventFailed, "boot from %s: %v", device, err)
+		}
+		if outcome != tryNext {
+			return outcome
+		}
+	}
+	return tryNext
+}
+
+// bootNetwork does what PXE firmware and iPXE do.
+func (s *Server) bootNetwork(ctx context.Context, l *life, mode bmc.Mode) (next, error) {
+	if s.cfg.PlainPXE {
+		lease, err := s.dhcp(ctx, pxeROM, mode)
+		if err != nil {
+			return tryNext, err
+		}
+		if lease.file == "" {
+			return tryNext, errors.New("no boot file was offered")
+		}
+		n, err := s.tftp(ctx, lease.server, lease.file)
+		if err != nil {
+			return tryNext, err
+		}
+		s.event(EventLoader, "%s, %d bytes by TFTP from %s", lease.file, n, lease.server)
+	}
+	lease, err := s.dhcp(ctx, ipxeROM, mode)
+	if err != nil {
+		return tryNext, err
+	}
+	client := s.httpClient()
+	defer client.CloseIdleConnections()
+	image, err := s.runScripts(ctx, client, lease.file, mode)
+	if errors.Is(err, errExit) {
+		return tryNext, nil
+	}
+	if err != nil {
+		return tryNext, err
+	}
+	client.CloseIdleConnections()
+	if !sleep(ctx, s.cfg.BootTime) {
+		return powerOff, nil
+	}
+	return s.runAgent(ctx, l, image.commandLine)
+}
+
+// runScripts fetches and runs a script, and those that it chains to.
+func (s *Server) runScripts(ctx context.Context, client *http.Client, location string, mode bmc.Mode) (*bootImage, error) {
+	const maxChain = 8
+	for range maxChain {
+		if !strings.HasPrefix(location, "http://") {
+			return nil, fmt.Errorf("boot file %q is no http URL", location)
+		}
+		text, err := s.fetch(ctx, client, http.MethodGet, location, maxScript)
+		if err != nil {
+			return nil, err
+		}
+		s.event(EventScript, "%s, %d bytes", location, len(text))
+		in := &interpreter{
+			variables: map[string]string{
+				"platform": map[bmc.Mode]string{bmc.UEFI: "efi", bmc.Legacy: "pcbios"}[mode],
+				"netX/mac": s.cfg.NIC.MAC().String(), "net0/mac": s.cfg.NIC.MAC().String(), "netX/ip": "bound",
+			},
+			load: func(ctx context.Context, uri string) error {
+				base, err := url.Parse(location)
+				if err != nil {
+					return err
+				}
+				ref, err := base.Parse(uri)
+				if err != nil {
+					return err
+				}
+				return s.loadFile(ctx, client, ref.String())
+			},
+			pause: s.cfg.Retry,
+		}
+		image, err := in.run(ctx, string(text))
+		if err != nil || image.chain == "" {
+			return image, err
+		}
+		location = image.chain
+	}
+	return nil, fmt.Errorf("more than %d scripts chained", maxChain)
+}
+
+// loadFile fetches a kernel or initramfs.
+func (s *Server) loadFile(ctx context.Context, client *http.Client, location string) error {
+	method := http.MethodGet
+	if s.cfg.HeadOnly {
+		method = http.MethodHead
+	}
+	_, err := s.fetch(ctx, client, method, location, 0)
+	if err == nil {
+		s.event(EventKernel, "%s", location)
+	}
+	return err
+}
+
+// fetch returns the body, or with max 0 reads it to its end and drops it.
+func (s *Server) fetch(ctx context.Context, client *http.Client, method, location string, limit int64) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, location, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "iPXE/1.21.1 (lab)")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", location, resp.Status)
+	}
+	if resp.ContentLength < 0 {
+		return nil, fmt.Errorf("get %s: no Content-Length, which iPXE wants", location)
+	}
+	if limit == 0 {
+		n, err := io.Copy(io.Discard, resp.Body)
+		if err == nil && n == 0 && method == http.MethodGet {
+			err = errors.New("file is empty")
+		}
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err == nil && int64(len(body)) > limit {
+		err = fmt.Errorf("get %s: larger than %d bytes", location, limit)
+	}
+	return body, err
+}
+
+func (s *Server) httpClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return s.cfg.NIC.DialContext(ctx, network, addr)
+		},
+		ResponseHeaderTimeout: 30 * time.Second,
+		MaxIdleConns:          1,
+	}}
+}
