@@ -88,6 +88,9 @@ func agent(host pxe.Host, base string) (string, error) {
 // other argument can stand in for them.
 func commandLine(host pxe.Host, base string) (string, error) {
 	boot := host.Plan.Agent
+	if boot.Server == "" {
+		return "", fmt.Errorf("%w: %s is empty", ErrUnsafe, agentapi.ArgServer)
+	}
 	var words []string
 	for _, f := range boot.Initrds {
 		words = append(words, "initrd="+f.Name)

@@ -1,0 +1,96 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tftp
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var unexported = cmp.AllowUnexported(readRequest{}, option{}, terms{}, reply{})
+
+func TestParseRequest(t *testing.T) {
+	for _, tc := range []struct {
+		name, packet string
+		want         readRequest
+		fails        bool
+	}{
+		{"plain", "\x00\x01undionly.kpxe\x00octet\x00", readRequest{name: "undionly.kpxe", mode: "octet"}, false},
+		{"mode in capitals", "\x00\x01a\x00OCTET\x00", readRequest{name: "a", mode: "octet"}, false},
+		// What OVMF of Debian 12 sends first, to learn the size.
+		{"OVMF", "\x00\x01snponly.efi\x00octet\x00tsize\x000\x00blksize\x001468\x00windowsize\x004\x00",
+			readRequest{name: "snponly.efi", mode: "octet", options: []option{{"tsize", "0"}, {"blksize", "1468"}, {"windowsize", "4"}}}, false},
+		{"option in capitals", "\x00\x01a\x00octet\x00BlkSize\x008\x00", readRequest{name: "a", mode: "octet", options: []option{{"blksize", "8"}}}, false},
+		{"option without value", "\x00\x01a\x00octet\x00tsize\x00", readRequest{name: "a", mode: "octet"}, false},
+		{"padded", "\x00\x01a\x00octet\x00\x00\x00\x00", readRequest{name: "a", mode: "octet", options: []option{{"", ""}}}, false},
+		{"empty", "", readRequest{}, true},
+		{"write request", "\x00\x02a\x00octet\x00", readRequest{}, true},
+		{"no name", "\x00\x01\x00octet\x00", readRequest{}, true},
+		{"no mode", "\x00\x01a\x00", readRequest{}, true},
+		{"not ended", "\x00\x01a\x00octet", readRequest{}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parseRequest([]byte(tc.packet))
+			if failed := errors.Is(err, errMalformed); failed != tc.fails {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got, unexported); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNegotiate(t *testing.T) {
+	plain := terms{blockSize: 512, window: 1, timeout: time.Second}
+	with := func(change func(*terms)) terms { c := plain; change(&c); return c }
+	for _, tc := range []struct {
+		name  string
+		asked []option
+		want  terms
+	}{
+		{"nothing", nil, plain},
+		{"unknown", []option{{"multicast", ""}}, plain},
+		{"all", []option{{"blksize", "1024"}, {"windowsize", "4"}, {"timeout", "3"}, {"tsize", "0"}},
+			terms{1024, 4, 3 * time.Second, []option{{"blksize", "1024"}, {"windowsize", "4"}, {"timeout", "3"}, {"tsize", "5000"}}}},
+		{"block larger than a frame", []option{{"blksize", "65464"}},
+			with(func(c *terms) { c.blockSize, c.accepted = 1468, []option{{"blksize", "1468"}} })},
+		{"window too large", []option{{"windowsize", "65535"}},
+			with(func(c *terms) { c.window, c.accepted = maxWindow, []option{{"windowsize", "64"}} })},
+		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "256"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := negotiate(readRequest{options: tc.asked}, 5000, DefaultMaxBlockSize, time.Second)
+			if diff := cmp.Diff(tc.want, got, unexported); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// FuzzPackets: no packet makes a parser panic, and what is negotiated stays
+// within bounds.
+func FuzzPackets(f *testing.F) {
+	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00tsize\x000\x00blksize\x001468\x00windowsize\x004\x00"))
+	f.Add([]byte("\x00\x04\x00\x01"))
+	f.Add([]byte("\x00\x05\x00\x08User aborted\x00"))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		_, _ = parseReply(p)
+		req, err := parseRequest(p)
+		if err != nil {
+			return
+		}
+		if req.name == "" || len(req.name) > maxNameLength {
+			t.Errorf("name of %d bytes", len(req.name))
+		}
+		got := negotiate(req, 1, DefaultMaxBlockSize, time.Second)
+		if got.blockSize < minBlockSize || got.blockSize > DefaultMaxBlockSize || got.window < 1 || got.window > maxWindow ||
+			got.timeout < time.Second || got.timeout > 255*time.Second {
+			t.Errorf("negotiated %+v", got)
+		}
+	})
+}
