@@ -23,9 +23,9 @@ const (
 // used; the child then fails to start and says so.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
-	for range 100 * n {
-		if len(ports) == n {
-			return ports, nil
+	for tries := 0; len(ports) < n; tries++ {
+		if tries == 100*n {
+			return nil, fmt.Errorf("no %d free TCP ports between %d and %d", n, firstPort, lastPort)
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
@@ -35,7 +35,7 @@ func FreePorts(n int) ([]int, error) {
 		defer l.Close() // held until all are chosen, so that all differ
 		ports = append(ports, port)
 	}
-	return nil, fmt.Errorf("no %d free TCP ports between %d and %d", n, firstPort, lastPort)
+	return ports, nil
 }
 
 // loopback returns 127.0.0.1:port.
