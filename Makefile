@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# The steps of a target build on each other, and each uses all cores by itself.
+.NOTPARALLEL:
 
 # Time for each fuzz target: of `make fuzz`, and of `make test`.
 FUZZTIME ?= 1m
