@@ -90,6 +90,9 @@ func (in *input) idleHost() bool {
 // expectedOn: a known host that a person wants on.
 func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
 
+// approvalSpent: what the approval was for is over, or was never needed.
+func (in *input) approvalSpent() bool { return in.approved() && (in.off() || in.expectedOn()) }
+
 // The order.
 
 func (in *input) ordered() bool   { return in.order != nil }
@@ -125,8 +128,15 @@ func (in *input) speaking() bool {
 // neverOn: booted, by its record, and off all the time until the deadline.
 func (in *input) neverOn() bool {
 	created := in.order.CreatedAt.Time
-	return !in.obs.LastReset.Before(created) && !in.tooSoon() &&
+	return !in.obs.LastReset.Before(created) &&
 		!in.obs.Now.Before(created.Add(in.policy.AgentDeadline))
+}
+
+// bootDoubted: the last switch was a moment ago, and was the boot, since it was not
+// after the agent's report; so the BMC may still tell the state before it.
+func (in *input) bootDoubted() bool {
+	switchedSince := in.order.Result != nil && in.obs.LastReset.After(in.order.Result.At.Time)
+	return in.tooSoon() && !switchedSince
 }
 
 // failed: with the host off, there is nothing left to wait for.

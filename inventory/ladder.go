@@ -67,6 +67,7 @@ func orderLadder() ladder {
 			{name: "order/silent", when: when{(*input).silent}, then: giveUpAgent},
 			{name: "order/running", then: waitAgent},
 		}},
+		{name: "order/doubted", when: when{(*input).bootDoubted}, then: waitDoubted},
 		{name: "order/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
 		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
@@ -123,6 +124,7 @@ func freeLadder() ladder {
 			{name: "free/cleared", when: when{(*input).cleared}, then: clearQuarantine},
 			{name: "free/quarantined", then: sayQuarantined},
 		}},
+		{name: "free/approval-spent", when: when{(*input).approvalSpent}, then: spendApproval},
 		{name: "free/on", when: when{(*input).on}, rules: ladder{
 			{name: "free/off-wanted", when: when{(*input).wantedOff}, rules: softOff("free/off-wanted", sayWantedOff)},
 			{name: "free/expected", when: when{(*input).expectedOn, (*input).idleHost}, rules: startLadder()},
@@ -130,7 +132,6 @@ func freeLadder() ladder {
 			{name: "free/approved", when: when{(*input).approved}, rules: softOff("free/approved-off", sayApproved)},
 			{name: "free/unexpectedly-on", then: sayUnexpectedlyOn},
 		}},
-		{name: "free/approval-spent", when: when{(*input).approved}, then: spendApproval},
 	}
 }
 

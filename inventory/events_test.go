@@ -1,0 +1,156 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// event is one thing that can happen. Weight is how often it is drawn; faults do
+// not happen while the walk waits for the host to come to rest.
+type event struct {
+	name   string
+	weight int
+	fault  bool
+	when   func(*world) bool
+	do     func(*world)
+}
+
+func always(*world) bool { return true }
+
+func events() []event {
+	all := []event{
+		{name: "reconcile", weight: 30, when: always, do: func(w *world) { w.reconcile(w.host, false) }},
+		{name: "minute", weight: 14, when: always, do: func(w *world) { w.now = w.now.Add(time.Minute) }},
+	}
+	all = append(all, agentEvents()...)
+	all = append(all, machineEvents()...)
+	all = append(all, personEvents()...)
+	return append(all, faultEvents()...)
+}
+
+func agentRuns(w *world) bool { return w.power && w.running == "agent" }
+func agentWorks(w *world) bool {
+	return agentRuns(w) && w.started && w.order() != nil && w.order().Result == nil && w.order().Revoked == nil
+}
+
+func agentEvents() []event {
+	return []event{
+		{name: "agent: next step", weight: 16, when: agentRuns, do: func(w *world) { w.agentStep(infrav1.OrderSucceeded) }},
+		{name: "agent: progress", weight: 6, when: agentWorks, do: func(w *world) { w.lastContact, w.spoke = w.now, w.now }},
+		{name: "agent: fails", weight: 5, fault: true, when: agentWorks, do: func(w *world) { w.agentStep(infrav1.OrderFailed) }},
+		{name: "agent: second key", weight: 1, fault: true, when: agentWorks, do: (*world).secondKey},
+		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "stranger", false }},
+		{name: "agent: restarts", weight: 1, fault: true, when: agentRuns, do: func(w *world) { w.started = false }},
+		{name: "system shuts down", weight: 8, when: func(w *world) bool {
+			return w.power && !w.softOffAt.IsZero() && w.running != "agent" && !w.osIgnoresSoftOff
+		}, do: func(w *world) { w.switchTo(false, "") }},
+	}
+}
+
+func machineEvents() []event {
+	holds := func(w *world) bool { return w.claim() != nil }
+	return []event{
+		{name: "machine: claims", weight: 12, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("a", infrav1.CleaningMetadata) }},
+		{name: "machine: claims, no cleaning", weight: 4, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("a", infrav1.CleaningNone) }},
+		{name: "machine: of another cluster claims", weight: 3, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("b", infrav1.CleaningMetadata) }},
+		{name: "machine: deleted", weight: 4, when: func(w *world) bool { return held(w.host) && w.machine && w.order() == nil }, do: (*world).deleteMachine},
+		{name: "machine: deleted during its install", weight: 1, when: func(w *world) bool { return held(w.host) && w.machine && w.order() != nil }, do: (*world).deleteMachine},
+		{name: "machine: leaves", weight: 6, when: func(w *world) bool {
+			return w.machine && (!holds(w) || !w.claim().FencedAt.IsZero())
+		}, do: (*world).machineLeaves},
+		{name: "machine: vanishes", weight: 1, fault: true, when: func(w *world) bool { return w.machine }, do: (*world).machineLeaves},
+	}
+}
+
+func (w *world) wantPower(intent infrav1.PowerIntent) {
+	w.write(func(h *infrav1.IngotHost) { h.Spec.Power = intent })
+}
+
+func personEvents() []event {
+	note := func(name, value string) func(*world) {
+		return func(w *world) { w.annotate(name, value) }
+	}
+	return []event{
+		{name: "person: approves", weight: 2, fault: true, when: always, do: note(infrav1.ApproveAnnotation, "")},
+		{name: "person: forces release", weight: 1, fault: true, when: func(w *world) bool { return w.claim() != nil }, do: note(infrav1.ForceReleaseAnnotation, "")},
+		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseDanglingAnnotation, "")},
+		{name: "person: clears quarantine", weight: 3, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation, "")},
+		{name: "person: asks for inspection", weight: 1, fault: true, when: always, do: note(infrav1.InspectAnnotation, "")},
+		{name: "person: asks for a reboot", weight: 2, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Graceful")},
+		{name: "person: asks for a hard reboot", weight: 1, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Forced")},
+		{name: "person: wants on", weight: 2, fault: true, when: always, do: func(w *world) { w.wantPower(infrav1.PowerIntentOn) }},
+		{name: "person: wants off", weight: 2, fault: true, when: always, do: func(w *world) { w.wantPower(infrav1.PowerIntentOff) }},
+		{name: "person: wants nothing", weight: 4, fault: true, when: always, do: func(w *world) { w.wantPower("") }},
+		{name: "person: maintenance", weight: 1, fault: true, when: always, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { yes := true; h.Spec.Maintenance = &yes })
+		}},
+		{name: "person: ends maintenance", weight: 3, fault: true, when: always, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
+		}},
+		{name: "person: presses the button on", weight: 2, fault: true, when: func(w *world) bool { return !w.power }, do: func(w *world) { w.switchTo(true, "stranger"); w.lag = "" }},
+		{name: "person: pulls the plug", weight: 1, fault: true, when: func(w *world) bool { return w.power }, do: func(w *world) { w.switchTo(false, ""); w.lag = "" }},
+		{name: "person: deletes the host", weight: 1, fault: true, when: func(w *world) bool { return w.ids > 40 }, do: func(w *world) { w.deleting = true }},
+		{name: "person: takes the BMC away", weight: 1, fault: true, when: func(w *world) bool { return w.ids > 40 }, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.BMC = nil })
+		}},
+	}
+}
+
+func toggle(flag func(*world) *bool) func(*world) {
+	return func(w *world) { *flag(w) = !*flag(w) }
+}
+
+func faultEvents() []event {
+	problem := func(p BMCProblem) func(*world) { return func(w *world) { w.bmc = p } }
+	list := []event{
+		{name: "manager: stale read", weight: 4, fault: true, when: always, do: func(w *world) { w.reconcile(w.previous, false) }},
+		{name: "manager: dies after saving", weight: 3, fault: true, when: always, do: func(w *world) { w.reconcile(w.host, true) }},
+		{name: "status lost", weight: 2, fault: true, when: always, do: (*world).loseStatus},
+		{name: "session leaves the order of a committed install", weight: 2, fault: true, when: func(w *world) bool {
+			return held(w.host) && w.claim().State == infrav1.ClaimProvisioned && w.order() == nil
+		}, do: (*world).leaveOrder},
+		{name: "BMC lies", weight: 2, fault: true, when: func(w *world) bool {
+			return agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
+		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
+		{name: "BMC back", weight: 20, when: func(w *world) bool { return w.bmc != BMCOK || w.powerUnknown }, do: func(w *world) { w.bmc, w.powerUnknown = BMCOK, false }},
+		{name: "BMC tells no power", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.powerUnknown })},
+		{name: "duplicate", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.duplicate })},
+		{name: "boot NIC missing", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.mac })},
+		{name: "network missing", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.network })},
+		{name: "address lost", weight: 1, fault: true, when: always, do: func(w *world) { w.addressed = false }},
+		{name: "addresses exhausted", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.exhausted })},
+		{name: "API silent about the machine", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.apiSilent })},
+		{name: "boots fail", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.bootBroken })},
+		{name: "system ignores soft off", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.osIgnoresSoftOff })},
+	}
+	for _, p := range bmcProblems() {
+		list = append(list, event{name: "BMC: " + string(p), weight: 1, fault: true, when: always, do: problem(p)})
+	}
+	return list
+}
+
+func bmcProblems() []BMCProblem {
+	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCUnauthorized, BMCCertificateInvalid,
+		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError}
+}
+
+// leaveOrder is the commit of a session that dropped the order in a second write,
+// and died before it.
+func (w *world) leaveOrder() {
+	w.write(func(h *infrav1.IngotHost) {
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: w.id(), Attempt: h.Spec.Claim.Attempt, AgentKey: "key"}
+	})
+}
+
+// loseStatus empties all status at once (I2, I3). That a BMC tells an old power state
+// at the very same moment is left out: nothing that is left could show it.
+func (w *world) loseStatus() {
+	w.lastReset, w.softOffAt, w.lastContact = time.Time{}, time.Time{}, time.Time{}
+	w.host = w.host.DeepCopy()
+	w.host.Status = infrav1.IngotHostStatus{}
+	w.lag = ""
+}

@@ -1,0 +1,103 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mutant is the ladder with one guard taken away: a whole rule, or one condition of
+// a rule.
+type mutant struct {
+	rule      string
+	condition string // empty: the whole rule
+	index     int
+	leaf      bool
+}
+
+func (m mutant) String() string {
+	if m.condition == "" {
+		return m.rule
+	}
+	return m.rule + " without " + m.condition
+}
+
+// conditionName is the name of the method that is the condition.
+func conditionName(c condition) string {
+	full := runtime.FuncForPC(reflect.ValueOf(c).Pointer()).Name()
+	return full[strings.LastIndex(full, ".")+1:]
+}
+
+func mutants() []mutant {
+	seen := map[string]bool{}
+	var list []mutant
+	var visit func(ladder)
+	visit = func(l ladder) {
+		for _, r := range l {
+			if seen[r.name] {
+				continue // a ladder that is used twice is mutated in both places
+			}
+			seen[r.name] = true
+			list = append(list, mutant{rule: r.name, leaf: r.then != nil})
+			for i, c := range r.when {
+				list = append(list, mutant{rule: r.name, condition: conditionName(c), index: i})
+			}
+			visit(r.rules)
+		}
+	}
+	visit(hostLadder())
+	return list
+}
+
+// mutate returns the ladder without the guard.
+func (m mutant) mutate(l ladder) ladder {
+	var out ladder
+	for _, r := range l {
+		if r.name == m.rule && m.condition == "" {
+			continue
+		}
+		if r.name == m.rule {
+			r.when = slices.Delete(slices.Clone(r.when), m.index, m.index+1)
+		}
+		r.rules = m.mutate(r.rules)
+		out = append(out, r)
+	}
+	return out
+}
+
+// harmOf walks once. A condition may guard what the rules below it read: that they
+// crash without it is harm too.
+func harmOf(l ladder, seed uint64) (harm string) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			harm = fmt.Sprint("crash: ", crash)
+		}
+	}()
+	_, harm = walk(l, seed, 120, nil)
+	return harm
+}
+
+// TestMutants takes every guard of Next away in turn: the walk has to fail.
+func TestMutants(t *testing.T) {
+	walks := uint64(20000)
+	list := mutants()
+	for _, m := range list {
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			l := m.mutate(hostLadder())
+			for seed := range walks {
+				if harm := harmOf(l, seed); harm != "" {
+					return
+				}
+			}
+			t.Errorf("%d walks found no harm in the ladder without this guard: either the walk is blind to it, or the guard is not needed", walks)
+		})
+	}
+	t.Logf("mutants: %d guards, each taken away in turn", len(list))
+}

@@ -1,0 +1,247 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// stats counts what the walks have seen.
+type stats struct {
+	states, observations, transitions map[uint64]bool
+	events, rules                     map[string]int
+	rests                             int
+}
+
+func newStats() *stats {
+	return &stats{states: map[uint64]bool{}, observations: map[uint64]bool{}, transitions: map[uint64]bool{}, events: map[string]int{}, rules: map[string]int{}}
+}
+
+func digest(parts ...any) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintln(h, parts...)
+	return h.Sum64()
+}
+
+// state abstracts the ledger and the server; observation what else a decision sees.
+func (w *world) state() uint64 {
+	c, r, o := w.host.Spec.Claim, w.host.Spec.Record, w.host.Spec.Order
+	var parts []any
+	if c != nil {
+		parts = append(parts, "claim", c.State, min(c.Attempt, 4), c.Cleaning, c.FencedAt.IsZero())
+	}
+	if r != nil {
+		parts = append(parts, "record", r.InspectedAt.IsZero(), r.CleaningDue, r.LastClusterName, r.Failures, quarantine(w.host))
+	}
+	if o != nil {
+		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil)
+	}
+	return digest(append(parts, w.power, w.running, w.started, w.disk == "", w.host.Spec.Power, w.host.Spec.Maintenance != nil, len(w.host.Annotations), w.machine, w.gone)...)
+}
+
+func (w *world) observation() uint64 {
+	age := func(t time.Time) int64 {
+		if t.IsZero() {
+			return -1
+		}
+		return min(int64(w.now.Sub(t)/time.Minute), 7)
+	}
+	return digest(w.bmc, w.powerUnknown, w.power, w.duplicate, w.mac, w.network, w.addressed, w.exhausted, w.machine, w.apiSilent, w.deleting,
+		age(w.lastReset), age(w.softOffAt), age(w.lastContact))
+}
+
+// walk lets n events happen, then lets the host come to rest. It returns the trail
+// and the first violation.
+func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation string) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(l)
+	all := events()
+	quiet := seed%4 == 0 // every fourth walk sees few faults, and so gets further
+	for range n {
+		e := draw(random, all, w, quiet)
+		before := w.state()
+		trail = append(trail, e.name)
+		e.do(w)
+		if e.name == "reconcile" || e.name == "manager: stale read" {
+			trail = append(trail, "  "+w.last.Rule)
+		}
+		if st != nil {
+			st.visit(w, before, e.name)
+		}
+		if w.trip != "" || w.gone {
+			return trail, w.trip
+		}
+	}
+	return trail, w.rest(restMode(seed%5), st)
+}
+
+func (st *stats) visit(w *world, before uint64, name string) {
+	after := w.state()
+	st.states[after] = true
+	st.observations[w.observation()] = true
+	st.transitions[digest(before, name, after)] = true
+	st.events[name]++
+	st.rules[w.last.Rule]++
+}
+
+func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
+	allowed := slices.DeleteFunc(slices.Clone(all), func(e event) bool {
+		return !e.when(w) || quiet && e.fault && random.IntN(8) > 0
+	})
+	total := 0
+	for _, e := range allowed {
+		total += e.weight
+	}
+	at := random.IntN(total)
+	for _, e := range allowed {
+		if at -= e.weight; at < 0 {
+			return e
+		}
+	}
+	panic("unreachable: weights sum to total")
+}
+
+// restMode is how well the servers do while the walk waits for rest.
+type restMode uint64
+
+const (
+	restWell      restMode = iota // agents succeed, systems shut down
+	restSilent                    // no agent ever speaks
+	restNeverOn                   // the host never comes on
+	restFailing                   // agents report failure
+	restUnwilling                 // systems ignore the request to shut down
+)
+
+// rest stops faults and people and lets time pass: whatever happened before, the
+// host has to come to a rest that is right.
+func (w *world) rest(mode restMode, st *stats) string {
+	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent = BMCOK, false, false, false, false, false, false
+	w.bootBroken = mode == restNeverOn
+	w.osIgnoresSoftOff = mode == restUnwilling
+	still := 0
+	for range 400 {
+		before := w.state()
+		w.restTurn(mode)
+		if w.trip != "" || w.gone {
+			return w.trip
+		}
+		_, idle := w.last.Step.(Idle)
+		if idle && before == w.state() {
+			still++
+		} else {
+			still = 0
+		}
+		if still > 12 {
+			if st != nil {
+				st.rests++
+			}
+			return w.restedWell(mode)
+		}
+	}
+	return fmt.Sprintf("liveness: no rest in mode %d: %s %T %s", mode, w.last.Rule, w.last.Step, w.last.Message)
+}
+
+func (w *world) restTurn(mode restMode) {
+	w.reconcile(w.host, false)
+	w.reconcile(w.host, false)
+	if agentRuns(w) && mode != restSilent {
+		outcome := infrav1.OrderSucceeded
+		if mode == restFailing {
+			outcome = infrav1.OrderFailed
+		}
+		w.agentStep(outcome)
+	}
+	if w.power && !w.softOffAt.IsZero() && w.running != "agent" && !w.osIgnoresSoftOff {
+		w.switchTo(false, "")
+	}
+	if w.machine && (w.claim() == nil || !w.claim().FencedAt.IsZero()) {
+		w.machineLeaves()
+	}
+	w.now = w.now.Add(time.Minute)
+}
+
+// restedWell says whether the rest is where the host should have come to.
+func (w *world) restedWell(mode restMode) string {
+	h := w.host
+	bad := func(what string) string {
+		return fmt.Sprintf("liveness: at rest in mode %d %s: %s: %s (%s)", mode, what, w.last.Rule, w.last.Message, ledgerKey(LedgerOf(h)))
+	}
+	wantedOff, wantedOn := h.Spec.Power == infrav1.PowerIntentOff, h.Spec.Power == infrav1.PowerIntentOn
+	dangling := held(h) && !w.machine
+	free := h.Spec.Claim == nil
+	switch {
+	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation)):
+		return bad("the object is never let go")
+	case w.deleting, h.Spec.BMC == nil:
+		return ""
+	case dangling && asked(h, infrav1.ReleaseDanglingAnnotation):
+		return bad("the release of a dangling claim is not heard")
+	case dangling:
+		return mustBe(w.last.Reason == infrav1.ReasonClaimDangling, bad("a dangling claim is not told"))
+	case asked(h, infrav1.RebootAnnotation):
+		return bad("a reboot is not heard")
+	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
+		r := h.Spec.Record
+		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0), bad("provisioned"))
+	case inMaintenance(h):
+		return mustBe(w.last.Reason == infrav1.ReasonMaintenance, bad("in maintenance"))
+	case quarantine(h) == infrav1.QuarantineNotFenced:
+		return bad("never fenced")
+	case quarantine(h) != "":
+		return mustBe(!asked(h, infrav1.ClearQuarantineAnnotation) && w.last.Reason == infrav1.ReasonQuarantined, bad("a cleared quarantine lasts"))
+	case wantedOff:
+		return mustBe(!w.power && w.last.Reason == infrav1.ReasonPoweredOff, bad("not off though a person wants it off"))
+	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
+		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !asked(h, infrav1.ApproveAnnotation), bad("on"))
+	case free && (!wantedOn || w.power || mode == restNeverOn):
+		return mustBe(w.last.Reason == infrav1.ReasonAvailable && !asked(h, infrav1.ApproveAnnotation), bad("not available"))
+	default:
+		return bad("with work to do")
+	}
+}
+
+func mustBe(so bool, otherwise string) string {
+	if so {
+		return ""
+	}
+	return otherwise
+}
+
+// TestWalk walks and prints what it has visited.
+func TestWalk(t *testing.T) {
+	walks, length := 6000, 120
+	if testing.Short() {
+		walks = 1500
+	}
+	l, st := hostLadder(), newStats()
+	for seed := range uint64(walks) {
+		if trail, violation := walk(l, seed, length, st); violation != "" {
+			t.Fatalf("walk %d: %s\nafter:\n%s", seed, violation, strings.Join(trail[max(0, len(trail)-40):], "\n"))
+		}
+	}
+	faults := 0
+	for _, e := range events() {
+		if st.events[e.name] == 0 {
+			t.Errorf("no walk saw the event %q", e.name)
+		}
+		if e.fault {
+			faults++
+		}
+	}
+	for _, m := range mutants() {
+		if name := m.rule; m.condition == "" && m.leaf && st.rules[name] == 0 {
+			t.Errorf("no walk came to the rule %q", name)
+		}
+	}
+	t.Logf("walk: %d walks, %d states x %d observations x %d faults, %d transitions, %d rules decided, %d rests",
+		walks, len(st.states), len(st.observations), faults, len(st.transitions), len(st.rules), st.rests)
+}

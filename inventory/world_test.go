@@ -1,0 +1,305 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// world is a physical host, its object, and all who act on them: abstracted, with
+// time in whole minutes. The walks drive it; check (in invariants_test.go) watches.
+type world struct {
+	ladder ladder
+	now    time.Time
+
+	// host as the API server has it, and the version before, for stale reads.
+	host, previous *infrav1.IngotHost
+	gone           bool // the object was let go
+
+	// What the manager keeps in status.
+	lastReset, softOffAt, lastContact time.Time
+
+	// The server: truly on or off, what runs on it, and what is on its disk.
+	power   bool
+	running string // "", "os", "agent", "stranger"
+	disk    string // "" clean, else the instance whose data it holds, or "old"
+	started bool   // the running agent has opened its session
+	spoke   time.Time
+	// lag is what the BMC still tells after a switch; lie is one wrong "off".
+	lag    infrav1.PowerState
+	lagEnd time.Time
+	lie    bool
+
+	// The rest of the world, as the observation tells it.
+	bmc                                        BMCProblem
+	powerUnknown, duplicate, mac, network      bool
+	addressed, exhausted, machine, apiSilent   bool
+	osIgnoresSoftOff, bootBroken, agentsBroken bool
+	deleting                                   bool
+
+	ids  int
+	trip string // the first violation
+	last Decision
+}
+
+// walkPolicy is DefaultPolicy in the proportions of whole minutes.
+func walkPolicy() Policy {
+	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, MaxAttempts: 3}
+}
+
+const lagTime = time.Minute // less than ResetInterval, as field-notes says of real BMCs
+
+func newWorld(l ladder) *world {
+	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old"}
+	w.host = &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1", Generation: 1}}
+	w.host.Spec = infrav1.IngotHostSpec{
+		BMC:            &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
+		BootMACAddress: "52:54:00:00:00:01",
+		NetworkRef:     infrav1.NetworkReference{Name: "net"},
+		Cleaning:       infrav1.CleaningMetadata,
+	}
+	w.previous = w.host
+	return w
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.trip == "" {
+		w.trip = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) id() string {
+	w.ids++
+	return fmt.Sprintf("00000000-0000-4000-8000-%012d", w.ids)
+}
+
+// write changes the object as the API server would.
+func (w *world) write(change func(*infrav1.IngotHost)) {
+	w.previous = w.host
+	w.host = w.host.DeepCopy()
+	change(w.host)
+	w.host.Generation++
+}
+
+func (w *world) annotate(name, value string) {
+	w.write(func(h *infrav1.IngotHost) {
+		if h.Annotations == nil {
+			h.Annotations = map[string]string{}
+		}
+		h.Annotations[name] = value
+	})
+}
+
+func (w *world) claim() *infrav1.HostClaim { return w.host.Spec.Claim }
+func (w *world) order() *infrav1.HostOrder { return w.host.Spec.Order }
+
+func (w *world) observe() Observation {
+	obs := Observation{
+		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
+		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
+		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
+	}
+	if w.duplicate {
+		obs.DuplicateOf = "metal/h2"
+	}
+	if w.exhausted && !w.addressed {
+		obs.AddressProblem = "the range is full"
+	}
+	switch {
+	case w.apiSilent || w.claim() == nil:
+	case w.machine:
+		obs.Machine = MachineExists
+	default:
+		obs.Machine = MachineMissing
+	}
+	obs.Power = w.tellPower()
+	return obs
+}
+
+func (w *world) tellPower() infrav1.PowerState {
+	switch {
+	case w.bmc != BMCOK || w.powerUnknown:
+		return infrav1.PowerStateUnknown
+	case w.lie:
+		w.lie = false
+		return infrav1.PowerStateOff
+	case w.lag != "" && w.now.Before(w.lagEnd):
+		return w.lag
+	case w.power:
+		return infrav1.PowerStateOn
+	default:
+		return infrav1.PowerStateOff
+	}
+}
+
+// reconcile is one turn of the host controller. It saves its memory before it
+// switches (style.md, habit 3); crash says where the manager dies.
+func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
+	if w.gone {
+		return
+	}
+	obs := w.observe()
+	decision := w.ladder.next(host, obs, walkPolicy())
+	w.last = decision
+	w.check(host, obs, decision)
+	if decision.RecordContact {
+		w.lastContact = w.now
+	}
+	if obs.Power == infrav1.PowerStateOff {
+		w.softOffAt = time.Time{}
+	}
+	w.execute(host, decision, crash)
+	if !crash && !w.gone && host == w.host {
+		w.host = w.host.DeepCopy()
+		for _, c := range Conditions(w.host, obs, decision) {
+			if c.Type == infrav1.HostAvailableCondition {
+				w.host.Status.Conditions = []metav1.Condition{c}
+			}
+		}
+	}
+}
+
+func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) {
+	switch step := decision.Step.(type) {
+	case SaveLedger:
+		if host != w.host { // conflict: the read was stale
+			return
+		}
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Claim, h.Spec.Record, h.Spec.Order = step.Ledger.Claim, step.Ledger.Record, step.Ledger.Order
+			for _, name := range step.RemoveAnnotations {
+				delete(h.Annotations, name)
+			}
+		})
+	case RecordAddress:
+		w.addressed = !w.exhausted
+	case PowerOff:
+		w.lastReset = w.now
+		if step.Graceful {
+			w.softOffAt = w.now
+		}
+		if !crash && !step.Graceful {
+			w.switchTo(false, "")
+		}
+	case PowerOn:
+		w.lastReset, w.softOffAt = w.now, time.Time{}
+		if !crash && !w.power {
+			w.switchTo(true, w.fromDisk())
+		}
+	case Restart:
+		w.lastReset = w.now
+		w.write(func(h *infrav1.IngotHost) { delete(h.Annotations, infrav1.RebootAnnotation) })
+		if !crash {
+			w.switchTo(true, w.fromDisk())
+		}
+	case BootAgent:
+		w.lastReset, w.softOffAt = w.now, time.Time{}
+		if !crash && !w.power && !w.bootBroken {
+			w.switchTo(true, "agent")
+		}
+	case Forget:
+		w.gone = true
+	}
+}
+
+func (w *world) fromDisk() string {
+	if w.disk == "" {
+		return ""
+	}
+	return "os"
+}
+
+// switchTo changes the power; the BMC may tell the old state for a while.
+func (w *world) switchTo(on bool, running string) {
+	w.lag, w.lagEnd = infrav1.PowerStateOff, w.now.Add(lagTime)
+	if w.power {
+		w.lag = infrav1.PowerStateOn
+	}
+	if w.power == on {
+		w.lag = ""
+	}
+	w.power, w.running, w.started = on, running, false
+}
+
+// agentStep lets the agent that runs take its next step, well or badly. The session
+// reads the host live and refuses what no longer holds (I5).
+func (w *world) agentStep(outcome infrav1.OrderOutcome) {
+	order := w.order()
+	if order == nil || order.Result != nil || order.Revoked != nil || w.gone {
+		w.switchTo(false, "") // told to stop: it powers off
+		return
+	}
+	w.lastContact, w.spoke = w.now, w.now
+	if !w.started {
+		if order.AgentKey != "" { // a second agent for the order: another key (I14)
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true })
+			return
+		}
+		w.started = true
+		w.write(func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "key" })
+		return
+	}
+	w.work(order, outcome)
+}
+
+func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
+	fits := order.Kind == infrav1.OrderInspect ||
+		order.Kind == infrav1.OrderInstall && w.claim() != nil && w.claim().State == infrav1.ClaimProvisioning ||
+		order.Kind == infrav1.OrderWipe && (w.claim() == nil || !w.claim().FencedAt.IsZero())
+	if !fits {
+		w.switchTo(false, "")
+		return
+	}
+	if order.Kind == infrav1.OrderInstall {
+		w.disk = w.claim().InstanceID
+	}
+	if order.Kind == infrav1.OrderWipe && outcome == infrav1.OrderSucceeded {
+		w.disk = ""
+	}
+	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
+		w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+		w.running, w.started = "os", false
+		return
+	}
+	result := &infrav1.OrderResult{Outcome: outcome, At: metav1.Time{Time: w.now}}
+	if outcome == infrav1.OrderFailed {
+		result.Reason, result.Message = "WriteFailed", "input/output error"
+	}
+	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Result = result })
+}
+
+// secondKey: another agent comes with the same token.
+func (w *world) secondKey() {
+	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true })
+}
+
+// claimHost is the machine's controller, by its rules (I1, I12).
+func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
+	if ok, _ := Claimable(w.host); !ok {
+		return
+	}
+	if last := w.host.Spec.Record.LastClusterName; last != "" && last != cluster {
+		return
+	}
+	w.checkClaim(cluster)
+	w.machine = true
+	w.write(func(h *infrav1.IngotHost) {
+		h.Spec.Claim = &infrav1.HostClaim{
+			MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: cluster, InstanceID: w.id(),
+			State: infrav1.ClaimProvisioning, Cleaning: cleaning,
+		}
+	})
+}
+
+// machineStep: a deleted machine releases its claim, then goes once it is fenced.
+func (w *world) deleteMachine() {
+	w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+}
+
+func (w *world) machineLeaves() { w.machine = false }
