@@ -100,10 +100,10 @@ func TestInstallFailures(t *testing.T) {
 			m.Order.Install.RootDisk = agentapi.DiskRef{Serial: "Z"}
 		}},
 		{name: "a reference that names nothing", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
-			m.Order.Install.RootDisk = agentapi.DiskRef{SizeBytes: 16 * mib}
+			m.Order.Install.RootDisk = agentapi.DiskRef{SizeBytes: 8 * mib}
 		}},
 		{name: "another size: a swapped disk", want: agent.ReasonDiskNotFound, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
-			m.Order.Install.RootDisk.SizeBytes = 17 * mib
+			m.Order.Install.RootDisk.SizeBytes = 9 * mib
 		}},
 		{name: "two disks with one serial", want: agent.ReasonDiskAmbiguous, disks: []agentapi.Disk{{Serial: "A"}, {Serial: "A"}}},
 		{

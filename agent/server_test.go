@@ -52,7 +52,7 @@ func newServer(t *testing.T, disks ...agentapi.Disk) *server {
 	for i, d := range disks {
 		d.Name = fmt.Sprintf("disk%d", i)
 		if d.SizeBytes == 0 {
-			d.SizeBytes = 16 * mib
+			d.SizeBytes = 8 * mib
 		}
 		old := bytes.Repeat([]byte{0xa5}, int(d.SizeBytes))
 		if d.Marker != nil {
@@ -126,7 +126,12 @@ func (s *server) content(i int) []byte {
 
 func (s *server) marker(i int) *agentapi.Marker {
 	s.t.Helper()
-	m, err := marker.Parse(s.content(i)[agentapi.MarkerOffset:])
+	f, err := os.Open(s.path(s.disks[i]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := marker.Read(f)
 	if err != nil {
 		return nil
 	}
@@ -182,7 +187,7 @@ func (s *server) noSecrets(m *agenttest.Manager, err error) {
 // image.
 func installOrder(t *testing.T) (*agenttest.Manager, *agenttest.Images) {
 	t.Helper()
-	raw := make([]byte, 6*mib)
+	raw := make([]byte, 5*mib)
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(raw)
 	clear(raw[agentapi.MarkerOffset : agentapi.MarkerOffset+agentapi.MarkerSize])
 	images := &agenttest.Images{Content: raw}

@@ -29,7 +29,7 @@ func TestWipe(t *testing.T) {
 		agentapi.Disk{Serial: "B", Marker: &agentapi.Marker{InstanceID: "released"}},
 		agentapi.Disk{Serial: "C", Marker: &agentapi.Marker{InstanceID: "other"}},
 	)
-	refs := []agentapi.DiskRef{{Serial: "A", SizeBytes: 16 * mib}, {Serial: "B"}}
+	refs := []agentapi.DiskRef{{Serial: "A", SizeBytes: 8 * mib}, {Serial: "B"}}
 	m := wipeOrder(refs...)
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)

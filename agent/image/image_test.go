@@ -37,7 +37,7 @@ func rawImage(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
 	clear(b[reserved.Off:min(int64(size), reserved.Off+reserved.Len)])
-	for _, z := range []image.Range{{2 * mib, 300 << 10}, {3 * mib, 7 * mib}, {11*mib + 77, 70 << 10}} {
+	for _, z := range []image.Range{{2 * mib, 300 << 10}, {3 * mib, 5 * mib}, {8*mib + 77, 70 << 10}} {
 		if int(z.Off+z.Len) < size {
 			clear(b[z.Off : z.Off+z.Len])
 		}
@@ -134,7 +134,7 @@ func compare(t *testing.T, path string, want []byte) {
 }
 
 func TestWrite(t *testing.T) {
-	const size = 20 * mib
+	const size = 12 * mib
 	for _, compression := range []string{"none", "gzip", "zstd"} {
 		for _, source := range []struct {
 			name   string
@@ -147,7 +147,7 @@ func TestWrite(t *testing.T) {
 			{"size unknown", func() *agenttest.Images { return &agenttest.Images{NoLength: true} }},
 		} {
 			t.Run(compression+" "+source.name, func(t *testing.T) {
-				raw := rawImage(13*mib + 512)
+				raw := rawImage(9*mib + 512)
 				server := source.server()
 				server.Content = compress(t, compression, raw)
 				dev, path := oldDisk(t, size)
@@ -225,13 +225,13 @@ func (d *damaged) Zero(off, n int64) error {
 }
 
 func TestZeroesAreWrittenWhereTheDeviceCannotZero(t *testing.T) {
-	raw := rawImage(30 * mib)
+	raw := rawImage(10 * mib)
 	server := &agenttest.Images{Content: raw}
-	inner, path := oldDisk(t, 32*mib)
+	inner, path := oldDisk(t, 12*mib)
 	if _, err := write(t.Context(), &damaged{Device: inner, noZero: true}, server, server.Start(t), image.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	compare(t, path, wanted(raw, 32*mib))
+	compare(t, path, wanted(raw, 12*mib))
 }
 
 func TestRefusals(t *testing.T) {
@@ -260,8 +260,8 @@ func TestRefusals(t *testing.T) {
 		{name: "ordered as it is, but cannot be decoded", content: flipped, want: image.ErrFormat},
 		{name: "a truncated archive with the right checksum", content: compress(t, "zstd", raw)[:20000], want: image.ErrFormat},
 		{name: "content at the marker", content: compress(t, "zstd", touched), want: image.ErrReserved},
-		{name: "larger than the disk, known before", content: raw, size: 8 * mib, want: image.ErrTooLarge},
-		{name: "larger than the disk, found out", content: compress(t, "gzip", raw), size: 8 * mib, want: image.ErrTooLarge},
+		{name: "larger than the disk, known before", content: raw, size: 6 * mib, want: image.ErrTooLarge},
+		{name: "larger than the disk, found out", content: compress(t, "gzip", raw), size: 6 * mib, want: image.ErrTooLarge},
 		{name: "not there", content: raw, url: func(t *testing.T, s *agenttest.Images) string { s.Status = 404; return s.Start(t) }, want: image.ErrUnavailable},
 		{name: "a disk that lies", content: raw, lieAt: 1*mib + 5, want: image.ErrReadBack},
 		{name: "a disk that lies at its beginning", content: raw, lieAt: 5, want: image.ErrReadBack},
@@ -274,7 +274,7 @@ func TestRefusals(t *testing.T) {
 			} else {
 				url = server.Start(t)
 			}
-			size := int64(20 * mib)
+			size := int64(14 * mib)
 			if tc.size != 0 {
 				size = tc.size
 			}
@@ -329,11 +329,11 @@ func TestTooLargeIsKnownBeforeAByteIsWritten(t *testing.T) {
 }
 
 func TestWriteErrorAndCancelEndIt(t *testing.T) {
-	raw := rawImage(30 * mib)
+	raw := rawImage(10 * mib)
 	t.Run("medium error", func(t *testing.T) {
 		server := &agenttest.Images{Content: raw}
-		inner, path := oldDisk(t, 32*mib)
-		_, err := write(t.Context(), &damaged{Device: inner, failAt: 15 * mib}, server, server.Start(t), image.Options{})
+		inner, path := oldDisk(t, 12*mib)
+		_, err := write(t.Context(), &damaged{Device: inner, failAt: 9 * mib}, server, server.Start(t), image.Options{})
 		if err == nil {
 			t.Fatal("no error")
 		}
@@ -341,12 +341,12 @@ func TestWriteErrorAndCancelEndIt(t *testing.T) {
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		server := &agenttest.Images{Content: raw}
-		dev, path := oldDisk(t, 32*mib)
+		dev, path := oldDisk(t, 12*mib)
 		calledOff := errors.New("called off")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := write(ctx, dev, server, server.Start(t), image.Options{
 			OnWrite: func(n int64, _ int) {
-				if n > 8*mib {
+				if n >= 4*mib {
 					cancel(calledOff)
 				}
 			},

@@ -6,10 +6,11 @@
 //
 // It knows the set and the kernel's modalias strings, and no driver by name.
 // hack/images writes the set: the modules, a file "order" with every module and
-// what must be loaded before it, and a file "alias" with the patterns of
-// modules.alias:
+// what must be loaded before it (with a question mark where that may fail), and a
+// file "alias" with the patterns of modules.alias:
 //
 //	nvme: nvme_core
+//	libcrc32c: ?crc32c_generic ?crc32c_intel
 //	alias pci:v*d*sv*sd*bc01sc08i02* nvme
 //
 //	set, err := kmod.Open(os.DirFS("/modules"), kmod.Insert)

@@ -27,6 +27,9 @@ type Set struct {
 	seen map[string]bool
 }
 
+// softMark precedes a module in the order list whose failure does not matter.
+const softMark = "?"
+
 type alias struct{ pattern, module string }
 
 // parameters are set where a default does not suit the agent: a SCSI controller
@@ -97,7 +100,7 @@ func sameBus(pattern, modalias string) bool {
 
 // Load loads a module and what it needs. One that the set does not have is taken
 // to be built into the kernel.
-func (s *Set) Load(name string) error {
+func (s *Set) Load(name string) (err error) {
 	if s.loaded[name] {
 		return nil
 	}
@@ -106,8 +109,15 @@ func (s *Set) Load(name string) error {
 		return nil
 	}
 	s.loaded[name] = true
+	defer func() {
+		if err != nil {
+			delete(s.loaded, name)
+		}
+	}()
 	for _, dep := range before {
-		if err := s.Load(dep); err != nil {
+		// A soft dependency may be for a processor that this is not (crc32c_intel).
+		dep, soft := strings.CutPrefix(dep, softMark)
+		if err := s.Load(dep); err != nil && !soft {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func buildAgentImage(ctx context.Context, c *cache) error {
 	if err != nil {
 		return err
 	}
-	key := keyOf("agent-image 1", sum, filepath.Base(kernel.deb), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	key := keyOf("agent-image 2", sum, filepath.Base(kernel.deb), strings.Join(agentModules, " "), fmt.Sprint(alongside))
 	dir, err := c.result("agent", key, func(dir string) error {
 		return assembleAgent(ctx, kernel, work, dir)
 	})

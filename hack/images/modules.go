@@ -112,14 +112,14 @@ func arrange(found map[string]module) *moduleSet {
 }
 
 // needs lists what to load before a module: its soft dependencies, by name or by
-// (crypto) alias, then its hard ones.
+// (crypto) alias and with a question mark, as they may fail, then its hard ones.
 func needs(m module, found map[string]module, names []string) []string {
 	var out []string
 	for _, soft := range m.softPre {
 		for _, name := range names {
 			if name == canonical(soft) || slices.Contains(found[name].aliases, soft) ||
 				slices.Contains(found[name].aliases, "crypto-"+soft) {
-				out = append(out, name)
+				out = append(out, "?"+name)
 			}
 		}
 	}
