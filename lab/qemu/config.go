@@ -151,11 +151,11 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// arguments is QEMU's command line. The machine starts stopped, so that the
-// boot order after the first boot can be set before the first boot begins.
+// arguments is QEMU's command line. The machine starts stopped, so that no
+// event is missed, and ends at a reset, which starts the next process.
 func (c Config) arguments(boot Device) []string {
 	args := []string{
-		"-name", quote(c.Name), "-nodefaults", "-no-user-config", "-S",
+		"-name", quote(c.Name), "-nodefaults", "-no-user-config", "-S", "-no-reboot",
 		// graphics=off has SeaBIOS and its ROMs speak on the serial port.
 		"-machine", "q35,graphics=off", "-display", "none", "-vga", "none",
 		"-accel", c.Accel.Accelerator, "-cpu", c.Accel.CPU,

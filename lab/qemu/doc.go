@@ -14,7 +14,7 @@
 //		Disks: []qemu.Disk{{Path: "disk.raw", Model: qemu.NVMe}},
 //		NICs:  []qemu.NIC{{MAC: mac, Socket: "nic0.sock"}},
 //	})
-//	err = vm.SetBoot(ctx, qemu.Boot{Device: qemu.Network, Once: true})
+//	err = vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true})
 //	err = vm.PowerOn(ctx)
 //	defer vm.Close()
 package qemu

@@ -16,9 +16,11 @@ import (
 // qmp is a client of QEMU's machine protocol on one connection.
 type qmp struct {
 	conn net.Conn
-	// onEvent gets each event's name, in the reader's goroutine: it must not
-	// call QEMU itself.
-	onEvent func(name string)
+	// onEvent gets each event, in the reader's goroutine: it must not call
+	// QEMU itself.
+	onEvent func(qmpEvent)
+	// done is closed when the reader has ended, after the last event.
+	done chan struct{}
 
 	mu      sync.Mutex
 	next    int
@@ -34,7 +36,15 @@ type qmpMessage struct {
 		Class string `json:"class"`
 		Desc  string `json:"desc"`
 	} `json:"error"`
-	Event string `json:"event"`
+	qmpEvent
+}
+
+// qmpEvent is what QEMU tells unasked.
+type qmpEvent struct {
+	Name string `json:"event"`
+	Data struct {
+		Reason string `json:"reason"`
+	} `json:"data"`
 }
 
 type qmpReply struct {
@@ -44,14 +54,14 @@ type qmpReply struct {
 
 // dialQMP connects as soon as the socket is there, until ctx ends or the
 // process has.
-func dialQMP(ctx context.Context, path string, ended <-chan struct{}, onEvent func(string)) (*qmp, error) {
+func dialQMP(ctx context.Context, path string, ended <-chan struct{}, onEvent func(qmpEvent)) (*qmp, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var d net.Dialer
 	for {
 		conn, err := d.DialContext(ctx, "unix", path)
 		if err == nil {
-			q := &qmp{conn: conn, onEvent: onEvent, waiting: map[int]chan qmpReply{}}
+			q := &qmp{conn: conn, onEvent: onEvent, done: make(chan struct{}), waiting: map[int]chan qmpReply{}}
 			go q.read()
 			if _, err := q.call(ctx, "qmp_capabilities", nil); err != nil {
 				return nil, errors.Join(err, conn.Close())
@@ -71,6 +81,7 @@ func dialQMP(ctx context.Context, path string, ended <-chan struct{}, onEvent fu
 // read passes replies to their callers and events on, until the connection
 // ends.
 func (q *qmp) read() {
+	defer close(q.done)
 	defer q.close()
 	dec := json.NewDecoder(q.conn)
 	for {
@@ -80,8 +91,8 @@ func (q *qmp) read() {
 			return
 		}
 		switch {
-		case m.Event != "":
-			q.onEvent(m.Event)
+		case m.Name != "":
+			q.onEvent(m.qmpEvent)
 		case m.ID != nil:
 			q.deliver(*m.ID, m)
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -43,19 +44,29 @@ const quitGrace = 5 * time.Second
 // VM is one virtual server. It is safe for concurrent use. Powered off, it is
 // no process at all; what stays is its disks, its UEFI variables and its
 // console log.
+//
+// Every reset is a new process, too. Firmware then reads the boot order of that
+// boot, and of no other: SeaBIOS for one resets the machine a second time after
+// each reset, which would use up a one-time setting before it is read.
 type VM struct {
 	cfg Config
 
 	mu sync.Mutex
 	// order is the standing boot device, once the next boot's; empty: none.
 	order, once Device
-	run         *running
+	// run is the process of this boot; nil when powered off.
+	run *running
 }
 
-// running is one QEMU process, from power on to power off.
+// running is one QEMU process, from power-on or reset to the next of either.
 type running struct {
 	*process
 	qmp *qmp
+	// reset is whether the process ended for a reset; read it after qmp's
+	// reader has ended.
+	reset bool
+	// off is closed when the server is off; its resets share it.
+	off chan struct{}
 }
 
 // New makes a server that is powered off and boots from its disks. It makes
@@ -97,20 +108,7 @@ func (v *VM) SerialLog() string { return v.cfg.serialLog() }
 func (v *VM) Running() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.current() != nil
-}
-
-// current is the live process, or nil. The caller holds v.mu.
-func (v *VM) current() *running {
-	if v.run == nil {
-		return nil
-	}
-	select {
-	case <-v.run.ended:
-		v.run = nil
-	default:
-	}
-	return v.run
+	return v.run != nil
 }
 
 // Ended is closed when the server goes off, by itself or not; nil if it is
@@ -118,15 +116,15 @@ func (v *VM) current() *running {
 func (v *VM) Ended() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if r := v.current(); r != nil {
-		return r.ended
+	if v.run == nil {
+		return nil
 	}
-	return nil
+	return v.run.off
 }
 
 // SetBoot sets what the next boot, or each one from now on, starts from. On a
-// running server it holds from the next reset.
-func (v *VM) SetBoot(ctx context.Context, b Boot) error {
+// running server it holds from the next reset, whoever causes it.
+func (v *VM) SetBoot(b Boot) error {
 	if b.Device != Disks && b.Device != Network {
 		return fmt.Errorf("server %s cannot boot from %q", v.cfg.Name, b.Device)
 	}
@@ -136,9 +134,6 @@ func (v *VM) SetBoot(ctx context.Context, b Boot) error {
 		v.once = b.Device
 	} else {
 		v.order, v.once = b.Device, ""
-	}
-	if r := v.current(); r != nil {
-		return v.applyOrder(ctx, r, orDefault(v.once, v.order))
 	}
 	return nil
 }
@@ -157,95 +152,75 @@ func (v *VM) NextBoot() Boot {
 func (v *VM) PowerOn(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.current() != nil {
+	if v.run != nil {
 		return nil
 	}
+	if err := v.launch(ctx, make(chan struct{})); err != nil {
+		return fmt.Errorf("power on %s: %w", v.cfg.Name, err)
+	}
+	return nil
+}
+
+// launch starts the process of one boot and uses a one-time setting up. The
+// caller holds v.mu.
+func (v *VM) launch(ctx context.Context, off chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
 	if err := os.Remove(v.cfg.qmpSocket()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("power on %s: %w", v.cfg.Name, err)
+		return err
 	}
-	first := orDefault(v.once, v.order)
 	// Not CommandContext: the process outlives this call.
-	proc, err := start(exec.Command(v.cfg.Binary, v.cfg.arguments(first)...))
-	if err != nil {
-		return fmt.Errorf("power on %s: %w", v.cfg.Name, err)
-	}
-	r := &running{process: proc}
-	v.run = r
-	if err := v.begin(ctx, r, first); err != nil {
-		return fmt.Errorf("power on %s: %w", v.cfg.Name, errors.Join(err, v.kill(r)))
-	}
-	v.once = ""
-	return nil
-}
-
-// begin takes control of a stopped machine, sets the order for the boot after
-// the first, and lets it go. Firmware reads the order that held at the last
-// reset, so what is set now does not touch the boot that begins.
-func (v *VM) begin(ctx context.Context, r *running, first Device) error {
-	var err error
-	r.qmp, err = dialQMP(ctx, v.cfg.qmpSocket(), r.ended, func(event string) {
-		if event == "RESET" {
-			go v.afterReset(r)
-		}
-	})
+	proc, err := start(exec.Command(v.cfg.Binary, v.cfg.arguments(orDefault(v.once, v.order))...))
 	if err != nil {
 		return err
 	}
-	if first != v.order {
-		if err := v.applyOrder(ctx, r, v.order); err != nil {
-			return err
-		}
+	r := &running{process: proc, off: off}
+	r.qmp, err = dialQMP(ctx, v.cfg.qmpSocket(), r.ended, func(e qmpEvent) {
+		// With -no-reboot a reset is a shutdown with another reason.
+		r.reset = r.reset || e.Name == "SHUTDOWN" && strings.HasSuffix(e.Data.Reason, "reset")
+	})
+	if err == nil {
+		_, err = r.qmp.call(ctx, "cont", nil)
 	}
-	_, err = r.qmp.call(ctx, "cont", nil)
-	return err
+	if err != nil {
+		err = errors.Join(err, r.kill())
+		return errors.Join(err, proc.err) // proc.err has QEMU's own words
+	}
+	v.once, v.run = "", r
+	go v.supervise(r)
+	return nil
 }
 
-// afterReset uses up a one-time setting: the boot that has just begun took it.
-func (v *VM) afterReset(r *running) {
-	ctx, cancel := context.WithTimeout(context.Background(), controlTime)
-	defer cancel()
+// supervise waits for the end of a boot, and begins the next one if that end
+// was a reset. A boot that cannot begin leaves the server off, and its console
+// log says why.
+func (v *VM) supervise(r *running) {
+	<-r.ended
+	<-r.qmp.done
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.current() != r || v.once == "" {
-		return
+	if v.run != r {
+		return // powered off
 	}
-	v.once = ""
-	// A machine that goes off now has no order to keep.
-	_ = v.applyOrder(ctx, r, v.order)
+	v.run = nil
+	if r.reset {
+		err := v.launch(context.Background(), r.off)
+		if err == nil {
+			return
+		}
+		v.note("reset failed: " + err.Error())
+	}
+	close(r.off)
 }
 
-// applyOrder numbers the boot devices of a running machine anew.
-func (v *VM) applyOrder(ctx context.Context, r *running, first Device) error {
-	// Numbers must be unique at every moment: take them all away first.
-	type numbered struct {
-		id    string
-		index int
+// note appends a line of the lab's own to the console log.
+func (v *VM) note(text string) {
+	f, err := os.OpenFile(v.cfg.serialLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // then there is nowhere to say it
 	}
-	var devices []numbered
-	for i := range v.cfg.Disks {
-		devices = append(devices, numbered{diskID(i), v.cfg.bootIndex(first, Disks, i)})
-	}
-	for i := range v.cfg.NICs {
-		devices = append(devices, numbered{nicID(i), v.cfg.bootIndex(first, Network, i)})
-	}
-	set := func(id string, index int) error {
-		_, err := r.qmp.call(ctx, "qom-set", map[string]any{
-			"path": "/machine/peripheral/" + id, "property": "bootindex", "value": index})
-		return err
-	}
-	for _, d := range devices {
-		if err := set(d.id, -1); err != nil {
-			return fmt.Errorf("set boot order of %s: %w", v.cfg.Name, err)
-		}
-	}
-	for _, d := range devices {
-		if err := set(d.id, d.index); err != nil {
-			return fmt.Errorf("set boot order of %s: %w", v.cfg.Name, err)
-		}
-	}
-	return nil
+	_, _ = fmt.Fprintf(f, "\n[lab] %s\n", text)
+	_ = f.Close()
 }
 
 // Reset restarts the server as its reset line would.
@@ -259,11 +234,10 @@ func (v *VM) command(ctx context.Context, name string) error {
 	defer cancel()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r := v.current()
-	if r == nil {
+	if v.run == nil {
 		return fmt.Errorf("%s of %s: %w", name, v.cfg.Name, ErrPoweredOff)
 	}
-	if _, err := r.qmp.call(ctx, name, nil); err != nil {
+	if _, err := v.run.qmp.call(ctx, name, nil); err != nil {
 		return fmt.Errorf("server %s: %w", v.cfg.Name, err)
 	}
 	return nil
@@ -274,11 +248,13 @@ func (v *VM) command(ctx context.Context, name string) error {
 func (v *VM) PowerOff() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r := v.current()
+	r := v.run
 	if r == nil {
 		return nil
 	}
-	if err := v.kill(r); err != nil {
+	v.run = nil
+	defer close(r.off)
+	if err := r.kill(); err != nil {
 		return fmt.Errorf("power off %s: %w", v.cfg.Name, err)
 	}
 	return nil
@@ -286,16 +262,16 @@ func (v *VM) PowerOff() error {
 
 // kill ends the process and waits for its end. QEMU's own quit flushes the
 // files of its disks; SIGKILL by the process's pid is what is left.
-func (v *VM) kill(r *running) error {
-	v.run = nil
-	if r.qmp != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), controlTime)
-		defer cancel()
-		_, _ = r.qmp.call(ctx, "quit", nil) // its reply may not come any more
-		defer r.qmp.close()
-		return r.end(quitGrace)
+func (r *running) kill() error {
+	if r.qmp == nil {
+		return r.end(0)
 	}
-	return r.end(0)
+	ctx, cancel := context.WithTimeout(context.Background(), quitGrace)
+	defer cancel()
+	_, _ = r.qmp.call(ctx, "quit", nil) // its reply may not come any more
+	err := r.end(quitGrace)
+	r.qmp.close()
+	return err
 }
 
 // Close powers the server off for good.

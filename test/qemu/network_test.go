@@ -167,7 +167,7 @@ func bootProof(t *testing.T, seg *segment, vm *qemu.VM) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bootDeadline)
 	defer cancel()
-	if err := vm.SetBoot(ctx, qemu.Boot{Device: qemu.Network, Once: true}); err != nil {
+	if err := vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true}); err != nil {
 		t.Fatal(err)
 	}
 	seg.record.restart()
