@@ -76,7 +76,11 @@ type BMC struct {
 	closed   chan struct{}
 	close    sync.Once
 
+	// handlers counts the requests in progress; Close waits for them.
+	handlers sync.WaitGroup
+
 	mu         sync.Mutex
+	stopped    bool
 	faults     Faults
 	stalePower bool // the state that Stale tells
 	sessions   map[string]string
@@ -142,8 +146,12 @@ func (b *BMC) Close() error {
 	var err error
 	b.close.Do(func() {
 		close(b.closed)
+		b.mu.Lock()
+		b.stopped = true
+		b.mu.Unlock()
 		err = b.server.Close()
 		<-b.done
+		b.handlers.Wait()
 	})
 	return err
 }
@@ -211,6 +219,12 @@ func (b *BMC) OpenedSessions() int {
 func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	b.mu.Lock()
+	if b.stopped {
+		b.mu.Unlock()
+		return
+	}
+	b.handlers.Add(1)
+	defer b.handlers.Done()
 	if read {
 		b.reads++
 	}
@@ -219,7 +233,13 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.Match != nil && !f.Match(r.Method, r.URL.Path) {
 		f = Faults{}
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	// net/http notices that a client has gone only once the body was read.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, http.StatusRequestEntityTooLarge, "Base.1.16.PayloadTooLarge", "the body cannot be read")
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if read {
 		if f.before(w, r, b.closed) {
 			b.read(w, r, f)

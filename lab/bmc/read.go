@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -105,6 +106,9 @@ func (b *BMC) lookup(path string) (resource, bool) {
 			"@odata.id": path, "@odata.type": "#ActionInfo.v1_4_0.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
 			"Parameters": []resource{{"Name": "ResetType", "Required": true, "AllowableValues": b.resetTypes()}},
 		}, true
+	}
+	if slices.Contains(b.sessionPaths(), path) {
+		return sessionResource(strings.TrimPrefix(path, pathSessions+"/"), b.cfg.Username), true
 	}
 	return b.lookupNetwork(path)
 }
