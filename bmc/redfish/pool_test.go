@@ -1,0 +1,87 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+func readState(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }
+
+// TestPoolKeepsOneSession: many callers, a BMC that allows one session, and one
+// that forgets it now and then.
+func TestPoolKeepsOneSession(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.MaxSessions = 1 })
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 10 {
+				if err := pool.Do(t.Context(), r.target, readState); err != nil {
+					t.Error(err)
+				}
+				if i == 0 {
+					r.SetFaults(labbmc.Faults{ForgetSessions: true}) // as a restart does
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if r.PeakSessions() != 1 {
+		t.Errorf("%d sessions at once, want 1", r.PeakSessions())
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r.Sessions() != 0 {
+		t.Errorf("%d sessions left", r.Sessions())
+	}
+}
+
+// TestPowerPollIsOneRequest pins the budget of the steady state (design §11).
+func TestPowerPollIsOneRequest(t *testing.T) {
+	r := newRig(t, nil)
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(pool.Do(t.Context(), r.target, readState))
+	reads, writes := r.Reads(), len(r.Writes())
+	for range 5 {
+		must(pool.Do(t.Context(), r.target, readState))
+	}
+	if n, w := r.Reads()-reads, len(r.Writes())-writes; n != 5 || w != 0 {
+		t.Errorf("5 polls made %d reads and %d writes, want 5 and 0", n, w)
+	}
+	must(pool.Close(t.Context()))
+}
+
+// TestPoolLogsOutOfAHangingCall: the call's deadline passes, the session is ended
+// all the same once the BMC answers again.
+func TestPoolLogsOutOfAHangingCall(t *testing.T) {
+	r := newRig(t, nil)
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: soon})
+	if err := pool.Do(t.Context(), r.target, readState); err != nil {
+		t.Fatal(err)
+	}
+	r.SetFaults(labbmc.Faults{Hang: true, Match: func(method, _ string) bool { return method == "GET" }})
+	if err := pool.Do(t.Context(), r.target, readState); !errors.Is(err, bmc.ErrTimeout) {
+		t.Errorf("error %v, want ErrTimeout", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pool.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
