@@ -73,6 +73,13 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if w.deleting && !passive && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
 	}
+	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedAt.IsZero() && !w.deleting &&
+		(!saves || save.Ledger.Claim != nil) {
+		w.violate("I7: a person's force is not heard but answered by %s", d.Rule)
+	}
+	if w.bmcTold(host, obs) && wait && d.Reason != bmcReason(obs.BMC) {
+		w.violate("the problem with the BMC is told as %s", d.Reason)
+	}
 	if w.duplicate && !passive && !force {
 		w.violate("I8: a duplicate is acted on by %s", d.Rule)
 	}
@@ -99,6 +106,11 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if d.Reason == infrav1.ReasonAvailable {
 		w.checkAvailable(host, obs)
 	}
+}
+
+// bmcTold: what keeps the host is its BMC, and nothing that comes before it.
+func (w *world) bmcTold(host *infrav1.IngotHost, obs Observation) bool {
+	return obs.BMC != BMCOK && !w.duplicate && host.Spec.BMC != nil
 }
 
 func isForcedOff(step Step) bool {
@@ -263,9 +275,24 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 			w.violate("a quarantine is lifted that no person cleared")
 		}
 	}
+	if is != nil && is.Quarantine != nil && (was == nil || was.Quarantine == nil) {
+		w.checkQuarantine(before, is)
+	}
 	dirty := w.disk != "" && w.disk != "old"
 	if next.Claim == nil && is != nil && dirty && is.CleaningDue == "" && is.LastClusterName == "" {
 		w.violate("I12: the data of %s is forgotten", w.disk)
+	}
+}
+
+// checkQuarantine: a host is put out of service by force, or after as many failures
+// as the policy says, not before.
+func (w *world) checkQuarantine(before Ledger, is *infrav1.HostRecord) {
+	tooEarly := is.Failures < walkPolicy().MaxAttempts
+	if before.Order != nil && before.Order.Kind == infrav1.OrderWipe {
+		tooEarly = before.Order.Attempt < walkPolicy().MaxAttempts
+	}
+	if is.Quarantine.Reason != infrav1.QuarantineNotFenced && tooEarly {
+		w.violate("quarantined after %d failures", is.Failures)
 	}
 }
 
@@ -332,6 +359,8 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 		w.violate("an order to %s that the ledger does not ask for", is.Kind)
 	case is.ID != obs.NewID || !is.CreatedAt.Time.Equal(w.now) || is.AgentKey != "" || is.Result != nil || is.Revoked != nil:
 		w.violate("an order that is not new")
+	case is.Kind == infrav1.OrderWipe && before.Claim != nil && (before.Claim.Attempt == 0 || before.Claim.Cleaning == infrav1.CleaningNone):
+		w.violate("I12: a wipe that nobody asked for")
 	case is.Kind == infrav1.OrderWipe && is.Attempt > walkPolicy().MaxAttempts:
 		w.violate("I7: attempt %d to wipe", is.Attempt)
 	case is.Kind == infrav1.OrderInstall && (is.Attempt != before.Claim.Attempt+1 || next.Claim.Attempt != is.Attempt):

@@ -85,7 +85,7 @@ func harmOf(l ladder, seed uint64) (harm string) {
 
 // TestMutants takes every guard of Next away in turn: the walk has to fail.
 func TestMutants(t *testing.T) {
-	walks := uint64(20000)
+	walks := uint64(8000)
 	list := mutants()
 	for _, m := range list {
 		t.Run(m.String(), func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,9 +65,15 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w := newWorld(l)
 	all := events()
 	quiet := seed%4 == 0 // every fourth walk sees few faults, and so gets further
-	for range n {
+	for i := range n {
+		if i > n/2 {
+			w.ending(seed % 24)
+		}
 		e := draw(random, all, w, quiet)
-		before := w.state()
+		var before uint64
+		if st != nil {
+			before = w.state()
+		}
 		trail = append(trail, e.name)
 		e.do(w)
 		if e.name == "reconcile" || e.name == "manager: stale read" {
@@ -80,6 +85,12 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 		if w.trip != "" || w.gone {
 			return trail, w.trip
 		}
+	}
+	switch seed % 7 {
+	case 5:
+		w.wantPower(infrav1.PowerIntentOff)
+	case 6:
+		w.wantPower(infrav1.PowerIntentOn)
 	}
 	return trail, w.rest(restMode(seed%5), st)
 }
@@ -94,20 +105,46 @@ func (st *stats) visit(w *world, before uint64, name string) {
 }
 
 func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
-	allowed := slices.DeleteFunc(slices.Clone(all), func(e event) bool {
-		return !e.when(w) || quiet && e.fault && random.IntN(8) > 0
-	})
-	total := 0
-	for _, e := range allowed {
+	var allowed [64]int
+	count, total := 0, 0
+	for i, e := range all {
+		if !e.when(w) || quiet && e.fault && random.IntN(8) > 0 {
+			continue
+		}
+		allowed[count] = i
+		count++
 		total += e.weight
 	}
 	at := random.IntN(total)
-	for _, e := range allowed {
-		if at -= e.weight; at < 0 {
-			return e
+	for _, i := range allowed[:count] {
+		if at -= all[i].weight; at < 0 {
+			return all[i]
 		}
 	}
 	panic("unreachable: weights sum to total")
+}
+
+// ending gives some walks, while an order is in hand, the end of the host's life or
+// of its BMC, which are too rare together to wait for.
+func (w *world) ending(kind uint64) {
+	if w.order() == nil {
+		return
+	}
+	switch kind {
+	case 1:
+		w.deleting = true
+	case 2:
+		w.deleting, w.powerUnknown = true, true
+	case 3:
+		w.deleting = true
+		w.write(func(h *infrav1.IngotHost) { h.Spec.BMC = nil })
+	case 4:
+		w.deleting, w.duplicate = true, true
+	case 5:
+		if w.power && w.now.Before(w.lagEnd) {
+			w.deleting = true
+		}
+	}
 }
 
 // restMode is how well the servers do while the walk waits for rest.
@@ -127,27 +164,36 @@ func (w *world) rest(mode restMode, st *stats) string {
 	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent = BMCOK, false, false, false, false, false, false
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
+	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""
 	still := 0
 	for range 400 {
-		before := w.state()
+		before := w.pulse()
 		w.restTurn(mode)
 		if w.trip != "" || w.gone {
 			return w.trip
 		}
 		_, idle := w.last.Step.(Idle)
-		if idle && before == w.state() {
+		if idle && before == w.pulse() {
 			still++
 		} else {
 			still = 0
 		}
-		if still > 12 {
+		if still > 5 {
 			if st != nil {
 				st.rests++
+			}
+			if q := quarantine(w.host); healthy && q != "" && q != infrav1.QuarantineNotFenced {
+				return "liveness: a host is quarantined whose agents all succeed: " + string(q)
 			}
 			return w.restedWell(mode)
 		}
 	}
 	return fmt.Sprintf("liveness: no rest in mode %d: %s %T %s", mode, w.last.Rule, w.last.Step, w.last.Message)
+}
+
+// pulse changes when anything does.
+func (w *world) pulse() string {
+	return fmt.Sprint(w.host.Generation, w.power, w.running, w.machine)
 }
 
 func (w *world) restTurn(mode restMode) {
@@ -218,9 +264,9 @@ func mustBe(so bool, otherwise string) string {
 
 // TestWalk walks and prints what it has visited.
 func TestWalk(t *testing.T) {
-	walks, length := 6000, 120
+	walks, length := 5000, 120
 	if testing.Short() {
-		walks = 1500
+		walks = 1000
 	}
 	l, st := hostLadder(), newStats()
 	for seed := range uint64(walks) {

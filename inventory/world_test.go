@@ -156,12 +156,20 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	}
 	w.execute(host, decision, crash)
 	if !crash && !w.gone && host == w.host {
-		w.host = w.host.DeepCopy()
-		for _, c := range Conditions(w.host, obs, decision) {
-			if c.Type == infrav1.HostAvailableCondition {
-				w.host.Status.Conditions = []metav1.Condition{c}
-			}
+		w.tell(obs, decision)
+	}
+}
+
+// tell saves the condition that claims go by, if it changed.
+func (w *world) tell(obs Observation, decision Decision) {
+	for _, c := range Conditions(w.host, obs, decision) {
+		told := w.host.Status.Conditions
+		if c.Type != infrav1.HostAvailableCondition ||
+			len(told) == 1 && told[0].Status == c.Status && told[0].ObservedGeneration == c.ObservedGeneration {
+			continue
 		}
+		w.host = w.host.DeepCopy()
+		w.host.Status.Conditions = []metav1.Condition{c}
 	}
 }
 

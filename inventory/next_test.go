@@ -1,0 +1,187 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// day is the clock of the tables.
+func day() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+const newID = "11111111-1111-4111-8111-111111111111"
+
+// scene is a host and what is seen of it; the tables change one.
+type scene struct {
+	host *infrav1.IngotHost
+	obs  Observation
+}
+
+func claimOf(state infrav1.ClaimState) *infrav1.HostClaim {
+	return &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m1"}, ClusterName: "c1", InstanceID: "i",
+		Attempt: 1, State: state, Cleaning: infrav1.CleaningMetadata}
+}
+
+func orderOf(kind infrav1.OrderKind) *infrav1.HostOrder {
+	return &infrav1.HostOrder{Kind: kind, ID: "o", Attempt: 1, CreatedAt: metav1.Time{Time: day().Add(-time.Hour)}}
+}
+
+// newScene is an inspected host that is free, off and well.
+func newScene(change func(*scene)) scene {
+	w := newWorld(nil)
+	w.host.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}}
+	s := scene{host: w.host, obs: Observation{Now: day(), NewID: newID, Power: infrav1.PowerStateOff, AddressRecorded: true, Machine: MachineExists}}
+	change(&s)
+	return s
+}
+
+func TestNext(t *testing.T) {
+	policy := DefaultPolicy()
+	note := func(s *scene, name, value string) { s.host.Annotations = map[string]string{name: value} }
+	for _, tc := range []struct {
+		name   string
+		change func(*scene)
+		rule   string
+		step   any // a Step, or for SaveLedger a Ledger
+		reason string
+	}{
+		{"free and well", func(s *scene) {}, "start/available", Idle{}, infrav1.ReasonAvailable},
+		{"no BMC", func(s *scene) { s.host.Spec.BMC = nil }, "unmanaged", Idle{}, infrav1.ReasonUnmanaged},
+		{"the same server twice", func(s *scene) { s.obs.DuplicateOf = "ns/b" }, "duplicate", Idle{}, infrav1.ReasonDuplicate},
+		{"password refused", func(s *scene) { s.obs.BMC = BMCUnauthorized; s.obs.RetryAt = day().Add(time.Minute) }, "bmc",
+			Wait{Until: day().Add(time.Minute)}, infrav1.ReasonCredentialsRejected},
+		{"power unknown", func(s *scene) { s.obs.Power = "" }, "power-unknown", Wait{Until: day().Add(policy.ResetInterval)}, infrav1.ReasonBMCError},
+		{"stranger is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonUnexpectedlyOn},
+		{"stranger is on, approved", func(s *scene) {
+			s.obs.Power = infrav1.PowerStateOn
+			note(s, infrav1.ApproveAnnotation, "")
+		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},
+		{"never inspected", func(s *scene) { s.host.Spec.Record = nil }, "start/order", Ledger{Order: &infrav1.HostOrder{
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}}}, infrav1.ReasonInspecting},
+		{"no address yet", func(s *scene) { s.obs.AddressRecorded = false }, "start/address", RecordAddress{}, infrav1.ReasonInProgress},
+		{"order written, host off", func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }, "start/boot", BootAgent{}, infrav1.ReasonInspecting},
+		{"order written, switched a moment ago", func(s *scene) {
+			s.host.Spec.Order = orderOf(infrav1.OrderInspect)
+			s.obs.LastReset = day().Add(-time.Second)
+		}, "order/doubted", Wait{Until: day().Add(29 * time.Second)}, infrav1.ReasonWaiting},
+		{"agent at work", func(s *scene) {
+			s.host.Spec.Order = orderOf(infrav1.OrderInspect)
+			s.obs.Power, s.obs.LastContact = infrav1.PowerStateOn, day().Add(-time.Minute)
+		}, "order/running", Wait{Until: day().Add(14 * time.Minute)}, infrav1.ReasonInspecting},
+		{"agent at work, status lost", func(s *scene) {
+			s.host.Spec.Order = orderOf(infrav1.OrderInspect)
+			s.obs.Power = infrav1.PowerStateOn
+		}, "order/forgotten", Wait{Until: day().Add(15 * time.Minute)}, infrav1.ReasonInspecting},
+		{"provisioned and on", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
+		}, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},
+		{"provisioned and off", func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},
+		{"provisioned, reboot asked", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
+			note(s, infrav1.RebootAnnotation, "Forced")
+		}, "provisioned/restart", Restart{}, infrav1.ReasonProvisioned},
+		{"machine gone", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Machine = claimOf(infrav1.ClaimProvisioned), MachineMissing
+		}, "dangling/wait", Idle{}, infrav1.ReasonClaimDangling},
+		{"released and on", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+		}, "releasing/off-ask", PowerOff{Graceful: true}, infrav1.ReasonFencing},
+		{"released, asked to shut down", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-time.Minute), day().Add(-time.Minute)
+		}, "releasing/off-pending", Wait{Until: day().Add(time.Minute)}, infrav1.ReasonFencing},
+		{"released, deadline over", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-2*time.Minute), day().Add(-2*time.Minute)
+		}, "releasing/off-cut", PowerOff{}, infrav1.ReasonFencing},
+		{"wipe confirmed", func(s *scene) {
+			s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
+			s.host.Spec.Claim.FencedAt = metav1.Time{Time: day()}
+			s.host.Spec.Order = orderOf(infrav1.OrderWipe)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+		}, "order/wiped", Ledger{Record: &infrav1.HostRecord{
+			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedAt: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
+		{"released without cleaning", func(s *scene) {
+			s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
+			s.host.Spec.Claim.FencedAt, s.host.Spec.Claim.Cleaning = metav1.Time{Time: day()}, infrav1.CleaningNone
+		}, "releasing/nothing-to-clean", Ledger{Record: &infrav1.HostRecord{
+			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1"}}, infrav1.ReasonNotCleaned},
+		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimReleasing) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
+		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(tc.change)
+			before := s.host.DeepCopy()
+			got := Next(s.host, s.obs, policy)
+			if diff := cmp.Diff(before, s.host); diff != "" {
+				t.Errorf("Next changed the host (-before +after):\n%s", diff)
+			}
+			var step any = got.Step
+			if save, ok := got.Step.(SaveLedger); ok {
+				step = save.Ledger
+			}
+			if diff := cmp.Diff([]any{tc.rule, tc.step, tc.reason}, []any{got.Rule, step, got.Reason}); diff != "" {
+				t.Errorf("rule, step, reason (-want +got):\n%s\nmessage: %s", diff, got.Message)
+			}
+			if diff := cmp.Diff(got, Next(s.host, s.obs, policy)); diff != "" {
+				t.Errorf("another answer to the same question:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLadderBranchesByRulesOnly: a guard that is an if in the ladder would escape the
+// mutants.
+func TestLadderBranchesByRulesOnly(t *testing.T) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "ladder.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op != token.ADD {
+				t.Errorf("%s: %s: make it a named condition", files.Position(n.Pos()), n.Op)
+			}
+		case *ast.IfStmt, *ast.SwitchStmt, *ast.ForStmt, *ast.RangeStmt, *ast.FuncLit:
+			t.Errorf("%s: %T: make it a rule with a named condition", files.Position(n.Pos()), n)
+		}
+		return true
+	})
+}
+
+func TestConditions(t *testing.T) {
+	s := newScene(func(s *scene) {
+		s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
+		s.obs.BMC, s.obs.BMCMessage = BMCTimeout, "no answer for 30 s"
+	})
+	decision := Next(s.host, s.obs, DefaultPolicy())
+	got := map[string]string{}
+	for _, c := range Conditions(s.host, s.obs, decision) {
+		got[c.Type] = string(c.Status) + " " + c.Reason
+		if c.Message == "" || c.ObservedGeneration != s.host.Generation {
+			t.Errorf("%s: message %q, generation %d", c.Type, c.Message, c.ObservedGeneration)
+		}
+	}
+	want := map[string]string{
+		infrav1.HostBMCReachableCondition: "False BMCTimeout", infrav1.HostCredentialsValidCondition: "Unknown BMCTimeout",
+		infrav1.HostUniqueCondition: "True Unique", infrav1.HostInspectedCondition: "True Inspected",
+		infrav1.HostAvailableCondition: "False Claimed", infrav1.HostProvisionedCondition: "False Releasing",
+		infrav1.HostCleanedCondition: "False NotCleaned", infrav1.HostFencedCondition: "False Fencing",
+		infrav1.ReadyCondition: "False BMCTimeout",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
