@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/bmcaddress"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=validation.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -114,17 +115,17 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 		return errs, nil
 	}
 	path := field.NewPath("spec", "bmc", "address")
-	address, err := parseBMCAddress(host.Spec.BMC.Address)
+	address, err := bmcaddress.Parse(host.Spec.BMC.Address)
 	if err != nil {
 		return append(errs, field.Invalid(path, host.Spec.BMC.Address, err.Error())), nil
 	}
-	neighbours, err := v.others(ctx, host, indexBMCHost, address.host)
+	neighbours, err := v.others(ctx, host, indexBMCHost, address.Host)
 	if err != nil {
 		return nil, err
 	}
 	var same []v1beta2.IngotHost
 	for _, other := range neighbours {
-		if theirs, err := parseBMCAddress(other.Spec.BMC.Address); err == nil && address.sameSystem(theirs) {
+		if theirs, err := bmcaddress.Parse(other.Spec.BMC.Address); err == nil && address.SameSystem(theirs) {
 			same = append(same, other)
 		}
 	}

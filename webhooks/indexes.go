@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/bmcaddress"
 )
 
 // Indexes of the manager's cache. The prefix keeps them apart from those of the
@@ -31,11 +32,11 @@ func indexFuncs() map[string]client.IndexerFunc {
 			if bmc == nil {
 				return nil
 			}
-			address, err := parseBMCAddress(bmc.Address)
+			address, err := bmcaddress.Parse(bmc.Address)
 			if err != nil { // let in before this rule existed: no other host can equal it
 				return nil
 			}
-			return []string{address.host}
+			return []string{address.Host}
 		},
 		indexNetworkRef: func(o client.Object) []string {
 			return []string{o.(*v1beta2.IngotHost).Spec.NetworkRef.Name}

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package webhooks
+package bmcaddress
 
 import (
 	"errors"
@@ -9,58 +9,62 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
 	systemsPath    = "/redfish/v1/Systems/"
 	defaultBMCPort = 443
+	maxName        = 253 // RFC 1035, section 2.3.4, without the dots at the ends
 )
 
-// bmcAddress is a BMC's address in canonical form, so that equal ones compare equal.
-type bmcAddress struct {
-	// host is host:port, lower case, IP addresses in their shortest form.
-	host string
-	// system is the path of the system; empty: the only one that the BMC has.
-	system string
+// namePattern matches DNS names in lower case (RFC 1123, section 2.1). It is
+// never written to.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
+
+// Address is a BMC's address in canonical form, so that equal ones compare equal.
+type Address struct {
+	// Host is host:port, lower case, IP addresses in their shortest form.
+	Host string
+	// System is the path of the system; empty: the only one that the BMC has.
+	System string
 }
 
-// sameSystem reports whether two addresses can lead to the same system. An
+// SameSystem reports whether two addresses can lead to the same system. An
 // address without a path takes whatever system the BMC has.
-func (a bmcAddress) sameSystem(b bmcAddress) bool {
-	return a.host == b.host && (a.system == b.system || a.system == "" || b.system == "")
+func (a Address) SameSystem(b Address) bool {
+	return a.Host == b.Host && (a.System == b.System || a.System == "" || b.System == "")
 }
 
-// parseBMCAddress reads redfish://host[:port][/redfish/v1/Systems/<id>]. Errors
-// say what is wrong and what to write, and never repeat a user name or password.
-func parseBMCAddress(address string) (bmcAddress, error) {
+// Parse reads redfish://host[:port][/redfish/v1/Systems/<id>]. Errors say what is
+// wrong and what to write, and never repeat a user name or password.
+func Parse(address string) (Address, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil: // its text repeats the address
-		return bmcAddress{}, errors.New("is not a URL; write redfish://host[:port], an IPv6 address in brackets")
+		return Address{}, errors.New("is not a URL; write redfish://host[:port], an IPv6 address in brackets")
 	case u.Scheme != "redfish":
-		return bmcAddress{}, fmt.Errorf("must begin with redfish://, not %s://; it speaks HTTPS", u.Scheme)
+		return Address{}, fmt.Errorf("must begin with redfish://, not %s://; it speaks HTTPS", u.Scheme)
 	case u.User != nil:
-		return bmcAddress{}, errors.New("must not hold a user name or password; put them into the Secret of credentialsRef")
+		return Address{}, errors.New("must not hold a user name or password; put them into the Secret of credentialsRef")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return bmcAddress{}, errors.New("must not hold a query or fragment; remove what follows ? or #")
+		return Address{}, errors.New("must not hold a query or fragment; remove what follows ? or #")
 	}
 	port, err := bmcPort(u.Port())
 	if err != nil {
-		return bmcAddress{}, err
+		return Address{}, err
 	}
 	host, err := canonicalHost(u.Hostname())
 	if err != nil {
-		return bmcAddress{}, err
+		return Address{}, err
 	}
 	system := strings.TrimRight(u.EscapedPath(), "/")
 	if id, ok := strings.CutPrefix(system, systemsPath); system != "" && (!ok || id == "." || id == ".." || strings.Contains(id, "/")) {
-		return bmcAddress{}, fmt.Errorf("must name a system as %s<id>; correct the path, or leave it out where the BMC has one system", systemsPath)
+		return Address{}, fmt.Errorf("must name a system as %s<id>; correct the path, or leave it out where the BMC has one system", systemsPath)
 	}
-	return bmcAddress{host: net.JoinHostPort(host, strconv.Itoa(port)), system: system}, nil
+	return Address{Host: net.JoinHostPort(host, strconv.Itoa(port)), System: system}, nil
 }
 
 func bmcPort(text string) (int, error) {
@@ -85,7 +89,7 @@ func canonicalHost(host string) (string, error) {
 		return "", errors.New("must have an IPv6 address in brackets; write redfish://[2001:db8::9], or a DNS name as host")
 	}
 	name := strings.TrimSuffix(strings.ToLower(host), ".")
-	if len(validation.IsDNS1123Subdomain(name)) > 0 || looksLikeIPv4(name) {
+	if len(name) > maxName || !namePattern.MatchString(name) || looksLikeIPv4(name) {
 		return "", fmt.Errorf("must have an IP address or a DNS name as host, not %q", host)
 	}
 	return name, nil
