@@ -173,6 +173,10 @@ func (c Config) arguments(boot Device) []string {
 	args = append(args, "-smbios", smbios)
 	if c.Firmware == UEFI {
 		args = append(args,
+			// The lab speaks IPv4 only; OVMF would wait a minute for each
+			// attempt by IPv6 before it goes on to the next device.
+			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n",
+			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n",
 			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, ovmfCode)),
 			"-drive", "if=pflash,format=raw,unit=1,file="+quote(c.nvram()))
 	}

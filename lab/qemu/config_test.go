@@ -41,6 +41,7 @@ func TestArguments(t *testing.T) {
 		" -chardev file,id=serial0,append=on,path=DIR/serial.log -serial chardev:serial0 -device virtio-rng-pci" +
 		" -uuid 4c4c4544-0000-2010-8020-80c04f202020" +
 		" -smbios type=1,manufacturer=Ingot Lab,product=Virtual Server,serial=SN,,1,uuid=4c4c4544-0000-2010-8020-80c04f202020" +
+		" -fw_cfg name=opt/org.tianocore/IPv6Support,string=n -fw_cfg name=opt/org.tianocore/IPv6PXESupport,string=n" +
 		" -drive if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd" +
 		" -drive if=pflash,format=raw,unit=1,file=DIR/nvram.fd" +
 		" -drive if=none,id=drive0,format=raw,discard=unmap,cache=unsafe,file=DIR/a,,b.raw" +

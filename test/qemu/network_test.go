@@ -255,46 +255,20 @@ func runLine(t *testing.T, l line) {
 		}
 		return f
 	}
-	host := pxe.Host{
-		Namespace: "default", Name: "server-1",
-		MAC:      net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56},
-		Hostname: "server-1",
-		Address:  netip.MustParsePrefix("192.0.2.17/24"),
-		Gateway:  netip.MustParseAddr("192.0.2.1"),
-		Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
-			Kernel:    add(agentFile(t, "vmlinuz")),
-			Initrds:   []pxe.File{add(proofInitramfs(t))},
-			Server:    "192.0.2.1:8843",
-			Token:     "token-of-this-boot",
-			Arguments: []string{"console=ttyS0,115200"},
-		}},
-	}
+	host := newHost(pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
+		Kernel:    add(agentFile(t, "vmlinuz")),
+		Initrds:   []pxe.File{add(proofInitramfs(t))},
+		Server:    "192.0.2.1:8843",
+		Token:     "token-of-this-boot",
+		Arguments: []string{"console=ttyS0,115200"},
+	}})
 	var wrap func(net.PacketConn) net.PacketConn
 	if l.plainROM {
 		wrap = func(c net.PacketConn) net.PacketConn { return &plainROM{PacketConn: c} }
 	}
 	seg := startSegment(t, host, &files, wrap)
 
-	dir, err := os.MkdirTemp("", "ingot-vm-") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	nic := l.nic
-	nic.MAC, nic.Socket = host.MAC, filepath.Join(dir, "nic0.sock")
-	if err := seg.ListenUnix(host.Name, nic.Socket); err != nil {
-		t.Fatal(err)
-	}
-	accel := probe.Accel(context.Background())
-	t.Logf("acceleration %s (KVM: %v)", accel.Accelerator, probe.Reason())
-	vm, err := qemu.New(qemu.Config{
-		Name: host.Name, Dir: dir, Firmware: l.firmware, NICs: []qemu.NIC{nic}, Accel: accel,
-		UUID: "4c4c4544-0000-2010-8020-80c04f202020",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = vm.Close() })
+	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: l.firmware, NICs: []qemu.NIC{l.nic}})
 
 	proof := bootProof(t, seg, vm)
 	for _, arg := range []string{"pid=1 ", "console=ttyS0,115200", "ingot.server=192.0.2.1:8843",
@@ -311,6 +285,40 @@ func runLine(t *testing.T, l line) {
 	case <-time.After(bootDeadline):
 		t.Error("the server did not go off")
 	}
+}
+
+func newHost(plan pxe.Plan) pxe.Host {
+	return pxe.Host{
+		Namespace: "default", Name: "server-1",
+		MAC:      net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56},
+		Hostname: "server-1",
+		Address:  netip.MustParsePrefix("192.0.2.17/24"),
+		Gateway:  netip.MustParseAddr("192.0.2.1"),
+		Plan:     plan,
+	}
+}
+
+// newVM makes a server whose first card is plugged into the segment.
+func newVM(t *testing.T, seg *segment, mac net.HardwareAddr, cfg qemu.Config) *qemu.VM {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ingot-vm-") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cfg.Name, cfg.Dir, cfg.UUID = "server-1", dir, "4c4c4544-0000-2010-8020-80c04f202020"
+	cfg.NICs[0].MAC, cfg.NICs[0].Socket = mac, filepath.Join(dir, "nic0.sock")
+	if err := seg.ListenUnix(cfg.Name, cfg.NICs[0].Socket); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Accel = probe.Accel(context.Background())
+	t.Logf("acceleration %s (KVM: %v)", cfg.Accel.Accelerator, probe.Reason())
+	vm, err := qemu.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = vm.Close() })
+	return vm
 }
 
 // orClosed is a closed channel for a nil one.

@@ -1,0 +1,86 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package qemu_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ingot-metal/ingot/lab/qemu"
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// bootSector is a master boot record that writes a text to the serial port and
+// halts.
+func bootSector(text string) []byte {
+	code := []byte{
+		0xfa,             // cli
+		0xbe, 0x14, 0x7c, // mov si, text (0x7c00 + 20)
+		0xba, 0xf8, 0x03, // mov dx, 0x3f8
+		0x31, 0xc0, // xor ax, ax
+		0x8e, 0xd8, // mov ds, ax
+		0xac,       // next: lodsb
+		0x84, 0xc0, // test al, al
+		0x74, 0x03, // jz halt
+		0xee,       // out dx, al
+		0xeb, 0xf8, // jmp next
+		0xf4, // halt: hlt
+	}
+	sector := make([]byte, 512)
+	copy(sector, code)
+	copy(sector[len(code):], text)
+	sector[510], sector[511] = 0x55, 0xaa
+	return sector
+}
+
+// TestLocalDisk boots servers from the network whose plan is their disk: each
+// kind of firmware must end up there, and not in a menu.
+func TestLocalDisk(t *testing.T) {
+	const diskBoots = "DISK-BOOTS"
+	for _, tc := range []struct {
+		name     string
+		level    string
+		firmware qemu.Firmware
+		nic      qemu.NIC
+		// reaches is what the console shows once the disk had its turn.
+		reaches string
+		want    []string
+	}{
+		{"BIOS with iPXE in the ROM", "bios", qemu.BIOS, qemu.NIC{}, diskBoots, []string{"Ack iPXE", "Script LocalDisk"}},
+		// The disk holds no EFI program: that UEFI tries it shows that it did
+		// not stop in its menu.
+		{"UEFI with its own PXE driver", "all", qemu.UEFI, qemu.NIC{NoROM: true}, "UEFI Misc Device", []string{"Offer UEFI x64"}},
+		{"UEFI with iPXE in the ROM", "all", qemu.UEFI, qemu.NIC{}, "UEFI Misc Device", []string{"Ack iPXE", "Script LocalDisk"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			needs(t, tc.level)
+			disk := filepath.Join(t.TempDir(), "disk.raw")
+			if err := os.WriteFile(disk, append(bootSector(diskBoots), make([]byte, 1<<20)...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			host := newHost(pxe.Plan{Kind: pxe.LocalDisk})
+			seg := startSegment(t, host, &pxe.Files{}, nil)
+			vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: tc.firmware, NICs: []qemu.NIC{tc.nic}, Disks: []qemu.Disk{{Path: disk}}})
+			ctx, cancel := context.WithTimeout(context.Background(), bootDeadline)
+			defer cancel()
+			if err := vm.SetBoot(qemu.Boot{Device: qemu.Network}); err != nil {
+				t.Fatal(err)
+			}
+			seg.record.restart()
+			if err := vm.PowerOn(ctx); err != nil {
+				t.Fatal(err)
+			}
+			text, err := waitSerial(ctx, vm, tc.reaches)
+			seg.record.log(t)
+			if err != nil {
+				t.Fatalf("%v; the console ends in:\n%s", err, tail(text, 3000))
+			}
+			if got := seg.record.stages(); !inOrder(got, tc.want) {
+				t.Errorf("boot went by %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
