@@ -31,8 +31,11 @@ type Seeder interface {
 
 // Config is everything that Run knows of the world.
 type Config struct {
-	// Server (host:port), Pins and Token come from the kernel command line.
+	// Server (host:port), Pins and Token come from the kernel command line, and so
+	// does Files, the base URL of the boot server; it may be empty where orders give
+	// whole URLs.
 	Server string
+	Files  string
 	Pins   []Pin
 	Token  agentapi.Sensitive
 	// Identity is made once a boot by NewIdentity.

@@ -23,7 +23,7 @@
 // block and kmod are disks and kernel modules, boot is what /init does around it.
 //
 //	action, err := agent.Run(ctx, agent.Config{
-//		Server: args.Server, Pins: args.Pins, Token: args.Token,
+//		Server: args.Server, Files: args.Files, Pins: args.Pins, Token: args.Token,
 //		Identity: identity, Probe: probe.Read, Disks: disks, Seeder: seeder,
 //	})
 package agent

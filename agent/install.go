@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -109,12 +110,16 @@ func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []stri
 func (s *session) writeImage(
 	ctx context.Context, disk agentapi.Disk, order agentapi.InstallOrder, m agentapi.Marker,
 ) (int64, error) {
+	source, err := imageURL(s.cfg.Files, order.ImageURL)
+	if err != nil {
+		return 0, failure(ReasonImageUnavailable, err)
+	}
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
 	}}
 	defer client.CloseIdleConnections()
 	img, err := image.Open(ctx,
-		image.Request{Client: client, URL: order.ImageURL, Sleep: s.cfg.Sleep, Log: s.cfg.Log},
+		image.Request{Client: client, URL: source, Sleep: s.cfg.Sleep, Log: s.cfg.Log},
 		image.Format{Checksum: order.Checksum, Compression: order.Compression})
 	if err != nil {
 		return 0, imageFailure(err)
@@ -141,6 +146,23 @@ func (s *session) writeImage(
 	}
 	s.cfg.Log("install: %d MiB written from %d MiB, checksum verified", result.Bytes>>20, result.SourceBytes>>20)
 	return result.Bytes, nil
+}
+
+// imageURL resolves what the order says against the boot server that this boot
+// came from. The error names neither: a URL may carry credentials.
+func imageURL(files, ordered string) (string, error) {
+	ref, err := url.Parse(ordered)
+	if err != nil {
+		return "", errors.New("the order's image URL cannot be read")
+	}
+	base, err := url.Parse(files)
+	if err != nil {
+		return "", errors.New("the boot server's URL cannot be read")
+	}
+	if out := base.ResolveReference(ref); (out.Scheme == "http" || out.Scheme == "https") && out.Host != "" {
+		return out.String(), nil
+	}
+	return "", fmt.Errorf("the order's image URL is no http URL, nor relative to a boot server (%s)", agentapi.ArgFiles)
 }
 
 // imageFailure gives an error of the image package its reason.

@@ -83,6 +83,19 @@ func TestInstall(t *testing.T) {
 	s.noSecrets(m, err)
 }
 
+// TestRelativeImageURL: the manager need not know which boot server a boot came from.
+func TestRelativeImageURL(t *testing.T) {
+	m, _ := installOrder(t)
+	base, path, _ := strings.Cut(m.Order.Install.ImageURL, "/images/")
+	m.Order.Install.ImageURL = "/images/" + path
+	s := newServer(t, twoDisks...)
+	cfg := s.config(m, m.Start(t))
+	cfg.Files = base
+	if action, err := agent.Run(t.Context(), cfg); action != agentapi.BootDisk || err != nil {
+		t.Fatalf("%s, %v\n%s", action, err, strings.Join(s.lines, "\n"))
+	}
+}
+
 func stepOrder(p agentapi.Progress) int {
 	return slices.Index([]agentapi.Step{agentapi.StepStarted, agentapi.StepWrite, agentapi.StepVerify, agentapi.StepSeed}, p.Step)
 }
@@ -122,6 +135,12 @@ func TestInstallFailures(t *testing.T) {
 		}},
 		{name: "image not there", want: agent.ReasonImageUnavailable, change: func(_ *agenttest.Manager, i *agenttest.Images, _ *server) {
 			i.Status = 404
+		}},
+		{name: "relative image URL without a boot server", want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+			m.Order.Install.ImageURL = "/images/x"
+		}},
+		{name: "image from a file", want: agent.ReasonImageUnavailable, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+			m.Order.Install.ImageURL = "file:///etc/passwd"
 		}},
 		{name: "not what it is said to be", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Compression = "zstd"
@@ -303,6 +322,35 @@ func TestProgressCallsOff(t *testing.T) {
 				t.Error("went on after it was called off")
 			}
 		})
+	}
+}
+
+// TestInterruptedInstallIsRepeatedInTheSameBoot: the agent's own restart keeps the
+// key and the boot's name, writes everything again and ends as if nothing had been.
+func TestInterruptedInstallIsRepeatedInTheSameBoot(t *testing.T) {
+	m, images := installOrder(t)
+	ctx, stop := context.WithCancel(t.Context())
+	s := newServer(t, twoDisks...)
+	s.onSeed = stop
+	cfg := s.config(m, m.Start(t))
+	if action, err := agent.Run(ctx, cfg); action != "" || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%s, %v", action, err)
+	}
+	if now := s.marker(0); now == nil || now.Complete {
+		t.Errorf("marker %+v after an interruption", now)
+	}
+	if action, err := agent.Run(t.Context(), cfg); action != agentapi.BootDisk || err != nil {
+		t.Fatalf("%s, %v", action, err)
+	}
+	if now := s.marker(0); now == nil || !now.Complete {
+		t.Errorf("marker %+v after the install", now)
+	}
+	if got := s.content(0); !bytes.Equal(got[mib:len(images.Content)], images.Content[mib:]) {
+		t.Error("the disk does not hold the image")
+	}
+	sessions := m.Sessions()
+	if len(m.Keys()) != 1 || len(sessions) != 2 || sessions[0].BootID != sessions[1].BootID {
+		t.Errorf("%d keys, sessions %+v", len(m.Keys()), sessions)
 	}
 }
 

@@ -33,16 +33,16 @@ const (
 
 // server is a machine of files: one file a disk.
 type server struct {
-	t     *testing.T
-	dir   string
-	disks []agentapi.Disk
-	mu    sync.Mutex
-	// writes counts opens that changed something, by disk.
+	t      *testing.T
+	dir    string
+	disks  []agentapi.Disk
+	mu     sync.Mutex
 	seeded map[string]agentapi.Bootstrap
 	lines  []string
 	// markerAtSeed is what the disk's marker said when the seed was written.
 	markerAtSeed *agentapi.Marker
 	seedErr      error
+	onSeed       func()
 	clock        time.Time
 }
 
@@ -106,6 +106,9 @@ func (s *server) Seed(_ context.Context, d agentapi.Disk, seed agentapi.Bootstra
 		return err
 	}
 	s.seeded[d.Name] = seed
+	if s.onSeed != nil {
+		s.onSeed()
+	}
 	return s.seedErr
 }
 

@@ -100,7 +100,8 @@ type Order struct {
 
 // InstallOrder says what to write where.
 type InstallOrder struct {
-	// ImageURL is where the image comes from: the boot server's cache.
+	// ImageURL is where the image comes from: an http URL, or a path on the boot
+	// server that the agent was booted from (ArgFiles).
 	ImageURL string `json:"imageURL"`
 	// Checksum of the source file, "sha256:<hex>" or "sha512:<hex>".
 	Checksum string `json:"checksum"`

@@ -72,7 +72,7 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 		}
 	}
 	return agent.Run(ctx, agent.Config{
-		Server: m.args.Server, Pins: m.args.Pins, Token: m.args.Token,
+		Server: m.args.Server, Files: m.args.Files, Pins: m.args.Pins, Token: m.args.Token,
 		Identity: m.identity, Version: version,
 		Probe: boot.Hardware, Disks: m.disks,
 		Seeder:  &seed.Mounter{LoadModule: m.modules.Load},
