@@ -59,7 +59,9 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		if refusal != nil {
 			return agentapi.Order{}, refusal
 		}
-		out.Wipe = &agentapi.WipeOrder{Mode: string(cleaningOf(host)), Disks: disks}
+		out.Wipe = &agentapi.WipeOrder{
+			Mode: string(cleaningOf(host)), Disks: disks, ReleasedInstances: releasedInstances(host),
+		}
 		return out, nil
 	}
 	return agentapi.Order{}, orderGone("the order is of an unknown kind")
