@@ -23,7 +23,7 @@ import (
 type Mounter struct {
 	// LoadModule loads a file system's module before it is mounted.
 	LoadModule func(name string) error
-	// Dir is an empty directory to mount on; it is made when missing. "/run/root"
+	// Dir is an empty directory to mount on; it is made when missing. "/run/installed"
 	// when empty.
 	Dir string
 }
@@ -157,7 +157,7 @@ func (m *Mounter) choose(parts []partition) (partition, error) {
 func (m *Mounter) mounted(p partition, flags uintptr, do func(*os.Root) error) (err error) {
 	dir := m.Dir
 	if dir == "" {
-		dir = "/run/root"
+		dir = "/run/installed"
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
