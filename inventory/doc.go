@@ -2,11 +2,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package inventory is the pure domain of Ingot: which disk, which host, which
-// failure domain, and what a host needs next. Values in, decisions out: it knows
-// no Kubernetes client, no network and no clock of its own.
+// failure domain, which address, and what a host needs next. Values in, decisions
+// out: it knows no Kubernetes client, no network and no clock of its own, and
+// changes nothing that it is given.
 //
 //	decision := inventory.Next(host, observation, inventory.DefaultPolicy())
 //	switch step := decision.Step.(type) {
-//	case inventory.PowerOff: ...
+//	case inventory.PowerOff:
+//		// save lastResetTime (and softPowerOffTime), then switch
+//	...
 //	}
+//	conditions := inventory.Conditions(host, observation, decision)
+//
+// # The life of a host
+//
+// Next is a ladder of rules (ladder.go); the first that applies decides:
+//
+//   - An object being deleted is let go, never with our agent left running, and
+//     with a claim only by force. A person's force-release ends a release at once
+//     and leaves the host quarantined as not fenced (I7).
+//   - Duplicates, hosts without a BMC, and claims whose machine is gone are left
+//     alone (I6, I8); without a word from the BMC about the power nothing is done.
+//   - An order is ended (off, then concluded, tried again, or quarantined), waited
+//     for, or booted. One that no longer fits the ledger is dropped with the host off.
+//   - A claim: Provisioning wants the host off; Provisioned hears only people (I2);
+//     Releasing is fenced, soft then hard (I7), and cleaned.
+//   - A free host: maintenance and quarantine keep hands off, and so does a server
+//     that is on unasked (I8).
+//   - What is left is off and has work to do, or none: what a boot needs, the order,
+//     the boot; or Available.
+//
+// # What Next asks of its caller
+//
+//   - Save lastResetTime and softPowerOffTime before the switch: after a crash a
+//     switch that perhaps happened is waited for, not repeated at once.
+//   - Forget softPowerOffTime when the host was seen off, and at each switch-on.
+//   - When Decision.RecordContact is set, save Now as the agent's last contact.
+//   - Write SaveLedger with the resourceVersion that was decided on.
+//
+// TestWalk drives all this through a world with faults; TestMutants takes away each
+// rule and each condition in turn and expects the walk to find the harm.
 package inventory

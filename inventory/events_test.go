@@ -6,6 +6,8 @@ package inventory
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -113,6 +115,9 @@ func faultEvents() []event {
 		{name: "session leaves the order of a committed install", weight: 2, fault: true, when: func(w *world) bool {
 			return held(w.host) && w.claim().State == infrav1.ClaimProvisioned && w.order() == nil
 		}, do: (*world).leaveOrder},
+		{name: "session reports an install without its commit", weight: 2, fault: true, when: func(w *world) bool {
+			return agentWorks(w) && w.order().Kind == infrav1.OrderInstall && w.orderFits(w.host)
+		}, do: (*world).reportUncommitted},
 		{name: "BMC lies", weight: 2, fault: true, when: func(w *world) bool {
 			return agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
 		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
@@ -143,6 +148,14 @@ func bmcProblems() []BMCProblem {
 func (w *world) leaveOrder() {
 	w.write(func(h *infrav1.IngotHost) {
 		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: w.id(), Attempt: h.Spec.Claim.Attempt, AgentKey: "key"}
+	})
+}
+
+// reportUncommitted is a success that never became the commit point (I4).
+func (w *world) reportUncommitted() {
+	w.disk = w.claim().InstanceID
+	w.write(func(h *infrav1.IngotHost) {
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: w.now}}
 	})
 }
 

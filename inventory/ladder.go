@@ -45,6 +45,7 @@ func deletingLadder() ladder {
 			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
 			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
 			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
+			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 		}},
 		{name: "deleting/forget", then: forget},
@@ -56,6 +57,7 @@ func deletingLadder() ladder {
 func orderLadder() ladder {
 	return ladder{
 		{name: "order/committed", when: when{(*input).provisioned}, then: dropCommitted},
+		{name: "order/speaking", when: when{(*input).off, (*input).speaking}, then: waitSpeaking},
 		{name: "order/misfit", when: when{(*input).misfit}, rules: ladder{
 			{name: "order/misfit-on", when: when{(*input).on}, rules: forcedOff("order/misfit-off", sayMisfit)},
 			{name: "order/misfit-doubted", when: when{(*input).offDoubted}, then: waitDoubted},
@@ -68,7 +70,6 @@ func orderLadder() ladder {
 			{name: "order/running", then: waitAgent},
 		}},
 		{name: "order/doubted", when: when{(*input).bootDoubted}, then: waitDoubted},
-		{name: "order/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
 		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
 		{name: "order/failed", when: when{(*input).failed}, rules: ladder{

@@ -66,7 +66,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	all := events()
 	quiet := seed%4 == 0 // every fourth walk sees few faults, and so gets further
 	for i := range n {
-		if i > n/2 {
+		if i > 10 {
 			w.ending(seed % 24)
 		}
 		e := draw(random, all, w, quiet)

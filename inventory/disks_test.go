@@ -1,0 +1,150 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+func disk(name string, gigabytes int64, serial string) infrav1.HardwareDisk {
+	size, spins := gigabytes*bytesPerGB, false
+	return infrav1.HardwareDisk{Name: name, SerialNumber: serial, SizeBytes: &size, Rotational: &spins}
+}
+
+func TestSelectRootDisk(t *testing.T) {
+	big := int64(100)
+	for _, tc := range []struct {
+		name  string
+		disks []infrav1.HardwareDisk
+		hints *infrav1.RootDeviceHints
+		want  string
+		err   error
+	}{
+		{"the smallest", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 100, "b")}, nil, "/dev/sdb", nil},
+		{"not the boot stick", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 2, "b")}, nil, "/dev/sda", nil},
+		{"the boot stick when it is named", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 2, "b")},
+			&infrav1.RootDeviceHints{SerialNumber: "b"}, "/dev/sdb", nil},
+		{"big enough", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 99, "b")},
+			&infrav1.RootDeviceHints{MinSizeGigabytes: &big}, "/dev/sda", nil},
+		{"all hints hold", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a")}, &infrav1.RootDeviceHints{SerialNumber: "a", Model: "x"}, "", ErrNoDisk},
+		{"no disk", nil, nil, "", ErrNoDisk},
+		{"the same serial number twice", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 500, "a")}, nil, "", ErrDiskAmbiguous},
+		{"nothing names it", []infrav1.HardwareDisk{disk("/dev/sda", 500, "")}, nil, "", ErrDiskAmbiguous},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := SelectRootDisk(tc.disks, tc.hints)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, got.Name); diff != "" {
+				t.Errorf("disk (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// pick draws from a few values, so that hints hit and identities collide.
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+func randomDisks(r *rand.Rand) []infrav1.HardwareDisk {
+	var disks []infrav1.HardwareDisk
+	for i := range r.IntN(6) {
+		size, spins := pick(r, int64(0), 1, 2, 8, 64, 100, 480)*bytesPerGB, pick(r, true, false)
+		disks = append(disks, infrav1.HardwareDisk{
+			Name: "/dev/sd" + string(rune('a'+i)), Model: pick(r, "", "FastDisk 9", "slow"), Vendor: pick(r, "", "ACME"),
+			SerialNumber: pick(r, "", "s1", "s2", "s3", "s4", "s5"), WWN: pick(r, "", "w1", "0xW2"),
+			HCTL: pick(r, "", "0:0:0:0", "1:0:0:0"), Path: pick(r, "", "pci-1", "pci-2", "pci-3"), SizeBytes: &size, Rotational: &spins,
+		})
+	}
+	return disks
+}
+
+func randomHints(r *rand.Rand) *infrav1.RootDeviceHints {
+	if r.IntN(4) == 0 {
+		return nil
+	}
+	some := func(values ...string) string {
+		if r.IntN(3) > 0 {
+			return ""
+		}
+		return pick(r, values...)
+	}
+	h := &infrav1.RootDeviceHints{DeviceName: some("/dev/sda", "/dev/sdb"), HCTL: some("0:0:0:0"), Model: some("fastdisk", "SLOW"),
+		Vendor: some("acme"), SerialNumber: some("s1", "s2"), WWN: some("w1", "0xw2")}
+	if r.IntN(3) == 0 {
+		least, most := pick(r, int64(1), 50), pick(r, int64(64), 100)
+		h.MinSizeGigabytes, h.MaxSizeGigabytes = &least, &most
+	}
+	if r.IntN(4) == 0 {
+		spins := pick(r, true, false)
+		h.Rotational = &spins
+	}
+	return h
+}
+
+// TestRootDiskProperties is I12: the disk chosen satisfies every hint, whatever the
+// order of the list, and nothing else on the host has its identity.
+func TestRootDiskProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	chosen, ambiguous := 0, 0
+	for range 50000 {
+		disks, hints := randomDisks(r), randomHints(r)
+		got, err := SelectRootDisk(disks, hints)
+		r.Shuffle(len(disks), func(i, j int) { disks[i], disks[j] = disks[j], disks[i] })
+		again, errAgain := SelectRootDisk(disks, hints)
+		if got.Name != again.Name || errors.Is(err, ErrNoDisk) != errors.Is(errAgain, ErrNoDisk) {
+			t.Fatalf("the order of the list matters: %v, %v", got.Name, again.Name)
+		}
+		if errors.Is(err, ErrDiskAmbiguous) {
+			ambiguous++
+		}
+		if err != nil {
+			continue
+		}
+		chosen++
+		if why := violated(got, hints); why != "" {
+			t.Fatalf("%+v chosen against hint %s of %+v", got, why, *hints)
+		}
+		for _, other := range disks {
+			if other.Name != got.Name && other.SerialNumber == got.SerialNumber && other.WWN == got.WWN &&
+				(got.SerialNumber != "" || got.WWN != "" || other.Path == got.Path) {
+				t.Fatalf("%s chosen, and %s has the same identity", got.Name, other.Name)
+			}
+		}
+	}
+	if chosen < 1000 || ambiguous < 1000 {
+		t.Errorf("the property is hardly tested: %d chosen, %d ambiguous", chosen, ambiguous)
+	}
+}
+
+// violated restates the hints one by one, in other words than the code.
+func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
+	if h == nil {
+		return ""
+	}
+	gigabytes := float64(*d.SizeBytes) / 1e9
+	for name, broken := range map[string]bool{
+		"deviceName":       h.DeviceName != "" && d.Name != h.DeviceName,
+		"hctl":             h.HCTL != "" && d.HCTL != h.HCTL,
+		"model":            strings.Index(strings.ToUpper(d.Model), strings.ToUpper(h.Model)) < 0,
+		"vendor":           strings.Index(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)) < 0,
+		"serialNumber":     h.SerialNumber != "" && d.SerialNumber != h.SerialNumber,
+		"wwn":              h.WWN != "" && strings.ToLower(d.WWN) != strings.ToLower(h.WWN),
+		"minSizeGigabytes": h.MinSizeGigabytes != nil && gigabytes < float64(*h.MinSizeGigabytes),
+		"maxSizeGigabytes": h.MaxSizeGigabytes != nil && gigabytes > float64(*h.MaxSizeGigabytes),
+		"rotational":       h.Rotational != nil && *d.Rotational != *h.Rotational,
+	} {
+		if broken {
+			return name
+		}
+	}
+	return ""
+}

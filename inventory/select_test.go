@@ -1,0 +1,147 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// candidate is a free host of 16 cores and 64 GiB in a rack.
+func candidate(name, rack string) Candidate {
+	s := newScene(func(s *scene) { s.host.Name = name })
+	s.host.Labels = map[string]string{infrav1.RackLabel: rack, "kind": "compute"}
+	s.host.Status.Conditions = []metav1.Condition{is(infrav1.HostAvailableCondition, infrav1.ReasonAvailable, "")}
+	s.host.Status.Conditions[0].ObservedGeneration = s.host.Generation
+	hw := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Architecture: "amd64", MemoryBytes: 64 << 30,
+		CPU: infrav1.HardwareCPU{Cores: 16, Threads: 32}, Disks: []infrav1.HardwareDisk{disk("/dev/sda", 480, "s")}}}
+	return Candidate{Host: s.host, Hardware: hw}
+}
+
+func request(change func(*SelectionRequest)) SelectionRequest {
+	r := SelectionRequest{ClusterName: "c1", Machine: &infrav1.IngotMachine{}, Cluster: &infrav1.IngotCluster{}}
+	r.Machine.Namespace, r.Machine.Name = "metal", "m1"
+	r.Cluster.Namespace = "metal"
+	change(&r)
+	return r
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestSelect(t *testing.T) {
+	large := candidate("large", "r2")
+	large.Hardware.Spec.MemoryBytes = 256 << 30
+	with := func(name string, change func(*infrav1.IngotHost)) Candidate {
+		c := candidate(name, "r1")
+		change(c.Host)
+		return c
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*SelectionRequest)
+		hosts  []Candidate
+		want   string // host, or a part of the message
+	}{
+		{"best fit", func(*SelectionRequest) {}, []Candidate{large, candidate("small", "r1")}, "small"},
+		{"least used rack before best fit", func(r *SelectionRequest) { r.DomainUse = map[string]int{"r1": 2, "r2": 1} }, []Candidate{large, candidate("small", "r1")}, "large"},
+		{"strict failure domain", func(r *SelectionRequest) { r.FailureDomain = "r3" }, []Candidate{large},
+			`in failure domain "r3" (label ` + infrav1.RackLabel + `); nearest miss: large (in failure domain "r2")`},
+		{"minimum", func(r *SelectionRequest) {
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+		}, []Candidate{large, candidate("small", "r1")}, "large"},
+		{"cores, disk and architecture too small", func(r *SelectionRequest) {
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Arch: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: ptr(int32(32)), DiskGB: ptr(int64(500))}}
+		}, []Candidate{large}, `large (architecture "amd64"; 16 cores of 32; root disk of 480 GB of 500)`},
+		{"machine's labels", func(r *SelectionRequest) {
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: map[string]string{"kind": "storage"}}
+		}, []Candidate{large}, "1 without the labels asked for"},
+		{"cluster's part", func(r *SelectionRequest) {
+			r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "storage"}}
+		}, []Candidate{large}, "1 not in the cluster's part of the inventory"},
+		{"control plane", func(r *SelectionRequest) {
+			r.ControlPlane = true
+			r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "storage"}}
+		}, []Candidate{large}, "1 not for control planes"},
+		{"worker ignores the control plane's selector", func(r *SelectionRequest) {
+			r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "storage"}}
+		}, []Candidate{large}, "large"},
+		{"bad selector", func(r *SelectionRequest) {
+			r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Near"}}}
+		}, []Candidate{large}, "hostSelector of the IngotCluster"},
+		{"dirty for another cluster", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c2" })}, "not cleaned since it served cluster c2"},
+		{"dirty for its own", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c1" })}, "d"},
+		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "named by the providerID"},
+		{"claimed", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) })}, "1 claimed"},
+		{"kept off", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })}, "kept off"},
+		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr(true) })}, "in maintenance"},
+		{"status lost", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Status = infrav1.IngotHostStatus{} })}, "not observed"},
+		{"spec changed since", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Generation++ })}, "not observed"},
+		{"paused", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })}, "1 paused"},
+		{"no root disk", func(r *SelectionRequest) { r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "x"} }, []Candidate{large}, "without a root disk"},
+		{"no facts", func(*SelectionRequest) {}, []Candidate{{Host: large.Host}}, "without hardware facts"},
+		{"another namespace", func(r *SelectionRequest) { r.Machine.Namespace = "other" }, []Candidate{large}, "has no IngotHost"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Select(request(tc.change), tc.hosts)
+			if got.Host != nil {
+				if diff := cmp.Diff([]string{tc.want, "/dev/sda", got.Host.Labels[infrav1.RackLabel]}, []string{got.Host.Name, got.RootDisk.Name, got.FailureDomain}); diff != "" {
+					t.Errorf("pick (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if !strings.Contains(got.Message, tc.want) || got.Reason == "" {
+				t.Errorf("message %q does not say %q", got.Message, tc.want)
+			}
+		})
+	}
+}
+
+func TestSelectSpreadsAndIsDeterministic(t *testing.T) {
+	var hosts []Candidate
+	for i := range 50 {
+		hosts = append(hosts, candidate(fmt.Sprintf("host-%d", i), "r1"))
+	}
+	picked := map[string]bool{}
+	for i := range 200 {
+		r := request(func(r *SelectionRequest) { r.Machine.Name = fmt.Sprintf("m-%d", i) })
+		first := Select(r, hosts).Host.Name
+		slices.Reverse(hosts)
+		if again := Select(r, hosts).Host.Name; again != first {
+			t.Fatalf("the order of the candidates matters: %s, %s", first, again)
+		}
+		picked[first] = true
+	}
+	if len(picked) < 40 {
+		t.Errorf("200 machines want only %d of 50 equal hosts", len(picked))
+	}
+}
+
+func TestSelectExplainsBriefly(t *testing.T) {
+	var hosts []Candidate
+	for i := range 300 {
+		c := candidate(strings.Repeat("x", 60)+fmt.Sprint(i), strings.Repeat("r", 63))
+		c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+		hosts = append(hosts, c)
+	}
+	selector := map[string]string{}
+	for i := range 32 {
+		selector[fmt.Sprintf("key-%d", i)] = strings.Repeat("v", 60)
+	}
+	got := Select(request(func(r *SelectionRequest) {
+		r.FailureDomain = strings.Repeat("f", 256)
+		r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: selector, Arch: "arm64"}
+	}), hosts)
+	if n := utf8.RuneCountInString(got.Message); n > MaxExplanation || !strings.Contains(got.Message, "nearest miss") || !strings.Contains(got.Message, "300 claimed") {
+		t.Errorf("%d characters: %s", n, got.Message)
+	}
+}
