@@ -201,6 +201,23 @@ func waitSerial(ctx context.Context, vm *qemu.VM, marker string) (string, error)
 	}
 }
 
+// console is what the server has said on its serial port.
+func console(vm *qemu.VM) string {
+	b, _ := os.ReadFile(vm.SerialLog()) // none yet: nothing said
+	return string(b)
+}
+
+// makeDisk makes a sparse file of a size in bytes.
+func makeDisk(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // line is one way from power-on to the kernel.
