@@ -80,6 +80,9 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if w.bmcTold(host, obs) && wait && d.Reason != bmcReason(obs.BMC) {
 		w.violate("the problem with the BMC is told as %s", d.Reason)
 	}
+	if w.mustGoOff(host, obs) && wait && !obs.Now.Before(obs.LastReset.Add(walkPolicy().ResetInterval)) {
+		w.violate("an agent whose order is over is waited for by %s", d.Rule)
+	}
 	if w.duplicate && !passive && !force {
 		w.violate("I8: a duplicate is acted on by %s", d.Rule)
 	}
@@ -106,6 +109,15 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if d.Reason == infrav1.ReasonAvailable {
 		w.checkAvailable(host, obs)
 	}
+}
+
+// mustGoOff: the server is on for an order that has ended or no longer fits.
+func (w *world) mustGoOff(host *infrav1.IngotHost, obs Observation) bool {
+	o, c := host.Spec.Order, host.Spec.Claim
+	if o == nil || obs.Power != infrav1.PowerStateOn || c != nil && c.State == infrav1.ClaimProvisioned {
+		return false
+	}
+	return o.Result != nil || o.Revoked != nil || !w.orderFits(host)
 }
 
 // bmcTold: what keeps the host is its BMC, and nothing that comes before it.
@@ -335,10 +347,10 @@ func (w *world) checkClaimEnd(was *infrav1.HostClaim, order *infrav1.HostOrder) 
 func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 	was, is := before.Order, next.Order
 	minted := is != nil && (was == nil || was.ID != is.ID)
-	agentWorks := was != nil && was.Result == nil && was.Revoked == nil && w.running == "agent" && w.started
+	committed := before.Claim != nil && before.Claim.State == infrav1.ClaimProvisioned
 	forced := asked(w.host, infrav1.ForceReleaseAnnotation)
-	if was != nil && (is == nil || minted) && agentWorks && !forced {
-		w.violate("the order is taken from an agent at work")
+	if was != nil && (is == nil || minted) && w.power && !committed && !forced {
+		w.violate("an order ends while the server is on")
 	}
 	if was != nil && was.Result == nil && is != nil && !minted && is.Result != nil {
 		fresh := w.now.Before(w.spoke.Add(walkPolicy().AgentDeadline))

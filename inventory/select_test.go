@@ -87,7 +87,9 @@ func TestSelect(t *testing.T) {
 		{"status lost", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Status = infrav1.IngotHostStatus{} })}, "not observed"},
 		{"spec changed since", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Generation++ })}, "not observed"},
 		{"paused", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })}, "1 paused"},
-		{"no root disk", func(r *SelectionRequest) { r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "x"} }, []Candidate{large}, "without a root disk"},
+		{"no root disk", func(r *SelectionRequest) {
+			r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "x"}
+		}, []Candidate{large}, "without a root disk"},
 		{"no facts", func(*SelectionRequest) {}, []Candidate{{Host: large.Host}}, "without hardware facts"},
 		{"another namespace", func(r *SelectionRequest) { r.Machine.Namespace = "other" }, []Candidate{large}, "has no IngotHost"},
 	} {

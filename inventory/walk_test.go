@@ -91,6 +91,8 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 		w.wantPower(infrav1.PowerIntentOff)
 	case 6:
 		w.wantPower(infrav1.PowerIntentOn)
+		w.switchTo(false, "")
+		w.lag = ""
 	}
 	return trail, w.rest(restMode(seed%5), st)
 }
@@ -143,6 +145,11 @@ func (w *world) ending(kind uint64) {
 	case 5:
 		if w.power && w.now.Before(w.lagEnd) {
 			w.deleting = true
+		}
+	case 6: // released by force while the BMC still tells the state before the boot
+		if w.power && w.now.Before(w.lagEnd) && held(w.host) {
+			w.deleteMachine()
+			w.annotate(infrav1.ForceReleaseAnnotation, "")
 		}
 	}
 }
