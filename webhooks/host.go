@@ -6,6 +6,7 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -152,13 +153,15 @@ func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, ind
 	return out, nil
 }
 
+// names lists hosts for a refusal, the same way each time.
 func names(hosts []v1beta2.IngotHost) string {
-	var out []string
-	for i, host := range hosts {
-		if i == maxNamed {
-			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(hosts)-maxNamed)
-		}
+	out := make([]string, 0, len(hosts))
+	for _, host := range hosts {
 		out = append(out, host.Namespace+"/"+host.Name)
+	}
+	slices.Sort(out)
+	if len(out) > maxNamed {
+		return strings.Join(out[:maxNamed], ", ") + fmt.Sprintf(" and %d more", len(out)-maxNamed)
 	}
 	return strings.Join(out, ", ")
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,6 +146,8 @@ func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotN
 	if err := v.reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("look for networks that overlap %s: %w", network.Name, err)
 	}
+	// The cache lists in any order; the refusal is the same each time.
+	slices.SortFunc(list.Items, func(a, b v1beta2.IngotNetwork) int { return strings.Compare(a.Name, b.Name) })
 	for _, other := range list.Items {
 		theirs, bad := parseAddresses(other.Spec)
 		if other.Name != network.Name && len(bad) == 0 && theirs.subnet.Overlaps(mine.subnet) {

@@ -34,26 +34,34 @@ func newScheme(t testing.TB) *runtime.Scheme {
 func TestRoundTrips(t *testing.T) {
 	scheme := newScheme(t)
 	funcs := []fuzzer.FuzzerFuncs{onlyWhatTheSchemaAllows}
-	t.Run("IngotCluster", conversionutil.SpokeConverterFuzzTestFunc(
+	parallel(t, "IngotCluster", conversionutil.SpokeConverterFuzzTestFunc(
 		conversionutil.SpokeConverterFuzzTestFuncInput[*v1beta2.IngotCluster, *v1beta1.IngotCluster]{
 			Scheme: scheme, FuzzerFuncs: funcs,
 			ConvertHubToSpokeFunc: conversion.ClusterFromHub, ConvertSpokeToHubFunc: conversion.ClusterToHub,
 		}))
-	t.Run("IngotClusterTemplate", conversionutil.SpokeConverterFuzzTestFunc(
+	parallel(t, "IngotClusterTemplate", conversionutil.SpokeConverterFuzzTestFunc(
 		conversionutil.SpokeConverterFuzzTestFuncInput[*v1beta2.IngotClusterTemplate, *v1beta1.IngotClusterTemplate]{
 			Scheme: scheme, FuzzerFuncs: funcs,
 			ConvertHubToSpokeFunc: conversion.ClusterTemplateFromHub, ConvertSpokeToHubFunc: conversion.ClusterTemplateToHub,
 		}))
-	t.Run("IngotMachine", conversionutil.SpokeConverterFuzzTestFunc(
+	parallel(t, "IngotMachine", conversionutil.SpokeConverterFuzzTestFunc(
 		conversionutil.SpokeConverterFuzzTestFuncInput[*v1beta2.IngotMachine, *v1beta1.IngotMachine]{
 			Scheme: scheme, FuzzerFuncs: funcs,
 			ConvertHubToSpokeFunc: conversion.MachineFromHub, ConvertSpokeToHubFunc: conversion.MachineToHub,
 		}))
-	t.Run("IngotMachineTemplate", conversionutil.SpokeConverterFuzzTestFunc(
+	parallel(t, "IngotMachineTemplate", conversionutil.SpokeConverterFuzzTestFunc(
 		conversionutil.SpokeConverterFuzzTestFuncInput[*v1beta2.IngotMachineTemplate, *v1beta1.IngotMachineTemplate]{
 			Scheme: scheme, FuzzerFuncs: funcs,
 			ConvertHubToSpokeFunc: conversion.MachineTemplateFromHub, ConvertSpokeToHubFunc: conversion.MachineTemplateToHub,
 		}))
+}
+
+func parallel(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
 }
 
 // onlyWhatTheSchemaAllows keeps the fuzzer from values that no API server lets
