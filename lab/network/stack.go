@@ -4,6 +4,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,7 +31,8 @@ import (
 
 const (
 	nicID = tcpip.NICID(1)
-	// outQueue is how many frames the stack may have ready for the switch.
+	// outQueue is StackConfig.Queue's default: the send windows of a few TCP
+	// connections.
 	outQueue = 1024
 	// defaultMTU is that of Ethernet, in bytes of IP packet.
 	defaultMTU = 1500
@@ -49,6 +51,10 @@ type StackConfig struct {
 	Gateway netip.Addr
 	// MTU of the interface in bytes; 0 means 1500.
 	MTU int
+	// Queue is how many frames may be ready for the switch before the stack drops;
+	// 0 means 1024. A stack that serves many clients at once needs more: what it
+	// drops costs TCP a retransmission timeout, which doubles each time.
+	Queue int
 }
 
 // Stack is a TCP/IP stack on one port of a switch: what a server's kernel and
@@ -80,7 +86,7 @@ func NewStack(sw *Switch, cfg StackConfig) (*Stack, error) {
 	}
 	s := &Stack{
 		mac:  mac,
-		link: channel.New(outQueue, uint32(mtu+header.EthernetMinimumSize), tcpip.LinkAddress(mac)),
+		link: channel.New(cmp.Or(cfg.Queue, outQueue), uint32(mtu+header.EthernetMinimumSize), tcpip.LinkAddress(mac)),
 		stack: stack.New(stack.Options{
 			NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, arp.NewProtocol},
 			TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},

@@ -32,7 +32,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		return powerOff, err
 	}
 	cfg := agent.Config{
-		Server: args.Server, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
+		Server: args.Server, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
 		Probe:  func(context.Context) (agentapi.Hardware, error) { return s.hardware(), nil },
 		Disks:  (*agentDisks)(s),
 		Seeder: (*agentDisks)(s),

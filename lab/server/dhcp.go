@@ -51,7 +51,7 @@ func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease
 		return lease{}, fmt.Errorf("DHCP: %w", err)
 	}
 	client, err := nclient4.NewWithConn(conn, s.cfg.NIC.MAC(),
-		nclient4.WithTimeout(s.cfg.Retry), nclient4.WithRetry(dhcpRetries))
+		nclient4.WithTimeout(s.cfg.DHCPTimeout), nclient4.WithRetry(dhcpRetries))
 	if err != nil {
 		return lease{}, errors.Join(fmt.Errorf("DHCP: %w", err), conn.Close())
 	}

@@ -96,7 +96,10 @@ func vendorVariables(text string) map[string]string {
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if ok && strings.HasPrefix(name, "INGOT_") && !strings.ContainsAny(name, " \t$\"'") {
-			values[name] = unquote(value)
+			// The first assignment is the script's own; later ones stand in what it writes.
+			if _, seen := values[name]; !seen {
+				values[name] = unquote(value)
+			}
 		}
 	}
 	return values

@@ -67,9 +67,11 @@ type Config struct {
 	// IgnoreShutdown makes it deaf to the power button, as the agent always is.
 	ShutdownTime   time.Duration
 	IgnoreShutdown bool
-	// Retry is the pause between attempts: of DHCP, of the boot order, of calls of
-	// the installed system; 500 ms.
+	// Retry is the pause between attempts: of the boot order, of the agent's calls,
+	// of those of the installed system; 500 ms.
 	Retry time.Duration
+	// DHCPTimeout is how long a DHCP request waits before it is repeated; 2 s.
+	DHCPTimeout time.Duration
 	// Console gets a line for each event, in order; nil: nobody does. It must not
 	// call the server.
 	Console func(Event)
@@ -139,6 +141,7 @@ func New(cfg Config) (*Server, error) {
 	const short = 10 * time.Millisecond
 	cfg.POST, cfg.BootTime = cmp.Or(cfg.POST, short), cmp.Or(cfg.BootTime, short)
 	cfg.ShutdownTime, cfg.Retry = cmp.Or(cfg.ShutdownTime, short), cmp.Or(cfg.Retry, 500*time.Millisecond)
+	cfg.DHCPTimeout = cmp.Or(cfg.DHCPTimeout, 2*time.Second)
 	cfg.Cores, cfg.MemoryBytes = cmp.Or(cfg.Cores, 4), cmp.Or(cfg.MemoryBytes, 8<<30)
 	s := &Server{cfg: cfg}
 	for i, dc := range cfg.Disks {

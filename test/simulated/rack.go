@@ -106,7 +106,9 @@ func NewRack(t testing.TB, opts Options) *Rack {
 // startBootServer puts boot server and manager on 192.168.0.1.
 func (r *Rack) startBootServer(t testing.TB) {
 	address := netip.MustParseAddr("192.168.0.1")
-	stack, err := network.NewStack(r.Switch, network.StackConfig{Name: "boot", Address: netip.PrefixFrom(address, 16)})
+	stack, err := network.NewStack(r.Switch, network.StackConfig{
+		Name: "boot", Address: netip.PrefixFrom(address, 16), Queue: 32 << 10,
+	})
 	check(t, err)
 	t.Cleanup(func() { _ = stack.Close() })
 
