@@ -291,7 +291,8 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	for _, m := range mutants() {
-		if name := m.rule; m.condition == "" && m.leaf && st.rules[name] == 0 {
+		// A short run is too few walks to come to the rarest rules.
+		if name := m.rule; !testing.Short() && m.condition == "" && m.leaf && st.rules[name] == 0 {
 			t.Errorf("no walk came to the rule %q", name)
 		}
 	}
