@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -116,18 +115,17 @@ func (s *scope) settled() bool {
 
 // pick chooses a host and records the intent.
 func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
-	request, candidates, err := r.placement(ctx, s)
+	in, err := r.gather(ctx, s.machine.Namespace)
 	if err != nil {
 		return next, err
 	}
-	selection := inventory.Select(request, candidates)
+	selection, id := r.picks.choose(s, in, r.Clock.Now(), r.NewID)
 	if selection.Host == nil {
 		if s.notClaimed(selection.Reason, selection.Message) {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", selection.Message)
 		}
 		return stop(wait.Jitter(retryPlacement, retryJitter)), nil
 	}
-	id := infrav1.ProviderID{Namespace: selection.Host.Namespace, Host: selection.Host.Name, InstanceID: r.NewID()}
 	return r.writeIntent(ctx, s, id.String())
 }
 
@@ -223,47 +221,4 @@ func hostname(machine *infrav1.IngotMachine, owner *clusterv1.Machine) string {
 		return owner.Name
 	}
 	return owner.Name[len(owner.Name)-maxHostname:]
-}
-
-// placement gathers what the choice is made from.
-func (r *Reconciler) placement(ctx context.Context, s *scope) (inventory.SelectionRequest, []inventory.Candidate, error) {
-	hosts := &infrav1.IngotHostList{}
-	hardware := &infrav1.IngotHardwareList{}
-	machines := &infrav1.IngotMachineList{}
-	for _, list := range []client.ObjectList{hosts, hardware, machines} {
-		if err := r.Client.List(ctx, list, client.InNamespace(s.machine.Namespace)); err != nil {
-			return inventory.SelectionRequest{}, nil, fmt.Errorf("inventory of the namespace: %w", err)
-		}
-	}
-	candidates := inventory.Candidates(hosts.Items, hardware.Items)
-	request := inventory.SelectionRequest{
-		Machine:       s.machine,
-		Cluster:       s.ingotCluster,
-		ClusterName:   s.cluster.Name,
-		ControlPlane:  util.IsControlPlaneMachine(s.owner),
-		FailureDomain: s.owner.Spec.FailureDomain,
-		Named:         map[string]bool{},
-		DomainUse:     map[string]int{},
-	}
-	for i := range machines.Items {
-		other := &machines.Items[i]
-		if id, err := infrav1.ParseProviderID(other.Spec.ProviderID); err == nil && other.UID != s.machine.UID {
-			request.Named[id.Host] = true
-		}
-		if sameOwnerSet(s.machine.Labels, other.Labels) && other.Status.FailureDomain != "" {
-			request.DomainUse[other.Status.FailureDomain]++
-		}
-	}
-	return request, candidates, nil
-}
-
-// sameOwnerSet says whether two machines come from the same MachineDeployment,
-// MachineSet or control plane.
-func sameOwnerSet(a, b map[string]string) bool {
-	for _, label := range []string{clusterv1.MachineDeploymentNameLabel, clusterv1.MachineControlPlaneNameLabel, clusterv1.MachineSetNameLabel} {
-		if a[label] != "" {
-			return a[label] == b[label]
-		}
-	}
-	return false
 }

@@ -46,6 +46,8 @@ type Reconciler struct {
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
+
+	picks picks
 }
 
 // outcome is what a phase says: go on, or stop here and come again after a while.

@@ -6,7 +6,9 @@ package datacentre
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/network"
@@ -38,10 +40,10 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 }
 
 // simulated makes the server a part of this process.
-func (s *Server) simulated(dc *DataCentre, _ Config, _, id string) error {
-	stack, err := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
-	if err != nil {
-		return err
+func (s *Server) simulated(dc *DataCentre, _ Config, dir, id string) error {
+	stack, stackErr := network.NewStack(dc.Switch, network.StackConfig{Name: s.Spec.Name, MAC: s.MAC})
+	if stackErr != nil {
+		return stackErr
 	}
 	s.stack = stack
 	config := server.Config{
@@ -49,6 +51,13 @@ func (s *Server) simulated(dc *DataCentre, _ Config, _, id string) error {
 	}
 	if s.DiskPath != "" {
 		config.Disks = []server.DiskConfig{{Path: s.DiskPath, Serial: s.Spec.Name + "-d0"}}
+	}
+	var err error
+	if s.console, err = os.OpenFile(filepath.Join(dir, "console.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	config.Console = func(e server.Event) {
+		_, _ = fmt.Fprintf(s.console, "%s %s %s\n", e.At.Format(time.RFC3339Nano), e.Kind, e.Detail)
 	}
 	if s.Spec.Simulate != nil {
 		s.Spec.Simulate(&config)
@@ -78,7 +87,7 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 		if m.vm.Running() {
 			return nil
 		}
-		if err := m.prepare(ctx); err != nil {
+		if err := m.prepare(); err != nil {
 			return err
 		}
 		return m.vm.PowerOn(ctx)
@@ -90,7 +99,7 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 		if !m.vm.Running() {
 			return nil
 		}
-		if err := m.prepare(ctx); err != nil {
+		if err := m.prepare(); err != nil {
 			return err
 		}
 		return m.vm.Reset(ctx)
@@ -99,13 +108,13 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 }
 
 // prepare tells the firmware what this boot starts from.
-func (m *virtualMachine) prepare(ctx context.Context) error {
+func (m *virtualMachine) prepare() error {
 	target, _ := m.ConsumeBoot()
 	switch target {
 	case bmc.TargetPXE:
-		return m.vm.SetBoot(ctx, qemu.Boot{Device: qemu.Network, Once: true})
+		return m.vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true})
 	case bmc.TargetDisk:
-		return m.vm.SetBoot(ctx, qemu.Boot{Device: qemu.Disks, Once: true})
+		return m.vm.SetBoot(qemu.Boot{Device: qemu.Disks, Once: true})
 	}
 	return nil
 }

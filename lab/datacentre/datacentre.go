@@ -80,6 +80,7 @@ type Server struct {
 
 	machine bmc.Machine
 	stack   *network.Stack
+	console *os.File
 }
 
 // Powered says whether the server is on.
@@ -174,6 +175,9 @@ func (s *Server) close() error {
 	}
 	if s.stack != nil {
 		errs = append(errs, s.stack.Close())
+	}
+	if s.console != nil {
+		errs = append(errs, s.console.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,95 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Options of the demo.
+type Options struct {
+	// Keep leaves everything running at the end until the user interrupts.
+	Keep bool
+	// Simulated uses simulated servers instead of virtual ones: seconds, no QEMU.
+	Simulated bool
+	// WithoutDisk names servers whose disk is taken away, to see the demo fail.
+	WithoutDisk []string
+	// Dir keeps all state; empty: a new directory, removed at the end.
+	Dir string
+	// Capture is the path of a pcap file of the whole network; empty: none.
+	Capture string
+	// Timeout bounds the whole.
+	Timeout time.Duration
+	// ConfigDir is the kustomization of Ingot's manifests.
+	ConfigDir string
+	// LoaderDir holds the iPXE loaders.
+	LoaderDir string
+	// Out is where the demo talks to people.
+	Out io.Writer
+}
+
+// Command is "lab demo".
+func Command() *cobra.Command {
+	options := Options{Out: os.Stdout}
+	command := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the whole line: register, inspect, install, boot, release, wipe",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return Run(cmd.Context(), options) },
+	}
+	f := command.Flags()
+	f.BoolVar(&options.Keep, "keep", os.Getenv("KEEP") == "1", "Leave everything running at the end, to play with.")
+	f.BoolVar(&options.Simulated, "simulated", false, "Use simulated servers instead of QEMU.")
+	f.StringSliceVar(&options.WithoutDisk, "without-disk", nil, "Servers whose disk is taken away: the demo must then fail.")
+	f.StringVar(&options.Dir, "dir", "", "Directory for all state; empty: a temporary one.")
+	f.StringVar(&options.Capture, "capture", "", "Write every frame of the servers' network to this pcap file.")
+	f.DurationVar(&options.Timeout, "timeout", 20*time.Minute, "Give up after this time.")
+	f.StringVar(&options.ConfigDir, "config", "config/default", "Kustomization of Ingot's manifests.")
+	f.StringVar(&options.LoaderDir, "loader-dir", "/usr/lib/ipxe", "Directory with the iPXE loaders.")
+	return command
+}
+
+// Run runs the demo. Everything it started has ended when it returns.
+func Run(ctx context.Context, o Options) (err error) {
+	dir := o.Dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "ingot-demo-"); err != nil {
+			return err
+		}
+		defer func() {
+			if err == nil {
+				err = os.RemoveAll(dir)
+			} else {
+				fmt.Fprintf(o.Out, "logs are kept in %s\n", dir)
+			}
+		}()
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	s := &show{Options: o, dir: dir, started: time.Now()}
+	defer s.close()
+	if err := s.play(bounded); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("gave up after %s: %w", o.Timeout, err)
+		}
+		s.timelines()
+		return err
+	}
+	if o.Keep {
+		s.say("Everything keeps running. In another shell: export KUBECONFIG=%s; kubectl get ingothosts -w\nEnd with Ctrl-C.", s.plane.Kubeconfig())
+		<-ctx.Done()
+	}
+	return nil
+}

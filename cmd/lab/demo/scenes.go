@@ -1,0 +1,195 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// What the demo asks for.
+const (
+	wantMachines = 2
+	wantReleased = 1
+	namespace    = "default"
+)
+
+// register registers the servers, as an operator does.
+func (s *show) register(ctx context.Context) error {
+	path, err := s.hostManifests()
+	if err != nil {
+		return err
+	}
+	s.say("kubectl apply -f hosts.yaml   (%d servers in two racks)", len(s.dc.Servers))
+	_, err = s.plane.Kubectl(ctx, "apply", "-f", path)
+	return err
+}
+
+// awaitInspection waits until every host can be claimed, and compares what the
+// agent found with what the servers are made of.
+func (s *show) awaitInspection(ctx context.Context) error {
+	err := s.watch(ctx, "Inspecting", func(v view) (bool, error) {
+		if len(v.hosts) != len(s.dc.Servers) {
+			return false, nil
+		}
+		for i := range v.hosts {
+			if !conditions.IsTrue(&v.hosts[i], infrav1.HostAvailableCondition) {
+				return false, quarantined(&v.hosts[i])
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	facts := &infrav1.IngotHardwareList{}
+	if err := s.client.List(ctx, facts, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for i := range facts.Items {
+		hardware := &facts.Items[i]
+		if len(hardware.Spec.Disks) != 1 || len(hardware.Spec.NICs) != 1 || hardware.Spec.MemoryBytes == 0 {
+			return fmt.Errorf("host %s: expected one disk and one NIC, the agent found %d and %d", hardware.Name, len(hardware.Spec.Disks), len(hardware.Spec.NICs))
+		}
+	}
+	s.say("All %d hosts are inspected and Available", len(facts.Items))
+	return nil
+}
+
+// quarantined ends the wait for a host that Ingot has given up on.
+func quarantined(host *infrav1.IngotHost) error {
+	if host.Status.Phase != infrav1.PhaseQuarantined {
+		return nil
+	}
+	return fmt.Errorf("host %s is quarantined: %s", host.Name, conditions.GetMessage(host, infrav1.ReadyCondition))
+}
+
+func (s *show) createCluster(ctx context.Context) error {
+	path, err := s.clusterManifests()
+	if err != nil {
+		return err
+	}
+	s.say("kubectl apply -f cluster.yaml   (Cluster and MachineDeployment of %d)", wantMachines)
+	_, err = s.plane.Kubectl(ctx, "apply", "-f", path)
+	return err
+}
+
+// awaitMachines waits until both systems have booted and reported.
+func (s *show) awaitMachines(ctx context.Context) error {
+	err := s.watch(ctx, "Provisioning", func(v view) (bool, error) {
+		booted := 0
+		for i := range v.machines {
+			if conditions.IsTrue(&v.machines[i], infrav1.MachineBootedCondition) {
+				booted++
+			}
+		}
+		for i := range v.hosts {
+			if err := quarantined(&v.hosts[i]); err != nil {
+				return false, err
+			}
+		}
+		return booted == wantMachines, nil
+	})
+	if err != nil {
+		return err
+	}
+	s.say("Both systems have booted from their disks and reported")
+	return nil
+}
+
+// scaleDown takes one machine away, and remembers which hosts were in use.
+func (s *show) scaleDown(ctx context.Context) error {
+	count, err := s.countProvisioned(ctx)
+	if err != nil {
+		return err
+	}
+	s.result.provisioned = count
+	s.say("kubectl scale machinedeployment demo-workers --replicas=%d", wantMachines-wantReleased)
+	md := &clusterv1.MachineDeployment{}
+	if err := s.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "demo-workers"}, md); err != nil {
+		return err
+	}
+	base := md.DeepCopy()
+	md.Spec.Replicas = ptr.To[int32](wantMachines - wantReleased)
+	return s.client.Patch(ctx, md, client.MergeFrom(base))
+}
+
+// awaitRelease waits until the host of the machine that went is Available again.
+func (s *show) awaitRelease(ctx context.Context) error {
+	return s.watch(ctx, "Releasing and wiping", func(v view) (bool, error) {
+		free := 0
+		for i := range v.hosts {
+			if err := quarantined(&v.hosts[i]); err != nil {
+				return false, err
+			}
+			if v.hosts[i].Spec.Claim == nil && conditions.IsTrue(&v.hosts[i], infrav1.HostAvailableCondition) {
+				free++
+			}
+		}
+		return len(v.machines) == wantMachines-wantReleased && free == len(v.hosts)-len(v.machines), nil
+	})
+}
+
+// view is what the table shows.
+type view struct {
+	hosts    []infrav1.IngotHost
+	machines []infrav1.IngotMachine
+}
+
+func (s *show) look(ctx context.Context) (view, error) {
+	hosts, machines := &infrav1.IngotHostList{}, &infrav1.IngotMachineList{}
+	err := errors.Join(
+		s.client.List(ctx, hosts, client.InNamespace(namespace)),
+		s.client.List(ctx, machines, client.InNamespace(namespace)))
+	return view{hosts: hosts.Items, machines: machines.Items}, err
+}
+
+// watchInterval is how often the table is drawn.
+const watchInterval = time.Second
+
+// watch draws the table until done says so, a process dies or the time is up.
+func (s *show) watch(ctx context.Context, title string, done func(view) (bool, error)) error {
+	table := &table{out: s.Out, live: isTerminal(s.Out), title: title, started: s.started}
+	defer table.leave()
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		v, err := s.look(ctx)
+		if err == nil {
+			table.draw(rowsOf(v))
+			ok, err := done(v)
+			if ok || err != nil {
+				return err
+			}
+		} else if ctx.Err() == nil && s.manager.Err() == nil && s.plane.Err() == nil {
+			return fmt.Errorf("reading the inventory: %w", err)
+		}
+		if err := errors.Join(s.manager.Err(), s.plane.Err()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", title, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// events of the namespace, for timelines.
+func (s *show) events(ctx context.Context) ([]corev1.Event, error) {
+	list := &corev1.EventList{}
+	err := s.client.List(ctx, list, client.InNamespace(namespace))
+	return list.Items, err
+}

@@ -1,0 +1,239 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/management"
+	"github.com/ingot-metal/ingot/lab/process"
+	"github.com/ingot-metal/ingot/lab/qemu"
+)
+
+// labAddress is the manager's on the servers' network (RFC 1918, never routed:
+// the network exists in user space only).
+const labAddress = "10.77.0.2/24"
+
+// show is one run of the demo.
+type show struct {
+	Options
+	dir     string
+	started time.Time
+
+	plane   *controlplane.ControlPlane
+	dc      *datacentre.DataCentre
+	manager *process.Process
+	images  *http.Server
+	capture *os.File
+	client  client.Client
+	// image is what machines are installed with.
+	image imageFile
+	// password of every BMC, of this run only.
+	password string
+	// inUse are the hosts that were provisioned, result is what was counted.
+	inUse  []string
+	result result
+}
+
+type imageFile struct{ path, url, checksum string }
+
+// say prints a line with the time since the start.
+func (s *show) say(format string, args ...any) {
+	fmt.Fprintf(s.Out, "[%4.0fs] %s\n", time.Since(s.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// play goes through the scenes.
+func (s *show) play(ctx context.Context) error {
+	for _, scene := range []func(context.Context) error{
+		s.build, s.register, s.awaitInspection, s.createCluster, s.awaitMachines, s.scaleDown, s.awaitRelease,
+	} {
+		if err := scene(ctx); err != nil {
+			return err
+		}
+	}
+	s.timelines()
+	return s.conclude(ctx)
+}
+
+// close stops everything, in the reverse order.
+func (s *show) close() {
+	if s.manager != nil {
+		s.manager.Stop(20 * time.Second)
+	}
+	if s.dc != nil {
+		_ = s.dc.Close()
+	}
+	if s.images != nil {
+		_ = s.images.Close()
+	}
+	if s.plane != nil {
+		s.plane.Stop()
+	}
+	if s.capture != nil {
+		_ = s.capture.Close()
+	}
+}
+
+// build starts the management cluster and the data centre side by side, then the
+// manager that joins them.
+func (s *show) build(ctx context.Context) error {
+	s.say("Starting a management cluster (etcd, API server, Cluster API core, kubeadm bootstrap and control plane) and a data centre")
+	s.password = uuid.NewString()
+	if err := s.serveImage(ctx); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.startManagement(groupCtx) })
+	group.Go(func() error { return s.startDataCentre(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.startManager(ctx)
+}
+
+func (s *show) startManagement(ctx context.Context) error {
+	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane")})
+	if err != nil {
+		return err
+	}
+	s.plane = plane
+	return plane.InstallClusterAPI(ctx)
+}
+
+func (s *show) startDataCentre(ctx context.Context) error {
+	config := datacentre.Config{Dir: filepath.Join(s.dir, "dc"), Password: s.password}
+	if s.Capture != "" {
+		file, err := os.Create(s.Capture)
+		if err != nil {
+			return err
+		}
+		s.capture, config.Capture = file, file
+	}
+	if !s.Simulated {
+		probe := &qemu.Probe{}
+		config.Accel = probe.Accel(ctx)
+	}
+	config.Servers = s.servers()
+	dc, err := datacentre.Start(config)
+	if err != nil {
+		return err
+	}
+	s.dc = dc
+	return nil
+}
+
+// startManager installs Ingot and starts its manager: this program again, with the
+// servers' network in user space.
+func (s *show) startManager(ctx context.Context) error {
+	ingot, err := management.Install(ctx, s.plane, management.Options{Dir: filepath.Join(s.dir, "ingot"), ConfigDir: s.ConfigDir})
+	if err != nil {
+		return err
+	}
+	keys := filepath.Join(s.dir, "keys")
+	if err := token.Generate(keys); err != nil {
+		return err
+	}
+	agentImage, err := s.agentImage()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s.manager, err = ingot.StartManager(ctx, management.Manager{Name: "manager", Path: self, Args: []string{
+		"manager", "--lab-uplink=" + s.dc.Uplink(), "--lab-address=" + labAddress,
+		"--agent-key-dir=" + keys, "--loader-dir=" + s.LoaderDir, "--agent-image-dir=" + agentImage,
+		"--agent-arguments=console=ttyS0", "--image-cache-dir=" + filepath.Join(s.dir, "images"),
+		// An emulated BMC needs no rest between two switches, and a demo no patience.
+		"--reset-interval=3s", "--power-poll=15s", "--v=1",
+	}})
+	if err != nil {
+		return err
+	}
+	scheme, err := app.Scheme()
+	if err != nil {
+		return err
+	}
+	s.client, err = client.New(s.plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	s.say("Ready. From another shell: export KUBECONFIG=%s", s.plane.Kubeconfig())
+	return nil
+}
+
+// serveImage serves the OS image over HTTP on loopback, as an operator's mirror would.
+func (s *show) serveImage(ctx context.Context) error {
+	var err error
+	if s.image, err = s.osImage(); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(s.image.path)
+	s.image.url = "http://" + listener.Addr().String() + "/" + name
+	s.images = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.FileServer(http.Dir(filepath.Dir(s.image.path)))}
+	go func() { _ = s.images.Serve(listener) }() // ends with Close
+	return nil
+}
+
+// agentImage is the directory with the agent's kernel and initramfs.
+func (s *show) agentImage() (string, error) {
+	if s.Simulated {
+		return s.emptyAgentImage()
+	}
+	return imageDir("agent", "vmlinuz", "make agent-image")
+}
+
+// osImage is the operating system to install.
+func (s *show) osImage() (imageFile, error) {
+	if s.Simulated {
+		return s.smallImage()
+	}
+	dir, err := imageDir("test", "disk.raw.zst", "make test-image")
+	if err != nil {
+		return imageFile{}, err
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "disk.raw.zst.sha256"))
+	if err != nil {
+		return imageFile{}, err
+	}
+	digest, _, _ := strings.Cut(strings.TrimSpace(string(sum)), " ")
+	return imageFile{path: filepath.Join(dir, "disk.raw.zst"), checksum: "sha256:" + digest}, nil
+}
+
+// imageDir is where the images of one kind were built last.
+func imageDir(kind, file, remedy string) (string, error) {
+	cache, err := tools.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Join(cache, "images", kind, "current"))
+	if err != nil {
+		return "", fmt.Errorf("no %s image in %s: run %q first: %w", kind, cache, remedy, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+		return "", fmt.Errorf("the %s image is not complete: run %q: %w", kind, remedy, err)
+	}
+	return dir, nil
+}

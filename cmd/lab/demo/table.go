@@ -1,0 +1,127 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// row is one host in the table.
+type row struct {
+	Host, Rack, Phase, Power, Step, Progress, Machine string
+}
+
+// rowsOf makes the table's rows, by host.
+func rowsOf(v view) []row {
+	rows := make([]row, 0, len(v.hosts))
+	for i := range v.hosts {
+		host := &v.hosts[i]
+		r := row{
+			Host: host.Name, Rack: host.Labels[infrav1.RackLabel],
+			Phase: orDash(string(host.Status.Phase)), Power: orDash(string(host.Status.Power)),
+			Step: "-", Progress: bar(nil), Machine: "-",
+		}
+		if operation := host.Status.Operation; operation != nil {
+			r.Step = string(operation.Kind) + " " + operation.Step
+			r.Progress = bar(operation.Percent)
+		}
+		if host.Spec.Claim != nil {
+			r.Machine = host.Spec.Claim.MachineRef.Name
+		}
+		if host.Status.Booted != nil {
+			r.Step = "Booted " + strings.Join(host.Status.Addresses, " ")
+		}
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Rack+a.Host, b.Rack+b.Host) })
+	return rows
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// barWidth is the width of a progress bar in characters.
+const barWidth = 20
+
+// bar draws 0..100 %; nothing for nil.
+func bar(percent *int32) string {
+	if percent == nil {
+		return strings.Repeat(" ", barWidth+7)
+	}
+	full := int(ptr.Deref(percent, 0)) * barWidth / 100
+	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), *percent)
+}
+
+// table draws rows: in place on a terminal, else as lines for what has changed.
+type table struct {
+	out     io.Writer
+	live    bool
+	title   string
+	started time.Time
+	// lines that the last drawing took, and what it showed.
+	lines int
+	last  []row
+}
+
+func (t *table) draw(rows []row) {
+	if !t.live {
+		t.log(rows)
+		return
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, %.0fs\n", t.title, time.Since(t.started).Seconds())
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "HOST\tRACK\tPHASE\tPOWER\tSTEP\tPROGRESS\tMACHINE")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Host, r.Rack, r.Phase, r.Power, r.Step, r.Progress, r.Machine)
+	}
+	_ = w.Flush()
+	if t.lines > 0 {
+		fmt.Fprintf(t.out, "\x1b[%dA\x1b[J", t.lines)
+	}
+	fmt.Fprint(t.out, text.String())
+	t.lines = strings.Count(text.String(), "\n")
+}
+
+// log prints the rows that differ from the last drawing in more than progress.
+func (t *table) log(rows []row) {
+	for _, r := range rows {
+		same := slices.ContainsFunc(t.last, func(old row) bool {
+			old.Progress = r.Progress
+			return old == r
+		})
+		if !same {
+			fmt.Fprintf(t.out, "[%4.0fs] %-8s %-7s %-14s power %-7s %-24s %s  %s\n",
+				time.Since(t.started).Seconds(), r.Host, r.Rack, r.Phase, r.Power, r.Step, r.Progress, r.Machine)
+		}
+	}
+	t.last = rows
+}
+
+// leave keeps what a terminal shows now.
+func (t *table) leave() { t.lines = 0 }
+
+// isTerminal says whether the writer is a terminal that can be drawn on.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,89 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package labmanager runs Ingot's manager with its servers on a network in user
+// space: the sockets of the agent API and the boot server come from a network
+// stack that joins the lab's switch through a unix socket. No root is needed.
+//
+//	labmanager.Command() // "lab manager --lab-uplink … --lab-address … <the manager's flags>"
+package labmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/pxe/bootserver"
+)
+
+// agentPort is where the agent API listens (names.md).
+const agentPort = 8843
+
+// Command is "lab manager".
+func Command() *cobra.Command {
+	var uplink, address string
+	options := app.DefaultOptions()
+	command := &cobra.Command{
+		Use:   "manager",
+		Short: "Run Ingot's manager on a network in user space",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			prefix, err := netip.ParsePrefix(address)
+			if err != nil {
+				return fmt.Errorf("--lab-address: %w", err)
+			}
+			if err := logsv1.ValidateAndApply(options.Logs, nil); err != nil {
+				return err
+			}
+			ctrl.SetLogger(klog.Background())
+			options.BootAddress = prefix.Addr().String()
+			options.AgentAddress = netip.AddrPortFrom(prefix.Addr(), agentPort).String()
+			return run(cmd.Context(), options, uplink, prefix)
+		},
+	}
+	logs.InitLogs()
+	command.Flags().StringVar(&uplink, "lab-uplink", "", "Unix socket of the lab's switch.")
+	command.Flags().StringVar(&address, "lab-address", "", "Address of the manager on the lab's network, with prefix length.")
+	options.AddFlags(command.Flags())
+	return command
+}
+
+// run joins the network and runs the manager on it.
+func run(ctx context.Context, options *app.Options, uplink string, address netip.Prefix) error {
+	local := network.NewSwitch()
+	defer func() { _ = local.Close() }()
+	if _, err := local.DialUnix("uplink", uplink); err != nil {
+		return err
+	}
+	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stack.Close() }()
+	return app.Run(ctx, options, func(context.Context, *app.Options) (*app.Sockets, error) { return sockets(stack) })
+}
+
+// sockets opens everything on the stack.
+func sockets(stack *network.Stack) (*app.Sockets, error) {
+	agent, agentErr := stack.ListenTCP(agentPort)
+	http, httpErr := stack.ListenTCP(bootserver.DefaultHTTPPort)
+	dhcp, dhcpErr := stack.ListenUDP(bootserver.DHCPPort)
+	binl, binlErr := stack.ListenUDP(bootserver.BINLPort)
+	tftp, tftpErr := stack.ListenUDP(bootserver.TFTPPort)
+	boot := bootserver.Sockets{
+		DHCP: dhcp, BINL: binl, TFTP: tftp, HTTP: http,
+		Transfer: func() (net.PacketConn, error) { return stack.ListenUDP(0) },
+	}
+	return &app.Sockets{Agent: agent, Boot: boot}, errors.Join(agentErr, httpErr, dhcpErr, binlErr, tftpErr)
+}

@@ -1,0 +1,125 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// stock is the inventory of one namespace, as the cache shows it.
+type stock struct {
+	hosts    []infrav1.IngotHost
+	hardware []infrav1.IngotHardware
+	machines []infrav1.IngotMachine
+}
+
+// gather reads what the choice is made from.
+func (r *Reconciler) gather(ctx context.Context, namespace string) (stock, error) {
+	hosts, hardware, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
+	for _, list := range []client.ObjectList{hosts, hardware, machines} {
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+		}
+	}
+	return stock{hosts: hosts.Items, hardware: hardware.Items, machines: machines.Items}, nil
+}
+
+// pickMemory is how long a choice is remembered that the cache does not show yet.
+const pickMemory = time.Minute
+
+// picks remembers the choices of this process until the cache shows them, so that
+// machines which choose at the same time see each other: they spread over racks
+// and do not herd on one host. It may be lost, and may be wrong: the claim is what
+// counts (I1). The zero value is ready.
+type picks struct {
+	mu     sync.Mutex
+	recent map[types.UID]recentPick
+}
+
+type recentPick struct {
+	providerID infrav1.ProviderID
+	until      time.Time
+}
+
+// choose selects a host and remembers the choice.
+func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (inventory.Selection, infrav1.ProviderID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid, pick := range p.recent {
+		if now.After(pick.until) || uid == s.machine.UID {
+			delete(p.recent, uid)
+		}
+	}
+	selection := inventory.Select(p.request(s, in), inventory.Candidates(in.hosts, in.hardware))
+	if selection.Host == nil {
+		return selection, infrav1.ProviderID{}
+	}
+	id := infrav1.ProviderID{Namespace: selection.Host.Namespace, Host: selection.Host.Name, InstanceID: newID()}
+	if p.recent == nil {
+		p.recent = map[types.UID]recentPick{}
+	}
+	p.recent[s.machine.UID] = recentPick{providerID: id, until: now.Add(pickMemory)}
+	return selection, id
+}
+
+// request says what the machine asks for, which hosts others have named, and how
+// the machines of its owner set are spread.
+func (p *picks) request(s *scope, in stock) inventory.SelectionRequest {
+	request := inventory.SelectionRequest{
+		Machine:       s.machine,
+		Cluster:       s.ingotCluster,
+		ClusterName:   s.cluster.Name,
+		ControlPlane:  util.IsControlPlaneMachine(s.owner),
+		FailureDomain: s.owner.Spec.FailureDomain,
+		Named:         map[string]bool{},
+		DomainUse:     map[string]int{},
+	}
+	domains := map[string]string{}
+	for i := range in.hosts {
+		domains[in.hosts[i].Name] = inventory.FailureDomainOf(&in.hosts[i], inventory.FailureDomainLabel(s.ingotCluster), s.cluster.Name)
+	}
+	for i := range in.machines {
+		other := &in.machines[i]
+		id, ok := p.placeOf(other)
+		if !ok || other.UID == s.machine.UID {
+			continue
+		}
+		request.Named[id.Host] = true
+		if domain := domains[id.Host]; domain != "" && sameOwnerSet(s.machine.Labels, other.Labels) {
+			request.DomainUse[domain]++
+		}
+	}
+	return request
+}
+
+// placeOf is the host that a machine has named, by its object or by memory.
+func (p *picks) placeOf(machine *infrav1.IngotMachine) (infrav1.ProviderID, bool) {
+	if id, err := infrav1.ParseProviderID(machine.Spec.ProviderID); err == nil {
+		return id, true
+	}
+	pick, ok := p.recent[machine.UID]
+	return pick.providerID, ok
+}
+
+// sameOwnerSet says whether two machines come from the same MachineDeployment,
+// MachineSet or control plane.
+func sameOwnerSet(a, b map[string]string) bool {
+	for _, label := range []string{clusterv1.MachineDeploymentNameLabel, clusterv1.MachineControlPlaneNameLabel, clusterv1.MachineSetNameLabel} {
+		if a[label] != "" {
+			return a[label] == b[label]
+		}
+	}
+	return false
+}
