@@ -281,9 +281,9 @@ func TestWalk(t *testing.T) {
 			t.Fatalf("walk %d: %s\nafter:\n%s", seed, violation, strings.Join(trail[max(0, len(trail)-40):], "\n"))
 		}
 	}
-	faults := 0
+	faults := 0 // a short run is too few walks to come to the rarest events and rules
 	for _, e := range events() {
-		if st.events[e.name] == 0 {
+		if !testing.Short() && st.events[e.name] == 0 {
 			t.Errorf("no walk saw the event %q", e.name)
 		}
 		if e.fault {
@@ -291,7 +291,6 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	for _, m := range mutants() {
-		// A short run is too few walks to come to the rarest rules.
 		if name := m.rule; !testing.Short() && m.condition == "" && m.leaf && st.rules[name] == 0 {
 			t.Errorf("no walk came to the rule %q", name)
 		}
