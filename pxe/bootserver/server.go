@@ -166,7 +166,8 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
-		srv := tftp.Server{Files: loaders, ListenTransfer: sockets.Transfer, Observer: s.cfg.Observer, Log: s.cfg.Log}
+		srv := tftp.Server{Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer,
+			Observer: s.cfg.Observer, Log: s.cfg.Log}
 		return srv.Serve(ctx, sockets.TFTP)
 	})
 	g.Go(func() error {

@@ -23,6 +23,8 @@ const (
 	biosROM
 	// uefiX64 is the PXE driver of 64-bit x86 UEFI.
 	uefiX64
+	// uefiHTTP is the HTTP boot driver of the same.
+	uefiHTTP
 	// ipxe is iPXE on either, as a ROM or loaded by one of the two before.
 	ipxe
 	// unsupported is a network boot client for which there is no loader.
@@ -30,7 +32,7 @@ const (
 )
 
 func (f firmware) String() string {
-	return [...]string{"plain", "BIOS", "UEFI x64", "iPXE", "unsupported firmware"}[f]
+	return [...]string{"plain", "BIOS", "UEFI x64", "UEFI x64 HTTP", "iPXE", "unsupported firmware"}[f]
 }
 
 const (
@@ -57,6 +59,8 @@ func identify(req *dhcpv4.DHCPv4) firmware {
 		arch = archs[0]
 	}
 	switch {
+	case http && !isIPXE(req) && arch == iana.EFI_X86_64_HTTP:
+		return uefiHTTP
 	case http && !isIPXE(req):
 		return unsupported
 	case arch != iana.INTEL_X86PC && arch != iana.EFI_BC && arch != iana.EFI_X86_64:
@@ -90,6 +94,11 @@ type Loaders struct {
 	UEFI string
 }
 
+// BootFromDisk is the name of a file that is never there. UEFI that is told to
+// load it gets a refusal from TFTP or HTTP and goes on to its next boot device; people
+// read the name on the console.
+const BootFromDisk = "boot-from-disk"
+
 // DebianLoaders are the names in Debian's package ipxe.
 var DebianLoaders = Loaders{BIOS: "undionly.kpxe", UEFI: "snponly.efi"}
 
@@ -103,15 +112,16 @@ type boot struct {
 
 // bootFor is the table firmware × plan → answer.
 //
-//	            | plain        | BIOS          | UEFI x64    | iPXE       | unsupported
-//	None        | silence      | silence       | silence     | silence    | silence
-//	LocalDisk   | address      | address       | address     | URL¹       | address
-//	Agent       | address      | undionly.kpxe | snponly.efi | URL        | silence²
+//	            | plain        | BIOS          | UEFI x64    | UEFI HTTP  | iPXE       | unsupported
+//	None        | silence      | silence       | silence     | silence    | silence    | silence
+//	LocalDisk   | address      | address       | no file³    | no file³   | URL¹       | address
+//	Agent       | address      | undionly.kpxe | snponly.efi | silence²   | URL        | silence²
 //
-// An address without a file makes firmware go on to the next boot device at
-// once; silence would have it wait its retries out (a minute on some).
-// ¹ the script leaves for the disk. ² there may be a server for it elsewhere,
+// An address without a file makes a BIOS ROM go on to the next boot device at
+// once (PXE-E53); silence would have it wait its retries out. ¹ the script leaves for the disk. ² there may be a server for it elsewhere,
 // and an address without a file would only spend the one-time boot override.
+// ³ BootFromDisk: EDK2 does not take an offer without a file, and asks four
+// times, for a minute; a file that TFTP or HTTP refuses makes it go on at once.
 func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
 	switch {
 	case host.Plan.Kind != pxe.LocalDisk && host.Plan.Kind != pxe.Agent:
@@ -120,6 +130,10 @@ func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
 		return boot{answer: true}
 	case fw == ipxe:
 		return boot{answer: true, file: id.BaseURL + "/boot/" + host.MAC.String() + "/script.ipxe"}
+	case host.Plan.Kind == pxe.LocalDisk && fw == uefiHTTP:
+		return boot{answer: true, file: id.BaseURL + "/" + BootFromDisk}
+	case host.Plan.Kind == pxe.LocalDisk && fw == uefiX64:
+		return boot{answer: true, file: BootFromDisk}
 	case host.Plan.Kind == pxe.LocalDisk:
 		return boot{answer: true}
 	case fw == biosROM:

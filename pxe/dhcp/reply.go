@@ -303,8 +303,10 @@ func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
 		// spend ten seconds asking for a file on port 4011.
 		return
 	}
-	if strings.HasPrefix(ex.req.ClassIdentifier(), classPXE) {
-		r.UpdateOption(dhcpv4.OptClassIdentifier(classPXE))
+	for _, class := range []string{classPXE, classHTTP} {
+		if strings.HasPrefix(ex.req.ClassIdentifier(), class) {
+			r.UpdateOption(dhcpv4.OptClassIdentifier(class))
+		}
 	}
 	r.ServerIPAddr = ex.id.Address.AsSlice()
 	r.UpdateOption(dhcpv4.OptTFTPServerName(ex.id.Address.String()))

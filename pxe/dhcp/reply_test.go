@@ -224,6 +224,8 @@ func TestRequestRules(t *testing.T) {
 		{"decline of another server's", message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
 		{"release", message(dhcpv4.MessageTypeRelease, serverID(ours), ciaddr(right)), pxe.LocalDisk, "", ""},
 		{"our agent", message(discover, class("IngotAgent")), pxe.Agent, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
+		{"HTTP boot", message(discover, class("HTTPClient:Arch:00016:UNDI:003000"), option(93, 0, 16)), pxe.Agent, "", pxe.StageSilent},
+		{"HTTP boot, to its disk", message(discover, class("HTTPClient:Arch:00016:UNDI:003000"), option(93, 0, 16)), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
 		{"firmware without a loader", message(discover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)), pxe.Agent, "", pxe.StageSilent},
 		{"the same, to its disk", message(discover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
 	} {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ const (
 type Server struct {
 	// Files is what can be read. Required.
 	Files Files
+	// Absent are names that clients are given on purpose and that Files does
+	// not have: they are refused like any other, but that is no failure.
+	Absent []string
 	// ListenTransfer opens the socket for one transfer: on the server's
 	// address, any free port (RFC 1350 §4: each transfer has its own). Required.
 	ListenTransfer func() (net.PacketConn, error)
@@ -148,6 +152,8 @@ func (s *serving) serve(from net.Addr, req readRequest) {
 	case s.ctx.Err() != nil:
 	case err == nil:
 		s.observe(from, pxe.StageLoader, req.name)
+	case errors.Is(err, fs.ErrNotExist) && slices.Contains(s.Absent, req.name):
+		s.log().Debug("TFTP client sent on", "from", from, "file", req.name)
 	case errors.Is(err, errAborted):
 		s.log().Debug("TFTP transfer ended by the client", "from", from, "file", req.name, "error", err)
 	default:

@@ -290,6 +290,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAbsentIsNoFailure: a name given on purpose is refused without an event.
+func TestAbsentIsNoFailure(t *testing.T) {
+	addr, ev := startServer(t, tftp.Server{Files: memory{"f": []byte("hello")}, Absent: []string{"boot-from-disk"}})
+	for _, name := range []string{"boot-from-disk", "missing"} {
+		c := newClient(t, addr)
+		c.request(name, "octet")
+		if op, code, text := c.next(); op != 5 || code != 1 {
+			t.Fatalf("%s: opcode %d, code %d, %q", name, op, code, text)
+		}
+	}
+	<-ev.come
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	if len(ev.list) != 1 || !strings.Contains(ev.list[0], "missing") {
+		t.Errorf("events %q", ev.list)
+	}
+}
+
 // TestSizeProbe: OVMF asks for the size, ends the transfer by an error, and
 // asks again.
 func TestSizeProbe(t *testing.T) {
