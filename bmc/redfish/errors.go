@@ -174,7 +174,7 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
 		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
 		return busy(0)
-	case e.status >= 400 && e.status < 500 && strings.Contains(message, "in POST"):
+	case e.status >= 400 && e.status < 500 && saysInPOST(message):
 		// Lenovo refuses a boot change while the server is in POST (field notes).
 		return busy(5 * time.Second)
 	}
@@ -207,6 +207,13 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		}
 	}
 	return bmc.ErrProtocol
+}
+
+// saysInPOST reports that the server is in its power-on self-test, and not that
+// something is wrong in a POST request.
+func saysInPOST(message string) bool {
+	lower := strings.ToLower(message)
+	return strings.Contains(message, "in POST") && !strings.Contains(lower, "request") && !strings.Contains(lower, "body")
 }
 
 // has reports a message of any registry version ("Base.1.16.<name>").

@@ -1,0 +1,96 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// TestRefusals pins how each answer of a BMC is classified.
+func TestRefusals(t *testing.T) {
+	const full = "the maximum number of user sessions is reached"
+	for _, tc := range []struct {
+		name    string
+		kind    callKind
+		status  int
+		id      string
+		message string
+		header  string
+		want    error
+		wait    time.Duration
+	}{
+		{"401", read, 401, "", "", "", bmc.ErrUnauthorized, 0},
+		{"403 of a write", write, 403, "", "", "", bmc.ErrUnauthorized, 0},
+		{"sessions full by id", session, 400, "Base.1.8.SessionLimitExceeded", "", "", bmc.ErrBusy, 0},
+		{"sessions full by id, 403", session, 403, "Base.1.0.SessionLimitExceeded", "", "", bmc.ErrBusy, 0},
+		{"sessions full by words", session, 403, "iDRAC.2.8.RAC0218", full, "", bmc.ErrBusy, 0},
+		{"the same words elsewhere", read, 403, "", full, "", bmc.ErrUnauthorized, 0},
+		{"429", read, 429, "", "", "3", bmc.ErrBusy, 3 * time.Second},
+		{"503", write, 503, "", "", "", bmc.ErrBusy, 0},
+		{"409 of iDRAC", write, 409, "", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"409 that says how long", write, 409, "", "", "60", bmc.ErrBusy, time.Minute},
+		{"Lenovo in POST", write, 400, "", "The system is in POST state", "", bmc.ErrBusy, 5 * time.Second},
+		{"wrong in a POST request", write, 400, "", "unknown property in POST request", "", bmc.ErrNotSupported, 0},
+		{"400 of a write", write, 400, "", "", "", bmc.ErrNotSupported, 0},
+		{"400 of a read", read, 400, "", "", "", bmc.ErrProtocol, 0},
+		{"404", write, 404, "", "", "", bmc.ErrNotSupported, 0},
+		{"405", write, 405, "", "", "", bmc.ErrNotSupported, 0},
+		{"501", write, 501, "", "", "", bmc.ErrNotSupported, 0},
+		{"412", write, 412, "", "", "", bmc.ErrProtocol, 0},
+		{"500 of a write", write, 500, "", "", "", bmc.ErrUnknownOutcome, 0},
+		{"504 of a write", write, 504, "", "", "", bmc.ErrUnknownOutcome, 0},
+		{"500 of a read", read, 500, "", "", "", bmc.ErrProtocol, 0},
+		{"502 of a read", read, 502, "", "", "", bmc.ErrBusy, 0},
+		{"302", read, 302, "", "", "", bmc.ErrProtocol, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &conn{transport: &transport{last: exchange{status: tc.status, retryAfter: tc.header}}}
+			err := c.refusalSentinel(tc.kind, &callError{status: tc.status, ids: []string{tc.id}}, tc.message)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+			var busy *bmc.BusyError
+			if errors.As(err, &busy) && busy.RetryAfter != tc.wait {
+				t.Errorf("wait %s, want %s", busy.RetryAfter, tc.wait)
+			}
+		})
+	}
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "-7": 0, "999999": time.Hour, "99999999999999999999": 0, "soon": 0,
+		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 03:00:00 GMT": 0,
+	} {
+		if got := retryAfter(value, now); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestLinks(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/redfish/v1/Systems/1": true, "/a?x=1": true, "": false, "x": false, "//evil/x": false, "@evil/x": false,
+		"https://evil/": false, "/a b": false, "/a\r\nX: y": false, `/\evil`: false,
+	} {
+		if isLink(path) != want {
+			t.Errorf("isLink(%q) = %v", path, !want)
+		}
+	}
+}
+
+func TestCleanETag(t *testing.T) {
+	for tag, want := range map[string]string{
+		`"v1"`: `"v1"`, `"v1-gzip"`: `"v1"`, `W/"v1-gzip"`: `W/"v1"`, `v1-gzip`: `v1`, "": "",
+	} {
+		if got := cleanETag(tag); got != want {
+			t.Errorf("%s: %s, want %s", tag, got, want)
+		}
+	}
+}
