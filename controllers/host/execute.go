@@ -34,27 +34,46 @@ var errStale = errors.New("the host has changed meanwhile")
 func isRetry(err error) bool { return errors.Is(err, errStale) }
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
-func (r *Reconciler) execute(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+// base is the host as it was read; what is saved on the way is saved in it too.
+func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
 	if !isPhysical(decision.Step) {
 		return r.executeLedger(ctx, host, seen, decision)
 	}
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return soon, err
 	}
+	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
+		return 0, err
+	}
 	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
 	err := r.switchHost(ctx, host, seen, decision.Step)
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		return r.switchFailed(host, seen, decision, err), nil
 	}
-	// A write without an answer may have taken effect: it counts, and the state is
-	// read again, never replayed at once (I17).
-	host.Status.LastResetTime = metav1.NewTime(r.Clock.Now())
-	if off, ok := decision.Step.(inventory.PowerOff); ok && off.Graceful {
-		host.Status.SoftPowerOffTime = host.Status.LastResetTime
-	} else {
+	// A write without an answer may have taken effect: it is not replayed, and the
+	// state is read again (I17).
+	return settle, nil
+}
+
+// noteSwitch saves that the host is about to be switched, before the BMC is called:
+// after a crash between the two nothing is switched twice at once.
+func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHost, step inventory.Step) error {
+	now := metav1.NewTime(r.Clock.Now())
+	host.Status.LastResetTime = now
+	off, isOff := step.(inventory.PowerOff)
+	switch {
+	case isOff && off.Graceful:
+		host.Status.SoftPowerOffTime = now
+	case !isOff:
 		host.Status.SoftPowerOffTime = metav1.Time{}
 	}
-	return settle, nil
+	noted := base.DeepCopy()
+	noted.Status.LastResetTime, noted.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
+	if err := r.Client.Status().Patch(ctx, noted, client.MergeFrom(base)); err != nil {
+		return fmt.Errorf("noting a switch of %s: %w", client.ObjectKeyFromObject(host), err)
+	}
+	base.Status.LastResetTime, base.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
+	return nil
 }
 
 // isPhysical says whether a step reaches the BMC.

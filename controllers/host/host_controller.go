@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	decision := inventory.Next(host, seen.Observation, r.Policy)
-	after, err := r.execute(ctx, host, seen, &decision)
+	after, err := r.execute(ctx, host, base, seen, &decision)
 	if err != nil && !isRetry(err) {
 		reterr = err
 	}

@@ -4,6 +4,7 @@
 package host
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -31,7 +32,13 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
+	if seen.Power == infrav1.PowerStateOff {
+		status.SoftPowerOffTime = metav1.Time{} // a request that was met must not shorten the next one
+	}
 	status.Operation = operationOf(host)
+	if decision.RecordContact && status.Operation != nil {
+		status.Operation.LastContactTime = metav1.NewTime(seen.Now)
+	}
 	if claim := host.Spec.Claim; claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
 		status.Booted, status.Addresses = nil, nil
 	}
