@@ -15,6 +15,6 @@
 // and never writes to the API server but to ask it what a requester may do.
 //
 //	err := webhooks.SetupWithManager(ctx, mgr, webhooks.Options{
-//		ManagerUsername: "system:serviceaccount:ingot-system:ingot-manager",
+//		ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 //	})
 package webhooks

@@ -33,7 +33,7 @@ import (
 
 // The people of these tests. All but the manager are known to RBAC.
 const (
-	managerUser  = "system:serviceaccount:ingot-system:ingot-manager"
+	managerUser  = "system:serviceaccount:ingot-system:ingot-controller-manager"
 	operatorUser = "operator"
 	restorerUser = "restorer"
 )
