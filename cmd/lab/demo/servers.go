@@ -5,18 +5,13 @@ package demo
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/qemu"
@@ -86,25 +81,6 @@ func (s *show) render(name string, data any) (string, error) {
 	}
 	path := filepath.Join(s.dir, name)
 	return path, os.WriteFile(path, out.Bytes(), 0o600)
-}
-
-// smallImage is what simulated servers are installed with: 32 MiB, half of it noise.
-func (s *show) smallImage() (imageFile, error) {
-	raw := make([]byte, 32<<20)
-	noise := rand.NewChaCha8([32]byte{1})
-	_, _ = noise.Read(raw[1<<20 : 16<<20])
-	copy(raw[510:], "\x55\xaa")
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		return imageFile{}, err
-	}
-	packed := encoder.EncodeAll(raw, nil)
-	sum := sha256.Sum256(packed)
-	path := filepath.Join(s.dir, "image", "disk.raw.zst")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return imageFile{}, err
-	}
-	return imageFile{path: path, checksum: "sha256:" + hex.EncodeToString(sum[:])}, os.WriteFile(path, packed, 0o600)
 }
 
 // emptyAgentImage stands for kernel and initramfs where nobody runs them.

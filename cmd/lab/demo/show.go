@@ -208,7 +208,9 @@ func (s *show) agentImage() (string, error) {
 // osImage is the operating system to install.
 func (s *show) osImage() (imageFile, error) {
 	if s.Simulated {
-		return s.smallImage()
+		path := filepath.Join(s.dir, "image", "disk.raw.zst")
+		checksum, err := datacentre.WriteSmallImage(path)
+		return imageFile{path: path, checksum: checksum}, err
 	}
 	dir, err := imageDir("test", "disk.raw.zst", "make test-image")
 	if err != nil {
