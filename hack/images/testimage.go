@@ -67,8 +67,7 @@ const fileSystemSlackMiB = 160
 // bind mount, in a namespace of its own, shows the tree without the /proc and /sys
 // that mmdebstrap mounted in it. GRUB 2.06 reads neither of the two features
 // switched off.
-const mkfsScript = `#!/bin/sh
-set -eu
+const mkfsScript = `set -eu
 rm -rf "$1"/etc/ssh/ssh_host_* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/log/*.log "$1"/var/cache/debconf/*-old
 : > "$1/etc/machine-id"
 rm -f "$1/var/lib/dbus/machine-id"
@@ -158,11 +157,6 @@ func bootstrapRoot(ctx context.Context, sources []aptSource, dir, rootFS string)
 		return err
 	}
 	defer os.Remove(list)
-	script := filepath.Join(dir, "mkfs.sh")
-	if err := os.WriteFile(script, []byte(fmt.Sprintf(mkfsScript, fileSystemSlackMiB)), 0o755); err != nil {
-		return err
-	}
-	defer os.Remove(script)
 	args := []string{
 		"--quiet", "--variant=minbase", "--mode=auto", "--format=null",
 		"--include=" + strings.Join(testPackages, ","),
@@ -171,7 +165,8 @@ func bootstrapRoot(ctx context.Context, sources []aptSource, dir, rootFS string)
 		"--essential-hook=tar-in " + overlay + " /",
 		`--customize-hook=chroot "$1" systemctl enable systemd-networkd systemd-resolved ssh`,
 		`--customize-hook=chroot "$1" systemctl mask ` + strings.Join(testMasks, " "),
-		"--customize-hook=" + script,
+		// As text and not as a file, which the namespace's root might not be able to read.
+		"--customize-hook=" + fmt.Sprintf(mkfsScript, fileSystemSlackMiB),
 		"--customize-hook=download /root.ext4 " + rootFS,
 	}
 	for _, path := range testExcludes {
