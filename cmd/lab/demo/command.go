@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +24,15 @@ type Options struct {
 	Keep bool
 	// Simulated uses simulated servers instead of virtual ones: seconds, no QEMU.
 	Simulated bool
+	// Servers are the names of those to use, of which Machines are provisioned and
+	// one is released again; empty and 0: all three, and two.
+	Servers  []string
+	Machines int
+	// KillManager kills the manager without warning at three moments that hurt, and
+	// starts it again.
+	KillManager bool
+	// Binary is this program; empty: os.Executable.
+	Binary string
 	// WithoutDisk names servers whose disk is taken away, to see the demo fail.
 	WithoutDisk []string
 	// Dir keeps all state; empty: a new directory, removed at the end.
@@ -49,6 +61,9 @@ func Command() *cobra.Command {
 	f := command.Flags()
 	f.BoolVar(&options.Keep, "keep", os.Getenv("KEEP") == "1", "Leave everything running at the end, to play with.")
 	f.BoolVar(&options.Simulated, "simulated", false, "Use simulated servers instead of QEMU.")
+	f.StringSliceVar(&options.Servers, "servers", nil, "Servers to use, of bios-1, uefi-1 and spare-1; empty: all.")
+	f.IntVar(&options.Machines, "machines", defaultMachines, "Machines to provision; one of them is released again.")
+	f.BoolVar(&options.KillManager, "kill-manager", false, "Kill the manager without warning while it installs, after the install and while it wipes.")
 	f.StringSliceVar(&options.WithoutDisk, "without-disk", nil, "Servers whose disk is taken away: the demo must then fail.")
 	f.StringVar(&options.Dir, "dir", "", "Directory for all state; empty: a temporary one.")
 	f.StringVar(&options.Capture, "capture", "", "Write every frame of the servers' network to this pcap file.")
@@ -58,8 +73,42 @@ func Command() *cobra.Command {
 	return command
 }
 
+// defaultMachines leave one of the three servers as a spare.
+const defaultMachines = 2
+
+// complete fills in defaults and refuses what cannot be played.
+func (o *Options) complete() error {
+	if o.Machines == 0 {
+		o.Machines = defaultMachines
+	}
+	names := o.Servers
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(rackOf))
+	}
+	for _, name := range slices.Concat(names, o.WithoutDisk) {
+		if rackOf[name] == "" {
+			return fmt.Errorf("--servers, --without-disk: %q is not one of %s", name, strings.Join(slices.Sorted(maps.Keys(rackOf)), ", "))
+		}
+	}
+	if o.Machines < 1 || o.Machines > len(names) {
+		return fmt.Errorf("--machines: %d is not between 1 and the number of servers, %d", o.Machines, len(names))
+	}
+	o.Servers = names
+	if o.Binary == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		o.Binary = self
+	}
+	return nil
+}
+
 // Run runs the demo. Everything it started has ended when it returns.
 func Run(ctx context.Context, o Options) (err error) {
+	if err := o.complete(); err != nil {
+		return err
+	}
 	dir := o.Dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "ingot-demo-"); err != nil {

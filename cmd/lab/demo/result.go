@@ -90,9 +90,12 @@ func (s *show) conclude(ctx context.Context) error {
 	}
 	s.result.released = released
 	line := fmt.Sprintf("demo: %d of %d machines provisioned, %d released and wiped, %.0f s",
-		s.result.provisioned, wantMachines, s.result.released, time.Since(s.started).Seconds())
-	if s.result != (result{provisioned: wantMachines, released: wantReleased}) {
+		s.result.provisioned, s.Machines, s.result.released, time.Since(s.started).Seconds())
+	if s.result != (result{provisioned: s.Machines, released: wantReleased}) {
 		return fmt.Errorf("it fell short: %s", line)
+	}
+	if s.KillManager && len(s.kills) != len(torments) {
+		return fmt.Errorf("the manager was killed at %d of %d moments: %s", len(s.kills), len(torments), strings.Join(s.kills, ", "))
 	}
 	fmt.Fprintln(s.Out, line)
 	return nil

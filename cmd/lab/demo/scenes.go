@@ -19,9 +19,8 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What the demo asks for.
+// What the demo asks for, besides the machines.
 const (
-	wantMachines = 2
 	wantReleased = 1
 	namespace    = "default"
 )
@@ -81,12 +80,12 @@ func (s *show) createCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("kubectl apply -f cluster.yaml   (Cluster and MachineDeployment of %d)", wantMachines)
+	s.say("kubectl apply -f cluster.yaml   (Cluster and MachineDeployment of %d)", s.Machines)
 	_, err = s.plane.Kubectl(ctx, "apply", "-f", path)
 	return err
 }
 
-// awaitMachines waits until both systems have booted and reported.
+// awaitMachines waits until all systems have booted and reported.
 func (s *show) awaitMachines(ctx context.Context) error {
 	err := s.watch(ctx, "Provisioning", func(v view) (bool, error) {
 		booted := 0
@@ -100,12 +99,12 @@ func (s *show) awaitMachines(ctx context.Context) error {
 				return false, err
 			}
 		}
-		return booted == wantMachines, nil
+		return booted == s.Machines, nil
 	})
 	if err != nil {
 		return err
 	}
-	s.say("Both systems have booted from their disks and reported")
+	s.say("All %d systems have booted from their disks and reported", s.Machines)
 	return nil
 }
 
@@ -116,13 +115,13 @@ func (s *show) scaleDown(ctx context.Context) error {
 		return err
 	}
 	s.result.provisioned = count
-	s.say("kubectl scale machinedeployment demo-workers --replicas=%d", wantMachines-wantReleased)
+	s.say("kubectl scale machinedeployment demo-workers --replicas=%d", s.Machines-wantReleased)
 	md := &clusterv1.MachineDeployment{}
 	if err := s.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "demo-workers"}, md); err != nil {
 		return err
 	}
 	base := md.DeepCopy()
-	md.Spec.Replicas = ptr.To[int32](wantMachines - wantReleased)
+	md.Spec.Replicas = ptr.To(int32(s.Machines - wantReleased))
 	return s.client.Patch(ctx, md, client.MergeFrom(base))
 }
 
@@ -138,7 +137,7 @@ func (s *show) awaitRelease(ctx context.Context) error {
 				free++
 			}
 		}
-		return len(v.machines) == wantMachines-wantReleased && free == len(v.hosts)-len(v.machines), nil
+		return len(v.machines) == s.Machines-wantReleased && free == len(v.hosts)-len(v.machines), nil
 	})
 }
 
@@ -169,6 +168,9 @@ func (s *show) watch(ctx context.Context, title string, done func(view) (bool, e
 		v, err := s.look(ctx)
 		if err == nil {
 			table.draw(rowsOf(v))
+			if err := s.torment(ctx, v); err != nil {
+				return err
+			}
 			ok, err := done(v)
 			if ok || err != nil {
 				return err

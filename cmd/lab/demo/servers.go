@@ -31,6 +31,7 @@ func (s *show) servers() []datacentre.ServerSpec {
 		{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe},
 		{Name: "spare-1", Firmware: qemu.BIOS},
 	}
+	specs = slices.DeleteFunc(specs, func(spec datacentre.ServerSpec) bool { return !slices.Contains(s.Servers, spec.Name) })
 	for i := range specs {
 		specs[i].Kind = datacentre.Virtual
 		if s.Simulated {
@@ -64,7 +65,7 @@ func (s *show) hostManifests() (string, error) {
 }
 
 func (s *show) clusterManifests() (string, error) {
-	return s.render("cluster.yaml", map[string]string{"ImageURL": s.image.url, "Checksum": s.image.checksum})
+	return s.render("cluster.yaml", map[string]any{"ImageURL": s.image.url, "Checksum": s.image.checksum, "Machines": s.Machines})
 }
 
 // render writes a manifest to the demo's directory and returns its path.

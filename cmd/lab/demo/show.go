@@ -39,7 +39,12 @@ type show struct {
 
 	plane   *controlplane.ControlPlane
 	dc      *datacentre.DataCentre
+	ingot   *management.Ingot
 	manager *process.Process
+	// managerArgs start the manager, also again after it was killed.
+	managerArgs []string
+	// kills are the moments at which it was killed.
+	kills   []string
 	images  *http.Server
 	capture *os.File
 	client  client.Client
@@ -154,18 +159,15 @@ func (s *show) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	s.manager, err = ingot.StartManager(ctx, management.Manager{Name: "manager", Path: self, Args: []string{
+	s.ingot = ingot
+	s.managerArgs = []string{
 		"manager", "--lab-uplink=" + s.dc.Uplink(), "--lab-address=" + labAddress,
 		"--agent-key-dir=" + keys, "--loader-dir=" + s.LoaderDir, "--agent-image-dir=" + agentImage,
 		"--agent-arguments=console=ttyS0", "--image-cache-dir=" + filepath.Join(s.dir, "images"),
 		// An emulated BMC needs no rest between two switches, and a demo no patience.
 		"--reset-interval=3s", "--power-poll=15s", "--v=1",
-	}})
-	if err != nil {
+	}
+	if err := s.runManager(ctx); err != nil {
 		return err
 	}
 	scheme, err := app.Scheme()
@@ -178,6 +180,13 @@ func (s *show) startManager(ctx context.Context) error {
 	}
 	s.say("Ready. From another shell: export KUBECONFIG=%s", s.plane.Kubeconfig())
 	return nil
+}
+
+// runManager starts the manager, or starts it again.
+func (s *show) runManager(ctx context.Context) error {
+	var err error
+	s.manager, err = s.ingot.StartManager(ctx, management.Manager{Name: "manager", Path: s.Binary, Args: s.managerArgs})
+	return err
 }
 
 // serveImage serves the OS image over HTTP on loopback, as an operator's mirror would.

@@ -30,6 +30,10 @@ import (
 // agentPort is where the agent API listens (names.md).
 const agentPort = 8843
 
+// queueFrames is how many frames the stack may have ready for the switch: dozens of
+// servers fetch images at once, and TCP backs off where frames are dropped.
+const queueFrames = 32 << 10
+
 // Command is "lab manager".
 func Command() *cobra.Command {
 	var uplink, address string
@@ -66,7 +70,7 @@ func run(ctx context.Context, options *app.Options, uplink string, address netip
 	if _, err := local.DialUnix("uplink", uplink); err != nil {
 		return err
 	}
-	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address})
+	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address, Queue: queueFrames})
 	if err != nil {
 		return err
 	}
