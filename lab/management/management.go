@@ -43,6 +43,9 @@ type Options struct {
 	Dir string
 	// ConfigDir is the kustomization to install (config/default of the source tree).
 	ConfigDir string
+	// NoCertManager leaves out the objects of cert-manager's kinds, for a control
+	// plane on which these are not defined.
+	NoCertManager bool
 }
 
 // Ingot is an installation on a control plane.
@@ -54,8 +57,8 @@ type Ingot struct {
 }
 
 // Install applies the manifests, points the webhooks to a port of this machine and
-// makes a kubeconfig for the manager's service account. Cluster API is installed
-// already.
+// makes a kubeconfig for the manager's service account. The definitions of Cluster
+// API are installed already.
 func Install(ctx context.Context, plane *controlplane.ControlPlane, o Options) (*Ingot, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -69,11 +72,7 @@ func Install(ctx context.Context, plane *controlplane.ControlPlane, o Options) (
 		return nil, err
 	}
 	i := &Ingot{plane: plane, dir: dir, kubeconfig: filepath.Join(dir, "manager.kubeconfig"), webhookPort: ports[0]}
-	config, err := filepath.Abs(o.ConfigDir)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := plane.Kubectl(ctx, "apply", "--server-side", "--kustomize", config); err != nil {
+	if err := i.apply(ctx, o); err != nil {
 		return nil, fmt.Errorf("install Ingot: %w", err)
 	}
 	if err := plane.RepointWebhooks(ctx, controlplane.WebhookService{Namespace: Namespace, Name: webhookService, Port: i.webhookPort}); err != nil {
@@ -84,6 +83,29 @@ func Install(ctx context.Context, plane *controlplane.ControlPlane, o Options) (
 		return nil, fmt.Errorf("install Ingot: %w", err)
 	}
 	return i, i.writeKubeconfig(strings.TrimSpace(string(token)))
+}
+
+// apply renders the manifests and applies them.
+func (i *Ingot) apply(ctx context.Context, o Options) error {
+	config, err := filepath.Abs(o.ConfigDir)
+	if err != nil {
+		return err
+	}
+	rendered, err := i.plane.Kubectl(ctx, "kustomize", config)
+	if err != nil {
+		return err
+	}
+	if o.NoCertManager {
+		if rendered, err = withoutGroup(rendered, certManagerGroup); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(i.dir, "manifests.yaml")
+	if err := os.WriteFile(path, rendered, 0o600); err != nil {
+		return err
+	}
+	_, err = i.plane.Kubectl(ctx, "apply", "--server-side", "--filename", path)
+	return err
 }
 
 // Kubeconfig is the path of the manager's kubeconfig.
