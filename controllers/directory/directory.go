@@ -128,12 +128,13 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
 	return pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
-		Kernel:    d.Kernel,
-		Initrds:   d.Initrds,
-		Server:    d.Server,
-		Pin:       pins(d.Pins),
-		Token:     agentapi.Sensitive(d.Keys.Mint(claims)),
-		Arguments: d.Arguments,
+		Kernel:  d.Kernel,
+		Initrds: d.Initrds,
+		Server:  d.Server,
+		Pin:     pins(d.Pins),
+		Token:   agentapi.Sensitive(d.Keys.Mint(claims)),
+		// The kernel prints its command line, and so the token, unless it is quiet.
+		Arguments: append([]string{"quiet"}, d.Arguments...),
 	}}
 }
 
