@@ -126,6 +126,8 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 			note: "An agent came with the token of an order that has ended; it was refused and does nothing"}
 	case ptr.Deref(order.Revoked, false):
 		return verdict{refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "the order is revoked: two agents used its token"}}
+	case !stands(host, c.claims.InstanceID):
+		return verdict{refusal: orderGone("the ledger no longer asks for this order")}
 	case c.key == "":
 		return verdict{refusal: invalidToken("a TLS client certificate is needed"),
 			note: "A request with a valid token but without a client key was refused"}
@@ -139,6 +141,21 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 		return verdict{refusal: invalidToken("the token has expired")}
 	}
 	return verdict{}
+}
+
+// stands says whether the ledger still asks for the order that is written: between
+// the release of a claim and the end of its install order, for example, it does
+// not, and a report must never bring the claim back (I6).
+func stands(host *infrav1.IngotHost, instanceID string) bool {
+	claim := host.Spec.Claim
+	switch host.Spec.Order.Kind {
+	case infrav1.OrderInstall:
+		return claim != nil && claim.State == infrav1.ClaimProvisioning && claim.InstanceID == instanceID
+	case infrav1.OrderWipe:
+		return claim == nil || (claim.State == infrav1.ClaimReleasing && claim.InstanceID == instanceID)
+	default:
+		return claim == nil
+	}
 }
 
 // authorize judges, and carries out what the verdict asks for. On success the

@@ -33,8 +33,7 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 	if refusal != nil {
 		return agentapi.Bootstrap{}, refusal
 	}
-	claim := host.Spec.Claim
-	if host.Spec.Order.Kind != infrav1.OrderInstall || claim == nil || claim.State != infrav1.ClaimProvisioning {
+	if host.Spec.Order.Kind != infrav1.OrderInstall {
 		return agentapi.Bootstrap{}, orderGone("the host is not being provisioned")
 	}
 	machine, err := s.claimant(ctx, host)

@@ -34,7 +34,11 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	host, refusal := s.transact(ctx, c, s.mayAct(c), func(host *infrav1.IngotHost) *agentapi.Error {
 		bound = host.Spec.Order.AgentKey == ""
 		host.Spec.Order.AgentKey = c.key
-		problem := s.admit(ctx, host, facts)
+		problem, err := s.admit(ctx, host, facts)
+		if err != nil {
+			s.Log.Error(err, "Could not read the hardware of a host", "host", client.ObjectKeyFromObject(host).String())
+			return notReady("the API server does not answer")
+		}
 		if problem != nil {
 			host.Spec.Order.Result = &infrav1.OrderResult{
 				Outcome: infrav1.OrderFailed, Reason: problem.reason, Message: problem.message,
@@ -70,24 +74,29 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 type problem struct{ reason, message string }
 
 // admit checks the facts against what is known of the host, and records the root
-// disk in the claim where the order is an install.
-func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) *problem {
+// disk in the claim where the order is an install. An error means that the facts
+// known could not be read: then nobody is admitted.
+func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) (*problem, error) {
 	known := &infrav1.IngotHardware{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known); err != nil {
-		known = nil
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
+	if apierrors.IsNotFound(err) {
+		known, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	if p := checkIdentity(host, known, facts); p != nil {
-		return p
+		return p, nil
 	}
-	if host.Spec.Order.Kind != infrav1.OrderInstall || host.Spec.Claim == nil {
-		return nil
+	if host.Spec.Order.Kind != infrav1.OrderInstall {
+		return nil, nil
 	}
 	disk, err := inventory.SelectRootDisk(facts.Disks, host.Spec.Claim.RootDeviceHints)
 	if err != nil {
-		return &problem{reason: "NoRootDisk", message: "No disk to install to: " + err.Error() + ". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"}
+		return &problem{reason: "NoRootDisk", message: truncate("No disk to install to: "+err.Error()+". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost", maxMessage)}, nil
 	}
 	host.Spec.Claim.RootDisk = ptr.To(inventory.DiskRefOf(disk))
-	return nil
+	return nil, nil
 }
 
 // checkIdentity says whether the server that speaks is the one registered (I8).

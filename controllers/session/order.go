@@ -43,8 +43,14 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 	case infrav1.OrderInspect:
 		return out, nil
 	case infrav1.OrderInstall:
-		if claim == nil || claim.State != infrav1.ClaimProvisioning || claim.RootDisk == nil {
-			return agentapi.Order{}, orderGone("the host is not being provisioned any more")
+		if claim.RootDisk == nil {
+			return agentapi.Order{}, orderGone("no disk was chosen to install to")
+		}
+		// The last look before a disk is written: the machine itself must name this
+		// host and this instance (I1, I5).
+		if _, err := s.claimant(ctx, host); err != nil {
+			s.Log.Error(err, "Could not confirm the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
+			return agentapi.Order{}, notReady("the machine of the claim does not confirm the install")
 		}
 		out.Attempt = claim.Attempt
 		out.Install = &agentapi.InstallOrder{

@@ -45,7 +45,7 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 	base := host.DeepCopy()
 	host.Status.Operation = &infrav1.HostOperation{
 		Kind:            host.Spec.Order.Kind,
-		Step:            string(in.Step),
+		Step:            truncate(string(in.Step), maxStep),
 		Percent:         ptr.To(min(max(in.Percent, 0), 100)),
 		StartedAt:       host.Spec.Order.CreatedAt,
 		Attempts:        host.Spec.Order.Attempt,
@@ -68,6 +68,9 @@ type progressMark struct {
 	percent int32
 	at      time.Time
 }
+
+// maxStep bounds the name of a step (the schema's).
+const maxStep = 64
 
 // Steps of progress that are worth a write.
 const (

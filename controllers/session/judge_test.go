@@ -1,0 +1,263 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+const (
+	orderID    = "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01"
+	instanceID = "7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02"
+	firstKey   = "1111111111111111111111111111111111111111111111111111111111111111"
+	secondKey  = "2222222222222222222222222222222222222222222222222222222222222222"
+	bootMAC    = "52:54:00:00:00:01"
+)
+
+// installing is a host whose agent holds the order to install.
+func installing(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
+	host.Spec.BootMACAddress = bootMAC
+	host.Spec.Claim = &infrav1.HostClaim{
+		MachineRef: infrav1.LocalReference{Name: "m1"}, ClusterName: "c1", InstanceID: instanceID, Attempt: 2,
+		State: infrav1.ClaimProvisioning, Hostname: "m1", FailureDomain: "rack-a", Cleaning: infrav1.CleaningMetadata,
+		Image: infrav1.Image{URL: "http://images/x", Checksum: "sha256:" + firstKey, Format: infrav1.ImageFormatRaw},
+	}
+	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: orderID, Attempt: 2, AgentKey: firstKey,
+		CreatedAt: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+	for _, change := range changes {
+		change(host)
+	}
+	return host
+}
+
+func claimsOf(purpose token.Purpose) token.Claims {
+	return token.Claims{Namespace: "metal", Host: "h1", Purpose: purpose, OrderID: orderID, InstanceID: instanceID, Attempt: 2}
+}
+
+// I14: first key, same key, second key; and everything that a token does not give.
+func TestJudge(t *testing.T) {
+	unbound := func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "" }
+	for name, tc := range map[string]struct {
+		host     *infrav1.IngotHost
+		claims   token.Claims
+		key      string
+		source   string
+		recorded string
+		expired  bool
+		want     agentapi.Reason
+		revoke   bool
+		note     bool
+	}{
+		"the first key":                      {host: installing(unbound), key: firstKey},
+		"the same key again":                 {host: installing(), key: firstKey},
+		"the same key, token expired":        {host: installing(), key: firstKey, expired: true},
+		"the first key, token expired":       {host: installing(unbound), key: firstKey, expired: true, want: agentapi.ReasonTokenInvalid},
+		"a second key":                       {host: installing(), key: secondKey, want: agentapi.ReasonKeyConflict, revoke: true},
+		"a second key with an expired token": {host: installing(), key: secondKey, expired: true, want: agentapi.ReasonKeyConflict, revoke: true},
+		"no key":                             {host: installing(), want: agentapi.ReasonTokenInvalid, note: true},
+		"the recorded address":               {host: installing(), key: firstKey, source: "192.0.2.7", recorded: "192.0.2.7"},
+		"another address":                    {host: installing(), key: firstKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
+		"another key from another address revokes nothing": {
+			host: installing(), key: secondKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
+		"no order": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
+		"another order": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.ID = instanceID }), key: firstKey,
+			want: agentapi.ReasonOrderGone, note: true},
+		"another attempt": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Attempt = 3 }), key: firstKey,
+			want: agentapi.ReasonOrderGone, note: true},
+		"another purpose": {host: installing(), claims: claimsOf(token.Wipe), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
+		"revoked": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = ptr.To(true) }), key: firstKey,
+			want: agentapi.ReasonKeyConflict},
+		"released meanwhile": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), key: firstKey,
+			want: agentapi.ReasonOrderGone},
+		"claim gone": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim = nil }), key: firstKey, want: agentapi.ReasonOrderGone},
+		"another instance": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Claim.InstanceID = orderID }), key: firstKey,
+			want: agentapi.ReasonOrderGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := caller{claims: tc.claims, key: tc.key}
+			if c.claims == (token.Claims{}) {
+				c.claims = claimsOf(token.Install)
+			}
+			var recorded netip.Addr
+			if tc.recorded != "" {
+				recorded, c.source = netip.MustParseAddr(tc.recorded), netip.MustParseAddr(tc.source)
+			}
+			v := judge(tc.host, c, recorded, tc.expired)
+			var got agentapi.Reason
+			if v.refusal != nil {
+				got = v.refusal.Reason
+			}
+			if got != tc.want || v.revoke != tc.revoke || (v.note != "") != tc.note {
+				t.Errorf("judge = %q, revoke %t, note %q; want %q, revoke %t, note %t", got, v.revoke, v.note, tc.want, tc.revoke, tc.note)
+			}
+		})
+	}
+}
+
+// I6: an order that the ledger no longer asks for gives no authority.
+func TestStands(t *testing.T) {
+	claim := func(state infrav1.ClaimState) *infrav1.HostClaim {
+		return &infrav1.HostClaim{State: state, InstanceID: instanceID}
+	}
+	for name, tc := range map[string]struct {
+		kind  infrav1.OrderKind
+		claim *infrav1.HostClaim
+		want  bool
+	}{
+		"install, provisioning":   {infrav1.OrderInstall, claim(infrav1.ClaimProvisioning), true},
+		"install, provisioned":    {infrav1.OrderInstall, claim(infrav1.ClaimProvisioned), false},
+		"install, releasing":      {infrav1.OrderInstall, claim(infrav1.ClaimReleasing), false},
+		"install, free":           {infrav1.OrderInstall, nil, false},
+		"wipe, releasing":         {infrav1.OrderWipe, claim(infrav1.ClaimReleasing), true},
+		"wipe, free":              {infrav1.OrderWipe, nil, true},
+		"wipe, provisioned":       {infrav1.OrderWipe, claim(infrav1.ClaimProvisioned), false},
+		"wipe, provisioning":      {infrav1.OrderWipe, claim(infrav1.ClaimProvisioning), false},
+		"inspection, free":        {infrav1.OrderInspect, nil, true},
+		"inspection, provisioned": {infrav1.OrderInspect, claim(infrav1.ClaimProvisioned), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim, Order: &infrav1.HostOrder{Kind: tc.kind}}}
+			if got := stands(host, instanceID); got != tc.want {
+				t.Errorf("stands = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// I8: the server that speaks must be the one registered.
+func TestCheckIdentity(t *testing.T) {
+	facts := func(mac, uuid, serial string) infrav1.IngotHardwareSpec {
+		return infrav1.IngotHardwareSpec{
+			System: infrav1.HardwareSystem{UUID: uuid, SerialNumber: serial},
+			NICs:   []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:09"}, {MAC: mac}},
+		}
+	}
+	inspected := func(h *infrav1.IngotHost) {
+		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1, 0))}
+	}
+	inspection := func(h *infrav1.IngotHost) { h.Spec.Order.Kind, h.Spec.Claim = infrav1.OrderInspect, nil }
+	known := &infrav1.IngotHardware{Spec: facts(bootMAC, "u1", "s1")}
+	for name, tc := range map[string]struct {
+		host  *infrav1.IngotHost
+		known *infrav1.IngotHardware
+		facts infrav1.IngotHardwareSpec
+		ok    bool
+	}{
+		"the same server":                     {installing(inspected), known, facts(bootMAC, "u1", "s1"), true},
+		"without the boot NIC":                {installing(inspected), known, facts("52:54:00:00:00:02", "u1", "s1"), false},
+		"another UUID and serial number":      {installing(inspected), known, facts(bootMAC, "u2", "s2"), false},
+		"a new mainboard of the same chassis": {installing(inspected), known, facts(bootMAC, "u2", "s1"), true},
+		"a server that tells no UUID":         {installing(inspected), known, facts(bootMAC, "", "s2"), true},
+		"never inspected":                     {installing(), known, facts(bootMAC, "u2", "s2"), true},
+		"no facts known":                      {installing(inspected), nil, facts(bootMAC, "u2", "s2"), true},
+		"inspected anew after a swap":         {installing(inspected, inspection), known, facts(bootMAC, "u2", "s2"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if p := checkIdentity(tc.host, tc.known, tc.facts); (p == nil) != tc.ok {
+				t.Errorf("checkIdentity = %+v, want accepted %t", p, tc.ok)
+			}
+		})
+	}
+}
+
+// I4: a report that comes again after its reply was lost is known by the ledger.
+func TestReported(t *testing.T) {
+	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
+	wiped := func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded}
+	}
+	for name, tc := range map[string]struct {
+		host    *infrav1.IngotHost
+		purpose token.Purpose
+		key     string
+		want    bool
+	}{
+		"install not committed":          {installing(), token.Install, firstKey, false},
+		"install committed":              {installing(committed), token.Install, firstKey, true},
+		"another attempt committed":      {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.Attempt = 3 }), token.Install, firstKey, false},
+		"another instance committed":     {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.InstanceID = orderID }), token.Install, firstKey, false},
+		"released after the commit":      {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), token.Install, firstKey, false},
+		"wipe reported":                  {installing(wiped), token.Wipe, firstKey, true},
+		"wipe reported by another agent": {installing(wiped), token.Wipe, secondKey, false},
+		"wipe not reported":              {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order.Result = nil }), token.Wipe, firstKey, false},
+		"order removed":                  {installing(wiped, func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Wipe, firstKey, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := reported(tc.host, caller{claims: claimsOf(tc.purpose), key: tc.key}); got != tc.want {
+				t.Errorf("reported = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// Progress costs few writes: a step, 5 %, or a sign of life.
+func TestProgressWorth(t *testing.T) {
+	start := time.Unix(1000, 0)
+	say := func(step agentapi.Step, percent int32) agentapi.Progress {
+		return agentapi.Progress{Step: step, Percent: percent}
+	}
+	log := &progressLog{}
+	for _, tc := range []struct {
+		name  string
+		order string
+		after time.Duration
+		in    agentapi.Progress
+		want  bool
+	}{
+		{"the first", "a", 0, say(agentapi.StepWrite, 0), true},
+		{"the same", "a", time.Second, say(agentapi.StepWrite, 0), false},
+		{"much, but at once", "a", time.Second, say(agentapi.StepWrite, 50), false},
+		{"little, later", "a", 10 * time.Second, say(agentapi.StepWrite, 4), false},
+		{"enough, later", "a", 10 * time.Second, say(agentapi.StepWrite, 5), true},
+		{"a new step at once", "a", 10 * time.Second, say(agentapi.StepVerify, 5), true},
+		{"no news, but a sign of life", "a", 31 * time.Second, say(agentapi.StepVerify, 5), true},
+		{"another order", "b", 31 * time.Second, say(agentapi.StepVerify, 5), true},
+		{"long after", "b", 3 * time.Hour, say(agentapi.StepVerify, 5), true},
+	} {
+		if got := log.worth(tc.order, tc.in, start.Add(tc.after)); got != tc.want {
+			t.Errorf("%s: worth = %t, want %t", tc.name, got, tc.want)
+		}
+	}
+	if _, kept := log.last["a"]; kept || len(log.last) != 1 {
+		t.Errorf("orders that have ended are remembered: %v", log.last)
+	}
+}
+
+func TestUsableAddresses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in, want []string
+	}{
+		"sorted, once, IPv4 first": {[]string{"2001:db8::2", "10.0.0.9", "10.0.0.2", "10.0.0.9"}, []string{"10.0.0.2", "10.0.0.9", "2001:db8::2"}},
+		"of no use to others":      {[]string{"127.0.0.1", "::1", "169.254.3.4", "fe80::1", "224.0.0.1", "0.0.0.0"}, nil},
+		"IPv4 in IPv6":             {[]string{"::ffff:10.0.0.1", "10.0.0.1"}, []string{"10.0.0.1"}},
+		"nonsense":                 {[]string{"", "host", "10.0.0.1/24", "10.0.0.300"}, nil},
+		"none":                     {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, usableAddresses(tc.in), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("usableAddresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+	var many []string
+	for i := range 300 {
+		many = append(many, netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}).String())
+	}
+	if got := len(usableAddresses(many)); got != maxAddresses {
+		t.Errorf("%d addresses kept of 300, want %d", got, maxAddresses)
+	}
+}

@@ -1,0 +1,201 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func seedInput() SeedInput {
+	return SeedInput{
+		ProviderID: "ingot://metal/h1/" + instanceID, InstanceID: instanceID, Attempt: 2, Hostname: "m1",
+		FailureDomain: "rack-a", Address: "192.0.2.1:8843",
+		Pins:  []token.Pin{token.PinOf([]byte("current")), token.PinOf([]byte("next"))},
+		Token: "v1/metal/h1/Booted/-/" + instanceID + "/2/1767323045/mac",
+	}
+}
+
+func TestSeedGolden(t *testing.T) {
+	withoutDomain := seedInput()
+	withoutDomain.FailureDomain = ""
+	for name, in := range map[string]SeedInput{"rack": seedInput(), "no-rack": withoutDomain} {
+		seed, err := RenderSeed(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "meta-data-"+name+".yaml", seed.MetaData)
+		golden(t, "vendor-data.sh", seed.VendorData)
+	}
+	broken := seedInput()
+	broken.Pins = []token.Pin{"md5/x"}
+	if _, err := RenderSeed(broken); err == nil {
+		t.Error("a pin that curl cannot use was accepted")
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// A value that closes a quote must not become shell.
+func TestQuote(t *testing.T) {
+	for _, text := range []string{"", "plain", "it's", `'; touch /x; '`, "$(id)", "a\nb", `\`} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quote(text)).Output()
+		if err != nil || string(out) != text {
+			t.Errorf("the shell reads %q from quote(%q), error %v", out, text, err)
+		}
+	}
+}
+
+// Every shell at hand accepts the vendor script, and the script that it writes.
+func TestVendorScriptSyntax(t *testing.T) {
+	seed, err := RenderSeed(seedInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"vendor-data": seed.VendorData, "first-boot": firstBoot(t, seed.VendorData)} {
+		for _, shell := range []string{"sh", "dash", "bash"} {
+			if _, err := exec.LookPath(shell); err != nil && shell != "sh" {
+				continue
+			}
+			cmd := exec.Command(shell, "-n")
+			cmd.Stdin = strings.NewReader(script)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s -n of %s: %v\n%s", shell, name, err, out)
+			}
+		}
+	}
+}
+
+// firstBoot takes the script out of the vendor script that writes it.
+func firstBoot(t *testing.T, vendor string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(vendor, "<<'SCRIPT'\n")
+	script, _, end := strings.Cut(rest, "\nSCRIPT\n")
+	if !ok || !end {
+		t.Fatal("vendor-data writes no first-boot script")
+	}
+	return script + "\n"
+}
+
+// I16: after the first boot no file below cloud-init's directory holds the secret,
+// and meta-data is as it was. The whole first-boot script runs, on a tree of its
+// own and with a curl that refuses once.
+func TestFirstBootScrubs(t *testing.T) {
+	const canary = "CANARY-in-user-data"
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secrets := []string{
+		"cloud/seed/nocloud/user-data", "cloud/seed/nocloud/vendor-data",
+		"cloud/instances/i-1/user-data.txt", "cloud/instances/i-1/user-data.txt.i", "cloud/instances/i-1/vendor-data.txt",
+		"cloud/instances/i-1/vendor-data2.txt.i", "cloud/instances/i-1/cloud-config.txt", "cloud/instances/i-1/vendor-cloud-config.txt",
+		"cloud/instances/i-1/obj.pkl", "cloud/instances/i-1/scripts/part-001", "cloud/instances/i-1/scripts/vendor/part-001",
+		"cloud/instances/i-1/boothooks/part-002", "cloud/instances/i 2/user-data.txt",
+	}
+	for _, name := range secrets {
+		write(name, canary+"\n")
+	}
+	write("cloud/seed/nocloud/meta-data", "instance-id: i-1\n")
+	write("cloud/instances/i-1/datasource", "NoCloud\n")
+	write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
+	stubs(t, write)
+
+	seed, err := RenderSeed(seedInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.NewReplacer("/var/lib/", root+"/", "/etc/systemd/", root+"/systemd/").Replace(firstBoot(t, seed.VendorData))
+	write("ingot/first-boot.sh", script)
+	cmd := exec.Command("sh", filepath.Join(root, "ingot/first-boot.sh"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "ROOT="+root)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("first-boot script: %v\n%s", err, out)
+	}
+
+	check := func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(path, filepath.Join(root, "bin")) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(canary)) {
+			t.Errorf("%s still holds the secret", path)
+		}
+		return err
+	}
+	if err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error { return check(path, d, err) }); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"cloud/seed/nocloud/meta-data": "instance-id: i-1\n", "cloud/instances/i-1/datasource": "NoCloud\n",
+		"cloud/seed/nocloud/user-data": "#cloud-config\n{}\n", "cloud/seed/nocloud/vendor-data": "#cloud-config\n{}\n",
+		"posted": `{"instanceID":"` + instanceID + `","hostname":"node","addresses":["10.0.0.2","2001:db8::2"],"bootID":"` + bootID(t) + `"}`,
+	} {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || string(got) != want {
+			t.Errorf("%s = %q, error %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "ingot")); !os.IsNotExist(err) {
+		t.Error("the script leaves itself or its token behind")
+	}
+}
+
+// stubs stand for what would touch the machine that the test runs on. curl fails
+// the first time, so that the report is seen to be repeated.
+func stubs(t *testing.T, write func(name, text string)) {
+	t.Helper()
+	for name, body := range map[string]string{
+		"fstrim": "exit 0",
+		"sync":   "exit 0",
+		"sleep":  "exit 0",
+		"uname":  "echo node",
+		"ip":     `printf '2: eth0 inet 10.0.0.2/24 scope global eth0\n2: eth0 inet6 2001:db8::2/64 scope global\n'`,
+		"curl":   `[ -e "$ROOT/once" ] || { : > "$ROOT/once"; exit 7; }; cat > "$ROOT/posted"`,
+	} {
+		write("bin/"+name, "#!/bin/sh\n"+body+"\n")
+	}
+}
+
+func bootID(t *testing.T) string {
+	t.Helper()
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(id))
+}

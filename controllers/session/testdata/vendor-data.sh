@@ -1,0 +1,102 @@
+#!/bin/sh
+# Written by Ingot for the first boot of this system. It leaves behind a unit that
+# runs after cloud-init has finished, removes the bootstrap secrets from the disk,
+# tells Ingot the addresses of this system, and then removes itself.
+INGOT_BOOTED_URL='https://192.0.2.1:8843/agent/v1/booted'
+INGOT_BOOTED_TOKEN='v1/metal/h1/Booted/-/7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02/2/1767323045/mac'
+INGOT_BOOTED_PIN='sha256//l7BWAoDtYKWh6qG8RUklQ8iphq1aJbRoxCfrg8PogZE=;sha256//xsHJqchUPx5M2YAGTPFiXuthqQcDskZP/wOfIWglCLM='
+INGOT_INSTANCE_ID='7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02'
+
+set -eu
+umask 077
+mkdir -p /var/lib/ingot
+cat > /var/lib/ingot/first-boot.env <<ENV
+INGOT_BOOTED_URL='$INGOT_BOOTED_URL'
+INGOT_BOOTED_TOKEN='$INGOT_BOOTED_TOKEN'
+INGOT_BOOTED_PIN='$INGOT_BOOTED_PIN'
+INGOT_INSTANCE_ID='$INGOT_INSTANCE_ID'
+ENV
+cat > /var/lib/ingot/first-boot.sh <<'SCRIPT'
+#!/bin/sh
+# Runs once after cloud-init has finished. See vendor-data of Ingot.
+. /var/lib/ingot/first-boot.env
+
+# destroy overwrites a file before it is removed: its blocks stay on the disk.
+destroy() {
+	[ -f "$1" ] || return 0
+	if command -v shred > /dev/null 2>&1; then
+		shred -n 1 -u "$1" && return 0
+	fi
+	size=$(wc -c < "$1")
+	dd if=/dev/zero of="$1" bs=4096 count=$(((size + 4095) / 4096)) conv=notrunc,fsync 2> /dev/null
+	rm -f "$1"
+}
+
+# 1. Secrets: user data, vendor data and everything that cloud-init made of them.
+# meta-data stays, so that cloud-init sees the same instance at the next boot.
+scrub() {
+	for file in \
+		/var/lib/cloud/seed/nocloud/user-data /var/lib/cloud/seed/nocloud/vendor-data \
+		/var/lib/cloud/instances/*/user-data.txt* /var/lib/cloud/instances/*/vendor-data*.txt* \
+		/var/lib/cloud/instances/*/cloud-config.txt /var/lib/cloud/instances/*/vendor*-cloud-config.txt \
+		/var/lib/cloud/instances/*/obj.pkl /var/lib/cloud/instances/*/network-config.json \
+		/var/lib/cloud/instances/*/scripts/* /var/lib/cloud/instances/*/scripts/*/* \
+		/var/lib/cloud/instances/*/boothooks/*; do
+		destroy "$file"
+	done
+	printf '#cloud-config\n{}\n' > /var/lib/cloud/seed/nocloud/user-data
+	printf '#cloud-config\n{}\n' > /var/lib/cloud/seed/nocloud/vendor-data
+	sync
+	# Blocks that were freed earlier (copies that cloud-init rewrote) are given back.
+	fstrim / > /dev/null 2>&1 || true
+}
+
+# 2. Report: addresses of this system, until Ingot has taken them.
+report() {
+	addresses=$(ip -o address show scope global | awk '{ split($4, a, "/"); printf "%s\"%s\"", (NR > 1 ? "," : ""), a[1] }')
+	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"}' \
+		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$(cat /proc/sys/kernel/random/boot_id)" |
+		curl --silent --show-error --fail --max-time 30 --insecure --pinnedpubkey "$INGOT_BOOTED_PIN" \
+			--header "Authorization: Bearer $INGOT_BOOTED_TOKEN" --header 'Content-Type: application/json' \
+			--data-binary @- --output /dev/null "$INGOT_BOOTED_URL"
+}
+
+scrub
+wait=2
+tries=0
+until report; do
+	tries=$((tries + 1))
+	[ "$tries" -ge 2000 ] && break
+	sleep "$wait"
+	[ "$wait" -lt 300 ] && wait=$((wait * 2))
+done
+
+# 3. The token has served.
+destroy /var/lib/ingot/first-boot.env
+rm -f /var/lib/ingot/first-boot.sh /etc/systemd/system/multi-user.target.wants/ingot-first-boot.service /etc/systemd/system/ingot-first-boot.service
+rmdir /var/lib/ingot 2> /dev/null || true
+SCRIPT
+if [ -d /run/systemd/system ]; then
+	umask 022
+	cat > /etc/systemd/system/ingot-first-boot.service <<'UNIT'
+[Unit]
+Description=Report the first boot to Ingot and remove bootstrap secrets
+Wants=network-online.target
+After=network-online.target cloud-final.service
+
+[Service]
+Type=simple
+ExecStart=/bin/sh /var/lib/ingot/first-boot.sh
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+	systemctl daemon-reload
+	systemctl enable ingot-first-boot.service
+	systemctl start --no-block ingot-first-boot.service
+else
+	(
+		until [ -e /var/lib/cloud/instance/boot-finished ]; do sleep 2; done
+		exec sh /var/lib/ingot/first-boot.sh
+	) > /dev/null 2>&1 &
+fi
