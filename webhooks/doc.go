@@ -14,7 +14,7 @@
 // The package must not know the BMC drivers, the boot server or any controller,
 // and never writes to the API server but to ask it what a requester may do.
 //
-//	err := webhooks.SetupWithManager(ctx, mgr, webhooks.Options{
+//	err := webhooks.SetupWithManager(mgr, webhooks.Options{
 //		ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 //	})
 package webhooks

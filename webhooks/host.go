@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/webhooks/bmcaddress"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=validation.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -104,7 +105,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 		return nil, nil
 	}
 	var errs field.ErrorList
-	others, err := v.others(ctx, host, indexBootMAC, host.Spec.BootMACAddress)
+	others, err := v.others(ctx, host, index.HostByMAC, host.Spec.BootMACAddress)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	if err != nil {
 		return append(errs, field.Invalid(path, host.Spec.BMC.Address, err.Error())), nil
 	}
-	neighbours, err := v.others(ctx, host, indexBMCHost, address.Host)
+	neighbours, err := v.others(ctx, host, index.HostByBMC, address.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +140,9 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 }
 
 // others lists the hosts of all namespaces that have value in the index, but host.
-func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, index, value string) ([]v1beta2.IngotHost, error) {
+func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, field, value string) ([]v1beta2.IngotHost, error) {
 	list := &v1beta2.IngotHostList{}
-	if err := v.hosts.List(ctx, list, client.MatchingFields{index: value}); err != nil {
+	if err := v.hosts.List(ctx, list, client.MatchingFields{field: value}); err != nil {
 		return nil, fmt.Errorf("look for other hosts like %s/%s: %w", host.Namespace, host.Name, err)
 	}
 	var out []v1beta2.IngotHost

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 )
 
 // fakeAccess lets one user restore, and remembers what it was asked.
@@ -54,6 +55,14 @@ func claimed(name string) *v1beta2.IngotHost {
 	return host
 }
 
+// fakeIndexer sets up the manager's indexes in a fake client.
+type fakeIndexer struct{ *fake.ClientBuilder }
+
+func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
+	f.WithIndex(object, name, values)
+	return nil
+}
+
 func newReader(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -63,8 +72,8 @@ func newReader(t *testing.T, objects ...client.Object) client.Client {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	for name, f := range indexFuncs() {
-		builder = builder.WithIndex(&v1beta2.IngotHost{}, name, f)
+	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
+		t.Fatal(err)
 	}
 	return builder.Build()
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotnetwork,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,versions=v1beta2,name=validation.ingotnetwork.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -50,7 +51,7 @@ func (v *networkValidator) ValidateDelete(ctx context.Context, network *v1beta2.
 		return nil, nil
 	}
 	hosts := &v1beta2.IngotHostList{}
-	if err := v.reader.List(ctx, hosts, client.MatchingFields{indexNetworkRef: network.Name}); err != nil {
+	if err := v.reader.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network.Name}); err != nil {
 		return nil, fmt.Errorf("look for hosts on IngotNetwork %s: %w", network.Name, err)
 	}
 	if len(hosts.Items) == 0 {

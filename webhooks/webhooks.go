@@ -4,7 +4,6 @@
 package webhooks
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,12 +29,9 @@ type Options struct {
 
 // SetupWithManager registers validation and conversion of every kind with mgr,
 // whose scheme must know both API versions. Hosts and networks are read from
-// mgr's cache, in which it makes indexes; two hosts written within the cache's
+// mgr's cache, in which the indexes of controllers/index are set up; two hosts written within the cache's
 // delay can pass as different, so the host controller looks again (I8).
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
+func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	g := guard{managerUsername: options.ManagerUsername, access: reviewer{client: mgr.GetClient()}}
 	hosts := mgr.GetClient()
 	steps := []func() error{

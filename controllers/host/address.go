@@ -5,10 +5,10 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +34,9 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 	if err := r.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: seen.network.Name}); err != nil {
 		return "", fmt.Errorf("recorded addresses: %w", err)
 	}
-	address, err := r.addresses.take(seen.network, host.Spec.BootMACAddress, recorded.Items)
-	if errors.Is(err, inventory.ErrAddressesExhausted) {
+	address, err := r.addresses.take(seen.network, host.Spec.BootMACAddress, recorded.Items, r.Clock.Now())
+	if err != nil { // the range is exhausted or wrong: a person has to look
 		return err.Error(), nil
-	}
-	if err != nil {
-		return "", err
 	}
 	entry := &infrav1.RecordedAddress{NetworkName: seen.network.Name, MAC: host.Spec.BootMACAddress, IP: address.String()}
 	if seen.hardware == nil {
@@ -63,43 +60,56 @@ func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost,
 	return "", nil
 }
 
-// allocator gives out addresses. It remembers what it gave since it started, since
-// the cache may not show it yet; the zero value is ready.
+// givenMemory is how long an address is kept that was given and is not recorded:
+// longer than a cache lags behind, and short enough that an address whose record
+// failed, or whose host was deleted, is soon free again.
+const givenMemory = time.Minute
+
+// allocator gives out addresses. It remembers for a while what it gave, since the
+// cache may not show it yet; the zero value is ready.
 type allocator struct {
 	mu    sync.Mutex
-	given map[string]map[netip.Addr]string // network → address → MAC
+	given map[string]map[netip.Addr]gift // by network
 }
 
-// take returns the address recorded for the MAC on this network, or a free one.
-func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []infrav1.IngotHardware) (netip.Addr, error) {
+type gift struct {
+	mac   string
+	until time.Time
+}
+
+// take returns the address that the MAC was given a moment ago, or a free one.
+func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []infrav1.IngotHardware, now time.Time) (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.given == nil {
-		a.given = map[string]map[netip.Addr]string{}
+		a.given = map[string]map[netip.Addr]gift{}
+	}
+	if a.given[network.Name] == nil {
+		a.given[network.Name] = map[netip.Addr]gift{}
 	}
 	given := a.given[network.Name]
-	if given == nil {
-		given = map[netip.Addr]string{}
-		a.given[network.Name] = given
-	}
-	for address, owner := range given {
-		if owner == mac {
+	taken := map[netip.Addr]bool{}
+	for address, to := range given {
+		switch {
+		case to.mac == mac && now.Before(to.until):
 			return address, nil
+		case now.Before(to.until):
+			taken[address] = true
+		default:
+			delete(given, address)
 		}
 	}
-	taken := map[netip.Addr]bool{}
-	for address := range given {
-		taken[address] = true
-	}
 	for i := range recorded {
-		if address, err := netip.ParseAddr(recorded[i].Spec.Address.IP); err == nil {
-			taken[address] = true
+		if entry := recorded[i].Spec.Address; entry != nil {
+			if address, err := netip.ParseAddr(entry.IP); err == nil {
+				taken[address] = true
+			}
 		}
 	}
 	address, err := inventory.AllocateAddress(network.Spec, taken, mac)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	given[address] = mac
+	given[address] = gift{mac: mac, until: now.Add(givenMemory)}
 	return address, nil
 }

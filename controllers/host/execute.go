@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,13 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	}
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return soon, err
+	}
+	if _, ok := decision.Step.(inventory.Restart); ok {
+		// The annotation goes first: a reboot that is lost is seen and asked for
+		// again, one that is repeated is not.
+		if err := r.removeAnnotations(ctx, host, infrav1.RebootAnnotation); err != nil {
+			return soon, err
+		}
 	}
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
 		return 0, err
@@ -94,22 +102,26 @@ func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost)
 		}
 		return fmt.Errorf("live read before a switch: %w", err)
 	}
-	if live.UID != host.UID || live.Generation != host.Generation || live.DeletionTimestamp.IsZero() != host.DeletionTimestamp.IsZero() {
+	if !sameForSwitch(live, host) {
 		return errStale
 	}
 	return nil
 }
 
+// sameForSwitch says whether two versions of a host are the same in all that a
+// switch depends on: spec and deletion, what people ask for by annotation (a pause
+// too, I10), and when it was last switched. The agent's progress is not.
+func sameForSwitch(live, host *infrav1.IngotHost) bool {
+	return live.UID == host.UID && live.Generation == host.Generation &&
+		live.DeletionTimestamp.IsZero() == host.DeletionTimestamp.IsZero() &&
+		maps.Equal(live.Annotations, host.Annotations) &&
+		live.Status.LastResetTime.Equal(&host.Status.LastResetTime) &&
+		live.Status.SoftPowerOffTime.Equal(&host.Status.SoftPowerOffTime)
+}
+
 // switchHost makes the BMC calls of a physical step.
 func (r *Reconciler) switchHost(ctx context.Context, host *infrav1.IngotHost, seen *observation, step inventory.Step) error {
-	if _, ok := step.(inventory.Restart); ok {
-		// The annotation goes first: a reboot that is lost is seen and asked for
-		// again, one that is repeated is not.
-		if err := r.removeAnnotations(ctx, host, infrav1.RebootAnnotation); err != nil {
-			return err
-		}
-	}
-	return r.BMC.Do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
+	return r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
 		switch step := step.(type) {
 		case inventory.BootAgent:
 			return r.bootAgent(ctx, conn, host)
@@ -154,9 +166,9 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
-	known := r.contacts.of(host.UID)
-	r.failed(seen, &known, err)
-	r.contacts.keep(host.UID, known)
+	known := seen.known.failed(problemOf(err), err.Error(), r.Clock.Now())
+	r.contacts.keep(host, known)
+	seen.contact(host, known)
 	*decision = inventory.Next(host, seen.Observation, r.Policy)
 	return max(seen.RetryAt.Sub(r.Clock.Now()), soon)
 }
@@ -175,10 +187,9 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 		}
 		return soon, err
 	case inventory.Forget:
-		r.contacts.forget(host.UID)
-		base := host.DeepCopy()
-		controllerutil.RemoveFinalizer(base, infrav1.HostFinalizer)
-		return 0, client.IgnoreNotFound(r.Client.Patch(ctx, base, client.MergeFrom(host)))
+		let := host.DeepCopy()
+		controllerutil.RemoveFinalizer(let, infrav1.HostFinalizer)
+		return soon, r.patchLocked(ctx, let, host)
 	}
 	return 0, nil
 }

@@ -11,9 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -59,29 +57,33 @@ type Reconciler struct {
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
 
-	backoff   *flowcontrol.Backoff
 	contacts  contacts
 	addresses allocator
 }
 
 // Reconcile takes one step in the life of a host.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	host := &infrav1.IngotHost{}
 	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.contacts.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if _, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
 		return ctrl.Result{}, nil // clusterctl moves the object: nothing physical (I9)
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
-		return ctrl.Result{}, err
+		return ctrl.Result{RequeueAfter: soon}, err // the watch holds such changes back
 	}
 	cluster, err := r.clusterOf(ctx, host)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil || isPaused {
 		return ctrl.Result{}, err
+	} else if requeue {
+		return ctrl.Result{RequeueAfter: soon}, nil // the watch holds changes of status back
 	}
 
 	base := host.DeepCopy()
@@ -91,17 +93,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	decision := inventory.Next(host, seen.Observation, r.Policy)
 	after, err := r.execute(ctx, host, base, seen, &decision)
-	if err != nil && !isRetry(err) {
-		reterr = err
+	if isRetry(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil // nothing was done, and there is nothing to tell
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	r.summarize(host, seen, decision)
 	if err := r.saveStatus(ctx, host, base, decision); err != nil {
-		reterr = kerrors.NewAggregate([]error{reterr, err})
+		return ctrl.Result{}, err
 	}
-	if reterr != nil {
-		return ctrl.Result{}, reterr
-	}
-	if after == 0 && err == nil {
+	if after == 0 {
 		after = r.again(seen.Observation, decision)
 	}
 	return ctrl.Result{RequeueAfter: after}, nil

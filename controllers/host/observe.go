@@ -8,11 +8,11 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -22,9 +22,8 @@ type observation struct {
 	hardware *infrav1.IngotHardware
 	network  *infrav1.IngotNetwork
 	target   bmc.Target
-	// backoffID keys the retries: it changes with the spec and the Secret, so that
-	// a correction is tried at once (I13).
-	backoffID string
+	// known is what is remembered of the BMC after it was asked.
+	known contact
 }
 
 // observe gathers what there is to know. Only the API server's failure is an
@@ -53,6 +52,8 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	hardware := &infrav1.IngotHardware{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), hardware)
 	switch {
+	case err == nil && ofAnother(host, hardware):
+		// What a deleted host of this name left behind is about to be collected.
 	case err == nil:
 		seen.hardware = hardware
 	case !apierrors.IsNotFound(err):
@@ -72,35 +73,21 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	return nil
 }
 
+// ofAnother says whether an object belongs to another host, one of the same name
+// that was deleted.
+func ofAnother(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
+	owner := metav1.GetControllerOf(hardware)
+	return owner != nil && owner.UID != host.UID
+}
+
 // observeDuplicates looks for another host that is the same server (I8).
 func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	for _, same := range []struct{ field, value string }{
-		{index.HostByMAC, host.Spec.BootMACAddress},
-		{index.HostByBMC, index.BMCSystem(host)},
-	} {
-		if same.value == "" {
-			continue
-		}
-		hosts := &infrav1.IngotHostList{}
-		if err := r.Client.List(ctx, hosts, client.MatchingFields{same.field: same.value}); err != nil {
-			return fmt.Errorf("hosts with the same %s: %w", same.field, err)
-		}
-		for i := range hosts.Items {
-			if other := &hosts.Items[i]; other.UID != host.UID && other.DeletionTimestamp.IsZero() {
-				seen.DuplicateOf = client.ObjectKeyFromObject(other).String()
-				return nil
-			}
-		}
+	twins, err := r.twins(ctx, host, seen.hardware)
+	if err != nil {
+		return err
 	}
-	if seen.hardware == nil || index.System(seen.hardware) == "" {
-		return nil
-	}
-	twins := &infrav1.IngotHardwareList{}
-	if err := r.Client.List(ctx, twins, client.MatchingFields{index.HardwareBySystem: index.System(seen.hardware)}); err != nil {
-		return fmt.Errorf("hosts with the same UUID and serial number: %w", err)
-	}
-	for i := range twins.Items {
-		if twin := &twins.Items[i]; twin.UID != seen.hardware.UID {
+	for _, twin := range twins {
+		if twin.DeletionTimestamp.IsZero() {
 			seen.DuplicateOf = client.ObjectKeyFromObject(twin).String()
 			return nil
 		}
@@ -108,24 +95,27 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	return nil
 }
 
-// observeMachine looks for the machine that the claim names. Only a live read may
-// say that it is missing (I6).
+// observeMachine looks for the machine that the claim names. It must name this host
+// and this instance in turn: one that does not, since it was made anew under its
+// old name for example, is not the claim's. Only a live read may say so (I6).
 func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	if host.Spec.Claim == nil {
+	claim := host.Spec.Claim
+	if claim == nil {
 		return nil
 	}
-	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}
-	err := r.Client.Get(ctx, key, &infrav1.IngotMachine{})
-	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, &infrav1.IngotMachine{})
-	}
-	switch {
-	case err == nil:
-		seen.Machine = inventory.MachineExists
-	case apierrors.IsNotFound(err):
-		seen.Machine = inventory.MachineMissing
-	default:
-		return fmt.Errorf("machine %s of the claim: %w", key, err)
+	key := client.ObjectKey{Namespace: host.Namespace, Name: claim.MachineRef.Name}
+	id := infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String()
+	seen.Machine = inventory.MachineMissing
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		machine := &infrav1.IngotMachine{}
+		err := reader.Get(ctx, key, machine)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("machine %s of the claim: %w", key, err)
+		}
+		if err == nil && machine.Spec.ProviderID == id {
+			seen.Machine = inventory.MachineExists
+			return nil
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,13 +26,16 @@ import (
 // SetupWithManager registers the reconciler. The indexes of package index are set
 // up already.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
-	r.backoff = newBackoff()
+	twins, identity := r.twinsOf()
+	found, facts := r.twinsOfHardware()
 	log := mgr.GetLogger().WithValues("controller", "ingothost")
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged(), predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Owns(&infrav1.IngotHardware{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials)).
-		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle)).
+		Watches(&infrav1.IngotHost{}, twins, builder.WithPredicates(identity)).
+		Watches(&infrav1.IngotHardware{}, found, builder.WithPredicates(facts)).
+		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials), builder.WithPredicates(dataChanged())).
+		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle), builder.WithPredicates(dataChanged())).
 		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork()).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
@@ -56,10 +60,30 @@ func statusLost(e event.UpdateEvent) bool {
 	return ok && host.Status.Phase == ""
 }
 
-// comesOrGoes lets through what changes whether a claim's machine is there.
+// comesOrGoes lets through what changes whether a claim's machine is there, and
+// whether it means the claim.
 func comesOrGoes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+		before, ok := e.ObjectOld.(*infrav1.IngotMachine)
+		after, both := e.ObjectNew.(*infrav1.IngotMachine)
+		return ok && both && (before.Spec.ProviderID != after.Spec.ProviderID ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	}}
+}
+
+// dataChanged holds back a change of labels or owners: hundreds of hosts may share
+// a Secret, and each of them adopts it.
+func dataChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		switch after := e.ObjectNew.(type) {
+		case *corev1.Secret:
+			before, ok := e.ObjectOld.(*corev1.Secret)
+			return !ok || !equality.Semantic.DeepEqual(before.Data, after.Data)
+		case *corev1.ConfigMap:
+			before, ok := e.ObjectOld.(*corev1.ConfigMap)
+			return !ok || !equality.Semantic.DeepEqual(before.Data, after.Data)
+		}
+		return true
 	}}
 }
 

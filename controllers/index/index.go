@@ -12,20 +12,20 @@ package index
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
 // The indexes.
 const (
 	// HostByMAC finds IngotHosts by spec.bootMACAddress.
 	HostByMAC = "spec.bootMACAddress"
-	// HostByBMC finds IngotHosts by the BMC system that they name (see BMCSystem).
-	HostByBMC = "spec.bmc.system"
+	// HostByBMC finds IngotHosts by the BMC that they name (see BMC); one BMC may
+	// have several systems (see SameBMC).
+	HostByBMC = "spec.bmc.address"
 	// HostByCredentials and HostByCABundle find IngotHosts by "<namespace>/<name>"
 	// of the Secret or ConfigMap that they name.
 	HostByCredentials = "spec.bmc.credentialsRef"
@@ -53,7 +53,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		values client.IndexerFunc
 	}{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
-		{&infrav1.IngotHost{}, HostByBMC, ofHost(BMCSystem)},
+		{&infrav1.IngotHost{}, HostByBMC, ofHost(BMC)},
 		{&infrav1.IngotHost{}, HostByCredentials, ofHost(credentials)},
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
@@ -98,21 +98,27 @@ func one(value string) []string {
 	return []string{value}
 }
 
-// BMCSystem is the BMC that a host names, in one spelling: host and port in lower
-// case and the path; so that two hosts with one BMC are found (I8).
-func BMCSystem(h *infrav1.IngotHost) string {
+// BMC is the BMC that a host names, as host:port in canonical form; empty where it
+// names none, or an address that admission would refuse.
+func BMC(h *infrav1.IngotHost) string {
 	if h.Spec.BMC == nil {
 		return ""
 	}
-	u, err := url.Parse(h.Spec.BMC.Address)
+	address, err := bmcaddress.Parse(h.Spec.BMC.Address)
 	if err != nil {
-		return h.Spec.BMC.Address
+		return ""
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
+	return address.Host
+}
+
+// SameBMC says whether the addresses of two hosts can lead to the same system (I8).
+func SameBMC(a, b *infrav1.IngotHost) bool {
+	if a.Spec.BMC == nil || b.Spec.BMC == nil {
+		return false
 	}
-	return strings.ToLower(u.Hostname()) + ":" + port + strings.TrimSuffix(u.Path, "/")
+	first, err := bmcaddress.Parse(a.Spec.BMC.Address)
+	second, otherErr := bmcaddress.Parse(b.Spec.BMC.Address)
+	return err == nil && otherErr == nil && first.SameSystem(second)
 }
 
 func credentials(h *infrav1.IngotHost) string {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta1"
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/webhooks"
 )
@@ -93,7 +94,10 @@ func (s *server) startManager(t *testing.T, options *crenvtest.WebhookInstallOpt
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := webhooks.SetupWithManager(ctx, mgr, webhooks.Options{ManagerUsername: managerUser}); err != nil {
+	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
+		t.Fatal(err)
+	}
+	if err := webhooks.SetupWithManager(mgr, webhooks.Options{ManagerUsername: managerUser}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

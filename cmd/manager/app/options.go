@@ -141,6 +141,10 @@ func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
 // Has says whether the process has a role.
 func (o *Options) Has(role string) bool { return slices.Contains(o.Roles, role) }
 
+// servesWebhooks says whether the process answers the API server: the boot role
+// has neither the certificate nor a reason to.
+func (o *Options) servesWebhooks() bool { return o.Has(RoleControllers) && o.WebhookPort != 0 }
+
 // Validate names every option that is wrong, its value and the remedy.
 func (o *Options) Validate() error {
 	var errs []error

@@ -93,8 +93,8 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 		if err := addAgentAPI(mgr, o, keys, pins, sockets); err != nil {
 			return err
 		}
-		if o.WebhookPort != 0 {
-			if err := addWebhooks(ctx, mgr, o); err != nil {
+		if o.servesWebhooks() {
+			if err := webhooks.SetupWithManager(mgr, webhooks.Options{ManagerUsername: o.ManagerUsername}); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,7 @@ func newManager(o *Options) (manager.Manager, error) {
 		Cache:                         cacheOptions(o),
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
-	if o.WebhookPort != 0 {
+	if o.servesWebhooks() {
 		options.WebhookServer = webhook.NewServer(webhook.Options{
 			Port: o.WebhookPort, Host: o.WebhookHost, CertDir: o.WebhookCertDir, TLSOpts: tlsOptions,
 		})
@@ -145,7 +145,7 @@ func newManager(o *Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	if o.WebhookPort == 0 {
+	if !o.servesWebhooks() {
 		return mgr, nil
 	}
 	started := mgr.GetWebhookServer().StartedChecker()
@@ -220,10 +220,6 @@ func (c closer) Start(ctx context.Context) error {
 
 // NeedLeaderElection: a replica that never led has no sessions to close.
 func (closer) NeedLeaderElection() bool { return false }
-
-func addWebhooks(ctx context.Context, mgr manager.Manager, o *Options) error {
-	return webhooks.SetupWithManager(ctx, mgr, webhooks.Options{ManagerUsername: o.ManagerUsername})
-}
 
 // addAgentAPI serves agents on every replica: each write goes by optimistic lock.
 func addAgentAPI(mgr manager.Manager, o *Options, keys token.Keys, pins []token.Pin, sockets *Sockets) error {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ingot-metal/ingot/webhooks/bmcaddress"
+	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
 func TestParse(t *testing.T) {

@@ -1,0 +1,101 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// The backoff of a BMC that fails (I13), with up to half of it as jitter.
+const (
+	backoffFirst  = 5 * time.Second
+	backoffCap    = 5 * time.Minute
+	backoffJitter = 0.5
+)
+
+// contact is what is remembered of a BMC between reconciles. It may be lost: the
+// BMC is then asked again.
+type contact struct {
+	uid     types.UID
+	address string
+	// listed: the BMC was asked for its NICs; macs are nil where it cannot tell.
+	listed bool
+	macs   []string
+
+	// key names the spec and credentials that failures were counted under: a
+	// correction changes it, and is tried at once.
+	key     string
+	problem inventory.BMCProblem
+	message string
+	// delay is 0 while nothing has failed; retryAt is when the next try is due.
+	delay   time.Duration
+	retryAt time.Time
+}
+
+// under returns the contact with the failures of another key forgotten.
+func (c contact) under(key string) contact {
+	if c.key == key {
+		return c
+	}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, key: key}
+}
+
+// failed counts a failure and says when to try again.
+func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time) contact {
+	c.problem, c.message = problem, message
+	c.delay = min(max(2*c.delay, backoffFirst), backoffCap)
+	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), backoffCap))
+	return c
+}
+
+// answered forgets all failures.
+func (c contact) answered() contact {
+	c.problem, c.message, c.delay, c.retryAt = inventory.BMCOK, "", 0, time.Time{}
+	return c
+}
+
+// contacts keeps a contact per host, until the host is gone. The zero value is
+// empty and ready.
+type contacts struct {
+	mu sync.Mutex
+	m  map[types.NamespacedName]contact
+}
+
+// of returns what is known of the host's BMC; nothing for a host that was deleted
+// and registered anew under its name.
+func (c *contacts) of(host *infrav1.IngotHost) contact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.m[keyOf(host)]
+	if known.uid != host.UID {
+		return contact{uid: host.UID}
+	}
+	return known
+}
+
+func (c *contacts) keep(host *infrav1.IngotHost, known contact) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[types.NamespacedName]contact{}
+	}
+	c.m[keyOf(host)] = known
+}
+
+func (c *contacts) forget(host types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.m, host)
+}
+
+func keyOf(host *infrav1.IngotHost) types.NamespacedName {
+	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+}

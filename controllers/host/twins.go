@@ -1,0 +1,127 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// twins finds the other hosts that are the same server: by boot MAC address, by
+// the system at the BMC, and, once inspected, by UUID and serial number (I8).
+func (r *Reconciler) twins(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
+	var twins []*infrav1.IngotHost
+	for _, same := range []struct {
+		field, value string
+		is           func(*infrav1.IngotHost) bool
+	}{
+		{index.HostByMAC, host.Spec.BootMACAddress, func(*infrav1.IngotHost) bool { return true }},
+		{index.HostByBMC, index.BMC(host), func(other *infrav1.IngotHost) bool { return index.SameBMC(host, other) }},
+	} {
+		if same.value == "" {
+			continue
+		}
+		hosts := &infrav1.IngotHostList{}
+		if err := r.Client.List(ctx, hosts, client.MatchingFields{same.field: same.value}); err != nil {
+			return nil, fmt.Errorf("hosts with the same %s: %w", same.field, err)
+		}
+		for i := range hosts.Items {
+			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && same.is(other) {
+				twins = append(twins, other)
+			}
+		}
+	}
+	if hardware == nil {
+		return twins, nil
+	}
+	more, err := r.ofSameSystem(ctx, hardware)
+	return append(twins, more...), err
+}
+
+// ofSameSystem finds the other hosts whose firmware tells the same UUID and serial number.
+func (r *Reconciler) ofSameSystem(ctx context.Context, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
+	system := index.System(hardware)
+	if system == "" {
+		return nil, nil
+	}
+	list := &infrav1.IngotHardwareList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{index.HardwareBySystem: system}); err != nil {
+		return nil, fmt.Errorf("hosts with the same UUID and serial number: %w", err)
+	}
+	var hosts []*infrav1.IngotHost
+	for i := range list.Items {
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		if key == client.ObjectKeyFromObject(hardware) {
+			continue
+		}
+		host := &infrav1.IngotHost{}
+		err := r.Client.Get(ctx, key, host)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("host of the same system: %w", err)
+		}
+		if err == nil && !ofAnother(host, &list.Items[i]) { // what a deleted host left behind is no twin
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, nil
+}
+
+// twinsOf maps a host that comes, goes or changes its identity to its twins, so
+// that neither is used a moment longer, nor waits once the other is gone.
+func (r *Reconciler) twinsOf() (handler.EventHandler, predicate.Predicate) {
+	mapper := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		host, ok := o.(*infrav1.IngotHost)
+		if !ok {
+			return nil
+		}
+		twins, err := r.twins(ctx, host, nil)
+		return r.asRequests(ctx, twins, err)
+	})
+	return mapper, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, both := e.ObjectNew.(*infrav1.IngotHost)
+		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || index.BMC(before) != index.BMC(after) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	}}
+}
+
+// twinsOfHardware does the same for what the agent found.
+func (r *Reconciler) twinsOfHardware() (handler.EventHandler, predicate.Predicate) {
+	mapper := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		hardware, ok := o.(*infrav1.IngotHardware)
+		if !ok {
+			return nil
+		}
+		twins, err := r.ofSameSystem(ctx, hardware)
+		return r.asRequests(ctx, twins, err)
+	})
+	return mapper, predicate.GenerationChangedPredicate{}
+}
+
+func (r *Reconciler) asRequests(ctx context.Context, hosts []*infrav1.IngotHost, err error) []reconcile.Request {
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not look for hosts that are the same server")
+		return nil
+	}
+	seen := map[types.NamespacedName]bool{}
+	var requests []reconcile.Request
+	for _, host := range hosts {
+		if key := keyOf(host); !seen[key] {
+			seen[key] = true
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+	}
+	return requests
+}
