@@ -44,6 +44,11 @@ func TestWholeLine(t *testing.T) {
 			options: demo.Options{Servers: []string{"uefi-1"}, Machines: 1},
 			want:    `demo: 1 of 1 machines provisioned, 1 released and wiped, \d+ s`,
 		},
+		{
+			name: "BIOS with e1000e and NVMe, UEFI with virtio", level: "all",
+			options: demo.Options{Servers: []string{"bios-1", "uefi-1"}, Machines: 2, SwapHardware: true},
+			want:    `demo: 2 of 2 machines provisioned, 1 released and wiped, \d+ s`,
+		},
 	} {
 		t.Run(line.name, func(t *testing.T) {
 			needs(t, line.level)

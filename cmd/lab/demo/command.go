@@ -28,6 +28,9 @@ type Options struct {
 	// one is released again; empty and 0: all three, and two.
 	Servers  []string
 	Machines int
+	// SwapHardware gives the BIOS servers the NIC and disk of a real server (e1000e,
+	// NVMe), and the UEFI server virtio.
+	SwapHardware bool
 	// KillManager kills the manager without warning at three moments that hurt, and
 	// starts it again.
 	KillManager bool
@@ -63,6 +66,7 @@ func Command() *cobra.Command {
 	f.BoolVar(&options.Simulated, "simulated", false, "Use simulated servers instead of QEMU.")
 	f.StringSliceVar(&options.Servers, "servers", nil, "Servers to use, of bios-1, uefi-1 and spare-1; empty: all.")
 	f.IntVar(&options.Machines, "machines", defaultMachines, "Machines to provision; one of them is released again.")
+	f.BoolVar(&options.SwapHardware, "swap-hardware", false, "Give the BIOS servers e1000e and NVMe, and the UEFI server virtio, instead of the other way round.")
 	f.BoolVar(&options.KillManager, "kill-manager", false, "Kill the manager without warning while it installs, after the install and while it wipes.")
 	f.StringSliceVar(&options.WithoutDisk, "without-disk", nil, "Servers whose disk is taken away: the demo must then fail.")
 	f.StringVar(&options.Dir, "dir", "", "Directory for all state; empty: a temporary one.")

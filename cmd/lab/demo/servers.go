@@ -33,6 +33,9 @@ func (s *show) servers() []datacentre.ServerSpec {
 	}
 	specs = slices.DeleteFunc(specs, func(spec datacentre.ServerSpec) bool { return !slices.Contains(s.Servers, spec.Name) })
 	for i := range specs {
+		if s.SwapHardware {
+			swapHardware(&specs[i])
+		}
 		specs[i].Kind = datacentre.Virtual
 		if s.Simulated {
 			specs[i].Kind = datacentre.Simulated
@@ -42,6 +45,15 @@ func (s *show) servers() []datacentre.ServerSpec {
 		}
 	}
 	return specs
+}
+
+// swapHardware exchanges virtio for e1000e and NVMe, and back.
+func swapHardware(spec *datacentre.ServerSpec) {
+	if spec.NIC == qemu.E1000E {
+		spec.NIC, spec.Disk = qemu.VirtioNet, qemu.VirtioBlk
+		return
+	}
+	spec.NIC, spec.Disk = qemu.E1000E, qemu.NVMe
 }
 
 // hostInput fills hosts.yaml.
