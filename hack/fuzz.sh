@@ -17,7 +17,7 @@ while read -r dir; do
     count=$((count + 1))
     echo "fuzz: ./$dir $target"
     # Minimising inputs that only cover more would eat the time where coverage is
-    # not the same twice, as over sockets; what fails is minimised all the same.
+    # not the same twice, as over sockets. What fails is kept as it was found.
     go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 1x "./$dir"
   done
 done < <(git grep --untracked -l '^func Fuzz' -- '*_test.go' | xargs -r -n1 dirname | sort -u)
