@@ -1,0 +1,241 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/test/envtest"
+)
+
+// behind shows one host as it was, like a cache that lags.
+type behind struct {
+	*envtest.Indexed
+	host *infrav1.IngotHost
+}
+
+func (b *behind) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if host, ok := obj.(*infrav1.IngotHost); ok && key == client.ObjectKeyFromObject(b.host) {
+		b.host.DeepCopyInto(host)
+		return nil
+	}
+	return b.Indexed.Get(ctx, key, obj, opts...)
+}
+
+// Each class of failure has its condition and remedy, is told once, and is not
+// tried again before its time, unless somebody corrects the spec.
+func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for err, tc := range map[error]struct {
+		kind   string
+		status metav1.ConditionStatus
+		reason string
+		remedy string
+	}{
+		bmc.ErrUnreachable:  {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnreachable, "spec.bmc.address"},
+		bmc.ErrTimeout:      {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout, "reset the BMC"},
+		bmc.ErrBusy:         {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy, "sessions"},
+		bmc.ErrCertificate:  {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonCertificateInvalid, "caBundleRef"},
+		bmc.ErrUnauthorized: {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected, "Secret bmc"},
+		bmc.ErrNotSupported: {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnsupported, "firmware"},
+		bmc.ErrProtocol:     {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's own log"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			y.bmc.readErr = fmt.Errorf("power state: %w", err)
+			y.ready("h")
+			for range 3 {
+				y.step("h")
+			}
+			if message := y.want("h", tc.kind, tc.status, tc.reason).Message; !strings.Contains(message, tc.remedy) {
+				t.Errorf("message %q names no remedy %q", message, tc.remedy)
+			}
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
+			reads, before := y.bmc.readsSoFar(), y.get("h")
+			y.clock.Step(backoffFirst - time.Second)
+			y.step("h")
+			if y.bmc.readsSoFar() != reads {
+				t.Error("asked again before the backoff is over")
+			}
+			y.clock.Step(backoffFirst)
+			y.step("h")
+			if y.bmc.readsSoFar() != reads+1 || y.get("h").ResourceVersion != before.ResourceVersion {
+				t.Errorf("%d calls, want one more; or the same failure was written again", y.bmc.readsSoFar()-reads)
+			}
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.InsecureSkipVerify = ptr.To(true) })
+			y.bmc.readErr = nil
+			y.step("h")
+			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			y.toldOnce(tc.reason)
+		})
+	}
+	t.Run("a switch that fails", func(t *testing.T) {
+		y := newYard(t, cfg, scheme)
+		y.ready("h")
+		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+		y.bmc.overrideErr, y.bmc.writeErr = bmc.ErrNotApplied, fmt.Errorf("reset: %w", bmc.ErrBusy)
+		y.clock.Step(time.Minute)
+		y.step("h")
+		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy)
+		y.toldOnce("BootOverrideNotApplied")
+	})
+	t.Run("a switch without an answer", func(t *testing.T) {
+		y := newYard(t, cfg, scheme)
+		y.ready("h")
+		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+		y.bmc.writeErr = bmc.ErrUnknownOutcome
+		y.clock.Step(time.Minute)
+		y.step("h")
+		y.step("h") // I17: read again, never repeated at once
+		if writes := y.bmc.took(); writes != "boot PXE UEFI, On" {
+			t.Errorf("writes = %q", writes)
+		}
+	})
+}
+
+// I8: strangers, twins and hosts without a BMC are not touched.
+func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	found := func(y *yard, host *infrav1.IngotHost, uuid string) {
+		facts, err := hardware.New(host, scheme)
+		must(y, err)
+		facts.Spec.System = infrav1.HardwareSystem{UUID: uuid, SerialNumber: "s"}
+		y.create(facts)
+	}
+	for name, tc := range map[string]struct {
+		make   func(*yard)
+		reason string
+	}{
+		"unmanaged":           {func(y *yard) { y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BMC = nil }) }, infrav1.ReasonUnmanaged},
+		"on without an order": {func(y *yard) { y.bmc.power = bmc.PowerOn; y.ready("h") }, infrav1.ReasonUnexpectedlyOn},
+		"a boot MAC that the BMC does not list": {func(y *yard) { y.bmc.macs = []string{"02:00:00:00:00:01"}; y.ready("h") },
+			infrav1.ReasonMACNotFound},
+		"the same boot MAC": {func(y *yard) {
+			other := y.ready("other")
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
+		}, infrav1.ReasonDuplicate},
+		"the same BMC in another spelling": {func(y *yard) {
+			other := y.ready("other")
+			y.ready("h", func(h *infrav1.IngotHost) {
+				h.Spec.BMC.Address = strings.ToUpper(strings.TrimPrefix(other.Spec.BMC.Address, "redfish://"))
+				h.Spec.BMC.Address = "redfish://" + h.Spec.BMC.Address + ":443/redfish/v1/Systems/1"
+			})
+		}, infrav1.ReasonDuplicate},
+		"the same UUID and serial number": {func(y *yard) {
+			id := uuid.NewString()
+			found(y, y.ready("other"), id)
+			found(y, y.ready("h"), id)
+		}, infrav1.ReasonDuplicate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			tc.make(y)
+			for range 4 {
+				y.step("h")
+				y.clock.Step(time.Minute)
+			}
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
+			y.atRest("h")
+			if y.get("h").Spec.Order != nil {
+				t.Error("an order was written")
+			}
+		})
+	}
+	t.Run("what a deleted host of the same name left behind", func(t *testing.T) {
+		y := newYard(t, cfg, scheme)
+		old := y.ready("h")
+		found(y, old, uuid.NewString())
+		y.untilBoot("h", infrav1.OrderInspect)
+		y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""} })
+		must(y, y.api.Delete(y.ctx, y.get("h")))
+		y.step("h")
+		y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
+		y.ready("h")
+		for range 4 {
+			y.step("h")
+		}
+		if writes := y.bmc.took(); writes != "" || y.get("h").Spec.Order != nil {
+			t.Errorf("booted by an address that is about to be collected: %q", writes)
+		}
+		must(y, y.api.Delete(y.ctx, &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "h"}}))
+		y.inspect("h")
+	})
+}
+
+// I6: only a machine that names this host and this instance stands for the claim.
+func testClaims(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, change := range map[string]func(y *yard, machine *infrav1.IngotMachine){
+		"machine gone": func(y *yard, machine *infrav1.IngotMachine) { must(y, y.api.Delete(y.ctx, machine)) },
+		"machine made anew under its name": func(y *yard, machine *infrav1.IngotMachine) {
+			must(y, y.api.Delete(y.ctx, machine))
+			y.machine("h", "")
+		},
+		"machine names another instance": func(y *yard, machine *infrav1.IngotMachine) {
+			machine.Spec.ProviderID = infrav1.ProviderID{Namespace: y.ns, Host: "h", InstanceID: uuid.NewString()}.String()
+			must(y, y.api.Update(y.ctx, machine))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			y.ready("h")
+			y.inspect("h")
+			y.claim("h")
+			machine := &infrav1.IngotMachine{}
+			must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "m-h"}, machine))
+			change(y, machine)
+			for range 3 {
+				y.clock.Step(time.Minute)
+				y.step("h")
+			}
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
+			y.toldOnce(infrav1.ReasonClaimDangling)
+			y.atRest("h")
+			y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ReleaseDanglingAnnotation: ""} })
+			y.until("h", "released", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil })
+		})
+	}
+}
+
+// Networks that are missing or full are said, and serve as soon as they do.
+func testNetwork(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns + "-later" })
+	for range 3 {
+		y.step("h")
+	}
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonNetworkMissing)
+	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns + "-later"}, Spec: infrav1.IngotNetworkSpec{
+		Mode: infrav1.DHCPModeReserve, Subnet: "198.51.100.0/24", Gateway: "198.51.100.1",
+		Range: infrav1.AddressRange{Start: "198.51.100.1", End: "198.51.100.1"}}}
+	y.create(network)
+	y.step("h")
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressExhausted)
+	y.atRest("h")
+	network.Spec.Range.End = "198.51.100.9"
+	must(y, y.api.Update(y.ctx, network))
+	y.inspect("h")
+
+	// A CA that is missing is said as well.
+	y.ready("ca", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.LocalReference{Name: "ca"} })
+	for range 3 {
+		y.step("ca")
+	}
+	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing)
+	y.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "ca"}, Data: map[string]string{"ca.crt": "pem"}})
+	y.step("ca")
+	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+}

@@ -1,0 +1,99 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// Nothing waits for a poll: it is an hour away here, and every change is seen by
+// a watch.
+func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	must(y, err)
+	must(y, index.Setup(t.Context(), mgr.GetFieldIndexer()))
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: y.bmc, Recorder: y.events, Clock: clock.RealClock{},
+		Policy: y.Policy, Poll: time.Hour, NewID: y.NewID}
+	must(y, r.SetupWithManager(mgr, controller.Options{}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	defer func() {
+		cancel()
+		must(y, <-done)
+	}()
+
+	inspected := func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} }
+	available := func(name string, status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		y.eventually(name, infrav1.HostAvailableCondition, status, reason)
+	}
+	first := y.ready("a", inspected)
+	available("a", metav1.ConditionTrue, infrav1.ReasonAvailable)
+
+	t.Log("a person's annotation pauses, and its removal wakes")
+	y.pause("a")
+	y.eventually("a", infrav1.PausedCondition, metav1.ConditionTrue, infrav1.ReasonPaused)
+	y.edit("a", func(h *infrav1.IngotHost) { h.Annotations, h.Spec.Power = nil, infrav1.PowerIntentOff })
+	available("a", metav1.ConditionFalse, infrav1.ReasonPoweredOff)
+	y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Power = "" })
+	available("a", metav1.ConditionTrue, infrav1.ReasonAvailable)
+
+	t.Log("a twin takes the host out, and gives it back when it goes")
+	y.ready("twin", inspected, func(h *infrav1.IngotHost) { h.Spec.BMC.Address = first.Spec.BMC.Address })
+	available("a", metav1.ConditionFalse, infrav1.ReasonDuplicate)
+	must(y, y.api.Delete(y.ctx, y.get("twin")))
+	available("a", metav1.ConditionTrue, infrav1.ReasonAvailable)
+
+	t.Log("a claim whose machine comes and goes")
+	y.claim("a")
+	y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1 })
+	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
+	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "m-a"}}
+	must(y, y.api.Delete(y.ctx, machine))
+	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
+	y.machine("a", y.get("a").Spec.Claim.InstanceID)
+	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
+
+	t.Log("a status that was lost")
+	y.status("a", func(s *infrav1.IngotHostStatus) { *s = infrav1.IngotHostStatus{} })
+	y.eventually("a", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
+
+	t.Log("a Secret that goes wrong and is corrected")
+	secret := y.secret("bmc")
+	must(y, y.api.Get(y.ctx, keyOf(&infrav1.IngotHost{ObjectMeta: secret.ObjectMeta}), secret))
+	secret.Data["password"] = []byte("wrong")
+	must(y, y.api.Update(y.ctx, secret))
+	y.eventually("a", infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected)
+	secret.Data["password"] = []byte(canary)
+	must(y, y.api.Update(y.ctx, secret))
+	y.eventually("a", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+}
+
+// eventually waits for a condition, as long as a busy machine may need.
+func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
+	y.t.Helper()
+	for range 600 {
+		if c := conditions.Get(y.get(name), kind); c != nil && c.Status == status && c.Reason == reason {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	y.t.Fatalf("condition %s is never %s %s: %+v", kind, status, reason, y.get(name).Status.Conditions)
+}
