@@ -1,0 +1,164 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package datacentre_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/network"
+)
+
+// start makes a data centre of simulated servers. Unix sockets want a short path.
+func start(t *testing.T, specs ...datacentre.ServerSpec) *datacentre.DataCentre {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dc-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for i := range specs {
+		specs[i].Kind = datacentre.Simulated
+	}
+	dc, err := datacentre.Start(datacentre.Config{Dir: dir, Password: "secret", Servers: specs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dc.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return dc
+}
+
+func TestServersDiffer(t *testing.T) {
+	dc := start(t, datacentre.ServerSpec{Name: "a"}, datacentre.ServerSpec{Name: "b", DiskBytes: -1})
+	a, b := dc.Server("a"), dc.Server("b")
+	if a == nil || b == nil || dc.Server("c") != nil {
+		t.Fatalf("servers a %v, b %v, c %v", a, b, dc.Server("c"))
+	}
+	if a.MAC.String() == b.MAC.String() || a.BMC.Address() == b.BMC.Address() {
+		t.Errorf("two servers share MAC %s/%s or BMC %s/%s", a.MAC, b.MAC, a.BMC.Address(), b.BMC.Address())
+	}
+	if a.Powered() || b.Powered() {
+		t.Error("a server is on that nobody switched on")
+	}
+	if b.DiskPath != "" {
+		t.Errorf("b has the disk %s, want none", b.DiskPath)
+	}
+	if info, err := os.Stat(a.DiskPath); err != nil || info.Size() != 10<<30 {
+		t.Errorf("disk of a: %v, %v; want 10 GiB", info, err)
+	}
+}
+
+func TestDiskTellsWhatLiesOnIt(t *testing.T) {
+	dc := start(t, datacentre.ServerSpec{Name: "a", DiskBytes: 64 << 20}, datacentre.ServerSpec{Name: "b", DiskBytes: -1})
+	server := dc.Server("a")
+	look := func(want datacentre.DiskState) {
+		t.Helper()
+		got, err := server.Disk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("disk (-want +got):\n%s", diff)
+		}
+	}
+	look(datacentre.DiskState{})
+	dev, err := block.OpenFile(server.DiskPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dev.Close() }()
+	m := agentapi.Marker{InstanceID: "6a1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa", Attempt: 2, Complete: true}
+	if err := marker.Write(dev, m); err != nil {
+		t.Fatal(err)
+	}
+	look(datacentre.DiskState{Marker: &m})
+	if _, err := dev.WriteAt([]byte{0x55, 0xaa}, 510); err != nil {
+		t.Fatal(err)
+	}
+	look(datacentre.DiskState{Marker: &m, PartitionTable: true})
+	if state, err := dc.Server("b").Disk(); err != nil || state != (datacentre.DiskState{}) {
+		t.Errorf("a server without a disk shows %+v, %v", state, err)
+	}
+}
+
+// TestUplinkJoinsTheNetwork: another process's switch reaches a stack on ours.
+func TestUplinkJoinsTheNetwork(t *testing.T) {
+	dc := start(t)
+	here, err := network.NewStack(dc.Switch, network.StackConfig{Name: "here", Address: netip.MustParsePrefix("10.77.0.9/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = here.Close() }()
+	listener, err := here.ListenTCP(80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			accepted <- conn
+		}
+	}()
+
+	remote := network.NewSwitch()
+	done, err := remote.DialUnix("uplink", dc.Uplink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := network.NewStack(remote, network.StackConfig{Name: "there", Address: netip.MustParsePrefix("10.77.0.10/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn, err := there.DialContext(ctx, "tcp", "10.77.0.9:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case peer := <-accepted:
+		_ = peer.Close()
+	case <-ctx.Done():
+		t.Fatal("nobody arrived")
+	}
+	_ = conn.Close()
+	_ = there.Close()
+	if err := remote.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	<-done
+}
+
+func TestSmallImageIsWhatItsChecksumSays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x", "image.zst")
+	checksum, err := datacentre.WriteSmallImage(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(packed)
+	if want := "sha256:" + hex.EncodeToString(sum[:]); checksum != want {
+		t.Errorf("checksum %s, want %s", checksum, want)
+	}
+}
