@@ -143,11 +143,38 @@ func (i *Ingot) Log(name string) string { return filepath.Join(i.dir, name+".log
 
 // StartManager starts a manager and waits until it is ready.
 func (i *Ingot) StartManager(ctx context.Context, m Manager) (*process.Process, error) {
+	launched, err := i.LaunchManager(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := launched.Await(ctx); err != nil {
+		launched.Process.Kill()
+		return nil, err
+	}
+	return launched.Process, nil
+}
+
+// Launched is a manager that has been started and may not be ready yet.
+type Launched struct {
+	Process *process.Process
+	// Metrics is the URL of its metrics.
+	Metrics string
+	health  string
+}
+
+// Await waits until the manager is ready, or has ended.
+func (l *Launched) Await(ctx context.Context) error {
+	return awaitReady(ctx, l.Process, "http://"+l.health+"/readyz")
+}
+
+// LaunchManager starts a manager and does not wait.
+func (i *Ingot) LaunchManager(m Manager) (*Launched, error) {
 	ports, err := controlplane.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
 	health := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	diagnostics := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[1]))
 	kubeconfig := m.Kubeconfig
 	if kubeconfig == "" {
 		kubeconfig = i.kubeconfig
@@ -163,7 +190,7 @@ func (i *Ingot) StartManager(ctx context.Context, m Manager) (*process.Process, 
 		"--webhook-port="+strconv.Itoa(webhooks),
 		"--webhook-cert-dir="+i.plane.WebhookCertificates(),
 		"--health-addr="+health,
-		"--diagnostics-address=127.0.0.1:"+strconv.Itoa(ports[1]),
+		"--diagnostics-address="+diagnostics,
 		"--insecure-diagnostics",
 	)
 	p, err := process.Start(process.Command{
@@ -172,11 +199,7 @@ func (i *Ingot) StartManager(ctx context.Context, m Manager) (*process.Process, 
 	if err != nil {
 		return nil, err
 	}
-	if err := awaitReady(ctx, p, "http://"+health+"/readyz"); err != nil {
-		p.Kill()
-		return nil, err
-	}
-	return p, nil
+	return &Launched{Process: p, Metrics: "http://" + diagnostics + "/metrics", health: health}, nil
 }
 
 // awaitReady waits until the manager says that it is ready, or has ended.

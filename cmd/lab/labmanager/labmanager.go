@@ -70,12 +70,20 @@ func run(ctx context.Context, options *app.Options, uplink string, address netip
 	if _, err := local.DialUnix("uplink", uplink); err != nil {
 		return err
 	}
-	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address, Queue: queueFrames})
+	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address, MAC: macOf(address.Addr()), Queue: queueFrames})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stack.Close() }()
 	return app.Run(ctx, options, func(context.Context, *app.Options) (*app.Sockets, error) { return sockets(stack) })
+}
+
+// macOf is a locally administered MAC address that stays with an IPv4 address: to
+// its peers a manager that is started again is the same node, which answers packets
+// of its former life with a reset instead of silence.
+func macOf(address netip.Addr) net.HardwareAddr {
+	ip := address.Unmap().As4()
+	return append(net.HardwareAddr{0x02, 0x1a}, ip[:]...)
 }
 
 // sockets opens everything on the stack.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -144,6 +145,10 @@ func newManager(o *Options) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
+	}
+	// Without any check the probes would be answered with 404, which is "not ready".
+	if err := errors.Join(mgr.AddReadyzCheck("ping", healthz.Ping), mgr.AddHealthzCheck("ping", healthz.Ping)); err != nil {
+		return nil, err
 	}
 	if !o.servesWebhooks() {
 		return mgr, nil
