@@ -70,16 +70,31 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 	if err != nil {
 		return next, err
 	}
-	if holds(host, s.machine, id) {
+	switch {
+	case holds(host, s.machine, id) && host.Spec.Claim.State == infrav1.ClaimReleasing:
+		// The machine was away and a person released its claim (I6).
+		return r.lost(s, infrav1.ReasonReleasing, fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host)), nil
+	case holds(host, s.machine, id):
 		s.host = host
 		s.claimed()
 		return next, nil
-	}
-	if s.settled() {
-		s.notClaimed(infrav1.ReasonClaimLost, fmt.Sprintf("IngotHost %s does not carry this machine's claim any more. Ingot does not choose another host for a machine that was provisioned: delete the Machine to replace it", id.Host))
-		return stop(0), nil
+	case s.settled():
+		return r.lost(s, infrav1.ReasonClaimLost, fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host)), nil
 	}
 	return r.bond(ctx, s, host, id)
+}
+
+// lost says that the machine's host is not, or soon no longer, its own.
+func (r *Reconciler) lost(s *scope, reason, what string) outcome {
+	if s.settled() {
+		what += ". Ingot does not choose another host for a machine that was provisioned: delete the Machine to replace it"
+	} else {
+		what += ". Ingot then chooses another host"
+	}
+	if s.notClaimed(reason, what) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", what)
+	}
+	return stop(0)
 }
 
 // hostOf reads the host that the intent names: from the cache where that already
@@ -157,6 +172,9 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
 	}
+	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
+		return stop(retryConflict), err
+	}
 	claimed := host.DeepCopy()
 	claimed.Spec.Claim = claimOf(s, host, id)
 	err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
@@ -171,6 +189,20 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	r.Recorder.Eventf(s.machine, claimed, corev1.EventTypeNormal, infrav1.ReasonHostClaimed, action,
 		"IngotHost %s is claimed, failure domain %q; Ingot now installs it", host.Name, claimed.Spec.Claim.FailureDomain)
 	return next, nil
+}
+
+// stillMeans reads the machine live: an intent that only a stale cache shows must
+// not become a second claim (I1).
+func (r *Reconciler) stillMeans(ctx context.Context, machine *infrav1.IngotMachine, id infrav1.ProviderID) (bool, error) {
+	live := &infrav1.IngotMachine{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(machine), live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("live read before a claim: %w", err)
+	}
+	return live.UID == machine.UID && live.DeletionTimestamp.IsZero() && live.Spec.ProviderID == id.String(), nil
 }
 
 // clearIntent gives the choice back.

@@ -172,9 +172,11 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
 	before := s.machine.DeepCopy()
 	if controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer) {
 		before.Status, s.gone = s.machine.Status, true
-		if err := r.Client.Patch(ctx, s.machine, client.MergeFrom(before)); err != nil {
-			return next, client.IgnoreNotFound(err)
+		err := r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) {
+			return stop(retryConflict), nil
 		}
+		return next, client.IgnoreNotFound(err)
 	}
 	return next, nil
 }

@@ -29,7 +29,8 @@ type stock struct {
 func (r *Reconciler) gather(ctx context.Context, namespace string) (stock, error) {
 	hosts, hardware, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
 	for _, list := range []client.ObjectList{hosts, hardware, machines} {
-		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		// Nothing of it is changed, and a copy of a large inventory is dear.
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}

@@ -10,17 +10,25 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// set writes one condition; it says whether that is news.
+// set writes one condition; it says whether that is news: messages change with the
+// inventory, and are no reason for an event.
 func (s *scope) set(kind string, status metav1.ConditionStatus, reason, message string) bool {
 	was := conditions.Get(s.machine, kind)
-	news := was == nil || was.Status != status || was.Reason != reason || was.Message != message
+	news := was == nil || was.Status != status || was.Reason != reason
 	conditions.Set(s.machine, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.machine.Generation,
 	})
 	return news
 }
 
+// notClaimed says why the machine has no host. What it showed of an earlier one
+// goes, unless it was provisioned there.
 func (s *scope) notClaimed(reason, message string) bool {
+	if !s.settled() {
+		s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
+		conditions.Delete(s.machine, infrav1.MachineInstalledCondition)
+		conditions.Delete(s.machine, infrav1.MachineBootedCondition)
+	}
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 

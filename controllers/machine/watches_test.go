@@ -1,0 +1,85 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// What a machine waits for wakes it: cluster, bootstrap data, host, install, fence.
+func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.infrastructure(false)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	s.must(err)
+	s.must(index.Setup(t.Context(), mgr.GetFieldIndexer()))
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: s.events, Clock: s.clock, NewID: s.NewID}
+	s.must(r.SetupWithManager(t.Context(), mgr, controller.Options{}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	defer func() {
+		cancel()
+		s.must(<-done)
+	}()
+
+	s.machine("m", func(o *clusterv1.Machine, _ *infrav1.IngotMachine) {
+		o.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "m"}}
+	})
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForCluster)
+	s.infrastructure(true)
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForBootstrapData)
+	owner := &clusterv1.Machine{}
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	owner.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	s.must(s.api.Update(s.ctx, owner))
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost)
+	s.host("h", "a")
+	s.eventually("m", infrav1.MachineHostClaimedCondition, isTrue, infrav1.ReasonHostClaimed)
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1 })
+	s.eventually("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady)
+	s.must(s.api.Delete(s.ctx, s.get("m")))
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForMachineDeletion)
+	s.must(s.api.Delete(s.ctx, owner))
+	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence)
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
+	for range 500 {
+		if s.get("m") == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the end of the claim does not wake the machine that waits for the fence")
+}
+
+// eventually waits for a condition, as long as a busy machine may need, and less
+// than a retry takes.
+func (s *site) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
+	s.t.Helper()
+	end := time.Now().Add(retryPlacement * 9 / 10)
+	for time.Now().Before(end) {
+		if m := s.get(name); m != nil {
+			if c := conditions.Get(m, kind); c != nil && c.Status == status && c.Reason == reason {
+				return
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.t.Fatalf("condition %s is never %s %s: %+v", kind, status, reason, s.get(name).Status.Conditions)
+}
