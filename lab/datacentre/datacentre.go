@@ -50,8 +50,10 @@ type ServerSpec struct {
 	MemoryMiB int
 	// Simulate changes what a simulated server is; may be nil.
 	Simulate func(*server.Config)
-	// Quirks and Sessions of its BMC.
-	Quirks bmc.Quirks
+	// Quirks of its BMC, and how many sessions that takes; 0 means
+	// bmc.DefaultMaxSessions.
+	Quirks      bmc.Quirks
+	MaxSessions int
 }
 
 // Config describes a data centre.
@@ -213,7 +215,7 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 	}
 	var err error
 	s.BMC, err = bmc.Start(bmc.Config{
-		Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks,
+		Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks, MaxSessions: spec.MaxSessions,
 		System: bmc.System{
 			UUID: id, Serial: spec.Name, Manufacturer: "Ingot Lab", Model: string(spec.Kind) + " Server",
 			MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,

@@ -39,7 +39,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		Dial:   s.cfg.NIC.DialContext,
 		Log:    func(format string, args ...any) { s.event(EventAgent, format, args...) },
 		// Time passes faster on a simulated server.
-		MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
+		CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if !sleep(ctx, min(d, 4*s.cfg.Retry)) {
 				return context.Cause(ctx)

@@ -70,6 +70,8 @@ type Config struct {
 	// Retry is the pause between attempts: of the boot order, of the agent's calls,
 	// of those of the installed system; 500 ms.
 	Retry time.Duration
+	// CallTimeout bounds one call of the agent to its manager; 30 s, the agent's own.
+	CallTimeout time.Duration
 	// DHCPTimeout is how long a DHCP request waits before it is repeated; 2 s.
 	DHCPTimeout time.Duration
 	// Console gets a line for each event, in order; nil: nobody does. It must not

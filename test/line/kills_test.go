@@ -1,0 +1,169 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// killSeeds is how many hosts go through a life in which the manager is killed
+	// once in each stage for each of them.
+	killSeeds      = 20
+	shortKillSeeds = 5
+	// calibration is the host whose undisturbed life shows which writes there are.
+	calibration = "calibration"
+)
+
+// testKills: the manager is killed before a write, or between a write and its
+// reply, at a point of its own for each host in each stage; what is left at the
+// end is what would be there without kills (I1, I3, I4, I17).
+func testKills(t *testing.T, plane *Plane) {
+	seeds := shortKillSeeds
+	if Full() {
+		seeds = killSeeds
+	}
+	var names []string
+	for seed := range seeds {
+		names = append(names, fmt.Sprintf("seed-%02d", seed))
+	}
+	killer := &Killer{}
+	site := plane.NewSite(t, SiteOptions{Servers: append([]string{calibration}, names...), Witness: killer})
+	// A host that loses its manager again and again is not a host that fails.
+	manager := site.StartManager(t, ManagerOptions{Name: "manager", Witness: killer, Args: []string{"--max-attempts=20", "--v=1"}})
+	killer.Kill = manager.Kill
+	site.CreateCluster(t)
+
+	for _, stage := range []struct {
+		name  string
+		begin func(name string)
+		await func(names ...string)
+	}{
+		{"inspect", func(name string) { site.Register(t, name) },
+			func(names ...string) { site.Await(t, "hosts inspected", site.Free(names...)) }},
+		{"install", func(name string) { site.Claim(t, name, theHost(name)) },
+			func(names ...string) { site.Await(t, "hosts installed", site.Installed(names...)) }},
+		{"wipe", func(name string) { site.Delete(t, name) },
+			func(names ...string) { site.Await(t, "hosts wiped", site.Free(names...)) }},
+	} {
+		if stage.name == "wipe" {
+			defer undisturbed(t, site, append([]string{calibration}, names...))()
+		}
+		killer.Arm(nil)
+		stage.begin(calibration)
+		stage.await(calibration)
+		writes := killer.Writes(calibration)
+		points := spread(writes, names)
+		killer.Arm(points)
+		began := time.Now()
+		for _, name := range names {
+			stage.begin(name)
+		}
+		stage.await(names...)
+		if pending := killer.Pending(); len(pending) > 0 {
+			t.Logf("%s: %v did not come to their points: their status is emptied, and the manager killed when it writes it", stage.name, pending)
+			site.EmptyStatus(t, pending...)
+			site.Await(t, "kills of those that were late", func(context.Context) (string, error) { return strings.Join(killer.Pending(), " "), nil })
+			stage.await(names...)
+		}
+		report(t, stage.name, len(writes), points, killer.Shots(), time.Since(began))
+	}
+	check(t, manager.Await(t.Context()))
+	proveLives(t, site, append([]string{calibration}, names...))
+	if manager.Kills() < 3*seeds {
+		t.Errorf("the manager was killed %d times: %d are needed", manager.Kills(), 3*seeds)
+	}
+}
+
+// spread gives each host a point, so that together they cover the writes of the
+// stage evenly: one half before the write, one half between write and reply. Which
+// ones is decided by the number of hosts alone, so that a run can be repeated.
+func spread(writes []Point, names []string) map[string]Point {
+	var all []Point
+	for _, w := range writes {
+		after := w
+		after.After = true
+		all = append(all, w, after)
+	}
+	source := rand.New(rand.NewPCG(uint64(len(names)), 1))
+	points := map[string]Point{}
+	for i, name := range names {
+		low, high := i*len(all)/len(names), (i+1)*len(all)/len(names)
+		points[name] = all[low+source.IntN(max(high-low, 1))]
+	}
+	return points
+}
+
+// report prints where the manager was killed, and fails if it was not.
+func report(t *testing.T, stage string, writes int, points, shots map[string]Point, took time.Duration) {
+	t.Helper()
+	after := 0
+	for name, point := range points {
+		shot, ok := shots[name]
+		if !ok {
+			t.Errorf("%s: host %s never came to %s", stage, name, point)
+			continue
+		}
+		if shot.After {
+			after++
+		}
+		t.Logf("%s %s: killed %s", stage, name, shot)
+	}
+	t.Logf("%s: %d kills (%d between write and reply) over %d writes, %s", stage, len(shots), after, writes, took.Round(time.Second))
+}
+
+// undisturbed notes how much was written to the disks; what it returns fails if
+// the marker's log shows more before the release.
+func undisturbed(t *testing.T, site *Site, names []string) func() {
+	t.Helper()
+	before := map[string]int64{}
+	for _, name := range names {
+		written, zeroed := site.Server(name).Simulated.Disks()[0].BytesWritten()
+		before[name] = written + zeroed
+	}
+	return func() {
+		for _, name := range names {
+			for _, e := range site.Server(name).Simulated.Disks()[0].Log() {
+				if strings.HasPrefix(string(e.Kind), "Install") && e.Written+e.Zeroed > before[name] {
+					t.Errorf("%s: %s %v after it was provisioned", name, e.Kind, e.Marker)
+				}
+			}
+		}
+	}
+}
+
+// proveLives checks what all lives left behind: claims, disks, servers.
+func proveLives(t *testing.T, site *Site, names []string) {
+	t.Helper()
+	site.History.Settle(t)
+	versions := site.History.Versions(t)
+	claims, wrong := CheckClaims(site.Namespace, versions)
+	if claims < len(names) {
+		wrong = append(wrong, fmt.Sprintf("the history has %d claims of %d hosts", claims, len(names)))
+	}
+	installs := 0
+	for _, name := range names {
+		one := site.Server(name)
+		n, bad := CheckDisk(name, one.Simulated.Disks()[0].Log(), versions)
+		if n == 0 {
+			bad = append(bad, name+": its disk was never written")
+		}
+		installs += n
+		wrong = append(wrong, bad...)
+		state, err := one.Disk()
+		check(t, err)
+		if state.Marker != nil || state.PartitionTable || one.Powered() {
+			wrong = append(wrong, fmt.Sprintf("%s: it should be wiped and off: %+v, on %t", name, state, one.Powered()))
+		}
+	}
+	for _, text := range wrong {
+		t.Error(text)
+	}
+	t.Logf("%d versions of hosts and machines, %d claims, %d complete writes on %d disks: %d breaches", len(versions), claims, installs, len(names), len(wrong))
+}

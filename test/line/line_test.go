@@ -1,0 +1,15 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package line
+
+import "testing"
+
+// TestLine runs the scenes on one management cluster, one after the other.
+func TestLine(t *testing.T) {
+	plane := NewPlane(t)
+	t.Run("Claims", func(t *testing.T) { testClaims(t, plane) })
+	t.Run("StatusLost", func(t *testing.T) { testStatusLost(t, plane) })
+	t.Run("Secrets", func(t *testing.T) { testSecrets(t, plane) })
+	t.Run("Kills", func(t *testing.T) { testKills(t, plane) })
+}
