@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -59,10 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("owner of the IngotCluster: %w", err)
 	}
-	if !object.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.letGo(ctx, object, owner)
-	}
-	if owner == nil {
+	deleting := !object.DeletionTimestamp.IsZero()
+	if owner == nil && !deleting {
 		return ctrl.Result{}, nil // C14: Cluster API sets the owner, and that brings us here again
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, object, infrav1.ClusterFinalizer); err != nil || added {
@@ -73,6 +72,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 
 	base := object.DeepCopy()
+	if deleting {
+		return ctrl.Result{}, r.letGo(ctx, object, base, owner)
+	}
 	defer func() {
 		summarize(object)
 		if err := r.saveStatus(ctx, object, base); err != nil {
@@ -86,17 +88,46 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// letGo removes the finalizer: an IngotCluster has nothing of its own to take
-// down, and its hosts are released by their machines. A paused one is left (M43).
-func (r *Reconciler) letGo(ctx context.Context, object *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
-	if annotations.HasPaused(object) || (owner != nil && ptr.Deref(owner.Spec.Paused, false)) {
-		return nil
+// letGo removes the finalizer once no machine is left: an IngotCluster has nothing
+// of its own to take down, but says which hosts its machines may have and how
+// racks are labelled. Their deletion brings us here again.
+func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
+	name := object.Labels[clusterv1.ClusterNameLabel]
+	if owner != nil {
+		name = owner.Name
 	}
-	base := object.DeepCopy()
+	remaining, err := r.machinesOf(ctx, object.Namespace, name)
+	if err != nil {
+		return err
+	}
+	if len(remaining) > 0 {
+		message := fmt.Sprintf("%d IngotMachines of Cluster %s remain, %s for example: Ingot waits until they are gone. Delete the Cluster, or its Machines", len(remaining), name, remaining[0])
+		if set(object, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, message) {
+			r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, infrav1.ReasonMachinesRemain, action, "%s", message)
+		}
+		return r.saveStatus(ctx, object, base)
+	}
 	if !controllerutil.RemoveFinalizer(object, infrav1.ClusterFinalizer) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFrom(base)))
+	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}
+
+// machinesOf names the machines of a Cluster, in order; none of a Cluster without a name.
+func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) ([]string, error) {
+	if cluster == "" {
+		return nil, nil
+	}
+	machines := &infrav1.IngotMachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		return nil, fmt.Errorf("machines of the cluster: %w", err)
+	}
+	names := make([]string, 0, len(machines.Items))
+	for i := range machines.Items {
+		names = append(names, machines.Items[i].Name)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.IngotCluster) error {
@@ -174,8 +205,9 @@ func (r *Reconciler) controlPlanes(ctx context.Context, namespace, clusterName s
 // set writes one condition; it says whether that is news.
 func set(object *infrav1.IngotCluster, kind string, status metav1.ConditionStatus, reason, message string) bool {
 	was := conditions.Get(object, kind)
+	news := was == nil || was.Status != status || was.Reason != reason // before it is overwritten
 	conditions.Set(object, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: object.Generation})
-	return was == nil || was.Status != status || was.Reason != reason
+	return news
 }
 
 // summarize sets Ready: the endpoint and the failure domains are.

@@ -103,7 +103,8 @@ func (r *Reconciler) statusOf(ctx context.Context, template *infrav1.IngotMachin
 func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]inventory.Candidate, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, facts} {
-		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		// Nothing of it is changed, and a copy of a large inventory is dear.
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("inventory of the namespace: %w", err)
 		}
 	}
@@ -118,6 +119,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		For(&infrav1.IngotMachineTemplate{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)).
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WithOptions(options).
 		Complete(r)
 }
