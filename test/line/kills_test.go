@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,9 @@ import (
 const (
 	// killSeeds is how many hosts go through a life in which the manager is killed
 	// once in each stage for each of them.
-	killSeeds      = 20
+	// The full number is above twice the writes of any stage: each write is hit
+	// before it is done and between it and its reply.
+	killSeeds      = 60
 	shortKillSeeds = 5
 	// calibration is the host whose undisturbed life shows which writes there are.
 	calibration = "calibration"
@@ -40,17 +43,20 @@ func testKills(t *testing.T, plane *Plane) {
 	killer.Kill = manager.Kill
 	site.CreateCluster(t)
 
+	// Each kill is a new start of the manager, one after the other.
+	limit := patience + time.Duration(seeds)*10*time.Second
 	for _, stage := range []struct {
 		name  string
+		must  []string
 		begin func(name string)
 		await func(names ...string)
 	}{
-		{"inspect", func(name string) { site.Register(t, name) },
-			func(names ...string) { site.Await(t, "hosts inspected", site.Free(names...)) }},
-		{"install", func(name string) { site.Claim(t, name, theHost(name)) },
-			func(names ...string) { site.Await(t, "hosts installed", site.Installed(names...)) }},
-		{"wipe", func(name string) { site.Delete(t, name) },
-			func(names ...string) { site.Await(t, "hosts wiped", site.Free(names...)) }},
+		{"inspect", []string{"spec.order.kind=Inspect", "spec.order.result"}, func(name string) { site.Register(t, name) },
+			func(names ...string) { site.AwaitFor(t, limit, "hosts inspected", site.Free(names...)) }},
+		{"install", []string{"spec.providerID", "spec.claim.clusterName", "spec.claim.state=Provisioned"}, func(name string) { site.Claim(t, name, theHost(name)) },
+			func(names ...string) { site.AwaitFor(t, limit, "hosts installed", site.Installed(names...)) }},
+		{"wipe", []string{"spec.claim.state=Releasing", "spec.claim.fencedAt", "spec.order.result"}, func(name string) { site.Delete(t, name) },
+			func(names ...string) { site.AwaitFor(t, limit, "hosts wiped", site.Free(names...)) }},
 	} {
 		if stage.name == "wipe" {
 			defer undisturbed(t, site, append([]string{calibration}, names...))()
@@ -59,7 +65,7 @@ func testKills(t *testing.T, plane *Plane) {
 		stage.begin(calibration)
 		stage.await(calibration)
 		writes := killer.Writes(calibration)
-		points := spread(writes, names)
+		points := spread(t, writes, names, stage.must)
 		killer.Arm(points)
 		began := time.Now()
 		for _, name := range names {
@@ -82,9 +88,11 @@ func testKills(t *testing.T, plane *Plane) {
 }
 
 // spread gives each host a point, so that together they cover the writes of the
-// stage evenly: one half before the write, one half between write and reply. Which
-// ones is decided by the number of hosts alone, so that a run can be repeated.
-func spread(writes []Point, names []string) map[string]Point {
+// stage evenly, before the write or between write and reply. Which ones is decided
+// by the number of hosts alone, so that a run can be repeated. The first hosts get
+// the replies that must be lost: to the writes that nothing can take back.
+func spread(t *testing.T, writes []Point, names, must []string) map[string]Point {
+	t.Helper()
 	var all []Point
 	for _, w := range writes {
 		after := w
@@ -93,6 +101,16 @@ func spread(writes []Point, names []string) map[string]Point {
 	}
 	source := rand.New(rand.NewPCG(uint64(len(names)), 1))
 	points := map[string]Point{}
+	for i, words := range must {
+		at := slices.IndexFunc(writes, func(p Point) bool { return strings.Contains(p.Label, words) })
+		if at < 0 {
+			t.Fatalf("there is no write of %s: %v", words, writes)
+		}
+		after := writes[at]
+		after.After = true
+		points[names[i]] = after
+	}
+	names = names[len(must):]
 	for i, name := range names {
 		low, high := i*len(all)/len(names), (i+1)*len(all)/len(names)
 		points[name] = all[low+source.IntN(max(high-low, 1))]

@@ -210,6 +210,39 @@ func (s *Site) Installed(names ...string) func(context.Context) (string, error) 
 	})
 }
 
+// Provisioned says which of the hosts do not serve their machine by ledger, phase
+// and the machine's own word. Unlike Installed it does not ask for the report of the
+// first boot, which is in status only: a system reports once.
+func (s *Site) Provisioned(names ...string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		lack, err := s.hosts(names, func(host *infrav1.IngotHost) string {
+			claim := host.Spec.Claim
+			switch {
+			case claim == nil || claim.State != infrav1.ClaimProvisioned || host.Status.Phase != infrav1.PhaseProvisioned:
+				return "it is not provisioned"
+			case !s.Server(host.Name).Powered():
+				return "its server is off"
+			case !s.happened(host.Name, server.EventScrubbed, fmt.Sprintf("%s-%d", claim.InstanceID, claim.Attempt)):
+				return "its system has not removed the secrets"
+			}
+			return ""
+		})(ctx)
+		if lack != "" || err != nil {
+			return lack, err
+		}
+		for _, name := range names {
+			machine := &infrav1.IngotMachine{}
+			if err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, machine); err != nil {
+				return "", err
+			}
+			if !ptr.Deref(machine.Status.Initialization.Provisioned, false) || len(machine.Status.Addresses) == 0 {
+				return "machine " + name + " does not say that it is provisioned", nil
+			}
+		}
+		return "", nil
+	}
+}
+
 // happened says whether an event with that detail is in a server's log.
 func (s *Site) happened(name string, kind server.EventKind, detail string) bool {
 	for _, e := range s.Server(name).Simulated.Events() {
@@ -266,10 +299,9 @@ func (s *Site) EmptyStatus(t *testing.T, names ...string) {
 }
 
 // EmptyAll takes everything out of the status of every object of Ingot's kinds in
-// the namespace, and says how many there were.
-func (s *Site) EmptyAll(t *testing.T) int {
+// the namespace, and says how many hosts and machines there were.
+func (s *Site) EmptyAll(t *testing.T) (hosts, machines int) {
 	t.Helper()
-	count := 0
 	for _, list := range []client.ObjectList{&infrav1.IngotHostList{}, &infrav1.IngotMachineList{}, &infrav1.IngotClusterList{}} {
 		check(t, s.Client.List(t.Context(), list, client.InNamespace(s.Namespace)))
 		check(t, apimeta.EachListItem(list, func(item runtime.Object) error {
@@ -277,9 +309,14 @@ func (s *Site) EmptyAll(t *testing.T) int {
 			if !ok {
 				return fmt.Errorf("%T is no object", item)
 			}
-			count++
+			switch obj.(type) {
+			case *infrav1.IngotHost:
+				hosts++
+			case *infrav1.IngotMachine:
+				machines++
+			}
 			return client.IgnoreNotFound(s.Client.Status().Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))))
 		}))
 	}
-	return count
+	return hosts, machines
 }

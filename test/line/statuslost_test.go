@@ -18,7 +18,7 @@ import (
 
 // How long a host is left alone in each state after its status was emptied: many
 // polls (2 s) and reset intervals, so that what Ingot would do, it does.
-const statusHold = 8 * time.Second
+const statusHold = 6 * time.Second
 
 // statusPOST is how long firmware takes, so that a host can be caught while the
 // wipe has been ordered and its agent has not come.
@@ -98,19 +98,19 @@ func playStatusLost(t *testing.T, plane *Plane, lost bool) []deed {
 	time.Sleep(statusHold)
 	s.note("held")
 	site.Images.Release()
-	site.Await(t, "the install to end", site.Installed(hostProvisioning, hostProvisioned))
+	site.Await(t, "the install to end", site.Provisioned(hostProvisioning, hostProvisioned))
 	site.Await(t, "the wipe to end", site.Free(hostFree, hostWiping))
 	s.note("after")
 	s.lose()
 	time.Sleep(statusHold)
 	s.note("at rest")
-	site.Await(t, "everything as before", site.Installed(hostProvisioning, hostProvisioned))
+	site.Await(t, "everything as before", site.Provisioned(hostProvisioning, hostProvisioned))
 	site.Await(t, "everything as before", site.Free(hostFree, hostWiping))
-	if lost && s.emptied < 2*4 {
-		t.Errorf("the status of %d objects was emptied", s.emptied)
-	}
 	site.History.Settle(t)
 	versions := site.History.Versions(t)
+	if n := emptied(versions); (n > 0) != lost || lost && n < s.emptied {
+		t.Errorf("%d objects lost their status, by the history %d", s.emptied, n)
+	}
 	_, wrong := CheckClaims(site.Namespace, versions)
 	for _, name := range []string{hostFree, hostProvisioning, hostProvisioned, hostWiping} {
 		_, bad := CheckDisk(name, site.Server(name).Simulated.Disks()[0].Log(), versions)
@@ -120,6 +120,25 @@ func playStatusLost(t *testing.T, plane *Plane, lost bool) []deed {
 		t.Error(text)
 	}
 	return s.deeds
+}
+
+// emptied counts the versions of hosts and machines with an empty status that had
+// one before.
+func emptied(versions []Version) int {
+	n, had := 0, map[string]bool{}
+	for _, v := range versions {
+		name, filled := "", false
+		if v.Host != nil {
+			name, filled = "host "+v.Host.Name, v.Host.Status.Phase != ""
+		} else {
+			name, filled = "machine "+v.Machine.Name, len(v.Machine.Status.Conditions) > 0
+		}
+		if had[name] && !filled {
+			n++
+		}
+		had[name] = filled
+	}
+	return n
 }
 
 // agentAtWork: the agent holds its order and waits for the image.
@@ -148,7 +167,8 @@ func (s *statusScenes) lose() {
 	if !s.lost {
 		return
 	}
-	s.emptied += s.site.EmptyAll(s.t)
+	hosts, machines := s.site.EmptyAll(s.t)
+	s.emptied += hosts + machines
 	for _, name := range []string{hostFree, hostProvisioning, hostProvisioned, hostWiping} {
 		s.site.Await(s.t, "status of "+name+" written again", func(context.Context) (string, error) {
 			if s.site.Host(s.t, name).Status.Phase == "" {
