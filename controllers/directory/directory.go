@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -48,7 +49,7 @@ type Directory struct{ Options }
 func New(o Options) *Directory { return &Directory{Options: o} }
 
 // Lookup returns the host with this boot MAC address. A MAC address that two
-// hosts claim is answered for neither (I8).
+// hosts claim is answered for neither, and so are two hosts of one server (I8).
 func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	ctx := context.Background() // the cache neither blocks nor calls out
 	hosts := &infrav1.IngotHostList{}
@@ -61,6 +62,9 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 		return pxe.Host{}, false
 	}
 	host := &hosts.Items[0]
+	if isDuplicate(host) {
+		return pxe.Host{}, false
+	}
 	hardware := &infrav1.IngotHardware{}
 	if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return pxe.Host{}, false
@@ -76,6 +80,14 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	lease.MAC = mac
 	lease.Plan = d.plan(host)
 	return lease, true
+}
+
+// isDuplicate says whether the host was seen to be the same server as another. One
+// that is in use keeps its address: a mistake in the inventory must not cut off a
+// running system (I2).
+func isDuplicate(host *infrav1.IngotHost) bool {
+	inUse := host.Spec.Claim != nil && host.Spec.Claim.State == infrav1.ClaimProvisioned
+	return !inUse && conditions.IsFalse(host, infrav1.HostUniqueCondition)
 }
 
 // leaseOf is what DHCP gives the host; false when no address is recorded for it.

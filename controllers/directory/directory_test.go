@@ -1,0 +1,221 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package directory
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+const (
+	mac      = "52:54:00:00:00:01"
+	orderID  = "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01"
+	instance = "7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// inventory is one host with its address and network; change sees all three.
+func inventory(change func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)) []client.Object {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = mac, "net"
+	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: mac, IP: "192.0.2.7"}
+	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
+		Subnet: "192.0.2.0/24", Gateway: "192.0.2.1", DNSServers: []string{"192.0.2.2", "192.0.2.3"}, Domain: "example", LeaseSeconds: ptr.To[int32](600)}}
+	if change != nil {
+		change(host, facts, network)
+	}
+	return []client.Object{host, facts, network}
+}
+
+type fakeIndexer struct{ *fake.ClientBuilder }
+
+func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
+	f.WithIndex(object, name, values)
+	return nil
+}
+
+func newDirectory(t *testing.T, objects ...client.Object) *Directory {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{Cache: builder.Build(), Keys: keys, Pins: []token.Pin{token.PinOf([]byte("a")), token.PinOf([]byte("b"))},
+		Server: "192.0.2.1:8843", Kernel: pxe.File{Name: "vmlinuz"}, Initrds: []pxe.File{{Name: "initramfs"}}, Arguments: []string{"console=ttyS0"},
+		Clock: testclock.NewFakePassiveClock(now), Log: logr.Discard()})
+}
+
+func parse(t *testing.T, text string) net.HardwareAddr {
+	t.Helper()
+	address, err := net.ParseMAC(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// Who is answered, and with what address.
+func TestLookup(t *testing.T) {
+	lease := pxe.Host{Namespace: "n", Name: "h", Hostname: "h", MAC: parse(t, mac), Address: netip.MustParsePrefix("192.0.2.7/24"),
+		Gateway: netip.MustParseAddr("192.0.2.1"), DNS: []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")},
+		Domain: "example", LeaseTime: 10 * time.Minute, Plan: pxe.Plan{Kind: pxe.LocalDisk}}
+	with := func(change func(*pxe.Host)) *pxe.Host {
+		out := lease
+		change(&out)
+		return &out
+	}
+	duplicate := func(h *infrav1.IngotHost) {
+		conditions.Set(h, metav1.Condition{Type: infrav1.HostUniqueCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonDuplicate})
+	}
+	type change = func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)
+	for name, tc := range map[string]struct {
+		ask    string
+		change change
+		more   []client.Object
+		want   *pxe.Host
+	}{
+		"known":               {ask: mac, want: &lease},
+		"unknown":             {ask: "52:54:00:00:00:02"},
+		"no address recorded": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address = nil }},
+		"address of another NIC": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			f.Spec.Address.MAC = "52:54:00:00:00:09"
+		}},
+		"address of another network": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			f.Spec.Address.NetworkName = "old"
+		}},
+		"network gone": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			h.Spec.NetworkRef.Name = "gone"
+		}},
+		"network wrong": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { n.Spec.Subnet = "x" }},
+		"address wrong": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "x" }},
+		"a bare network": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+			n.Spec = infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24"}
+		}, want: with(func(h *pxe.Host) { h.Gateway, h.DNS, h.Domain, h.LeaseTime = netip.Addr{}, nil, "", 0 })},
+		"two hosts of one MAC (I8)": {ask: mac, more: []client.Object{&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n2", Name: "h"},
+			Spec: infrav1.IngotHostSpec{BootMACAddress: mac}}}},
+		"two hosts of one server (I8)": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { duplicate(h) }},
+		"a running system whose server was registered twice (I2)": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			duplicate(h)
+			h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned, Hostname: "node-1"}
+		}, want: with(func(h *pxe.Host) { h.Hostname = "node-1" })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(t, append(inventory(tc.change), tc.more...)...)
+			got, ok := d.Lookup(parse(t, tc.ask))
+			if ok != (tc.want != nil) {
+				t.Fatalf("answered %t, want %t", ok, tc.want != nil)
+			}
+			if !ok {
+				return
+			}
+			if diff := cmp.Diff(*tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+				t.Errorf("host (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is booted depends on the ledger alone (I3); the token says what for.
+func TestPlan(t *testing.T) {
+	order := func(kind infrav1.OrderKind, changes ...func(*infrav1.HostOrder)) *infrav1.HostOrder {
+		out := &infrav1.HostOrder{Kind: kind, ID: orderID, Attempt: 2}
+		for _, change := range changes {
+			change(out)
+		}
+		return out
+	}
+	claim := func(state infrav1.ClaimState) *infrav1.HostClaim {
+		return &infrav1.HostClaim{State: state, InstanceID: instance, Attempt: 2, Hostname: "m"}
+	}
+	for name, tc := range map[string]struct {
+		claim   *infrav1.HostClaim
+		order   *infrav1.HostOrder
+		want    pxe.PlanKind
+		purpose token.Purpose
+	}{
+		"free":                   {want: pxe.LocalDisk},
+		"provisioned":            {claim: claim(infrav1.ClaimProvisioned), want: pxe.LocalDisk},
+		"inspection":             {order: order(infrav1.OrderInspect), want: pxe.Agent, purpose: token.Inspect},
+		"install":                {claim: claim(infrav1.ClaimProvisioning), order: order(infrav1.OrderInstall), want: pxe.Agent, purpose: token.Install},
+		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderWipe), want: pxe.Agent, purpose: token.Wipe},
+		"claimed, not ordered":   {claim: claim(infrav1.ClaimProvisioning), want: pxe.LocalDisk},
+		"order that has ended":   {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), want: pxe.LocalDisk},
+		"order that was revoked": {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Revoked = ptr.To(true) }), want: pxe.LocalDisk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+				h.Spec.Claim, h.Spec.Order = tc.claim, tc.order
+			})...)
+			host, ok := d.Lookup(parse(t, mac))
+			if !ok || host.Plan.Kind != tc.want {
+				t.Fatalf("answered %t, plan %s, want %s", ok, host.Plan.Kind, tc.want)
+			}
+			if tc.want != pxe.Agent {
+				return
+			}
+			claims, err := d.Keys.Verify(string(host.Plan.Agent.Token))
+			want := token.Claims{Namespace: "n", Host: "h", Purpose: tc.purpose, OrderID: orderID, Attempt: 2, Expiry: now.Add(token.Lifetime)}
+			if tc.claim != nil {
+				want.InstanceID = instance
+			}
+			if diff := cmp.Diff(want, claims); diff != "" || err != nil {
+				t.Errorf("token, error %v (-want +got):\n%s", err, diff)
+			}
+			if pins := strings.Split(host.Plan.Agent.Pin, ","); len(pins) != 2 || pins[0] != string(d.Pins[0]) {
+				t.Errorf("pins = %q", host.Plan.Agent.Pin)
+			}
+			arguments := strings.Join(host.Plan.Agent.Arguments, " ")
+			if !strings.Contains(arguments, "console=ttyS0") || !strings.Contains(arguments, "quiet") {
+				t.Errorf("arguments = %q: the kernel must not print the token", arguments)
+			}
+		})
+	}
+}
+
+// Only images that a claim names are fetched.
+func TestImage(t *testing.T) {
+	image := infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("1", 64)}
+	d := newDirectory(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Image: image}
+	})...)
+	if got, ok := d.Image(image.Checksum); !ok || got.URL != image.URL || got.Checksum != image.Checksum {
+		t.Errorf("image = %+v, %t", got, ok)
+	}
+	for _, other := range []string{"", "sha256:" + strings.Repeat("2", 64)} {
+		if got, ok := d.Image(other); ok {
+			t.Errorf("%q is served from %s", other, got.URL)
+		}
+	}
+}

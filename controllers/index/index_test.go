@@ -1,0 +1,99 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package index_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// values collects what an object is indexed by.
+type values struct {
+	object client.Object
+	found  map[string][]string
+}
+
+func (v values) IndexField(_ context.Context, object client.Object, field string, f client.IndexerFunc) error {
+	if _, wrong := object.(*infrav1.IngotHost); wrong {
+		if got := f(&infrav1.IngotCluster{}); got != nil {
+			v.found["of a wrong kind"] = got
+		}
+	}
+	if got := f(v.object); got != nil {
+		v.found[field] = got
+	}
+	return nil
+}
+
+func TestValues(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "n", Name: "h"}
+	full := infrav1.IngotHostSpec{
+		BootMACAddress: "52:54:00:00:00:01", NetworkRef: infrav1.NetworkReference{Name: "net"},
+		BMC: &infrav1.BMC{Address: "redfish://BMC-1.example:443/redfish/v1/Systems/1", CredentialsRef: infrav1.LocalReference{Name: "s"},
+			CABundleRef: &infrav1.LocalReference{Name: "ca"}},
+		Claim: &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, Image: infrav1.Image{Checksum: "sha256:1"}},
+	}
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   map[string][]string
+	}{
+		"host": {&infrav1.IngotHost{ObjectMeta: meta, Spec: full}, map[string][]string{
+			index.HostByMAC: {"52:54:00:00:00:01"}, index.HostByBMC: {"bmc-1.example:443"}, index.HostByNetwork: {"net"},
+			index.HostByCredentials: {"n/s"}, index.HostByCABundle: {"n/ca"}, index.HostByMachine: {"n/m"}, index.HostByImage: {"sha256:1"},
+		}},
+		"empty host":                     {&infrav1.IngotHost{ObjectMeta: meta}, nil},
+		"address that admission refuses": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "ipmi://x"}}}, nil},
+		"hardware": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
+			System: infrav1.HardwareSystem{UUID: "u", SerialNumber: "s"}, Address: &infrav1.RecordedAddress{NetworkName: "net"}}},
+			map[string][]string{index.HardwareBySystem: {"u/s"}, index.HardwareByNetwork: {"net"}}},
+		"hardware that tells too little": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: infrav1.HardwareSystem{UUID: "u"}}}, nil},
+		"machine": {&infrav1.IngotMachine{ObjectMeta: meta, Spec: infrav1.IngotMachineSpec{ProviderID: "ingot://n/h/1"}},
+			map[string][]string{index.MachineByHost: {"n/h"}}},
+		"machine without a host": {&infrav1.IngotMachine{ObjectMeta: meta}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := values{object: tc.object, found: map[string][]string{}}
+			if err := index.Setup(t.Context(), got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.found, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("values (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// I8: two spellings of one system are one; two systems of one BMC are two.
+func TestSameBMC(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"redfish://bmc", "redfish://BMC:443", true},
+		{"redfish://bmc/redfish/v1/Systems/1", "redfish://bmc", true},
+		{"redfish://bmc/redfish/v1/Systems/1", "redfish://bmc/redfish/v1/Systems/1/", true},
+		{"redfish://bmc/redfish/v1/Systems/1", "redfish://bmc/redfish/v1/Systems/2", false},
+		{"redfish://bmc", "redfish://bmc:8443", false},
+		{"redfish://bmc", "", false},
+		{"x", "x", false},
+	} {
+		host := func(address string) *infrav1.IngotHost {
+			if address == "" {
+				return &infrav1.IngotHost{}
+			}
+			return &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: address}}}
+		}
+		if got := index.SameBMC(host(tc.a), host(tc.b)); got != tc.want {
+			t.Errorf("SameBMC(%q, %q) = %t", tc.a, tc.b, got)
+		}
+	}
+}
