@@ -4,6 +4,7 @@
 package host
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -50,10 +51,23 @@ func (c contact) under(key string) contact {
 
 // failed counts a failure and says when to try again.
 func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time) contact {
-	c.problem, c.message = problem, message
+	c.problem, c.message = problem, stable(message)
 	c.delay = min(max(2*c.delay, backoffFirst), backoffCap)
 	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), backoffCap))
 	return c
+}
+
+// stable removes from an error's text the port that a connection happened to be
+// made from ("10.0.0.1:40312->10.0.0.9:443"): the same failure reads the same each
+// time, and costs no write.
+func stable(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if _, to, ok := strings.Cut(word, "->"); ok {
+			words[i] = to
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // answered forgets all failures.

@@ -42,6 +42,18 @@ func TestContactBackoff(t *testing.T) {
 	}
 }
 
+func TestStable(t *testing.T) {
+	for in, want := range map[string]string{
+		"power state: read tcp 10.0.0.1:40312->10.0.0.9:443: connection reset": "power state: read tcp 10.0.0.9:443: connection reset",
+		"plain text  with two blanks":                                          "plain text  with two blanks",
+		"":                                                                     "",
+	} {
+		if got := stable(in); got != want {
+			t.Errorf("stable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 // What is remembered ends with the host, and is not taken for another of its name.
 func TestContactsForget(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "h", UID: "1"}}

@@ -228,6 +228,7 @@ func TestRefused(t *testing.T) {
 			opened(s, a)
 			must(s, s.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "bootstrap"}}))
 		}, do: bootstrap, want: agentapi.ReasonNotReady},
+		"facts of an earlier host of this name": {objects: []client.Object{ofEarlierHost()}, do: open, want: agentapi.ReasonNotReady},
 		"facts that cannot be read admit nobody": {first: func(s *site, _ *agent) {
 			s.fail(func(o client.Object) error {
 				if _, ok := o.(*infrav1.IngotHardware); ok {
@@ -275,6 +276,13 @@ func opened(s *site, a *agent) {
 	if reason := a.open(); reason != "" {
 		s.t.Fatalf("session refused: %s", reason)
 	}
+}
+
+// ofEarlierHost is the IngotHardware of a host that was deleted and made anew.
+func ofEarlierHost() *infrav1.IngotHardware {
+	hardware := recorded(here)
+	hardware.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "h1", UID: "gone", Controller: ptr.To(true)}}
+	return hardware
 }
 
 func rename(s *site) {

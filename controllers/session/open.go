@@ -5,6 +5,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +136,9 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	}
 	if err != nil {
 		return err
+	}
+	if owner := metav1.GetControllerOf(known); owner != nil && owner.UID != host.UID {
+		return fmt.Errorf("the hardware of an earlier host %s is about to be collected", host.Name)
 	}
 	facts.Address = known.Spec.Address
 	if equality.Semantic.DeepEqual(known.Spec, facts) {
