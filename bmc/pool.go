@@ -53,6 +53,9 @@ type Pool struct {
 	// closing counts the sessions that are being ended in the background.
 	closing sync.WaitGroup
 
+	// ended is closed with closed.
+	ended chan struct{}
+
 	mu      sync.Mutex
 	closed  bool
 	entries map[string]*entry
@@ -73,7 +76,7 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 		opts.Observer = func(Call) {}
 	}
 	base, cancel := context.WithCancel(context.Background())
-	return &Pool{dial: dial, opts: opts, base: base, cancel: cancel, entries: map[string]*entry{}}
+	return &Pool{dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}), entries: map[string]*entry{}}
 }
 
 // entry is one BMC. Its fields belong to whoever holds the lock, except those
@@ -147,6 +150,9 @@ func (p *Pool) Forget(address string) {
 // error names the BMCs whose session could not be ended.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
+	if !p.closed {
+		close(p.ended)
+	}
 	p.closed = true
 	entries := make(map[string]*entry, len(p.entries))
 	for address, e := range p.entries {
@@ -163,7 +169,13 @@ func (p *Pool) Close(ctx context.Context) error {
 	failed := make(chan string, len(entries))
 	for address, e := range entries {
 		wg.Go(func() {
-			if !p.lockForClose(ctx, e) || p.closeSession(e) != nil {
+			if !p.lockForClose(ctx, e) {
+				failed <- address
+				return
+			}
+			err := p.closeSession(e)
+			e.lock <- struct{}{} // a retirement may be waiting for it
+			if err != nil {
 				failed <- address
 			}
 		})
@@ -271,7 +283,11 @@ func (p *Pool) retire(address string, e *entry) {
 		return
 	}
 	p.closing.Go(func() {
-		<-e.lock
+		select {
+		case <-e.lock:
+		case <-p.ended: // Close ends the session
+			return
+		}
 		defer func() { e.lock <- struct{}{} }()
 		p.mu.Lock()
 		wanted := e.waiting > 0 || p.closed

@@ -433,3 +433,26 @@ func TestPasswordHides(t *testing.T) {
 		t.Errorf("target shows %s", got)
 	}
 }
+
+// TestPoolCloseMeetsARetirement: Close comes while a session that nobody wants is
+// about to be ended by its idle clock. Both want the lock; neither may wait for
+// the other for ever.
+func TestPoolCloseMeetsARetirement(t *testing.T) {
+	for range 500 {
+		f := &fakeBMC{t: t}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Nanosecond})
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		pool.Forget("a")
+		done := make(chan error, 1)
+		go func() { done <- pool.Close(t.Context()) }()
+		select {
+		case err := <-done:
+			must(t, err)
+		case <-time.After(time.Minute):
+			t.Fatal("Close waits for the retirement, and the retirement for Close")
+		}
+		if _, open := f.snapshot(); open != 0 {
+			t.Fatalf("%d sessions left open", open)
+		}
+	}
+}
