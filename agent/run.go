@@ -28,7 +28,8 @@ type session struct {
 // report is acknowledged. It returns what to do next.
 //
 // An action that is not empty is to be done whatever the error, which then says
-// why: a final refusal is PowerOff with ErrRefused. With an empty action nothing
+// why: a final refusal is PowerOff with ErrRefused, or BootDisk where this boot was
+// for an install that is committed already. With an empty action nothing
 // was decided (the hardware could not be read, the context ended): the caller may
 // run it again with the same Identity.
 func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
@@ -40,6 +41,12 @@ func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
 	defer s.client.close()
 	action, err := s.run(ctx)
 	if errors.Is(err, ErrRefused) {
+		// An agent with an order may have written, and ends in the disk only by the
+		// acknowledgement of its report (I4).
+		if refusal, ok := errors.AsType[*agentapi.Error](err); ok && refusal.Action == agentapi.BootDisk && s.order.Kind == "" {
+			cfg.Log("manager: %v; the disk is installed, booting it", err)
+			return agentapi.BootDisk, err
+		}
 		cfg.Log("manager: %v; powering off", err)
 		return agentapi.PowerOff, err
 	}

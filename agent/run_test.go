@@ -288,6 +288,36 @@ func TestFinalRefusalsPowerOff(t *testing.T) {
 	}
 }
 
+// TestCommittedInstallIsBooted: an agent that was booted once more for an install
+// that is committed goes to the disk instead of leaving the server off; but only
+// if it has no order: one that has may have written.
+func TestCommittedInstallIsBooted(t *testing.T) {
+	for path, want := range map[string]agentapi.Action{
+		agentapi.PathSession: agentapi.BootDisk, agentapi.PathOrder: agentapi.BootDisk,
+		agentapi.PathBootstrap: agentapi.PowerOff, agentapi.PathReport: agentapi.PowerOff,
+	} {
+		t.Run(path, func(t *testing.T) {
+			m, _ := installOrder(t)
+			m.Faults = func(p string, _ int) *agenttest.Fault {
+				if p != path {
+					return nil
+				}
+				fault := refusal(agentapi.ReasonOrderGone)
+				fault.Refuse.Action = agentapi.BootDisk
+				return fault
+			}
+			s := newServer(t, twoDisks...)
+			action, err := s.run(m)
+			if action != want || !errors.Is(err, agent.ErrRefused) {
+				t.Fatalf("%s, %v; want %s", action, err, want)
+			}
+			if want == agentapi.BootDisk && !s.untouched(0) {
+				t.Error("the disk was written without an order")
+			}
+		})
+	}
+}
+
 func TestProgressCallsOff(t *testing.T) {
 	for name, set := range map[string]func(*agenttest.Manager){
 		"by its answer": func(m *agenttest.Manager) { m.StopAt = agentapi.StepStarted },

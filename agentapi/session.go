@@ -266,6 +266,11 @@ type Error struct {
 	Message string `json:"message"`
 	// RetryAfter is set where waiting may help.
 	RetryAfter Duration `json:"retryAfter,omitempty"`
+	// Action is BootDisk where an agent was booted for an install that is committed
+	// already, as by a boot server that does not know it yet: the disk is the
+	// system's, and the server must not stay off for it (I4, I5). Only an agent that
+	// has no order may follow it. Empty: power off.
+	Action Action `json:"action,omitempty"`
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Message) }

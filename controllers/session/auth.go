@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -122,7 +123,7 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 	switch {
 	case order == nil || order.ID != c.claims.OrderID || order.Attempt != c.claims.Attempt ||
 		string(order.Kind) != string(c.claims.Purpose):
-		return verdict{refusal: orderGone("the order has ended or was replaced"),
+		return verdict{refusal: ended(host, c),
 			note: "An agent came with the token of an order that has ended; it was refused and does nothing"}
 	case ptr.Deref(order.Revoked, false):
 		return verdict{refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "the order is revoked: two agents used its token"}}
@@ -141,6 +142,18 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 		return verdict{refusal: invalidToken("the token has expired")}
 	}
 	return verdict{}
+}
+
+// ended refuses the token of an order that is not there any more. Where it is gone
+// because its install was committed, the caller is a server that a boot server with
+// an old cache booted once more: off it would stay off for ever, since a provisioned
+// host is not switched (I2), so it is sent to its disk.
+func ended(host *infrav1.IngotHost, c caller) *agentapi.Error {
+	refusal := orderGone("the order has ended or was replaced")
+	if c.claims.Purpose == token.Install && reported(host, c) {
+		refusal.Action = agentapi.BootDisk
+	}
+	return refusal
 }
 
 // stands says whether the ledger still asks for the order that is written: between
@@ -170,15 +183,35 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, eventRefused, action, "%s", v.note)
 	}
 	if v.revoke {
-		base := host.DeepCopy()
-		host.Spec.Order.Revoked = ptr.To(true)
-		if err := s.save(ctx, host, base); err != nil {
-			return notReady("the order changed meanwhile")
+		if err := s.revoke(ctx, host, c); err != nil {
+			s.Log.Error(err, "Could not revoke an order", "host", client.ObjectKeyFromObject(host).String())
+			return notReady("the order could not be revoked yet")
 		}
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
-			"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", host.Spec.Order.ID)
 	}
 	return v.refusal
+}
+
+// revoke ends an order that two keys came for (I14). It insists: the second agent
+// may never come again, and the first must not work on.
+func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live := &infrav1.IngotHost{}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), live); err != nil {
+			return err
+		}
+		if live.Spec.Order == nil || live.Spec.Order.ID != c.claims.OrderID {
+			return nil
+		}
+		base := live.DeepCopy()
+		live.Spec.Order.Revoked = ptr.To(true)
+		return s.save(ctx, live, base)
+	})
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
+		"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", c.claims.OrderID)
+	return nil
 }
 
 // recordedAddress of the host's boot NIC; invalid when none is recorded.

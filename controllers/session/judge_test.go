@@ -107,6 +107,31 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A boot server that is behind boots the agent once more for an install that is
+// committed: the refusal sends that server to its disk, and no other.
+func TestJudgeCommitted(t *testing.T) {
+	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
+	for name, tc := range map[string]struct {
+		host    *infrav1.IngotHost
+		purpose token.Purpose
+		want    agentapi.Action
+	}{
+		"this install":     {installing(committed), token.Install, agentapi.BootDisk},
+		"another attempt":  {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.Attempt = 3 }), token.Install, ""},
+		"another instance": {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.InstanceID = orderID }), token.Install, ""},
+		"released since":   {installing(committed, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), token.Install, ""},
+		"not committed":    {installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), token.Install, ""},
+		"a wipe":           {installing(committed), token.Wipe, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := judge(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, netip.Addr{}, false)
+			if v.refusal == nil || v.refusal.Reason != agentapi.ReasonOrderGone || v.refusal.Action != tc.want {
+				t.Errorf("refusal %+v, want %s with action %q", v.refusal, agentapi.ReasonOrderGone, tc.want)
+			}
+		})
+	}
+}
+
 // I6: an order that the ledger no longer asks for gives no authority.
 func TestStands(t *testing.T) {
 	claim := func(state infrav1.ClaimState) *infrav1.HostClaim {
