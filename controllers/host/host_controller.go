@@ -80,8 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil || isPaused {
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil {
 		return ctrl.Result{}, err
+	} else if isPaused {
+		return ctrl.Result{RequeueAfter: r.Poll}, nil // its Cluster may go without a word
 	} else if requeue {
 		return ctrl.Result{RequeueAfter: soon}, nil // the watch holds changes of status back
 	}

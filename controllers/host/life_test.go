@@ -262,7 +262,9 @@ func testPause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.want("h", infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	reads, before := y.bmc.readsSoFar(), y.get("h")
 	for range 3 {
-		y.step("h")
+		if after := y.step("h").RequeueAfter; after != y.Poll {
+			t.Errorf("a paused host is looked at again after %s", after)
+		}
 	}
 	if y.bmc.readsSoFar() != reads || y.get("h").ResourceVersion != before.ResourceVersion {
 		t.Error("a paused host was asked or written to")

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	infrav1beta1 "github.com/ingot-metal/ingot/api/v1beta1"
@@ -188,7 +189,11 @@ func cacheOptions(o *Options) cache.Options {
 }
 
 func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error {
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	observer, err := bmcMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Observer: observer})
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
 	}

@@ -1,0 +1,43 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Calls are counted by name and outcome, by two managers of one process too, and
+// no BMC's address is in a label.
+func TestBMCMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for range 2 {
+		observe, err := bmcMetrics(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		observe(bmc.Call{Address: "redfish://secret.example", Name: bmc.CallPowerState, Outcome: bmc.OutcomeBusy, Duration: time.Second})
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != bmcCallSeconds {
+		t.Fatalf("metrics = %v, error %v", families, err)
+	}
+	series := families[0].GetMetric()
+	if len(series) != 1 || series[0].GetHistogram().GetSampleCount() != 2 || series[0].GetHistogram().GetSampleSum() != 2 {
+		t.Errorf("series = %v", series)
+	}
+	if text := families[0].String(); strings.Contains(text, "secret.example") || !strings.Contains(text, "Busy") {
+		t.Errorf("labels: %s", text)
+	}
+	taken := prometheus.NewRegistry()
+	taken.MustRegister(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: bmcCallSeconds, Help: "x"}, []string{"other"}))
+	if _, err := bmcMetrics(taken); err == nil {
+		t.Error("a metric of another shape was accepted")
+	}
+}
