@@ -1,0 +1,38 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hardware_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
+)
+
+// The hardware goes and moves with its host (K45).
+func TestNew(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u"}}
+	got, err := hardware.New(host, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := metav1.ObjectMeta{Namespace: "n", Name: "h", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "h", UID: "u", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}}}
+	if diff := cmp.Diff(want, got.ObjectMeta); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	if _, err := hardware.New(host, runtime.NewScheme()); err == nil {
+		t.Error("a scheme that does not know hosts was accepted")
+	}
+}
