@@ -31,13 +31,12 @@ const (
 // testClaims: two managers at once, without a leader, each with caches that are
 // late by a random time, and as many machines as there are hosts (I1).
 func testClaims(t *testing.T, plane *Plane) {
-	benches := newBenches(t)
 	seeds := shortClaimSeeds
 	if Full() {
 		seeds = claimSeeds
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { claimAll(t, plane, benches, uint64(seed)) })
+		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { claimAll(t, plane, uint64(seed)) })
 	}
 }
 
@@ -70,7 +69,8 @@ func newBenches(t *testing.T) *benches {
 }
 
 // claimAll is one seed.
-func claimAll(t *testing.T, plane *Plane, benches *benches, seed uint64) {
+func claimAll(t *testing.T, plane *Plane, seed uint64) {
+	benches := newBenches(t)
 	site := plane.NewSite(t, SiteOptions{Password: benchPassword})
 	count := &conflicts{}
 	options := ManagerOptions{Witness: count, Delay: claimDelay, Args: []string{"--leader-elect=false", "--roles=controllers"}}
