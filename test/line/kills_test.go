@@ -78,7 +78,8 @@ func testKills(t *testing.T, plane *Plane) {
 			site.Await(t, "kills of those that were late", func(context.Context) (string, error) { return strings.Join(killer.Pending(), " "), nil })
 			stage.await(names...)
 		}
-		report(t, stage.name, len(writes), points, killer.Shots(), time.Since(began))
+		report(t, stage.name, points, killer.Shots(), time.Since(began))
+		covered(t, stage.name, writes, killer.Shots())
 	}
 	check(t, manager.Await(t.Context()))
 	proveLives(t, site, append([]string{calibration}, names...))
@@ -119,7 +120,7 @@ func spread(t *testing.T, writes []Point, names, must []string) map[string]Point
 }
 
 // report prints where the manager was killed, and fails if it was not.
-func report(t *testing.T, stage string, writes int, points, shots map[string]Point, took time.Duration) {
+func report(t *testing.T, stage string, points, shots map[string]Point, took time.Duration) {
 	t.Helper()
 	after := 0
 	for name, point := range points {
@@ -133,7 +134,34 @@ func report(t *testing.T, stage string, writes int, points, shots map[string]Poi
 		}
 		t.Logf("%s %s: killed %s", stage, name, shot)
 	}
-	t.Logf("%s: %d kills (%d between write and reply) over %d writes, %s", stage, len(shots), after, writes, took.Round(time.Second))
+	t.Logf("%s: %d kills (%d between write and reply), %s", stage, len(shots), after, took.Round(time.Second))
+}
+
+// covered prints how many of the different writes of a stage were hit, and with
+// the full number of seeds fails if one to the ledger was not hit on both sides.
+func covered(t *testing.T, stage string, writes []Point, shots map[string]Point) {
+	t.Helper()
+	hit := map[bool]map[string]bool{false: {}, true: {}}
+	for _, shot := range shots {
+		hit[shot.After][shot.Label] = true
+	}
+	labels, before, after := map[string]bool{}, 0, 0
+	for _, w := range writes {
+		if labels[w.Label] {
+			continue
+		}
+		labels[w.Label] = true
+		if hit[false][w.Label] {
+			before++
+		}
+		if hit[true][w.Label] {
+			after++
+		}
+		if Full() && strings.Contains(w.Label, " spec.") && !(hit[false][w.Label] && hit[true][w.Label]) {
+			t.Errorf("%s: %s was hit before: %t, after: %t", stage, w.Label, hit[false][w.Label], hit[true][w.Label])
+		}
+	}
+	t.Logf("%s: of %d different writes %d were hit before and %d between write and reply", stage, len(labels), before, after)
 }
 
 // undisturbed notes how much was written to the disks; what it returns fails if
