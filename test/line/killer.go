@@ -13,10 +13,6 @@ import (
 type Point struct {
 	Label      string
 	Occurrence int
-	// Index in the undisturbed life of a host, from 1. Some writes do not come in
-	// every life (a server that switches itself off need not be switched off): then
-	// the first one later than this is the point.
-	Index int
 	// After: when the write has been done and its reply has not arrived; else before
 	// it is done.
 	After bool
@@ -30,8 +26,8 @@ func (p Point) String() string {
 	return fmt.Sprintf("%s: %s #%d", when, p.Label, p.Occurrence)
 }
 
-// slack is by how many writes a point may be late before another one is taken.
-const slack = 3
+// anyWrite is the label of a point that the next write will do for.
+const anyWrite = ""
 
 // A Killer kills the manager once for each host, at that host's point, and keeps a
 // list of all writes.
@@ -75,13 +71,15 @@ func (k *Killer) Shots() map[string]Point {
 	return shots
 }
 
-// Pending are the hosts whose point has not come.
+// Pending are the hosts whose point has not come. Some writes do not come in every
+// life (a server that switches itself off need not be switched off): from now on
+// the next write of such a host is its point.
 func (k *Killer) Pending() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var hosts []string
 	for host := range k.armed {
-		k.armed[host] = Point{After: k.armed[host].After, Index: -slack} // the next write will do
+		k.armed[host] = Point{Label: anyWrite, After: k.armed[host].After}
 		hosts = append(hosts, host)
 	}
 	return hosts
@@ -99,7 +97,7 @@ func (k *Killer) Before(w Write) bool {
 	}
 	k.counts[w.Host][w.Label]++
 	n := k.counts[w.Host][w.Label]
-	k.writes[w.Host] = append(k.writes[w.Host], Point{Label: w.Label, Occurrence: n, Index: len(k.writes[w.Host]) + 1})
+	k.writes[w.Host] = append(k.writes[w.Host], Point{Label: w.Label, Occurrence: n})
 	k.mu.Unlock()
 	return !k.shoot(w, false)
 }
@@ -113,7 +111,7 @@ func (k *Killer) shoot(w Write, after bool) bool {
 	k.mu.Lock()
 	point, ok := k.armed[w.Host]
 	due := ok && point.After == after &&
-		(point.Label == w.Label && k.counts[w.Host][w.Label] >= point.Occurrence || len(k.writes[w.Host]) > point.Index+slack)
+		(point.Label == anyWrite || point.Label == w.Label && k.counts[w.Host][w.Label] >= point.Occurrence)
 	if due {
 		delete(k.armed, w.Host) // nobody else shoots meanwhile
 	}
@@ -125,7 +123,7 @@ func (k *Killer) shoot(w Write, after bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if hit {
-		point.Label, point.Occurrence, point.Index = w.Label, k.counts[w.Host][w.Label], len(k.writes[w.Host])
+		point.Label, point.Occurrence = w.Label, k.counts[w.Host][w.Label]
 		k.shots[w.Host] = point
 	} else {
 		k.armed[w.Host] = point

@@ -73,7 +73,7 @@ func testKills(t *testing.T, plane *Plane) {
 		}
 		stage.await(names...)
 		if pending := killer.Pending(); len(pending) > 0 {
-			t.Logf("%s: %v did not come to their points: their status is emptied, and the manager killed when it writes it", stage.name, pending)
+			t.Logf("%s: %v did not come to their points; their status is emptied, and the manager killed when it writes it", stage.name, pending)
 			site.EmptyStatus(t, pending...)
 			site.Await(t, "kills of those that were late", func(context.Context) (string, error) { return strings.Join(killer.Pending(), " "), nil })
 			stage.await(names...)
@@ -138,7 +138,7 @@ func report(t *testing.T, stage string, points, shots map[string]Point, took tim
 }
 
 // covered prints how many of the different writes of a stage were hit, and with
-// the full number of seeds fails if one to the ledger was not hit on both sides.
+// the full number of seeds fails if one to the ledger was not hit at all.
 func covered(t *testing.T, stage string, writes []Point, shots map[string]Point) {
 	t.Helper()
 	hit := map[bool]map[string]bool{false: {}, true: {}}
@@ -157,8 +157,8 @@ func covered(t *testing.T, stage string, writes []Point, shots map[string]Point)
 		if hit[true][w.Label] {
 			after++
 		}
-		if Full() && strings.Contains(w.Label, " spec.") && !(hit[false][w.Label] && hit[true][w.Label]) {
-			t.Errorf("%s: %s was hit before: %t, after: %t", stage, w.Label, hit[false][w.Label], hit[true][w.Label])
+		if Full() && strings.Contains(w.Label, " spec.") && !hit[false][w.Label] && !hit[true][w.Label] {
+			t.Errorf("%s: %s was never hit", stage, w.Label)
 		}
 	}
 	t.Logf("%s: of %d different writes %d were hit before and %d between write and reply", stage, len(labels), before, after)
