@@ -66,6 +66,11 @@ if ! command -v go >/dev/null; then
   echo "packages: Go is missing; go.mod says which version is needed (https://go.dev/dl/)" >&2
   exit 1
 fi
+# The image builders ask apt for packages: a new machine may have no lists yet.
+if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ] && ! apt-cache show linux-image-amd64 >/dev/null 2>&1; then
+  echo "packages: fetching Debian's package lists" >&2
+  apt-get -qq update
+fi
 mapfile -t absent < <(missing "$@")
 [ ${#absent[@]} -gt 0 ] || exit 0
 
