@@ -55,7 +55,6 @@ type ControlPlane struct {
 	dir    string
 	tools  *tools.Set
 	config *rest.Config
-	ca     *keyPair // signs users
 	// webhookCA is the authority of the certificate in WebhookCertificates, PEM.
 	webhookCA []byte
 	children  []*process.Process // in the order of their start
@@ -88,19 +87,6 @@ func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, kubecon
 
 // RESTConfig returns the same for Go clients; the caller may change its copy.
 func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
-
-// ServiceAccountKubeconfig writes a kubeconfig by which a process outside of the
-// cluster is that service account, with its roles and no more, and returns its
-// path. The account need not exist yet.
-func (c *ControlPlane) ServiceAccountKubeconfig(namespace, name string) (string, error) {
-	const all = "system:serviceaccounts" // the groups that a token would give
-	user, err := c.ca.client("system:serviceaccount:"+namespace+":"+name, all, all+":"+namespace)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(c.dir, namespace+"."+name+".kubeconfig")
-	return path, writeKubeconfig(path, c.config.Host, c.ca, user)
-}
 
 // Logs returns the directory with one log file for each process.
 func (c *ControlPlane) Logs() string { return filepath.Join(c.dir, "log") }
@@ -165,8 +151,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 	serviceIP = serviceIP.To4()
 	serviceIP[3]++
-	c.ca, err = writePKI(c.dir, "https://"+loopback(apiPort), serviceIP)
-	if err != nil {
+	if err := writePKI(c.dir, "https://"+loopback(apiPort), serviceIP); err != nil {
 		return err
 	}
 	if err := c.writeWebhookCertificates(); err != nil {

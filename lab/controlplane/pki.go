@@ -114,44 +114,43 @@ func (k *keyPair) write(dir, name string) error {
 
 // writePKI makes the keys of a control plane in dir/pki and the kubeconfigs of
 // the administrator and the controller manager in dir. serviceIP is the first
-// address of the service range, by which pods would reach the API server. It
-// returns the authority, which signs further users.
-func writePKI(dir, server string, serviceIP net.IP) (*keyPair, error) {
+// address of the service range, by which pods would reach the API server.
+func writePKI(dir, server string, serviceIP net.IP) error {
 	pki := filepath.Join(dir, "pki")
 	if err := os.MkdirAll(pki, 0o700); err != nil {
-		return nil, fmt.Errorf("make the key directory: %w", err)
+		return fmt.Errorf("make the key directory: %w", err)
 	}
 	ca, err := newCA("ingot-lab")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	apiserver, err := ca.server("kube-apiserver", []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc"}, serviceIP)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	serviceAccounts, err := newCA("service-accounts") // only its key is used
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for name, pair := range map[string]*keyPair{"ca": ca, "apiserver": apiserver, "service-accounts": serviceAccounts} {
 		if err := pair.write(pki, name); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	// The group system:masters is let through by the API server itself, so no
 	// role binding has to exist first.
 	admin, err := ca.client("ingot-lab-admin", "system:masters")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	manager, err := ca.client("system:kube-controller-manager")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := writeKubeconfig(filepath.Join(dir, kubeconfigFile), server, ca, admin); err != nil {
-		return nil, err
+		return err
 	}
-	return ca, writeKubeconfig(filepath.Join(dir, managerKubeconfigFile), server, ca, manager)
+	return writeKubeconfig(filepath.Join(dir, managerKubeconfigFile), server, ca, manager)
 }
 
 // writeKubeconfig writes a kubeconfig with everything embedded, so that the

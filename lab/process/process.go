@@ -88,9 +88,6 @@ func (p *Process) own(out io.Closer, started chan<- error) {
 	close(p.done)
 }
 
-// Name returns the program's base name.
-func (p *Process) Name() string { return p.name }
-
 // PID returns the process's number; after its end it may be somebody else's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 

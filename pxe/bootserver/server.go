@@ -137,9 +137,6 @@ func New(cfg Config) (*Server, error) {
 // BaseURL is the server's HTTP address as its scripts say it.
 func (s *Server) BaseURL() string { return s.baseURL }
 
-// Config is the configuration with its defaults filled in.
-func (s *Server) Config() Config { return s.cfg }
-
 func (s *Server) openLoaders() (*tftp.Dir, error) {
 	d, err := tftp.OpenDir(s.cfg.LoaderDir, map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)})
 	if err != nil {
