@@ -27,7 +27,7 @@ func sayUnmanaged(*input) Decision {
 }
 
 func sayDangling(in *input) Decision {
-	return warn(infrav1.ReasonClaimDangling, fmt.Sprintf("IngotMachine %s, which the claim names, does not exist; Ingot leaves the host as it is until the machine appears; to have the host fenced and cleaned, set the annotation %s",
+	return warn(infrav1.ReasonClaimDangling, fmt.Sprintf("IngotMachine %s, which the claim names, does not exist, or means another host or instance; Ingot leaves the host as it is until such a machine appears; to have the host fenced and cleaned, set the annotation %s",
 		in.claim.MachineRef.Name, infrav1.ReleaseDanglingAnnotation))
 }
 
