@@ -95,10 +95,12 @@ func (i *Ingot) apply(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	missing := ""
 	if o.NoCertManager {
-		if rendered, err = withoutGroup(rendered, certManagerGroup); err != nil {
-			return err
-		}
+		missing = certManagerGroup
+	}
+	if rendered, err = applied(rendered, missing); err != nil {
+		return err
 	}
 	path := filepath.Join(i.dir, "manifests.yaml")
 	if err := os.WriteFile(path, rendered, 0o600); err != nil {

@@ -13,20 +13,27 @@ import (
 // certManagerGroup is the API group of cert-manager's kinds.
 const certManagerGroup = "cert-manager.io"
 
+// deploymentKind needs a kubelet.
+const deploymentKind = "Deployment"
+
 // separator ends a document in what kustomize renders.
 const separator = "\n---\n"
 
-// withoutGroup drops the documents of one API group.
-func withoutGroup(manifests []byte, group string) ([]byte, error) {
+// applied drops the documents that the lab has no use for: Deployments, because it
+// has no kubelet and starts managers itself, and the objects of a group that is not
+// defined ("" means none).
+func applied(manifests []byte, missingGroup string) ([]byte, error) {
 	var kept []string
 	for i, document := range strings.Split(string(manifests), separator) {
 		var object struct {
 			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
 		}
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			return nil, fmt.Errorf("document %d of the manifests: %w", i+1, err)
 		}
-		if object.APIVersion != "" && !strings.HasPrefix(object.APIVersion, group+"/") {
+		undefined := missingGroup != "" && strings.HasPrefix(object.APIVersion, missingGroup+"/")
+		if object.APIVersion != "" && object.Kind != deploymentKind && !undefined {
 			kept = append(kept, strings.TrimRight(document, "\n"))
 		}
 	}

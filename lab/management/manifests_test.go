@@ -9,37 +9,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWithoutGroup(t *testing.T) {
-	const in = `apiVersion: v1
-kind: Namespace
----
-apiVersion: cert-manager.io/v1
-kind: Issuer
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  annotations: {cert-manager.io/inject-ca-from: a/b}
----
-apiVersion: cert-manager.io/v1
-kind: Certificate
-`
-	const want = `apiVersion: v1
-kind: Namespace
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  annotations: {cert-manager.io/inject-ca-from: a/b}
-`
-	got, err := withoutGroup([]byte(in), certManagerGroup)
-	if err != nil {
-		t.Fatal(err)
+func TestApplied(t *testing.T) {
+	const (
+		namespace = "apiVersion: v1\nkind: Namespace\n"
+		issuer    = "apiVersion: cert-manager.io/v1\nkind: Issuer\n"
+		role      = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  annotations: {cert-manager.io/inject-ca-from: a/b}\n"
+		// A Deployment as it is shipped is not even valid before clusterctl has seen it.
+		deployment = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: ${INGOT_BOOT_REPLICAS:=1}\n"
+	)
+	all := namespace + "---\n" + issuer + "---\n" + role + "---\n" + deployment
+	for name, tc := range map[string]struct {
+		missing, want string
+	}{
+		"with cert-manager":    {want: namespace + "---\n" + issuer + "---\n" + role},
+		"without cert-manager": {missing: certManagerGroup, want: namespace + "---\n" + role},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := applied([]byte(all), tc.missing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := withoutGroup([]byte("a: b\n---\n\t: c"), certManagerGroup); err == nil {
+	if _, err := applied([]byte("a: b\n---\n\t: c"), ""); err == nil {
 		t.Error("what is not YAML was taken")
 	}
 }
