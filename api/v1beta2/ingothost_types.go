@@ -349,6 +349,7 @@ type BootedStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`
 // +kubebuilder:printcolumn:name="Rack",type=string,JSONPath=`.metadata.labels.topology\.infrastructure\.cluster\.x-k8s\.io/rack`
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.claim.machineRef.name`

@@ -193,6 +193,14 @@ type HostOrder struct {
 	// createdAt starts the deadline for the agent's first contact.
 	// +required
 	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
+	// hostUID is the UID of the IngotHost for which the order was written. After a
+	// move or a restore it is another's: the agent, if there is one, belongs to
+	// another management cluster, the host is switched off and the work starts anew
+	// (I10).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	HostUID string `json:"hostUID,omitempty"`
 	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
 	// wins (I14).
 	// +optional

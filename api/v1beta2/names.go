@@ -35,6 +35,16 @@ const (
 	RebootAnnotation = AnnotationPrefix + "reboot"
 )
 
+// MovePausedAnnotation pauses a host for clusterctl move (I10). The manager sets it
+// on every host of a namespace whose Clusters are all paused, and takes it away when
+// one of them is unpaused and the host's claim resolves; a person may take it away
+// before. Its value is the time since when (RFC 3339).
+const MovePausedAnnotation = AnnotationPrefix + "move-paused"
+
+// ReasonMovePaused is the reason of a host's Paused condition under
+// MovePausedAnnotation.
+const ReasonMovePaused = "MovePaused"
+
 // Finalizers.
 const (
 	HostFinalizer    = "ingothost.infrastructure.cluster.x-k8s.io"
