@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Build builds the named groups that are not there yet, all groups when none
-// is named, and writes its progress to log. Two builds of one cache at the same
+// Build builds the named groups that are not there yet, and writes its progress
+// to log. When none is named, it builds those that the everyday tests need: all
+// but node, containerd and certmanager. Two builds of one cache at the same
 // time do the work once: the second waits for the first.
 func (s *Set) Build(ctx context.Context, log io.Writer, names ...string) error {
 	for _, name := range names {
@@ -26,7 +27,7 @@ func (s *Set) Build(ctx context.Context, log io.Writer, names ...string) error {
 		}
 	}
 	for _, g := range groups() {
-		if len(names) > 0 && !slices.Contains(names, g.name) {
+		if len(names) == 0 && g.onRequest || len(names) > 0 && !slices.Contains(names, g.name) {
 			continue
 		}
 		if err := s.buildGroup(ctx, log, g); err != nil {

@@ -22,6 +22,9 @@ type group struct {
 	// project's own releases do; version checks of kubeadm and clusterctl
 	// misbehave without it.
 	versionPackages []string
+	// onRequest groups are built only when they are named: what few targets
+	// need must not slow down the first "make test" of a machine.
+	onRequest bool
 }
 
 // A program is one main package, the file it becomes, and the names by which
@@ -32,7 +35,7 @@ type program struct {
 	aliases []string
 }
 
-// groups lists everything that "make tools" builds, the cheapest first.
+// groups lists everything that can be built, the cheapest first.
 func groups() []group {
 	return []group{
 		{
@@ -62,6 +65,35 @@ func groups() []group {
 			// As in the Dockerfile of Cluster API's own releases.
 			tags:            "fieldsv1string",
 			versionPackages: []string{"sigs.k8s.io/cluster-api/version"},
+		},
+		{
+			name: "node",
+			pin:  "k8s.io/kubernetes",
+			programs: []program{
+				{file: "node", pkg: ".", aliases: []string{"kube-scheduler", "kubelet", "kube-proxy"}},
+				{file: "pause", pkg: "./pause"},
+			},
+			versionPackages: []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"},
+			onRequest:       true,
+		},
+		{
+			name: "containerd",
+			pin:  "github.com/containerd/containerd/v2",
+			programs: []program{
+				{file: "containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
+				{file: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+				{file: "ctr", pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+			},
+			onRequest: true,
+		},
+		{
+			name: "certmanager",
+			pin:  "github.com/cert-manager/cert-manager",
+			programs: []program{
+				{file: "cert-manager", pkg: "."},
+				{file: "cert-manager-manifests", pkg: "./manifests"},
+			},
+			onRequest: true,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,19 +159,23 @@ func (s *Set) dir(g group) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files, err := filepath.Glob(filepath.Join(s.source(g.name), "*"))
-	if err != nil {
-		return "", err
-	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q\n", g.programs, g.flags(version))
-	for _, file := range files { // sorted by Glob
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("hash the sources of %s: %w", g.name, err)
+	source := os.DirFS(s.source(g.name))
+	err = fs.WalkDir(source, ".", func(file string, entry fs.DirEntry, err error) error { // in lexical order
+		if err != nil || entry.IsDir() {
+			return err
 		}
-		fmt.Fprintf(sum, "%s %d\n", filepath.Base(file), len(data))
+		data, err := fs.ReadFile(source, file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sum, "%s %d\n", file, len(data))
 		sum.Write(data)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash the sources of %s: %w", g.name, err)
 	}
 	key := hex.EncodeToString(sum.Sum(nil))[:12]
 	return filepath.Join(s.cache, "tools", g.name+"-"+version+"-"+key), nil

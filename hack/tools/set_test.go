@@ -63,6 +63,8 @@ func TestBinaryNotBuilt(t *testing.T) {
 	for _, name := range []string{
 		"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm", "kube", "clusterctl", "controller-gen",
 		"capi-core-manager", "capi-kubeadm-bootstrap-manager", "capi-kubeadm-control-plane-manager",
+		"kube-scheduler", "kubelet", "kube-proxy", "pause", "containerd", "containerd-shim-runc-v2", "ctr",
+		"cert-manager", "cert-manager-manifests",
 	} {
 		if path, err := set.Binary(name); !errors.Is(err, ErrNotBuilt) {
 			t.Errorf("Binary(%q) = %q, %v, want ErrNotBuilt", name, path, err)
@@ -131,6 +133,23 @@ func TestBuildOnce(t *testing.T) {
 	}
 }
 
+// A node's programs must be those of the control plane that it joins.
+func TestOneKubernetes(t *testing.T) {
+	set, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, name := range []string{"kube", "node"} {
+		if versions[name], err = set.Version(name, "k8s.io/kubernetes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if versions["kube"] != versions["node"] {
+		t.Errorf("hack/tools/kube pins %s, hack/tools/node %s", versions["kube"], versions["node"])
+	}
+}
+
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	set := newToy(t, "package main\n\nfunc main() { undefined() }\n")
 	var log bytes.Buffer
@@ -169,6 +188,10 @@ func TestKey(t *testing.T) {
 		{"a build tag", func() string { return key(tagged) }},
 		{"our source", func() string {
 			write(t, filepath.Join(set.source("toy"), "main.go"), toySource+"\n")
+			return key(toy)
+		}},
+		{"a source in a directory below", func() string {
+			write(t, filepath.Join(set.source("toy"), "sub", "main.go"), toySource)
 			return key(toy)
 		}},
 		{"a checksum", func() string {
