@@ -14,43 +14,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/lab/clusterapi"
 )
 
 // toolTimeout bounds one run of kubectl or clusterctl.
 const toolTimeout = 3 * time.Minute
 
-// A provider is one of the three that Cluster API itself consists of.
+// A provider is one of Cluster API's own and the ports of its manager.
 type provider struct {
-	name, kind string // as clusterctl knows it
-	label      string // as clusterctl names the provider's directory
-	source     string // directory in the module of Cluster API
-	components string // file name in a clusterctl repository
-	namespace  string
-	manager    string // our program that would be its pod
-	service    string // that its webhook configurations name
-
+	clusterapi.Provider
 	healthPort, diagnosticsPort, webhookPort int
-}
-
-func providers() []provider {
-	return []provider{
-		{
-			name: "cluster-api", kind: "CoreProvider", label: "cluster-api",
-			source: "core", components: "core-components.yaml",
-			namespace: "capi-system", manager: "capi-core-manager",
-			service: "capi-webhook-service",
-		}, {
-			name: "kubeadm", kind: "BootstrapProvider", label: "bootstrap-kubeadm",
-			source: "bootstrap/kubeadm", components: "bootstrap-components.yaml",
-			namespace: "capi-kubeadm-bootstrap-system", manager: "capi-kubeadm-bootstrap-manager",
-			service: "capi-kubeadm-bootstrap-webhook-service",
-		}, {
-			name: "kubeadm", kind: "ControlPlaneProvider", label: "control-plane-kubeadm",
-			source: "controlplane/kubeadm", components: "control-plane-components.yaml",
-			namespace: "capi-kubeadm-control-plane-system", manager: "capi-kubeadm-control-plane-manager",
-			service: "capi-kubeadm-control-plane-webhook-service",
-		},
-	}
 }
 
 // InstallClusterAPI installs Cluster API by "clusterctl init" and starts its
@@ -70,7 +44,10 @@ func (c *ControlPlane) InstallClusterAPI(ctx context.Context) error {
 }
 
 func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
-	all := providers()
+	var all []provider
+	for _, p := range clusterapi.Providers() {
+		all = append(all, provider{Provider: p})
+	}
 	ports, err := FreePorts(3 * len(all))
 	if err != nil {
 		return err
@@ -78,7 +55,7 @@ func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
 	for i := range all {
 		all[i].webhookPort, all[i].healthPort, all[i].diagnosticsPort = ports[3*i], ports[3*i+1], ports[3*i+2]
 	}
-	config, err := c.writeRepository(ctx, all)
+	config, err := clusterapi.WriteRepository(ctx, c.tools, clusterapi.Repository{Dir: c.dir})
 	if err != nil {
 		return err
 	}
@@ -91,7 +68,7 @@ func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
 	}
 	var services []WebhookService
 	for _, p := range all {
-		services = append(services, WebhookService{Namespace: p.namespace, Name: p.service, Port: p.webhookPort})
+		services = append(services, WebhookService{Namespace: p.Namespace, Name: p.Service, Port: p.webhookPort})
 	}
 	if err := c.RepointWebhooks(ctx, services...); err != nil {
 		return err
@@ -130,8 +107,8 @@ func (c *ControlPlane) applyCertManagerCRDs(ctx context.Context) error {
 // is ready.
 func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error {
 	for _, p := range all {
-		env := []string{"POD_NAMESPACE=" + p.namespace, "POD_NAME=" + p.manager, "POD_UID=" + p.manager}
-		if err := c.run(p.manager, env,
+		env := []string{"POD_NAMESPACE=" + p.Namespace, "POD_NAME=" + p.Program, "POD_UID=" + p.Program}
+		if err := c.run(p.Program, env,
 			"--kubeconfig="+c.Kubeconfig(),
 			"--leader-elect=false",
 			"--webhook-port="+strconv.Itoa(p.webhookPort),
@@ -144,7 +121,7 @@ func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error 
 		}
 	}
 	for _, p := range all {
-		if err := c.await(ctx, p.manager, ready("http://"+loopback(p.healthPort)+"/readyz")); err != nil {
+		if err := c.await(ctx, p.Program, ready("http://"+loopback(p.healthPort)+"/readyz")); err != nil {
 			return err
 		}
 	}

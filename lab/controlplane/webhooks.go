@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/ingot-metal/ingot/lab/pki"
 )
 
 // A WebhookService is a service that webhook configurations name, and the port
@@ -33,19 +35,19 @@ func (c *ControlPlane) WebhookCertificates() string {
 
 // writeWebhookCertificates makes them, and keeps the authority to be trusted.
 func (c *ControlPlane) writeWebhookCertificates() error {
-	ca, err := newCA("ingot-lab-webhooks")
+	ca, err := pki.NewAuthority("ingot-lab-webhooks")
 	if err != nil {
 		return err
 	}
-	serving, err := ca.server("webhooks", nil)
+	serving, err := ca.Server("webhooks", nil)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.WebhookCertificates(), 0o700); err != nil {
 		return fmt.Errorf("save the webhook certificate: %w", err)
 	}
-	c.webhookCA = ca.certPEM
-	return serving.write(c.WebhookCertificates(), "tls") // controller-runtime's names
+	c.webhookCA = ca.CertificatePEM()
+	return serving.Write(c.WebhookCertificates(), "tls") // controller-runtime's names
 }
 
 // RepointWebhooks turns every reference to one of the services, in webhook
@@ -208,15 +210,15 @@ func (c *ControlPlane) scaleToZero(ctx context.Context, all []provider) error {
 		return err
 	}
 	for _, p := range all {
-		client := kube.AppsV1().Deployments(p.namespace)
+		client := kube.AppsV1().Deployments(p.Namespace)
 		list, err := client.List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("list the Deployments of %s: %w", p.namespace, err)
+			return fmt.Errorf("list the Deployments of %s: %w", p.Namespace, err)
 		}
 		for _, deployment := range list.Items {
-			none := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name, Namespace: p.namespace}}
+			none := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name, Namespace: p.Namespace}}
 			if _, err := client.UpdateScale(ctx, deployment.Name, none, metav1.UpdateOptions{}); err != nil {
-				return fmt.Errorf("scale Deployment %s/%s to zero: %w", p.namespace, deployment.Name, err)
+				return fmt.Errorf("scale Deployment %s/%s to zero: %w", p.Namespace, deployment.Name, err)
 			}
 		}
 	}
