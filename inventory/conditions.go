@@ -177,6 +177,7 @@ func (in *input) fencedCondition(decision Decision) metav1.Condition {
 func Claimable(host *infrav1.IngotHost) (bool, string) {
 	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
+	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	available := meta.FindStatusCondition(host.Status.Conditions, infrav1.HostAvailableCondition)
 	for _, no := range []struct {
 		so  bool
@@ -184,7 +185,7 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 	}{
 		{!host.DeletionTimestamp.IsZero(), "being deleted"},
 		{in.unmanaged(), "without a BMC"},
-		{paused, "paused"},
+		{paused || moving, "paused"},
 		{in.claimed(), "claimed"},
 		{in.maintenance(), "in maintenance"},
 		{in.quarantined(), "quarantined"},

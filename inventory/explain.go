@@ -59,6 +59,9 @@ func sayProvisioningOff(*input) (string, string) {
 	return infrav1.ReasonProvisioning, "the claimed host is on, and an install starts from a host that is off"
 }
 func sayMisfit(in *input) (string, string) {
+	if in.foreign() {
+		return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s was begun by another management cluster", verb(in.order.Kind))
+	}
 	if in.releasing() {
 		return infrav1.ReasonFencing, "the machine was deleted while the agent worked"
 	}

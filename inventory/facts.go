@@ -99,8 +99,11 @@ func (in *input) ordered() bool   { return in.order != nil }
 func (in *input) unordered() bool { return in.order == nil }
 
 // misfit: the order is not what the ledger asks for; an install of a machine that
-// is being deleted, for example.
+// is being deleted, for example, or what another management cluster had begun.
 func (in *input) misfit() bool {
+	if in.foreign() {
+		return true
+	}
 	switch in.order.Kind {
 	case infrav1.OrderInstall:
 		return !in.provisioning()
@@ -110,6 +113,19 @@ func (in *input) misfit() bool {
 		return in.claimed() || in.quarantined()
 	}
 }
+
+// foreign: the order was written for an object that this one replaced, in a move or
+// a restore, and has not ended. Whoever works on it does not answer to us: the work
+// starts again from power-off (I10). What has ended stands, whoever it was for.
+func (in *input) foreign() bool { return !in.ended() && OrderIsForeign(in.host) }
+
+// OrderIsForeign says whether the host's order was written for another object of
+// its name, before a move or a restore. No agent may act on it.
+func OrderIsForeign(host *infrav1.IngotHost) bool {
+	order := host.Spec.Order
+	return order != nil && order.HostUID != "" && order.HostUID != string(host.UID)
+}
+
 func (in *input) revoked() bool { return in.order.Revoked != nil && *in.order.Revoked }
 
 // ended: nothing more is expected of the agent (I14, or it has reported).

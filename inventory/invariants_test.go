@@ -238,6 +238,9 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 // orderFits restates, for the check, when an order is what the ledger asks for.
 func (w *world) orderFits(host *infrav1.IngotHost) bool {
 	c, r, o := host.Spec.Claim, host.Spec.Record, host.Spec.Order
+	if o.Result == nil && o.Revoked == nil && o.HostUID != "" && o.HostUID != string(host.UID) {
+		return false // I10: another management cluster's
+	}
 	switch o.Kind {
 	case infrav1.OrderInstall:
 		return c != nil && c.State == infrav1.ClaimProvisioning
@@ -363,7 +366,7 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 		return
 	}
 	fits := &world{}
-	host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: next.Claim, Record: next.Record, Order: is}}
+	host := &infrav1.IngotHost{ObjectMeta: w.host.ObjectMeta, Spec: infrav1.IngotHostSpec{Claim: next.Claim, Record: next.Record, Order: is}}
 	switch {
 	case w.power:
 		w.violate("an order is written while the server is on")

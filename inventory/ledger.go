@@ -92,8 +92,11 @@ func dropCommitted(in *input) Decision {
 func dropMisfit(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress,
-		Message: fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))}
+	message := fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))
+	if in.foreign() {
+		message = fmt.Sprintf("the order to %s was cut off by a move to this cluster and the host is off; the work starts again", verb(in.order.Kind))
+	}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress, Message: message}
 }
 
 func giveUpAgent(in *input) Decision {
@@ -261,7 +264,9 @@ func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
 		ledger.Claim.Attempt++
 		attempt = ledger.Claim.Attempt
 	}
-	ledger.Order = &infrav1.HostOrder{Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreatedAt: in.now()}
+	ledger.Order = &infrav1.HostOrder{
+		Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreatedAt: in.now(), HostUID: string(in.host.UID),
+	}
 }
 
 // clip keeps a message within the schema's bound.

@@ -45,6 +45,24 @@ func newScene(change func(*scene)) scene {
 	return s
 }
 
+// moved makes the host one whose order stems from before a move, and whose agent
+// had taken it.
+func moved(s *scene, kind infrav1.OrderKind) {
+	s.host.Spec.Order = orderOf(kind)
+	s.host.Spec.Order.HostUID, s.host.Spec.Order.AgentKey = "object-of-old", "key"
+	s.host.Spec.Claim = fencedClaim()
+}
+
+func fencedClaim() *infrav1.HostClaim {
+	claim := claimOf(infrav1.ClaimReleasing)
+	claim.FencedAt = metav1.Time{Time: day()}
+	return claim
+}
+
+func inspectedRecord() *infrav1.HostRecord {
+	return &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}}
+}
+
 func TestNext(t *testing.T) {
 	policy := DefaultPolicy()
 	note := func(s *scene, name, value string) { s.host.Annotations = map[string]string{name: value} }
@@ -67,7 +85,7 @@ func TestNext(t *testing.T) {
 			note(s, infrav1.ApproveAnnotation, "")
 		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},
 		{"never inspected", func(s *scene) { s.host.Spec.Record = nil }, "start/order", Ledger{Order: &infrav1.HostOrder{
-			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}}}, infrav1.ReasonInspecting},
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0"}}, infrav1.ReasonInspecting},
 		{"no address yet", func(s *scene) { s.obs.AddressRecorded = false }, "start/address", RecordAddress{}, infrav1.ReasonInProgress},
 		{"order written, host off", func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }, "start/boot", BootAgent{}, infrav1.ReasonInspecting},
 		{"order written, switched a moment ago", func(s *scene) {
@@ -82,6 +100,21 @@ func TestNext(t *testing.T) {
 			s.host.Spec.Order = orderOf(infrav1.OrderInspect)
 			s.obs.Power = infrav1.PowerStateOn
 		}, "order/forgotten", Wait{Until: day().Add(15 * time.Minute)}, infrav1.ReasonInspecting},
+		{"cleaning begun by another management cluster, its agent still on", func(s *scene) {
+			moved(s, infrav1.OrderWipe)
+			s.obs.Power = infrav1.PowerStateOn
+		}, "order/misfit-off", PowerOff{}, infrav1.ReasonInProgress},
+		{"cleaning begun by another management cluster, off", func(s *scene) { moved(s, infrav1.OrderWipe) }, "order/misfit-drop",
+			Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
+		{"inspection begun by another management cluster, off", func(s *scene) {
+			moved(s, infrav1.OrderInspect)
+			s.host.Spec.Claim, s.host.Spec.Record = nil, nil
+		}, "order/misfit-drop", Ledger{}, infrav1.ReasonInProgress},
+		{"cleaning confirmed to another management cluster", func(s *scene) {
+			moved(s, infrav1.OrderWipe)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+		}, "order/wiped", Ledger{Record: &infrav1.HostRecord{
+			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, SanitizedAt: metav1.Time{Time: day()}}}, infrav1.ReasonCleaned},
 		{"provisioned and on", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
 		}, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -43,9 +44,10 @@ type world struct {
 	osIgnoresSoftOff, bootBroken, agentsBroken bool
 	deleting                                   bool
 
-	ids  int
-	trip string // the first violation
-	last Decision
+	ids   int
+	moves int
+	trip  string // the first violation
+	last  Decision
 }
 
 // walkPolicy is DefaultPolicy in the proportions of whole minutes.
@@ -57,7 +59,7 @@ const lagTime = time.Minute // less than ResetInterval, as field-notes says of r
 
 func newWorld(l ladder) *world {
 	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old"}
-	w.host = &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1", Generation: 1}}
+	w.host = &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1", UID: "object-0", Generation: 1}}
 	w.host.Spec = infrav1.IngotHostSpec{
 		BMC:            &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 		BootMACAddress: "52:54:00:00:00:01",
@@ -94,6 +96,18 @@ func (w *world) annotate(name, value string) {
 		}
 		h.Annotations[name] = value
 	})
+}
+
+// move makes the object anew, in another management cluster, without any status.
+// The agent that runs answers to the old one.
+func (w *world) move() {
+	w.loseStatus()
+	w.moves++
+	w.write(func(h *infrav1.IngotHost) { h.UID = types.UID(fmt.Sprintf("object-%d", w.moves)) })
+	w.previous = w.host // the other cluster's object is not read here
+	if w.running == "agent" {
+		w.running, w.started = "stranger", false
+	}
 }
 
 func (w *world) claim() *infrav1.HostClaim { return w.host.Spec.Claim }
