@@ -56,7 +56,7 @@ type APIEndpoint struct {
 type IngotClusterStatus struct {
 	// ready is true once the cluster's infrastructure is there, for ever (C07).
 	// +optional
-	Ready bool `json:"ready,omitempty"`
+	Ready bool `json:"ready"`
 
 	// failureDomains are the racks that the cluster's hosts stand in (C09).
 	// +optional

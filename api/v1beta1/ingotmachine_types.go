@@ -14,7 +14,7 @@ import (
 type IngotMachineStatus struct {
 	// ready is true from the commit point of the install on, for ever (M21, M22).
 	// +optional
-	Ready bool `json:"ready,omitempty"`
+	Ready bool `json:"ready"`
 
 	// addresses of the machine (M19).
 	// +optional
@@ -99,6 +99,7 @@ type IngotMachineTemplateSpec struct {
 }
 
 // IngotMachineTemplateResource is the template of an IngotMachine (M32).
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
 	// metadata given to the IngotMachines.
@@ -111,12 +112,28 @@ type IngotMachineTemplateResource struct {
 
 // IngotMachineTemplateStatus lets the cluster autoscaler scale from zero (M65).
 type IngotMachineTemplateStatus struct {
-	// capacity of the smallest host that the template can select.
+	// capacity that every host which the template can select has at least.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	// nodeInfo of the hosts that the template can select.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+	// conditions in the form of contract v1beta1.
+	// +optional
+	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
+	// v1beta2 groups what contract v1beta2 added.
+	// +optional
+	V1Beta2 *IngotMachineTemplateV1Beta2Status `json:"v1beta2,omitempty"`
+}
+
+// IngotMachineTemplateV1Beta2Status groups what contract v1beta2 added.
+type IngotMachineTemplateV1Beta2Status struct {
+	// conditions: Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NodeInfo says what kind of Node a machine becomes.
@@ -150,7 +167,7 @@ type IngotMachineTemplate struct {
 	// spec holds the template.
 	// +required
 	Spec IngotMachineTemplateSpec `json:"spec,omitempty,omitzero"`
-	// status lets the cluster autoscaler scale from zero.
+	// status lets the cluster autoscaler scale from zero, and says whether Ingot is paused.
 	// +optional
 	Status IngotMachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

@@ -18,6 +18,14 @@ type IngotMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
 	ProviderID *string `json:"providerID,omitempty"`
 
+	// failureDomain to place the machine in, where Machine.spec.failureDomain does
+	// not say: the older way of contract v1beta1 (M18). Cluster API copies it to the
+	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
 	// hostSelector says which hosts will do. Unset: any host of the cluster's.
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`

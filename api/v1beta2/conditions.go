@@ -99,11 +99,15 @@ const (
 	ReasonAgentKeyConflict = "AgentKeyConflict"
 
 	// Machines.
-	ReasonWaitingForCluster         = "WaitingForClusterInfrastructure"
-	ReasonWaitingForBootstrapData   = "WaitingForBootstrapData"
-	ReasonNoMatchingHost            = "NoMatchingHost"
-	ReasonHostClaimed               = "HostClaimed"
-	ReasonClaimLost                 = "ClaimLost"
+	ReasonWaitingForCluster       = "WaitingForClusterInfrastructure"
+	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
+	ReasonNoMatchingHost          = "NoMatchingHost"
+	ReasonHostClaimed             = "HostClaimed"
+	ReasonClaimLost               = "ClaimLost"
+	// ReasonHostLost: the machine was provisioned, and its host is taken from it for
+	// good. It is terminal (M28): only deleting the Machine helps.
+	ReasonHostLost                  = "HostLost"
+	ReasonFailureDomainConflict     = "FailureDomainConflict"
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	ReasonWaitingForFence           = "WaitingForFence"
 	ReasonInstalled                 = "Installed"

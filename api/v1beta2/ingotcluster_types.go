@@ -5,7 +5,6 @@ package v1beta2
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -130,7 +129,7 @@ func (c *IngotCluster) GetConditions() []metav1.Condition { return c.Status.Cond
 func (c *IngotCluster) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
 
 // GetV1Beta1Conditions returns the conditions in the form of contract v1beta1.
-func (c *IngotCluster) GetV1Beta1Conditions() clusterv1beta1.Conditions {
+func (c *IngotCluster) GetV1Beta1Conditions() clusterv1.Conditions {
 	if c.Status.Deprecated == nil || c.Status.Deprecated.V1Beta1 == nil {
 		return nil
 	}
@@ -138,7 +137,7 @@ func (c *IngotCluster) GetV1Beta1Conditions() clusterv1beta1.Conditions {
 }
 
 // SetV1Beta1Conditions replaces the conditions in the form of contract v1beta1.
-func (c *IngotCluster) SetV1Beta1Conditions(conditions clusterv1beta1.Conditions) {
+func (c *IngotCluster) SetV1Beta1Conditions(conditions clusterv1.Conditions) {
 	if c.Status.Deprecated == nil {
 		c.Status.Deprecated = &IngotClusterDeprecatedStatus{}
 	}

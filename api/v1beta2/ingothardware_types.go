@@ -43,6 +43,11 @@ type IngotHardwareSpec struct {
 	// host is deleted.
 	// +optional
 	Address *RecordedAddress `json:"address,omitempty"`
+	// booted is what the installed system said of itself. A system says it once, so
+	// that it stands here, where neither a lost status nor a move forgets it. It
+	// counts while the host's claim has its instanceID.
+	// +optional
+	Booted *BootedSystem `json:"booted,omitempty"`
 }
 
 // HardwareSystem identifies a server.
@@ -173,6 +178,30 @@ type RecordedAddress struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address without prefix length, for example 10.10.0.20"
 	IP string `json:"ip,omitempty"`
+}
+
+// BootedSystem is the report of an installed system.
+type BootedSystem struct {
+	// instanceID of the claim under which the system was installed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
+	InstanceID string `json:"instanceID,omitempty"`
+	// hostname of the system.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Hostname string `json:"hostname,omitempty"`
+	// time of the first report.
+	// +required
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+	// addresses of the system, without prefix length.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:MinLength=1
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -6,7 +6,6 @@ package v1beta2
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -20,6 +19,14 @@ type IngotMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^ingot://[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be ingot://<namespace>/<host>/<instanceID>; leave it out, Ingot sets it when it has chosen a host"
 	ProviderID string `json:"providerID,omitempty"`
+
+	// failureDomain to place the machine in, where Machine.spec.failureDomain does
+	// not say: the older way of contract v1beta1 (M18). Cluster API copies it to the
+	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
 
 	// hostSelector says which hosts will do. Unset: any host of the cluster's.
 	// +optional
@@ -165,7 +172,7 @@ type IngotMachineDeprecatedStatus struct {
 type IngotV1Beta1DeprecatedStatus struct {
 	// conditions in the form of contract v1beta1.
 	// +optional
-	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
+	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 	// failureReason of a terminal failure (M28).
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
@@ -210,7 +217,7 @@ func (m *IngotMachine) GetConditions() []metav1.Condition { return m.Status.Cond
 func (m *IngotMachine) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }
 
 // GetV1Beta1Conditions returns the conditions in the form of contract v1beta1.
-func (m *IngotMachine) GetV1Beta1Conditions() clusterv1beta1.Conditions {
+func (m *IngotMachine) GetV1Beta1Conditions() clusterv1.Conditions {
 	if m.Status.Deprecated == nil || m.Status.Deprecated.V1Beta1 == nil {
 		return nil
 	}
@@ -218,7 +225,7 @@ func (m *IngotMachine) GetV1Beta1Conditions() clusterv1beta1.Conditions {
 }
 
 // SetV1Beta1Conditions replaces the conditions in the form of contract v1beta1.
-func (m *IngotMachine) SetV1Beta1Conditions(conditions clusterv1beta1.Conditions) {
+func (m *IngotMachine) SetV1Beta1Conditions(conditions clusterv1.Conditions) {
 	if m.Status.Deprecated == nil {
 		m.Status.Deprecated = &IngotMachineDeprecatedStatus{}
 	}
@@ -245,6 +252,7 @@ type IngotMachineTemplateSpec struct {
 }
 
 // IngotMachineTemplateResource is the template of an IngotMachine (M32).
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
 	// metadata given to the IngotMachines.
@@ -257,12 +265,35 @@ type IngotMachineTemplateResource struct {
 
 // IngotMachineTemplateStatus lets the cluster autoscaler scale from zero (M65).
 type IngotMachineTemplateStatus struct {
-	// capacity of the smallest host that the template can select.
+	// conditions: Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// capacity that every host which the template can select has at least.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	// nodeInfo of the hosts that the template can select.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+	// deprecated groups what only contract v1beta1 knows.
+	// +optional
+	Deprecated *IngotMachineTemplateDeprecatedStatus `json:"deprecated,omitempty"`
+}
+
+// IngotMachineTemplateDeprecatedStatus groups deprecated fields.
+type IngotMachineTemplateDeprecatedStatus struct {
+	// v1beta1 groups what contract v1beta1 has and v1beta2 has not.
+	// +optional
+	V1Beta1 *IngotMachineTemplateV1Beta1DeprecatedStatus `json:"v1beta1,omitempty"`
+}
+
+// IngotMachineTemplateV1Beta1DeprecatedStatus keeps what only contract v1beta1 knows.
+type IngotMachineTemplateV1Beta1DeprecatedStatus struct {
+	// conditions in the form of contract v1beta1.
+	// +optional
+	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 }
 
 // NodeInfo says what kind of Node a machine becomes.
@@ -297,9 +328,36 @@ type IngotMachineTemplate struct {
 	// spec holds the template.
 	// +required
 	Spec IngotMachineTemplateSpec `json:"spec,omitempty,omitzero"`
-	// status lets the cluster autoscaler scale from zero.
+	// status lets the cluster autoscaler scale from zero, and says whether Ingot is paused.
 	// +optional
 	Status IngotMachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (t *IngotMachineTemplate) GetConditions() []metav1.Condition { return t.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (t *IngotMachineTemplate) SetConditions(conditions []metav1.Condition) {
+	t.Status.Conditions = conditions
+}
+
+// GetV1Beta1Conditions returns the conditions in the form of contract v1beta1.
+func (t *IngotMachineTemplate) GetV1Beta1Conditions() clusterv1.Conditions {
+	if t.Status.Deprecated == nil || t.Status.Deprecated.V1Beta1 == nil {
+		return nil
+	}
+	return t.Status.Deprecated.V1Beta1.Conditions
+}
+
+// SetV1Beta1Conditions replaces the conditions in the form of contract v1beta1.
+func (t *IngotMachineTemplate) SetV1Beta1Conditions(conditions clusterv1.Conditions) {
+	if t.Status.Deprecated == nil {
+		t.Status.Deprecated = &IngotMachineTemplateDeprecatedStatus{}
+	}
+	if t.Status.Deprecated.V1Beta1 == nil {
+		t.Status.Deprecated.V1Beta1 = &IngotMachineTemplateV1Beta1DeprecatedStatus{}
+	}
+	t.Status.Deprecated.V1Beta1.Conditions = conditions
 }
 
 // +kubebuilder:object:root=true

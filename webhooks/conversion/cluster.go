@@ -66,7 +66,7 @@ func ClusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.I
 	}
 	if src.Status.Deprecated != nil && src.Status.Deprecated.V1Beta1 != nil {
 		deprecated := src.Status.Deprecated.V1Beta1
-		dst.Status.Conditions = deprecated.Conditions
+		dst.Status.Conditions = conditionsFromHub(deprecated.Conditions)
 		dst.Status.FailureReason = deprecated.FailureReason
 		dst.Status.FailureMessage = deprecated.FailureMessage
 	}

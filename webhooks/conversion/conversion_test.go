@@ -27,6 +27,7 @@ import (
 func TestClusterFromHub(t *testing.T) {
 	reason, message := "Broken", "for good"
 	old := clusterv1beta1.Conditions{{Type: "Ready", Status: "False", Severity: "Error", Reason: "Broken"}}
+	kept := clusterv1.Conditions{{Type: "Ready", Status: "False", Severity: "Error", Reason: "Broken"}}
 	hub := &v1beta2.IngotCluster{Status: v1beta2.IngotClusterStatus{
 		Conditions:     []metav1.Condition{{Type: "Ready", Status: "False", Reason: "Broken"}},
 		Initialization: v1beta2.IngotClusterInitializationStatus{Provisioned: new(true)},
@@ -35,7 +36,7 @@ func TestClusterFromHub(t *testing.T) {
 			{Name: "rack-a", ControlPlane: new(false), Attributes: map[string]string{"row": "1"}},
 		},
 		Deprecated: &v1beta2.IngotClusterDeprecatedStatus{V1Beta1: &v1beta2.IngotV1Beta1DeprecatedStatus{
-			Conditions: old, FailureReason: &reason, FailureMessage: &message,
+			Conditions: kept, FailureReason: &reason, FailureMessage: &message,
 		}},
 	}}
 	got := &v1beta1.IngotCluster{}

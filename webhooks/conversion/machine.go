@@ -80,7 +80,7 @@ func MachineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.I
 	}
 	if src.Status.Deprecated != nil && src.Status.Deprecated.V1Beta1 != nil {
 		deprecated := src.Status.Deprecated.V1Beta1
-		dst.Status.Conditions = deprecated.Conditions
+		dst.Status.Conditions = conditionsFromHub(deprecated.Conditions)
 		dst.Status.FailureReason = (*capierrors.MachineStatusError)(deprecated.FailureReason)
 		dst.Status.FailureMessage = deprecated.FailureMessage
 	}
@@ -97,6 +97,12 @@ func MachineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, 
 	dst.Spec.Template.Spec = machineSpecToHub(src.Spec.Template.Spec)
 	dst.Status.Capacity = src.Status.Capacity
 	dst.Status.NodeInfo = v1beta2.NodeInfo(src.Status.NodeInfo)
+	if src.Status.V1Beta2 != nil {
+		dst.Status.Conditions = src.Status.V1Beta2.Conditions
+	}
+	if src.Status.Conditions != nil {
+		dst.SetV1Beta1Conditions(conditionsToHub(src.Status.Conditions))
+	}
 	return nil
 }
 
@@ -108,6 +114,10 @@ func MachineTemplateFromHub(_ context.Context, src *v1beta2.IngotMachineTemplate
 	dst.Spec.Template.Spec = machineSpecFromHub(src.Spec.Template.Spec)
 	dst.Status.Capacity = src.Status.Capacity
 	dst.Status.NodeInfo = v1beta1.NodeInfo(src.Status.NodeInfo)
+	if src.Status.Conditions != nil {
+		dst.Status.V1Beta2 = &v1beta1.IngotMachineTemplateV1Beta2Status{Conditions: src.Status.Conditions}
+	}
+	dst.Status.Conditions = conditionsFromHub(src.GetV1Beta1Conditions())
 	return nil
 }
 
@@ -116,6 +126,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 		Image: v1beta2.Image{
 			URL: in.Image.URL, Checksum: in.Image.Checksum, Format: v1beta2.ImageFormat(in.Image.Format),
 		},
+		FailureDomain:   in.FailureDomain,
 		Cleaning:        v1beta2.CleaningMode(in.Cleaning),
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta2.RootDeviceHints)(in.RootDeviceHints),
@@ -137,6 +148,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 		Image: v1beta1.Image{
 			URL: in.Image.URL, Checksum: in.Image.Checksum, Format: v1beta1.ImageFormat(in.Image.Format),
 		},
+		FailureDomain:   in.FailureDomain,
 		Cleaning:        v1beta1.CleaningMode(in.Cleaning),
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta1.RootDeviceHints)(in.RootDeviceHints),

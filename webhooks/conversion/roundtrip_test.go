@@ -86,6 +86,18 @@ func onlyWhatTheSchemaAllows(_ runtimeserializer.CodecFactory) []any {
 				in.V1Beta2 = nil
 			}
 		},
+		func(in *v1beta1.IngotMachineTemplateStatus, c randfill.Continue) {
+			c.FillNoCustom(in)
+			if in.V1Beta2 != nil && in.V1Beta2.Conditions == nil {
+				in.V1Beta2 = nil
+			}
+		},
+		func(in *v1beta2.IngotMachineTemplateStatus, c randfill.Continue) {
+			c.FillNoCustom(in)
+			if d := in.Deprecated; d != nil && (d.V1Beta1 == nil || d.V1Beta1.Conditions == nil) {
+				in.Deprecated = nil
+			}
+		},
 		func(in *v1beta2.IngotMachineStatus, c randfill.Continue) {
 			c.FillNoCustom(in)
 			if d := in.Deprecated; d != nil && isEmpty(d.V1Beta1) {

@@ -74,8 +74,28 @@ func deprecatedToHub(conditions clusterv1beta1.Conditions, reason, message *stri
 		return nil
 	}
 	return &v1beta2.IngotV1Beta1DeprecatedStatus{
-		Conditions: conditions, FailureReason: reason, FailureMessage: message,
+		Conditions: conditionsToHub(conditions), FailureReason: reason, FailureMessage: message,
 	}
+}
+
+// conditionsToHub and conditionsFromHub carry the conditions of contract v1beta1,
+// which both versions of Cluster API's API have as types of their own.
+func conditionsToHub(in clusterv1beta1.Conditions) clusterv1.Conditions {
+	if in == nil {
+		return nil
+	}
+	out := clusterv1.Conditions{}
+	clusterv1beta1.Convert_v1beta1_Conditions_To_v1beta2_Deprecated_V1Beta1_Conditions(&in, &out)
+	return out
+}
+
+func conditionsFromHub(in clusterv1.Conditions) clusterv1beta1.Conditions {
+	if in == nil {
+		return nil
+	}
+	out := clusterv1beta1.Conditions{}
+	clusterv1beta1.Convert_v1beta2_Deprecated_V1Beta1_Conditions_To_v1beta1_Conditions(&in, &out)
+	return out
 }
 
 func objectMetaToHub(in clusterv1beta1.ObjectMeta) clusterv1.ObjectMeta {
