@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-func etcdArgs(dir string, clientPort, peerPort int) []string {
+// EtcdArguments are those of an etcd on loopback with its data in dir/etcd.
+func EtcdArguments(dir string, clientPort, peerPort int) []string {
 	client, peer := "http://"+loopback(clientPort), "http://"+loopback(peerPort)
 	return []string{
 		"--data-dir=" + filepath.Join(dir, "etcd"),
@@ -22,14 +23,26 @@ func etcdArgs(dir string, clientPort, peerPort int) []string {
 	}
 }
 
-func apiserverArgs(dir string, port, etcdPort int) []string {
-	pki := func(file string) string { return filepath.Join(dir, "pki", file) }
+// An APIServer says where an API server listens and what it stands on.
+type APIServer struct {
+	// Dir holds the keys of WritePKI.
+	Dir string
+	// Bind is the address that it listens on, Advertise the one that it tells
+	// pods, which must not be of loopback.
+	Bind, Advertise string
+	Port            int
+	// EtcdPort is that of etcd on loopback.
+	EtcdPort int
+}
+
+// Arguments are those of kube-apiserver.
+func (s APIServer) Arguments() []string {
+	pki := func(file string) string { return filepath.Join(s.Dir, "pki", file) }
 	return []string{
-		"--etcd-servers=http://" + loopback(etcdPort),
-		"--bind-address=127.0.0.1",
-		"--secure-port=" + strconv.Itoa(port),
-		"--advertise-address=" + advertiseAddress,
-		"--endpoint-reconciler-type=none",
+		"--etcd-servers=http://" + loopback(s.EtcdPort),
+		"--bind-address=" + s.Bind,
+		"--secure-port=" + strconv.Itoa(s.Port),
+		"--advertise-address=" + s.Advertise,
 		"--service-cluster-ip-range=" + serviceRange,
 		"--authorization-mode=Node,RBAC",
 		"--enable-bootstrap-token-auth=true",
@@ -42,7 +55,9 @@ func apiserverArgs(dir string, port, etcdPort int) []string {
 	}
 }
 
-func managerArgs(dir string, port int) []string {
+// ManagerArguments are those of a kube-controller-manager with the keys and the
+// kubeconfig of WritePKI in dir, and health and metrics on a port of loopback.
+func ManagerArguments(dir string, port int) []string {
 	pki := func(file string) string { return filepath.Join(dir, "pki", file) }
 	kubeconfig := filepath.Join(dir, managerKubeconfigFile)
 	return []string{

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,13 +144,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		return err
 	}
 	apiPort, etcdPort, peerPort, managerPort := ports[0], ports[1], ports[2], ports[3]
-	serviceIP, _, err := net.ParseCIDR(serviceRange)
-	if err != nil {
-		return err
-	}
-	serviceIP = serviceIP.To4()
-	serviceIP[3]++
-	if err := writePKI(c.dir, "https://"+loopback(apiPort), serviceIP); err != nil {
+	if _, err := WritePKI(c.dir, "https://"+loopback(apiPort)); err != nil {
 		return err
 	}
 	if err := c.writeWebhookCertificates(); err != nil {
@@ -161,10 +154,12 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read back the kubeconfig: %w", err)
 	}
-	if err := c.run("etcd", nil, etcdArgs(c.dir, etcdPort, peerPort)...); err != nil {
+	if err := c.run("etcd", nil, EtcdArguments(c.dir, etcdPort, peerPort)...); err != nil {
 		return err
 	}
-	if err := c.run("kube-apiserver", nil, apiserverArgs(c.dir, apiPort, etcdPort)...); err != nil {
+	apiserver := APIServer{Dir: c.dir, Bind: "127.0.0.1", Advertise: advertiseAddress, Port: apiPort, EtcdPort: etcdPort}
+	// Nothing looks for the API server by its advertised address.
+	if err := c.run("kube-apiserver", nil, append(apiserver.Arguments(), "--endpoint-reconciler-type=none")...); err != nil {
 		return err
 	}
 	clients, err := kubernetes.NewForConfig(c.config)
@@ -176,7 +171,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := c.run("kube-controller-manager", nil, managerArgs(c.dir, managerPort)...); err != nil {
+	if err := c.run("kube-controller-manager", nil, ManagerArguments(c.dir, managerPort)...); err != nil {
 		return err
 	}
 	return c.await(ctx, "the controller manager", func(ctx context.Context) error {
