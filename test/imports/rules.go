@@ -34,6 +34,7 @@ var rooms = []room{
 	{dir: "cmd/agent", may: []string{"agent", "agentapi"}, tests: []string{"lab", "test"}, reason: "the agent's initramfs is loaded by every boot: it must stay small"},
 	{dir: "cmd/lab", may: []string{"lab", "agent", "agentapi", "api", "hack/tools", "test", "cmd/manager/app", "controllers/token", "pxe/bootserver"}, reason: "the lab's program runs Ingot's manager as a process of its own, on sockets in user space: it links the manager's wiring and nothing behind it"},
 	{dir: "hack", may: []string{"agentapi", "lab/network", "lab/qemu"}, reason: "developer tools must build when the rest does not"},
+	{dir: "hack/release", may: []string{"hack/tools"}, tests: []string{"lab", "test", "api", "cmd/manager/app"}, reason: "a release is put together from files; what is in them is read by its tests only"},
 	{dir: "hack/tools", reason: "what builds the tools must build from the standard library alone"},
 	{dir: "test", may: append([]string{"controllers", "webhooks", "runtimehooks", "lab", "hack", "cmd"}, five...), reason: "tests may import all"},
 }
@@ -58,7 +59,7 @@ var (
 	// typed are those that know its types.
 	typed = append([]string{"api", "inventory"}, outer...)
 	// everywhere but in the wire types and the tools' builder.
-	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images"}, typed...)
+	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images", "hack/release"}, typed...)
 )
 
 // homes are searched for the longest library that holds an import.
@@ -66,6 +67,7 @@ var homes = []home{
 	{library: "github.com/stmcginnis/gofish", in: []string{"bmc/redfish"}, reason: "no Redfish library type crosses the driver's package line"},
 	{library: "github.com/insomniacslk/dhcp", in: []string{"pxe/dhcp", "pxe/bootserver", "agent", "lab"}, reason: "packets are parsed in one place on each side"},
 	{library: "github.com/pin/tftp/v3", in: []string{"pxe/tftp", "pxe/bootserver", "lab"}, reason: "the TFTP server, and the simulated firmware that asks it"},
+	{library: "github.com/pires/go-proxyproto", in: []string{"pxe/passthrough"}, reason: "where an agent came from is written and read in one place"},
 	{library: "gvisor.dev/gvisor", in: []string{"lab"}, reason: "only the lab has a network in user space; servers take sockets from outside"},
 	{library: "github.com/mdlayher/packet", in: []string{"pxe/dhcp", "pxe/bootserver", "agent", "lab"}, reason: "raw frames are DHCP's need only"},
 	{library: "github.com/vishvananda/netlink", in: []string{"agent", "lab"}, reason: "only the agent configures a machine's network"},
@@ -82,7 +84,8 @@ var homes = []home{
 	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
-	{library: "sigs.k8s.io/yaml", in: outer, reason: "manifests are read and written at the edge"},
+	{library: "github.com/google/go-containerregistry", in: []string{"hack/release"}, reason: "container images are made there, without an engine"},
+	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
 	{library: "k8s.io/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apimachinery", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apiextensions-apiserver", in: outer, reason: "definitions are installed, not reasoned about"},

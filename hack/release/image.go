@@ -1,0 +1,160 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/ingot-metal/ingot/hack/tools"
+)
+
+// architecture of the image, in Go's terms: that of the agent, which it brings.
+const architecture = "amd64"
+
+// nonRoot is the user of the image. The boot server's Pod overrides it.
+const nonRoot = 65532
+
+const passwd = `root:x:0:0:root:/root:/sbin/nologin
+nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin
+nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin
+`
+
+const group = `root:x:0:
+nobody:x:65534:
+nonroot:x:65532:
+`
+
+// loaderDir holds Debian's iPXE loaders, here and in the image.
+const loaderDir = "/usr/lib/ipxe"
+
+// loaders are the boot server's, by firmware: BIOS, and UEFI with the firmware's
+// own network driver or with iPXE's.
+var loaders = []string{"undionly.kpxe", "snponly.efi", "ipxe.efi"}
+
+// buildImage puts the image together: what changes least lies lowest.
+func buildImage(ctx context.Context, o Options, work string) (v1.Image, error) {
+	binary := filepath.Join(work, "manager")
+	if err := buildManager(ctx, o, binary); err != nil {
+		return nil, err
+	}
+	lowest, err := systemFiles(ctx, o.Root)
+	if err != nil {
+		return nil, err
+	}
+	boot, err := bootFiles()
+	if err != nil {
+		return nil, err
+	}
+	licenses, err := linkedLicenses(ctx, o.Root)
+	if err != nil {
+		return nil, err
+	}
+	manager := append(licenses, file{path: "/manager", source: binary, mode: 0o755})
+	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+	for _, files := range [][]file{lowest, boot, manager} {
+		l, err := layer(files)
+		if err != nil {
+			return nil, err
+		}
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: l, MediaType: types.OCILayer,
+			History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "hack/release"}}); err != nil {
+			return nil, fmt.Errorf("add a layer: %w", err)
+		}
+	}
+	return mutate.ConfigFile(image, imageConfig(image, o.Version))
+}
+
+// imageConfig keeps the history and layers of the image and says how it runs.
+func imageConfig(image v1.Image, version string) *v1.ConfigFile {
+	config := &v1.ConfigFile{}
+	if made, err := image.ConfigFile(); err == nil {
+		config = made.DeepCopy()
+	}
+	config.Architecture, config.OS = architecture, "linux"
+	config.Created = v1.Time{Time: epoch}
+	config.Config = v1.Config{
+		Entrypoint: []string{"/manager"},
+		User:       fmt.Sprintf("%d:%d", nonRoot, nonRoot),
+		WorkingDir: "/",
+		Env:        []string{"PATH=/", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "ingot",
+			"org.opencontainers.image.version":  version,
+			"org.opencontainers.image.source":   "https://github.com/ingot-metal/ingot",
+			"org.opencontainers.image.licenses": "Apache-2.0 AND GPL-2.0-only AND GPL-2.0-or-later",
+		},
+	}
+	return config
+}
+
+// buildManager links a static program that is the same wherever it is built.
+func buildManager(ctx context.Context, o Options, output string) error {
+	_, err := goTool(ctx, o.Root, "build", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -X main.version="+o.Version, "-o", output, "./cmd/manager")
+	if err != nil {
+		return fmt.Errorf("build the manager: %w", err)
+	}
+	return nil
+}
+
+// systemFiles are what a program expects of its system, and the loaders of the
+// boot server.
+func systemFiles(ctx context.Context, root string) ([]file, error) {
+	files := []file{
+		{path: "/etc/passwd", content: passwd, mode: 0o644},
+		{path: "/etc/group", content: group, mode: 0o644},
+		{path: "/etc/ssl/certs/ca-certificates.crt", source: "/etc/ssl/certs/ca-certificates.crt", mode: 0o644},
+		{path: "/tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777},
+		{path: "/var/cache/ingot", mode: fs.ModeDir | 0o755, uid: nonRoot},
+		{path: "/usr/share/doc/ingot/copyright", source: filepath.Join(root, "LICENSE"), mode: 0o644},
+		{path: "/usr/share/doc/ipxe/copyright", source: "/usr/share/doc/ipxe/copyright", mode: 0o644},
+	}
+	for _, name := range loaders {
+		files = append(files, file{path: loaderDir + "/" + name, source: loaderDir + "/" + name, mode: 0o644})
+	}
+	source, err := sourcePackage(ctx, "ipxe")
+	if err != nil {
+		return nil, err
+	}
+	return append(files, file{path: "/usr/share/doc/ipxe/source", content: source, mode: 0o644}), nil
+}
+
+// sourcePackage says which Debian source package a file under the GPL was built
+// from, so that whoever has the image knows what to ask for.
+func sourcePackage(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "dpkg-query", "--show", "--showformat=${source:Package} ${source:Version}\n", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("look up the source of %s: %w", name, err)
+	}
+	return "Debian source package " + string(out), nil
+}
+
+// bootFiles are the agent that "make agent-image" built last, with the licence
+// of its kernel.
+func bootFiles() ([]file, error) {
+	cache, err := tools.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Join(cache, "images", "agent", "current"))
+	if err != nil {
+		return nil, fmt.Errorf("find the agent's kernel and initramfs, built by make agent-image: %w", err)
+	}
+	return []file{
+		{path: "/usr/share/doc/linux/copyright", source: filepath.Join(dir, "copyright"), mode: 0o644},
+		{path: "/usr/share/doc/linux/source", source: filepath.Join(dir, "source"), mode: 0o644},
+		{path: "/usr/share/ingot/agent/initramfs.cpio.zst", source: filepath.Join(dir, "initramfs.cpio.zst"), mode: 0o644},
+		{path: "/usr/share/ingot/agent/vmlinuz", source: filepath.Join(dir, "vmlinuz"), mode: 0o644},
+	}, nil
+}

@@ -1,0 +1,137 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// DefaultImage is the repository of Ingot's image (K22).
+const DefaultImage = "ghcr.io/ingot-metal/ingot"
+
+// Provider is the label of the provider, and so the directory of a local
+// repository (K13).
+const Provider = "infrastructure-ingot"
+
+// ErrVersion says that a version cannot be released from this source tree.
+var ErrVersion = errors.New("version cannot be released")
+
+// Options say what to release.
+type Options struct {
+	// Root is the top directory of the source tree.
+	Root string
+	// Version is the tag: semantic, with a "v", of a series in metadata.yaml.
+	Version string
+	// Out is the directory to write to. Files of the same version in it are
+	// replaced, others stay.
+	Out string
+	// Image is the repository of the image without tag; empty: DefaultImage.
+	Image string
+	// NoImages leaves out binary and archive.
+	NoImages bool
+}
+
+// Release is what was written, as paths below Options.Out.
+type Release struct {
+	// Dir is the clusterctl repository's directory of this version.
+	Dir string
+	// Components and Metadata are the files that clusterctl init reads.
+	Components, Metadata string
+	// Templates are the cluster templates and the ClusterClass, sorted.
+	Templates []string
+	// Image is the image's name with tag, as the components have it.
+	Image string
+	// Archive is the image as an OCI archive; empty with NoImages.
+	Archive string
+}
+
+// Write writes the release. The error wraps ErrVersion if the version is not
+// one that this source tree may be released as.
+func Write(ctx context.Context, o Options) (*Release, error) {
+	if o.Image == "" {
+		o.Image = DefaultImage
+	}
+	metadata, err := os.ReadFile(filepath.Join(o.Root, "metadata.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("read the release series: %w", err)
+	}
+	if err := checkVersion(o.Version, metadata); err != nil {
+		return nil, err
+	}
+	r := &Release{Dir: filepath.Join(o.Out, Provider, o.Version), Image: o.Image + ":" + o.Version}
+	r.Components = filepath.Join(r.Dir, "infrastructure-components.yaml")
+	r.Metadata = filepath.Join(r.Dir, "metadata.yaml")
+	components, err := components(ctx, o.Root, r.Image)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(r.Dir); err != nil {
+		return nil, fmt.Errorf("replace %s: %w", o.Version, err)
+	}
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(r.Components, components, 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(r.Metadata, metadata, 0o644); err != nil {
+		return nil, err
+	}
+	if r.Templates, err = copyTemplates(o.Root, r.Dir); err != nil {
+		return nil, err
+	}
+	if o.NoImages {
+		return r, nil
+	}
+	r.Archive = filepath.Join(o.Out, "images", fmt.Sprintf("ingot-%s-linux-%s.tar", o.Version, architecture))
+	return r, writeArchive(ctx, o, r)
+}
+
+// copyTemplates copies the cluster templates and ClusterClasses as they are:
+// nothing in them depends on the version.
+func copyTemplates(root, dir string) ([]string, error) {
+	names, err := templateNames(root)
+	if err != nil {
+		return nil, err
+	}
+	var copies []string
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(root, "templates", name))
+		if err != nil {
+			return nil, fmt.Errorf("read the template: %w", err)
+		}
+		to := filepath.Join(dir, name)
+		if err := os.WriteFile(to, data, 0o644); err != nil {
+			return nil, err
+		}
+		copies = append(copies, to)
+	}
+	return copies, nil
+}
+
+// templateNames lists the files by the names that clusterctl looks for (K30,
+// K37), sorted; without the default template nothing is released (K29).
+func templateNames(root string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(root, "templates"))
+	if err != nil {
+		return nil, fmt.Errorf("list the templates: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasSuffix(name, ".yaml") && (strings.HasPrefix(name, "cluster-template") || strings.HasPrefix(name, "clusterclass-")) {
+			names = append(names, name)
+		}
+	}
+	if !slices.Contains(names, "cluster-template.yaml") {
+		return nil, errors.New("templates/cluster-template.yaml is missing")
+	}
+	return names, nil
+}
