@@ -19,6 +19,9 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
@@ -30,10 +33,16 @@ func run() error {
 	options := app.DefaultOptions()
 	logs.InitLogs()
 	options.AddFlags(pflag.CommandLine)
+	showVersion := pflag.Bool("version", false, "Print the version and exit.")
 	pflag.Parse()
+	if *showVersion {
+		fmt.Println(version)
+		return nil
+	}
 	if err := logsv1.ValidateAndApply(options.Logs, nil); err != nil {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
+	klog.InfoS("Starting the manager", "version", version, "roles", options.Roles)
 	return app.Run(ctrl.SetupSignalHandler(), options, app.HostSockets)
 }

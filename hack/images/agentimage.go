@@ -24,7 +24,8 @@ const agentPackage = "github.com/ingot-metal/ingot/cmd/agent"
 // kernel has only the former.
 const agentKernel = "linux-image-amd64"
 
-// buildAgentImage makes vmlinuz and initramfs.cpio.zst. Its key is the agent's
+// buildAgentImage makes vmlinuz and initramfs.cpio.zst, and what must go with the
+// kernel wherever it goes: copyright and source. Its key is the agent's
 // binary, the kernel package and the list of modules.
 func buildAgentImage(ctx context.Context, c *cache) error {
 	start := time.Now()
@@ -48,7 +49,7 @@ func buildAgentImage(ctx context.Context, c *cache) error {
 	if err != nil {
 		return err
 	}
-	key := keyOf("agent-image 2", sum, filepath.Base(kernel.deb), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	key := keyOf("agent-image 3", sum, filepath.Base(kernel.deb), strings.Join(agentModules, " "), fmt.Sprint(alongside))
 	dir, err := c.result("agent", key, func(dir string) error {
 		return assembleAgent(ctx, kernel, work, dir)
 	})
@@ -91,6 +92,9 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 	}
 	if err := copyFile(filepath.Join(dir, "vmlinuz"), filepath.Join(tree, "boot", "vmlinuz-"+kernel.release)); err != nil {
 		return err
+	}
+	if err := kernel.writeLicence(ctx, tree, dir); err != nil {
+		return fmt.Errorf("licence of the kernel: %w", err)
 	}
 	records, err := initramfs(filepath.Join(work, "init"), modules)
 	if err != nil {

@@ -95,6 +95,27 @@ func (k *kernelPackage) unpack(ctx context.Context, dir string) error {
 	return err
 }
 
+// writeLicence puts the package's copyright file into dir, and the file source,
+// which says what it was built from. Tree is the unpacked package.
+func (k *kernelPackage) writeLicence(ctx context.Context, tree, dir string) error {
+	from := filepath.Join(tree, "usr", "share", "doc", "linux-image-"+k.release, "copyright")
+	if err := copyFile(filepath.Join(dir, "copyright"), from); err != nil {
+		return err
+	}
+	control, err := tool(ctx, "", "dpkg-deb", "--field", k.deb)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "source"), []byte(kernelSource(control)), 0o644)
+}
+
+// kernelSource names the source packages of a kernel package by its control
+// paragraph: the kernel's own, which has the same version, and the one that
+// signs it.
+func kernelSource(control string) string {
+	return fmt.Sprintf("Debian source packages linux %s and %s\n", controlField(control, "Version"), controlField(control, "Source"))
+}
+
 func parseKernelDependency(out string) string {
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: linux-image-"); ok {

@@ -50,6 +50,13 @@ func TestParseKernelDependency(t *testing.T) {
 	}
 }
 
+func TestKernelSource(t *testing.T) {
+	control := "Package: linux-image-6.1.0-1-amd64\nSource: linux-signed-amd64 (6.1.2+3)\nVersion: 6.1.2-3\n"
+	if got, want := kernelSource(control), "Debian source packages linux 6.1.2-3 and linux-signed-amd64 (6.1.2+3)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestParseModinfo(t *testing.T) {
 	got := parseModinfo([]byte("license=GPL\x00depends=mbcache,crc-16\x00alias=fs-ext4\x00alias=pci:v1d2*\x00softdep=pre: crc32c post: other\x00"))
 	want := module{depends: []string{"mbcache", "crc_16"}, aliases: []string{"fs-ext4", "pci:v1d2*"}, softPre: []string{"crc32c"}}
