@@ -12,6 +12,8 @@ FUZZTIME ?= 1m
 SHORT_FUZZTIME ?= 5s
 # Ceiling for one package's tests; a hang shows as a stack dump, not as silence.
 TEST_TIMEOUT ?= 30m
+# What make release releases, for example: make release VERSION=v0.1.0
+VERSION ?=
 # More flags for go test, for example: make test TESTFLAGS='-v -run TestClaim'
 TESTFLAGS ?=
 
@@ -67,6 +69,16 @@ agent-image: ## Build the kernel and initramfs that servers boot into.
 test-image: ## Build the bootable Debian image that tests and demo install.
 	hack/packages.sh test-image
 	go run ./hack/images os
+
+# The manifests come first: a version that cannot be released fails before
+# anything takes long.
+.PHONY: release
+release: ## Write the clusterctl repository and the image of VERSION to dist/.
+	hack/packages.sh release agent-image
+	go run ./hack/tools/build kube
+	go run ./hack/release/build -version "$(VERSION)" -no-images >/dev/null
+	INGOT_VERSION="$(VERSION)" go run ./hack/images agent
+	go run ./hack/release/build -version "$(VERSION)"
 
 # Steps of the targets above, not for use by hand.
 

@@ -20,7 +20,7 @@ libc6-dev          /usr/include/stdio.h                    test test-full
 git                git                                     verify test test-full
 qemu-system-x86    qemu-system-x86_64                      test test-full demo
 ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo
-ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo
+ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release
 ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
 mmdebstrap         mmdebstrap                              test test-full demo test-image
 uidmap             newuidmap                               test test-full demo test-image
@@ -29,7 +29,8 @@ e2fsprogs          mke2fs                                  test test-full demo t
 grub-common        grub-mkimage                            test test-full demo test-image
 grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image
 grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image
-dpkg               dpkg-deb                                test test-full demo agent-image
+dpkg               dpkg-deb                                test test-full demo agent-image release
+ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release
 T
 }
 
