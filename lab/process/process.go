@@ -21,9 +21,11 @@ var ErrExited = errors.New("process has ended")
 
 // A Command is a process to be started.
 type Command struct {
-	// Path is the program. Its base name names the process in errors.
+	// Path is the program.
 	Path string
 	Args []string
+	// Name names the process in errors; by default the base name of Path.
+	Name string
 	// Env is the environment besides PATH, which is passed on, and HOME, which
 	// is Dir. Nothing else is inherited: a KUBECONFIG or a proxy setting of the
 	// user would change what the process does.
@@ -49,7 +51,10 @@ type Process struct {
 // typed at a terminal reaches only the parent, which stops children in order;
 // and the kernel kills it when the parent dies.
 func Start(c Command) (*Process, error) {
-	name := filepath.Base(c.Path)
+	name := c.Name
+	if name == "" {
+		name = filepath.Base(c.Path)
+	}
 	p := &Process{name: name, log: c.Log, done: make(chan struct{})}
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -84,7 +84,7 @@ var homes = []home{
 	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
-	{library: "github.com/google/go-containerregistry", in: []string{"hack/release"}, reason: "container images are made there, without an engine"},
+	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image"}, reason: "container images are made there, without an engine"},
 	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
 	{library: "k8s.io/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apimachinery", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
