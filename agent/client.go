@@ -76,7 +76,7 @@ func (c *client) verdict(err error, attempt int) (wait time.Duration, final bool
 	case agentapi.ReasonTokenInvalid, agentapi.ReasonKeyConflict,
 		agentapi.ReasonOrderGone, agentapi.ReasonHardwareMismatch:
 		return 0, true
-	case agentapi.ReasonNotReady:
+	case agentapi.ReasonNotReady, agentapi.ReasonPaused:
 	default:
 		if refusal.RetryAfter <= 0 {
 			return 0, true

@@ -14,7 +14,9 @@
 //     and only if the disk's marker names this instance or one that the order
 //     lists as released (I8).
 //   - It boots the disk only after the acknowledgement of a successful report (I4).
-//   - A refusal that waiting does not heal ends all writing at once.
+//   - A refusal that waiting does not heal ends all writing at once, and so does a
+//     pause of the host (I10): the agent then idles, asks for its order again, and
+//     begins anew only with the answer.
 //   - The bootstrap data is asked for last, goes to the disk, and is nowhere else
 //     (I15).
 //

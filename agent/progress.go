@@ -35,7 +35,10 @@ type progress struct {
 
 // startProgress sends until the context ends; wait returns when it has stopped.
 func startProgress(ctx context.Context, c *client, opts progressOptions) *progress {
-	p := &progress{opts: opts, client: c, notify: make(chan struct{}, 1), done: make(chan struct{})}
+	p := &progress{
+		opts: opts, client: c, notify: make(chan struct{}, 1), done: make(chan struct{}),
+		latest: agentapi.Progress{OrderID: opts.orderID, Step: agentapi.StepStarted},
+	}
 	go p.run(ctx)
 	return p
 }
@@ -63,11 +66,15 @@ func (p *progress) run(ctx context.Context) {
 	defer close(p.done)
 	var sent agentapi.Progress
 	var at time.Time
+	// The beat asks even when there is nothing to tell: the answer may be to stop.
+	beat := time.NewTimer(p.opts.interval)
+	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.notify:
+		case <-beat.C:
 		}
 		for p.current().Step == sent.Step && time.Since(at) < p.opts.interval {
 			// A change of step ends the pause early.
@@ -81,14 +88,21 @@ func (p *progress) run(ctx context.Context) {
 			case <-timer.C:
 			}
 		}
-		sent, at = p.current(), time.Now()
-		p.client.cfg.Log("progress: %s %d%% (%d MiB)", sent.Step, sent.Percent, sent.Bytes>>20)
+		now := p.current()
+		if now != sent {
+			p.client.cfg.Log("progress: %s %d%% (%d MiB)", now.Step, now.Percent, now.Bytes>>20)
+		}
+		sent, at = now, time.Now()
 		if err := p.send(ctx, sent); err != nil {
 			p.opts.callOff(err)
 			return
 		}
+		beat.Reset(p.opts.interval)
 	}
 }
+
+// errPaused: nobody may act on the host now. The work ends, the session does not.
+var errPaused = errors.New("the host is paused")
 
 // send makes one attempt. Its error means that the work is to stop; a call that
 // found nobody is forgotten, the next one will tell more.
@@ -104,6 +118,9 @@ func (p *progress) send(ctx context.Context, now agentapi.Progress) error {
 	refusal, ok := errors.AsType[*agentapi.Error](err)
 	if !ok {
 		return nil
+	}
+	if refusal.Reason == agentapi.ReasonPaused {
+		return fmt.Errorf("%w: %s", errPaused, refusal.Message)
 	}
 	if _, final := p.client.verdict(refusal, 0); final {
 		return fmt.Errorf("%w: %s: %w", ErrRefused, agentapi.PathProgress, refusal)

@@ -58,17 +58,32 @@ func (s *session) run(ctx context.Context) (agentapi.Action, error) {
 	if err != nil {
 		return "", err
 	}
-	request := agentapi.OrderRequest{BootID: s.cfg.Identity.BootID}
-	if err := s.client.call(ctx, agentapi.PathOrder, request, &s.order); err != nil {
-		return "", err
-	}
-	s.cfg.Log("order: %s %s (attempt %d)", s.order.Kind, s.order.InstanceID, s.order.Attempt)
-	report, err := s.work(ctx, interval)
+	report, err := s.obey(ctx, interval)
 	if err != nil {
 		return "", err
 	}
 	s.cfg.Log("report: %s %s %s", report.Outcome, report.Reason, report.Message)
 	return s.report(ctx, report)
+}
+
+// obey gets the order and works on it. When the host is paused meanwhile (I10) the
+// work ends where it is, nothing is written any more, and the order is asked for
+// until there is one again: the work then starts from its beginning.
+func (s *session) obey(ctx context.Context, interval time.Duration) (agentapi.Report, error) {
+	request := agentapi.OrderRequest{BootID: s.cfg.Identity.BootID}
+	for {
+		var order agentapi.Order
+		if err := s.client.call(ctx, agentapi.PathOrder, request, &order); err != nil {
+			return agentapi.Report{}, err
+		}
+		s.order = order
+		s.cfg.Log("order: %s %s (attempt %d)", order.Kind, order.InstanceID, order.Attempt)
+		report, err := s.work(ctx, interval)
+		if !errors.Is(err, errPaused) {
+			return report, err
+		}
+		s.cfg.Log("manager: %v; stopped, nothing is written until there is an order again", err)
+	}
 }
 
 // open reads the hardware, opens the session, and sets the clock.

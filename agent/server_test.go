@@ -43,7 +43,9 @@ type server struct {
 	markerAtSeed *agentapi.Marker
 	seedErr      error
 	onSeed       func()
-	clock        time.Time
+	// onWrite is called before each write to a disk, with the context of the work.
+	onWrite func(context.Context)
+	clock   time.Time
 }
 
 func newServer(t *testing.T, disks ...agentapi.Disk) *server {
@@ -82,15 +84,35 @@ func (s *server) List(context.Context) ([]agentapi.Disk, error) {
 }
 
 // Open implements agent.Disks.
-func (s *server) Open(_ context.Context, d agentapi.Disk) (block.Device, error) {
+func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error) {
 	dev, err := block.OpenFile(s.path(d))
-	return unsynced{dev}, err
+	return watched{dev, func() {
+		if s.onWrite != nil {
+			s.onWrite(ctx)
+		}
+	}}, err
 }
 
-// unsynced leaves out waiting for the real disk of the machine that runs the test.
-type unsynced struct{ block.Device }
+// watched tells of each write, and leaves out waiting for the real disk of the
+// machine that runs the test.
+type watched struct {
+	block.Device
+	before func()
+}
 
-func (unsynced) Sync() error { return nil }
+func (watched) Sync() error { return nil }
+
+func (w watched) WriteAt(b []byte, off int64) (int, error) {
+	w.before()
+	return w.Device.WriteAt(b, off)
+}
+
+func (w watched) Zero(off, n int64) error {
+	if n > 0 {
+		w.before()
+	}
+	return w.Device.Zero(off, n)
+}
 
 // Seed implements agent.Seeder.
 func (s *server) Seed(_ context.Context, d agentapi.Disk, seed agentapi.Bootstrap) error {

@@ -18,5 +18,7 @@
 //	POST /agent/v1/booted     Booted           -> BootedReply   (the installed system)
 //
 // Every refusal is an Error with a stable reason. A call that got no answer is
-// repeated as it is: each of them is idempotent for the same key.
+// repeated as it is: each of them is idempotent for the same key. Progress is sent
+// again and again while the work lasts, so that its answer can call the agent off or,
+// with ReasonPaused, have it stop for as long as the host is paused.
 package agentapi

@@ -76,7 +76,9 @@ type Session struct {
 	Now time.Time `json:"now"`
 	// Host is "<namespace>/<name>", for people.
 	Host string `json:"host"`
-	// ProgressInterval is the least time between two Progress calls of one step.
+	// ProgressInterval is the least time between two Progress calls of one step, and
+	// the longest that the agent goes without one: so it hears soon that it is to
+	// stop. Progress that tells nothing new is no sign that the work goes on.
 	ProgressInterval Duration `json:"progressInterval"`
 }
 
@@ -255,6 +257,10 @@ const (
 	ReasonHardwareMismatch Reason = "HardwareMismatch"
 	// ReasonNotReady: try again later (bootstrap data not there yet, API conflict).
 	ReasonNotReady Reason = "NotReady"
+	// ReasonPaused: nobody may act on the host now (I10). An agent that is at work
+	// stops writing, waits, and asks for its order again: the work goes on, from its
+	// beginning, only with the answer to that.
+	ReasonPaused Reason = "Paused"
 	// ReasonBadRequest and ReasonTooLarge: the request itself is wrong.
 	ReasonBadRequest Reason = "BadRequest"
 	ReasonTooLarge   Reason = "TooLarge"

@@ -112,7 +112,7 @@ func faultEvents() []event {
 		{name: "manager: stale read", weight: 4, fault: true, when: always, do: func(w *world) { w.reconcile(w.previous, false) }},
 		{name: "manager: dies after saving", weight: 3, fault: true, when: always, do: func(w *world) { w.reconcile(w.host, true) }},
 		{name: "status lost", weight: 2, fault: true, when: always, do: (*world).loseStatus},
-		{name: "moved to another management cluster", weight: 1, fault: true, when: always, do: (*world).move},
+		{name: "moved to another management cluster", weight: 1, fault: true, when: func(w *world) bool { return w.order() != nil || w.ids > 60 }, do: (*world).move},
 		{name: "session leaves the order of a committed install", weight: 2, fault: true, when: func(w *world) bool {
 			return held(w.host) && w.claim().State == infrav1.ClaimProvisioned && w.order() == nil
 		}, do: (*world).leaveOrder},

@@ -126,6 +126,17 @@ func newCriteria(request SelectionRequest) (*criteria, error) {
 	return c, err
 }
 
+// SelectsLabels says whether the labels of a host meet a machine's selector: what can
+// be told without hardware, state and cluster. A selector that does not parse admits
+// any, so that Select gets to say so.
+func SelectsLabels(selector *infrav1.HostSelector, set map[string]string) bool {
+	if selector == nil {
+		return true
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: selector.MatchLabels, MatchExpressions: selector.MatchExpressions})
+	return err != nil || parsed.Matches(labels.Set(set))
+}
+
 // parseSelector reads a selector; unset, it selects everything.
 func parseSelector(name string, selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {

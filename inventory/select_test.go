@@ -86,6 +86,7 @@ func TestSelect(t *testing.T) {
 		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr(true) })}, "in maintenance"},
 		{"status lost", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Status = infrav1.IngotHostStatus{} })}, "not observed"},
 		{"spec changed since", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Generation++ })}, "not observed"},
+		{"paused for a move", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.MovePausedAnnotation: ""} })}, "1 paused"},
 		{"paused", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })}, "1 paused"},
 		{"no root disk", func(r *SelectionRequest) {
 			r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "x"}

@@ -77,7 +77,7 @@ func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Resu
 		return Result{}, fmt.Errorf("%w: disk of %d bytes, reserved up to %d", ErrTooLarge, dev.Size(), opts.Reserved.end())
 	}
 	w := &writer{dev: dev, opts: opts}
-	if err := w.clear(); err != nil {
+	if err := w.clear(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := m.pipe(ctx, w); err != nil {
@@ -108,6 +108,9 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	})
 	group.Go(func() error {
 		for c := range decoded {
+			if ctx.Err() != nil { // what is decoded already is not written any more
+				return context.Cause(ctx)
+			}
 			if err := w.write(c); err != nil {
 				return err
 			}

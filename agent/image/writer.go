@@ -40,13 +40,17 @@ type sample struct {
 }
 
 // clear removes what the disk's old content may be recognised by, at its two ends.
-func (w *writer) clear() error {
-	for _, r := range without(Range{0, headSize}, w.opts.Reserved) {
+func (w *writer) clear(ctx context.Context) error {
+	ends := append(without(Range{0, headSize}, w.opts.Reserved), Range{w.dev.Size() - tailSize, tailSize})
+	for _, r := range ends {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := block.Zero(w.dev, r.Off, r.Len); err != nil {
 			return err
 		}
 	}
-	return block.Zero(w.dev, w.dev.Size()-tailSize, tailSize)
+	return nil
 }
 
 func (w *writer) write(c chunk) error {
@@ -121,6 +125,9 @@ func (w *writer) flushZero() error {
 // finish makes the body durable, reads samples back, and only then writes the
 // first MiB, which is read back too.
 func (w *writer) finish(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := w.flushZero(); err != nil {
 		return err
 	}
@@ -140,6 +147,9 @@ func (w *writer) finish(ctx context.Context) error {
 		if w.opts.OnVerify != nil {
 			w.opts.OnVerify(percent(int64(i+1), int64(len(w.samples))))
 		}
+	}
+	if ctx.Err() != nil { // the head makes the disk one that boots
+		return context.Cause(ctx)
 	}
 	return w.writeHead()
 }
