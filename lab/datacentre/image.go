@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/ingot-metal/ingot/lab/server"
 )
 
 // Sizes of the small image, in bytes.
@@ -24,11 +26,18 @@ const (
 // WriteSmallImage writes the image that simulated servers are installed with, raw
 // under zstd: boot code's signature, some noise, then zeroes. It returns the
 // checksum as an IngotMachine names it.
-func WriteSmallImage(path string) (checksum string, err error) {
+func WriteSmallImage(path string) (checksum string, err error) { return WriteReleaseImage(path, "") }
+
+// WriteReleaseImage writes the same image with a label (server.System.Release):
+// the version of Kubernetes that the system in it has.
+func WriteReleaseImage(path, release string) (checksum string, err error) {
 	raw := make([]byte, smallImageBytes)
 	noise := rand.NewChaCha8([32]byte{1})
 	_, _ = noise.Read(raw[1<<20 : 1<<20+smallImageNoise])
 	copy(raw[bootSignature:], "\x55\xaa")
+	if release != "" {
+		server.ImageRelease(raw, release)
+	}
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
 		return "", fmt.Errorf("small image: %w", err)

@@ -74,6 +74,11 @@ type Config struct {
 	CallTimeout time.Duration
 	// DHCPTimeout is how long a DHCP request waits before it is repeated; 2 s.
 	DHCPTimeout time.Duration
+	// System is the installed operating system beyond what Ingot asks of it: it is
+	// called on each boot from a disk that Ingot seeded, once the system has an
+	// address, and runs until ctx ends with the power, the shutdown or the reset;
+	// the server is not off before it has returned. nil: there is no more to it.
+	System func(ctx context.Context, os System)
 	// Console gets a line for each event, in order; nil: nobody does. It must not
 	// call the server.
 	Console func(Event)
@@ -106,7 +111,9 @@ const (
 	EventSystem    EventKind = "System"
 	EventBooted    EventKind = "Booted"
 	EventScrubbed  EventKind = "Scrubbed"
-	EventFailed    EventKind = "Failed"
+	// EventUserData is what the system says of the user data (System.Event).
+	EventUserData EventKind = "UserData"
+	EventFailed   EventKind = "Failed"
 )
 
 // Server is a simulated server. It is a lab/bmc.Machine, and safe for concurrent

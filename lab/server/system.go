@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,9 +99,16 @@ func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) 
 }
 
 // firstBoot is what cloud-init does with the seed, as far as Ingot put it there.
+// Beside it runs what the user data makes of the system.
 func (s *Server) firstBoot(ctx context.Context, d *Disk) {
+	var system sync.WaitGroup
+	defer system.Wait()
+	started := false
 	for {
 		l, err := s.dhcp(ctx, systemClient, bmc.UEFI)
+		if err == nil && !started {
+			started, err = s.startSystem(ctx, d, l, &system)
+		}
 		if err == nil {
 			err = s.phoneHome(ctx, d, l)
 		}

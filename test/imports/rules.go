@@ -95,6 +95,7 @@ var homes = []home{
 	{library: "k8s.io/client-go", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
 	{library: "sigs.k8s.io/controller-runtime", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
 	{library: "sigs.k8s.io/cluster-api/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "sigs.k8s.io/cluster-api/test", in: []string{"lab/workload"}, reason: "the API servers in memory, behind the lab's own face"},
 	{library: "sigs.k8s.io/cluster-api", in: outer, reason: "its helpers bring a Kubernetes client"},
 }
 

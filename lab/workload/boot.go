@@ -1,0 +1,211 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/server"
+)
+
+// errFinal reports what no repetition heals.
+var errFinal = errors.New("kubeadm gives up")
+
+// A machine is what the disk of a server remembers of kubeadm: which node of which
+// cluster it is.
+type machine struct {
+	endpoint *endpoint
+	cluster  *cluster
+	node     string
+	// os is the boot that it runs in.
+	os server.System
+	// controlPlane nodes have an etcd member.
+	controlPlane bool
+	config       *kubeadmConfig
+	version      string
+}
+
+// Boot is server.Config.System: it does what cloud-init, kubeadm and the kubelet
+// do from the boot on, until ctx ends with the power.
+func (p *Plane) Boot(ctx context.Context, os server.System) {
+	variables, err := instanceData(os.MetaData)
+	if err != nil {
+		os.Event("%v", err)
+		return
+	}
+	instance := variables["instance_id"]
+	if instance == "" {
+		return
+	}
+	m, err := p.awaitMachine(ctx, instance, os, variables)
+	if err != nil || m == nil {
+		return
+	}
+	if err := p.power(ctx, m, true); err != nil {
+		os.Event("kubelet: %v", err)
+		return
+	}
+	os.Event("kubelet: node %s of %s runs", m.node, m.endpoint.address)
+	<-ctx.Done()
+	// The power is gone: what is left to do is the cluster's.
+	if err := p.power(context.WithoutCancel(ctx), m, false); err != nil {
+		os.Event("node %s: %v", m.node, err)
+	}
+}
+
+// awaitMachine finds what the disk remembers, or runs kubeadm until it succeeds or
+// gives up. nil: there is nothing for Kubernetes here.
+func (p *Plane) awaitMachine(ctx context.Context, instance string, os server.System, variables map[string]string) (*machine, error) {
+	p.mu.Lock()
+	known := p.machines[instance]
+	if known != nil {
+		known.os = os
+	}
+	p.mu.Unlock()
+	if known != nil || os.UserData == "" {
+		return known, nil
+	}
+	s, err := parseUserData(os.UserData, variables)
+	if errors.Is(err, errNoKubeadm) {
+		return nil, nil
+	}
+	if err != nil {
+		os.Event("cloud-init: %v", err)
+		return nil, err
+	}
+	last := ""
+	for {
+		m, err := p.runKubeadm(ctx, s, os, variables)
+		if err == nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.machines[instance] = m
+			os.Event("kubeadm %s: node %s of %s", s.command, m.node, m.endpoint.address)
+			return m, nil
+		}
+		if text := err.Error(); text != last {
+			last = text
+			os.Event("kubeadm %s: %v", s.command, err)
+		}
+		if errors.Is(err, errFinal) || !pause(ctx, p.cfg.Retry) {
+			return nil, err
+		}
+	}
+}
+
+// pause waits; false: ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// runKubeadm does what one run of kubeadm does.
+func (p *Plane) runKubeadm(ctx context.Context, s *script, os server.System, variables map[string]string) (*machine, error) {
+	text, ok := s.files[s.config]
+	if !ok {
+		return nil, fmt.Errorf("%w: no file %s", errFinal, s.config)
+	}
+	config, err := parseKubeadm(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinal, err)
+	}
+	m := &machine{
+		os: os, config: config, controlPlane: s.command == "init" || config.ControlPlane != nil,
+		node: strings.ToLower(cmp.Or(config.NodeRegistration.KubeletExtraArgs["hostname-override"],
+			config.NodeRegistration.Name, variables["local_hostname"], os.Server)),
+	}
+	k := &keys{}
+	if m.controlPlane {
+		if k, err = s.readKeys(config.CertificatesDir); err != nil {
+			return nil, fmt.Errorf("%w: %w", errFinal, err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := config.Discovery.BootstrapToken.APIServerEndpoint
+	if s.command == "init" {
+		name = config.ControlPlaneEndpoint
+	}
+	if m.endpoint, err = p.endpointOf(name); err != nil {
+		return nil, err
+	}
+	if s.command == "init" {
+		err = p.init(ctx, m, k)
+	} else {
+		err = p.join(ctx, m, k)
+	}
+	return m, err
+}
+
+// init is kubeadm init. The lock is held.
+func (p *Plane) init(ctx context.Context, m *machine, k *keys) error {
+	m.version = cmp.Or(m.os.Release, m.config.KubernetesVersion)
+	if err := p.newCluster(m.endpoint, m.config, k, m.version); err != nil {
+		return err
+	}
+	m.cluster = m.endpoint.cluster
+	if err := m.upload(ctx); err != nil {
+		return err
+	}
+	return m.becomeControlPlane(ctx)
+}
+
+// join is kubeadm join. The lock is held.
+func (p *Plane) join(ctx context.Context, m *machine, k *keys) error {
+	m.cluster = m.endpoint.cluster
+	if m.cluster == nil || !m.cluster.serves() {
+		return errors.New("the API server does not answer")
+	}
+	m.version = cmp.Or(m.os.Release, m.cluster.version)
+	if err := m.cluster.admits(ctx, m.config); err != nil {
+		return err
+	}
+	if err := m.nameIsFree(ctx); err != nil {
+		return err
+	}
+	if !m.controlPlane {
+		return m.register(ctx)
+	}
+	if !k.ca.equal(m.cluster.ca) || !k.etcdCA.equal(m.cluster.etcdCA) {
+		return fmt.Errorf("%w: the keys are another cluster's", errFinal)
+	}
+	return m.becomeControlPlane(ctx)
+}
+
+// becomeControlPlane adds the node with its pods and its etcd member. The member
+// does not run yet, and so does not count before the kubelet starts it.
+func (m *machine) becomeControlPlane(ctx context.Context) error {
+	if err := m.register(ctx); err != nil {
+		return err
+	}
+	if err := m.staticPods(ctx); err != nil {
+		return err
+	}
+	return m.cluster.addMember(m.endpoint, m.node)
+}
+
+// power is what the cluster sees of a server that comes or goes.
+func (p *Plane) power(ctx context.Context, m *machine, on bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.endpoint.cluster != m.cluster || p.endpoints[m.endpoint.address] != m.endpoint {
+		return errors.New("its cluster is no more")
+	}
+	if member := m.cluster.members[etcdPrefix+m.node]; member != nil && m.controlPlane {
+		member.up = on
+	}
+	if err := m.report(ctx, on); err != nil {
+		return err
+	}
+	return m.cluster.settle(ctx, m.endpoint)
+}

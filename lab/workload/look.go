@@ -1,0 +1,45 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Serving says whether an API server answers at an endpoint.
+func (p *Plane) Serving(at netip.AddrPort) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.endpoints[at.String()]
+	return e != nil && e.cluster != nil && e.cluster.serves()
+}
+
+// Nodes lists the nodes of the cluster at an endpoint, whether it serves or not;
+// none before kubeadm init.
+func (p *Plane) Nodes(ctx context.Context, at netip.AddrPort) ([]corev1.Node, error) {
+	nodes := &corev1.NodeList{}
+	err := p.List(ctx, at, nodes)
+	return nodes.Items, err
+}
+
+// List lists objects of the cluster at an endpoint, past its API server.
+func (p *Plane) List(ctx context.Context, at netip.AddrPort, list client.ObjectList, opts ...client.ListOption) error {
+	p.mu.Lock()
+	e := p.endpoints[at.String()]
+	if e == nil {
+		p.mu.Unlock()
+		return fmt.Errorf("list %T: %s is not reserved", list, at)
+	}
+	c := e.cluster
+	p.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.client.List(ctx, list, opts...)
+}
