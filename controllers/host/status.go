@@ -4,6 +4,8 @@
 package host
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -39,8 +41,23 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if decision.RecordContact && status.Operation != nil {
 		status.Operation.LastContactTime = metav1.NewTime(seen.Now)
 	}
-	if claim := host.Spec.Claim; claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
+	showBooted(host, seen.hardware)
+}
+
+// showBooted shows the report of the system that the claim installed, and none of
+// another's. A system reports once: what IngotHardware keeps brings it back after the
+// status was lost.
+func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
+	claim, status := host.Spec.Claim, &host.Status
+	if claim == nil || (status.Booted != nil && status.Booted.InstanceID != claim.InstanceID) {
 		status.Booted, status.Addresses = nil, nil
+	}
+	if claim == nil || status.Booted != nil || hardware == nil {
+		return
+	}
+	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == claim.InstanceID {
+		status.Booted = &infrav1.BootedStatus{InstanceID: kept.InstanceID, Hostname: kept.Hostname, Time: kept.Time}
+		status.Addresses = slices.Clone(kept.Addresses)
 	}
 }
 

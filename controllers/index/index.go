@@ -37,26 +37,48 @@ const (
 	// MachineByHost finds IngotMachines by "<namespace>/<name>" of the host that
 	// their provider ID names.
 	MachineByHost = "spec.providerID.host"
+	// MachineWithoutHost finds IngotMachines that have chosen none, by their namespace.
+	MachineWithoutHost = "spec.providerID"
 )
+
+// fieldIndex is an index of objects of a kind.
+type fieldIndex struct {
+	object client.Object
+	field  string
+	values client.IndexerFunc
+}
+
+// directory are the indexes that the boot server's questions need.
+func directory() []fieldIndex {
+	return []fieldIndex{
+		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
+		{&infrav1.IngotHost{}, HostByImage, ofHost(claimImage)},
+	}
+}
+
+// SetupDirectory registers the indexes of a process that is a boot server only. An
+// index starts a watch, and a boot server may watch hosts, but no machines.
+func SetupDirectory(ctx context.Context, indexer client.FieldIndexer) error {
+	return register(ctx, indexer, directory())
+}
 
 // Setup registers all indexes.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, i := range []struct {
-		object client.Object
-		field  string
-		values client.IndexerFunc
-	}{
-		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
+	return register(ctx, indexer, append(directory(), []fieldIndex{
 		{&infrav1.IngotHost{}, HostByBMC, ofHost(BMC)},
 		{&infrav1.IngotHost{}, HostByCredentials, ofHost(credentials)},
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
-		{&infrav1.IngotHost{}, HostByImage, ofHost(claimImage)},
 		{&infrav1.IngotHardware{}, HardwareBySystem, ofHardware(System)},
 		{&infrav1.IngotHardware{}, HardwareByNetwork, ofHardware(addressNetwork)},
 		{&infrav1.IngotMachine{}, MachineByHost, machineHost},
-	} {
+		{&infrav1.IngotMachine{}, MachineWithoutHost, withoutHost},
+	}...))
+}
+
+func register(ctx context.Context, indexer client.FieldIndexer, indexes []fieldIndex) error {
+	for _, i := range indexes {
 		if err := indexer.IndexField(ctx, i.object, i.field, i.values); err != nil {
 			return fmt.Errorf("index %s: %w", i.field, err)
 		}
@@ -169,4 +191,11 @@ func machineHost(o client.Object) []string {
 		return nil
 	}
 	return []string{id.Namespace + "/" + id.Host}
+}
+
+func withoutHost(o client.Object) []string {
+	if _, ok := o.(*infrav1.IngotMachine); !ok || machineHost(o) != nil {
+		return nil
+	}
+	return []string{o.GetNamespace()}
 }

@@ -58,7 +58,7 @@ func TestValues(t *testing.T) {
 		"hardware that tells too little": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: infrav1.HardwareSystem{UUID: "u"}}}, nil},
 		"machine": {&infrav1.IngotMachine{ObjectMeta: meta, Spec: infrav1.IngotMachineSpec{ProviderID: "ingot://n/h/1"}},
 			map[string][]string{index.MachineByHost: {"n/h"}}},
-		"machine without a host": {&infrav1.IngotMachine{ObjectMeta: meta}, nil},
+		"machine without a host": {&infrav1.IngotMachine{ObjectMeta: meta}, map[string][]string{index.MachineWithoutHost: {"n"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := values{object: tc.object, found: map[string][]string{}}

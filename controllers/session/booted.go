@@ -4,6 +4,8 @@
 package session
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -39,13 +41,17 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	if claim == nil || claim.State != infrav1.ClaimProvisioned || claim.InstanceID != c.claims.InstanceID || claim.Attempt != c.claims.Attempt {
 		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
 	}
+	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: truncate(in.Hostname, 253),
+		Time: metav1.NewTime(s.Clock.Now()), Addresses: usableAddresses(in.Addresses)}
+	if err := s.keepReport(r.Context(), host, report); err != nil {
+		s.Log.Error(err, "Could not keep the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
+		return agentapi.BootedReply{}, notReady("the report could not be saved")
+	}
 	base := host.DeepCopy()
-	host.Status.Addresses = usableAddresses(in.Addresses)
+	host.Status.Addresses = report.Addresses
 	first := host.Status.Booted == nil || host.Status.Booted.InstanceID != in.InstanceID
 	if first {
-		host.Status.Booted = &infrav1.BootedStatus{
-			InstanceID: in.InstanceID, Hostname: truncate(in.Hostname, 253), Time: metav1.NewTime(s.Clock.Now()),
-		}
+		host.Status.Booted = &infrav1.BootedStatus{InstanceID: in.InstanceID, Hostname: report.Hostname, Time: report.Time}
 	}
 	if equality.Semantic.DeepEqual(base.Status, host.Status) {
 		return agentapi.BootedReply{Accepted: true}, nil
@@ -59,6 +65,28 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 			"The installed system has booted and reports %d addresses", len(host.Status.Addresses))
 	}
 	return agentapi.BootedReply{Accepted: true}, nil
+}
+
+// keepReport writes the report where a lost status does not lose it: the system says
+// it only once. A repeated report keeps the time of the first. A host without hardware
+// facts has no place for it, and shows it in its status alone.
+func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report *infrav1.BootedSystem) error {
+	hardware := &infrav1.IngotHardware{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	base := hardware.DeepCopy()
+	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == report.InstanceID {
+		report.Time = kept.Time
+	}
+	hardware.Spec.Booted = report
+	if equality.Semantic.DeepEqual(base.Spec, hardware.Spec) {
+		return nil
+	}
+	if err := s.Client.Patch(ctx, hardware, client.MergeFrom(base)); err != nil {
+		return fmt.Errorf("report of the system on %s: %w", host.Name, err)
+	}
+	return nil
 }
 
 // usableAddresses keeps global addresses, sorted and once each, IPv4 first.

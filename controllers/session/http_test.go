@@ -235,7 +235,7 @@ func TestWipeAndFailure(t *testing.T) {
 // The installed system reports itself, for its own instance and attempt only.
 func TestBooted(t *testing.T) {
 	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
-	s := newSite(t, world(committed)...)
+	s := newSite(t, append(world(committed), recorded("127.0.0.1"))...)
 	say := func(claims token.Claims, instance string) (bool, agentapi.Reason) {
 		a := s.keyless(claims)
 		reply, reason := call[agentapi.BootedReply](a, agentapi.PathBooted,
@@ -267,6 +267,14 @@ func TestBooted(t *testing.T) {
 	host := s.host()
 	if diff := cmp.Diff([]string{"10.0.0.5"}, host.Status.Addresses); diff != "" || host.Status.Booted == nil || host.Status.Booted.Hostname != "m1" {
 		t.Errorf("booted = %+v, addresses (-want +got):\n%s", host.Status.Booted, diff)
+	}
+	kept := &infrav1.IngotHardware{}
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
+		t.Fatal(err)
+	}
+	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", Time: host.Status.Booted.Time, Addresses: []string{"10.0.0.5"}}
+	if diff := cmp.Diff(want, kept.Spec.Booted); diff != "" {
+		t.Errorf("report kept in IngotHardware (-want +got):\n%s", diff)
 	}
 	s.clock.Step(token.BootedLifetime + time.Second)
 	if accepted, reason := say(booted, instanceID); accepted || reason != agentapi.ReasonTokenInvalid {
