@@ -16,12 +16,13 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // eventRefused is the reason of the event about a request that was refused.
@@ -86,15 +87,18 @@ func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *a
 		return nil, notReady("the API server does not answer")
 	}
 	if paused {
-		return nil, notReady("the host is paused")
+		return nil, pausedHost()
 	}
 	return host, nil
 }
 
-// isPaused says whether nobody may act on the host (I10).
+// isPaused says whether nobody may act on the host (I10): a person or its Cluster
+// paused it, or clusterctl moves it, to which it belongs until it is gone here.
 func (s *Server) isPaused(ctx context.Context, host *infrav1.IngotHost) (bool, error) {
-	if annotations.HasPaused(host) {
-		return true, nil
+	for _, name := range []string{clusterv1.PausedAnnotation, infrav1.MovePausedAnnotation, clusterctlv1.DeleteForMoveAnnotation} {
+		if _, found := host.Annotations[name]; found {
+			return true, nil
+		}
 	}
 	if host.Spec.Claim == nil {
 		return false, nil
@@ -127,6 +131,8 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 			note: "An agent came with the token of an order that has ended; it was refused and does nothing"}
 	case ptr.Deref(order.Revoked, false):
 		return verdict{refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "the order is revoked: two agents used its token"}}
+	case inventory.OrderIsForeign(host):
+		return verdict{refusal: orderGone("the order was given before the host was moved here; the work starts again from power-off")}
 	case !stands(host, c.claims.InstanceID):
 		return verdict{refusal: orderGone("the ledger no longer asks for this order")}
 	case c.key == "":

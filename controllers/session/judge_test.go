@@ -249,9 +249,10 @@ func TestProgressWorth(t *testing.T) {
 		{"little, later", "a", 10 * time.Second, say(agentapi.StepWrite, 4), false},
 		{"enough, later", "a", 10 * time.Second, say(agentapi.StepWrite, 5), true},
 		{"a new step at once", "a", 10 * time.Second, say(agentapi.StepVerify, 5), true},
-		{"no news, but a sign of life", "a", 31 * time.Second, say(agentapi.StepVerify, 5), true},
+		{"little news, but a sign of life", "a", 31 * time.Second, say(agentapi.StepVerify, 6), true},
+		{"a question that tells nothing", "a", time.Hour, say(agentapi.StepVerify, 6), false},
 		{"another order", "b", 31 * time.Second, say(agentapi.StepVerify, 5), true},
-		{"long after", "b", 3 * time.Hour, say(agentapi.StepVerify, 5), true},
+		{"long after", "b", 3 * time.Hour, say(agentapi.StepVerify, 6), true},
 	} {
 		if got := log.worth(tc.order, tc.in, start.Add(tc.after)); got != tc.want {
 			t.Errorf("%s: worth = %t, want %t", tc.name, got, tc.want)

@@ -64,9 +64,8 @@ type progressLog struct {
 }
 
 type progressMark struct {
-	step    agentapi.Step
-	percent int32
-	at      time.Time
+	said agentapi.Progress
+	at   time.Time
 }
 
 // maxStep bounds the name of a step (the schema's).
@@ -81,8 +80,9 @@ const (
 	progressKept = time.Hour
 )
 
-// worth says whether progress is to be written: a new step, 5 % more, or a sign
-// of life after a while; and never more often than ProgressInterval within a step.
+// worth says whether progress is to be written: a new step, 5 % more, or a sign of
+// life after a while; and never more often than ProgressInterval within a step.
+// Who says the same again only asks whether to go on: its work may hang (I13).
 func (l *progressLog) worth(order string, in agentapi.Progress, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,12 +91,12 @@ func (l *progressLog) worth(order string, in agentapi.Progress, now time.Time) b
 	}
 	mark, known := l.last[order]
 	age := now.Sub(mark.at)
-	news := !known || in.Step != mark.step || age >= progressSilence ||
-		(in.Percent-mark.percent >= progressPercent && age >= ProgressInterval)
+	news := !known || in.Step != mark.said.Step || (in != mark.said && age >= progressSilence) ||
+		(in.Percent-mark.said.Percent >= progressPercent && age >= ProgressInterval)
 	if !news {
 		return false
 	}
-	l.last[order] = progressMark{step: in.Step, percent: in.Percent, at: now}
+	l.last[order] = progressMark{said: in, at: now}
 	for id, m := range l.last {
 		if now.Sub(m.at) > progressKept {
 			delete(l.last, id)

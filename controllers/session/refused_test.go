@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -118,15 +117,9 @@ func TestRefusedByTheLedger(t *testing.T) {
 			opened(s, a)
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 		}, do: bootstrap, want: agentapi.ReasonOrderGone},
-		"a paused host": {first: func(s *site, _ *agent) {
-			s.change(func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
-		}, do: open, want: agentapi.ReasonNotReady},
-		"a paused cluster": {first: func(s *site, _ *agent) {
-			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "c1"}}
-			must(s, s.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster))
-			cluster.Spec.Paused = ptr.To(true)
-			must(s, s.client.Update(t.Context(), cluster))
-		}, do: open, want: agentapi.ReasonNotReady},
+		"an order from before a move (I10)": {first: func(s *site, _ *agent) {
+			s.change(func(h *infrav1.IngotHost) { h.Spec.Order.HostUID = "object-of-old" })
+		}, do: open, want: agentapi.ReasonOrderGone},
 		"another server (I8)": {do: func(a *agent) agentapi.Reason {
 			_, reason := call[agentapi.Session](a, agentapi.PathSession, agentapi.SessionRequest{Hardware: agentapi.Hardware{NICs: []agentapi.NIC{{MAC: "52:54:00:00:00:77"}}}})
 			return reason

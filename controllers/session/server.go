@@ -26,6 +26,9 @@ import (
 // between two writes of progress to a host's status.
 const ProgressInterval = 2 * time.Second
 
+// pausedInterval is how often an agent asks whether the pause is over.
+const pausedInterval = 10 * time.Second
+
 // Timeouts of the HTTP server: no agent needs longer for one of its small calls.
 const (
 	readTimeout  = 30 * time.Second
@@ -33,7 +36,7 @@ const (
 	idleTimeout  = 2 * time.Minute
 )
 
-// Options of a Server. All fields are needed.
+// Options of a Server. All fields are needed, but for Address.
 type Options struct {
 	// Client writes; its reads may come from a cache.
 	Client client.Client
@@ -43,7 +46,8 @@ type Options struct {
 	Keys token.Keys
 	// Pins of the agent API's key, for the installed system.
 	Pins []token.Pin
-	// Address is host:port by which servers reach the agent API.
+	// Address is host:port by which servers reach the agent API. Empty means the one
+	// by which the agent came, which its boot server gave it.
 	Address  string
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -136,6 +140,7 @@ var statusOf = map[agentapi.Reason]int{
 	agentapi.ReasonHardwareMismatch: http.StatusForbidden,
 	agentapi.ReasonOrderGone:        http.StatusGone,
 	agentapi.ReasonNotReady:         http.StatusServiceUnavailable,
+	agentapi.ReasonPaused:           http.StatusServiceUnavailable,
 	agentapi.ReasonBadRequest:       http.StatusBadRequest,
 	agentapi.ReasonTooLarge:         http.StatusRequestEntityTooLarge,
 }
@@ -151,5 +156,13 @@ func notReady(message string) *agentapi.Error {
 	return &agentapi.Error{
 		Reason: agentapi.ReasonNotReady, Message: message,
 		RetryAfter: agentapi.Duration(ProgressInterval),
+	}
+}
+
+// pausedHost asks the agent to do nothing, and to come again.
+func pausedHost() *agentapi.Error {
+	return &agentapi.Error{
+		Reason: agentapi.ReasonPaused, Message: "the host is paused: nothing may be done to it",
+		RetryAfter: agentapi.Duration(pausedInterval),
 	}
 }
