@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -46,7 +47,11 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return agentapi.Bootstrap{}, notReady("the bootstrap data is not there yet")
 	}
-	seed, err := s.seedOf(host)
+	address, err := s.addressFor(r)
+	if err != nil {
+		return agentapi.Bootstrap{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+	}
+	seed, err := s.seedOf(host, address)
 	if err != nil {
 		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
@@ -114,8 +119,20 @@ func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return r.Reader.List(ctx, list, opts...)
 }
 
+// addressFor is host:port by which the installed system reaches the agent API: where
+// its agent reached it.
+func (s *Server) addressFor(r *http.Request) (string, error) {
+	if s.Address != "" {
+		return s.Address, nil
+	}
+	if _, err := netip.ParseAddrPort(r.Host); err != nil {
+		return "", fmt.Errorf("the request's host %q is not address:port", r.Host)
+	}
+	return r.Host, nil
+}
+
 // seedOf renders what the installed system is told of itself.
-func (s *Server) seedOf(host *infrav1.IngotHost) (Seed, error) {
+func (s *Server) seedOf(host *infrav1.IngotHost, address string) (Seed, error) {
 	claim := host.Spec.Claim
 	return RenderSeed(SeedInput{
 		ProviderID:    infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String(),
@@ -123,7 +140,7 @@ func (s *Server) seedOf(host *infrav1.IngotHost) (Seed, error) {
 		Attempt:       claim.Attempt,
 		Hostname:      claim.Hostname,
 		FailureDomain: claim.FailureDomain,
-		Address:       s.Address,
+		Address:       address,
 		Pins:          s.Pins,
 		Token: s.Keys.Mint(token.Claims{
 			Namespace: host.Namespace, Host: host.Name, Purpose: token.Booted,

@@ -86,19 +86,18 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	s := &site{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: events.NewFakeRecorder(1000), log: &lockedBuffer{}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotHost{}).
 		WithInterceptorFuncs(s.faults()).Build()
-	dir := t.TempDir()
-	if err := token.Generate(dir); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if s.keys, err = token.LoadKeys(dir); err != nil {
-		t.Fatal(err)
-	}
-	pins, err := token.LoadPins(dir)
+	files, err := token.NewFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := token.LoadCertificate(dir)
+	if s.keys, err = files.Keys(); err != nil {
+		t.Fatal(err)
+	}
+	pins, err := files.Pins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := files.Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,32 +99,3 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
-
-func TestGeneratedDirectoryLoads(t *testing.T) {
-	dir := t.TempDir()
-	if err := Generate(dir); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := LoadKeys(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := keys.Mint(sample)
-	if err := Generate(dir); err != nil {
-		t.Fatal(err)
-	}
-	if keys, err = LoadKeys(dir); err != nil || keys.Mint(sample) != before {
-		t.Errorf("a second Generate changed the keys (%v)", err)
-	}
-	pins, err := LoadPins(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := LoadCertificate(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]Pin{PinOf(cert.Leaf.RawSubjectPublicKeyInfo)}, pins); diff != "" {
-		t.Errorf("pins (-certificate +file):\n%s", diff)
-	}
-}

@@ -12,14 +12,15 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ingot-metal/ingot/controllers/directory"
-	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
 
 // Files of the agent image.
@@ -30,9 +31,11 @@ const (
 
 // Sockets are what the roles listen on.
 type Sockets struct {
-	// Agent is set for the role controllers, Boot for the role boot.
+	// Agent is where agents connect: to the agent API in the role controllers, to
+	// what passes them on to it in the role boot alone.
 	Agent net.Listener
-	Boot  bootserver.Sockets
+	// Boot is set for the role boot.
+	Boot bootserver.Sockets
 }
 
 // Close closes what is open; what a server has taken over is closed by it too.
@@ -48,19 +51,17 @@ type OpenSockets func(ctx context.Context, o *Options) (*Sockets, error)
 
 // HostSockets opens them on the network of the process.
 func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
-	sockets := &Sockets{}
-	if o.Has(RoleControllers) {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.AgentListen)
-		if err != nil {
-			return nil, fmt.Errorf("--agent-listen: %w", err)
-		}
-		sockets.Agent = listener
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.agentListen())
+	if err != nil {
+		return nil, fmt.Errorf("--agent-listen: %w", err)
 	}
+	sockets := &Sockets{Agent: listener}
 	if !o.Has(RoleBoot) {
 		return sockets, nil
 	}
 	address, err := netip.ParseAddr(o.BootAddress)
 	if err != nil {
+		sockets.Close()
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
 	boot, err := bootserver.ListenHost(ctx, o.BootInterface, bootserver.Config{Address: address, HTTPPort: o.BootHTTPPort})
@@ -72,30 +73,70 @@ func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
 	return sockets, nil
 }
 
-// addBootServer serves DHCP, TFTP and HTTP on every replica.
-func addBootServer(mgr manager.Manager, o *Options, keys token.Keys, pins []token.Pin, sockets *Sockets) error {
+// agentListen is --agent-listen; on the host's network, where the boot server is one
+// of many, it is bound to the boot server's address.
+func (o *Options) agentListen() string {
+	host, port, err := net.SplitHostPort(o.AgentListen)
+	if err == nil && host == "" && o.passesAgents() {
+		return net.JoinHostPort(o.BootAddress, port)
+	}
+	return o.AgentListen
+}
+
+// addBootRole serves DHCP, TFTP and HTTP, and agents unless their API is in this
+// process, on every replica.
+func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
+	serve, err := bootServer(mgr, o, id, sockets)
+	if err != nil {
+		return err
+	}
+	services := []func(context.Context) error{serve}
+	if o.passesAgents() {
+		forwarder, err := passthrough.New(passthrough.Config{
+			Upstream: o.AgentUpstream, Seal: id.keys.Seal, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("passthrough"))),
+		})
+		if err != nil {
+			return fmt.Errorf("--agent-upstream: %w", err)
+		}
+		services = append(services, func(ctx context.Context) error { return forwarder.Run(ctx, sockets.Agent) })
+	}
+	return mgr.Add(everywhere(func(ctx context.Context) error {
+		// No answer before the cache knows the hosts: silence would make firmware give up.
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return nil
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		for _, service := range services {
+			group.Go(func() error { return service(ctx) })
+		}
+		return group.Wait()
+	}))
+}
+
+// bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
+func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) (func(context.Context) error, error) {
 	files := &pxe.Files{}
 	kernel, err := files.Add(filepath.Join(o.AgentImageDir, agentKernel))
 	if err != nil {
-		return fmt.Errorf("--agent-image-dir: %w", err)
+		return nil, fmt.Errorf("--agent-image-dir: %w", err)
 	}
 	initramfs, err := files.Add(filepath.Join(o.AgentImageDir, agentInitramfs))
 	if err != nil {
-		return fmt.Errorf("--agent-image-dir: %w", err)
+		return nil, fmt.Errorf("--agent-image-dir: %w", err)
 	}
 	log := mgr.GetLogger().WithName("boot")
 	dir := directory.New(directory.Options{
-		Cache: mgr.GetClient(), Keys: keys, Pins: pins, Server: o.AgentAddress,
+		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(),
 		Kernel: kernel, Initrds: []pxe.File{initramfs}, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,
 	})
 	images, err := httpd.NewImageCache(httpd.CacheConfig{Dir: o.ImageCacheDir, MaxBytes: o.ImageCacheGiB << 30, Sources: dir})
 	if err != nil {
-		return fmt.Errorf("--image-cache-dir: %w", err)
+		return nil, fmt.Errorf("--image-cache-dir: %w", err)
 	}
 	address, err := netip.ParseAddr(o.BootAddress)
 	if err != nil {
-		return fmt.Errorf("--boot-address: %w", err)
+		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
 	server, err := bootserver.New(bootserver.Config{
 		Address: address, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
@@ -103,15 +144,9 @@ func addBootServer(mgr manager.Manager, o *Options, keys token.Keys, pins []toke
 		Observer: bootLog(log), Log: slog.New(logr.ToSlogHandler(log)),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return mgr.Add(everywhere(func(ctx context.Context) error {
-		// No answer before the cache knows the hosts: silence would make firmware give up.
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return nil
-		}
-		return server.Run(ctx, sockets.Boot)
-	}))
+	return func(ctx context.Context) error { return server.Run(ctx, sockets.Boot) }, nil
 }
 
 // bootLog writes the steps of boots to the log.

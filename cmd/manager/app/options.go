@@ -4,12 +4,7 @@
 package app
 
 import (
-	"errors"
-	"fmt"
-	"net/netip"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -44,15 +39,23 @@ type Options struct {
 	WebhookPort                int
 	WebhookHost                string
 	WebhookCertDir             string
+	WebhookCertName            string
+	WebhookKeyName             string
 	HealthAddress              string
+	ProfilerAddress            string
+	ContentionProfiling        bool
+	SkipCRDMigrationPhases     []string
 	HostConcurrency            int
 	MachineConcurrency         int
 	ClusterConcurrency         int
 	MachineTemplateConcurrency int
 
-	AgentKeyDir  string
-	AgentListen  string
-	AgentAddress string
+	AgentKeyDir        string
+	AgentKeySecret     string
+	AgentListen        string
+	AgentAddress       string
+	AgentUpstream      string
+	AgentProxyProtocol bool
 
 	BootAddress    string
 	BootInterface  string
@@ -70,20 +73,26 @@ type Options struct {
 	Logs    *logsv1.LoggingConfiguration
 }
 
-// DefaultOptions holds the defaults of contract.md §7 and names.md.
+// verbosity is the default of Cluster API's managers.
+const verbosity = 2
+
+// DefaultOptions holds the defaults of Cluster API's managers, and Ingot's own.
 func DefaultOptions() *Options {
+	logs := logsv1.NewLoggingConfiguration()
+	logs.Verbosity = verbosity
 	return &Options{
 		Roles:            []string{RoleControllers, RoleBoot},
 		ManagerUsername:  "system:serviceaccount:ingot-system:ingot-controller-manager",
 		LeaderElectLease: 15 * time.Second, LeaderElectRenew: 10 * time.Second, LeaderElectRetry: 2 * time.Second,
 		SyncPeriod: 10 * time.Minute, KubeAPIQPS: 100, KubeAPIBurst: 200,
-		WebhookPort: 9443, WebhookCertDir: "/tmp/k8s-webhook-server/serving-certs", HealthAddress: ":9440",
+		WebhookPort: 9443, WebhookCertDir: "/tmp/k8s-webhook-server/serving-certs",
+		WebhookCertName: "tls.crt", WebhookKeyName: "tls.key", HealthAddress: ":9440",
 		HostConcurrency: 50, MachineConcurrency: 10, ClusterConcurrency: 5, MachineTemplateConcurrency: 1,
-		AgentKeyDir: "/etc/ingot/agent", AgentListen: ":8843",
+		AgentListen:  ":8843",
 		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(),
-		Logs: logsv1.NewLoggingConfiguration(),
+		Logs: logs,
 	}
 }
 
@@ -104,8 +113,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests at once to the API server.")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "Port of the webhooks; 0: no webhooks.")
 	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "Address that the webhooks listen on; empty: all.")
-	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "Directory with tls.crt and tls.key of the webhooks.")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "Directory with the certificate and key of the webhooks.")
+	fs.StringVar(&o.WebhookCertName, "webhook-cert-name", o.WebhookCertName, "File of the webhooks' certificate.")
+	fs.StringVar(&o.WebhookKeyName, "webhook-key-name", o.WebhookKeyName, "File of the webhooks' private key.")
 	fs.StringVar(&o.HealthAddress, "health-addr", o.HealthAddress, "Address of /healthz and /readyz.")
+	fs.StringVar(&o.ProfilerAddress, "profiler-address", o.ProfilerAddress, "Address of an unprotected pprof endpoint, such as localhost:6060; empty: none. The diagnostics endpoint has a protected one.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Measure what goroutines wait for, for pprof's block profile.")
+	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "Steps of the migration of stored objects to leave out: StorageVersionMigration, CleanupManagedFields.")
 	fs.IntVar(&o.HostConcurrency, "ingothost-concurrency", o.HostConcurrency, "IngotHosts reconciled at once.")
 	fs.IntVar(&o.MachineConcurrency, "ingotmachine-concurrency", o.MachineConcurrency, "IngotMachines reconciled at once.")
 	fs.IntVar(&o.ClusterConcurrency, "ingotcluster-concurrency", o.ClusterConcurrency, "IngotClusters reconciled at once.")
@@ -118,8 +132,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.AgentKeyDir, "agent-key-dir", o.AgentKeyDir, "Directory with the token key, the pins and, for the role controllers, the TLS key of the agent API.")
-	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Address that the agent API listens on (TLS).")
-	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "host:port by which servers reach the agent API.")
+	fs.StringVar(&o.AgentKeySecret, "agent-key-secret", o.AgentKeySecret, "<namespace>/<name> of the Secret with these, instead of a directory; the role controllers makes it where it is missing.")
+	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Address that agents connect to: the agent API (TLS), or for the role boot alone what passes them on to it.")
+	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "address:port by which servers reach the agent API; empty: --boot-address with the port of --agent-listen.")
+	fs.StringVar(&o.AgentUpstream, "agent-upstream", o.AgentUpstream, "host:port of the manager's agent API, to which the role boot alone passes agents on.")
+	fs.BoolVar(&o.AgentProxyProtocol, "agent-proxy-protocol", o.AgentProxyProtocol, "Take agents from boot servers only, which say by the PROXY protocol where they came from.")
 	fs.StringVar(&o.BootAddress, "boot-address", o.BootAddress, "IPv4 address by which servers reach this boot server.")
 	fs.StringVar(&o.BootInterface, "boot-interface", o.BootInterface, "Network interface that DHCP is bound to; empty: any.")
 	fs.Uint16Var(&o.BootHTTPPort, "boot-http-port", o.BootHTTPPort, "Port of the boot server's HTTP.")
@@ -136,48 +153,6 @@ func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")
 	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")
 	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "After how many failures in a row a host is quarantined.")
-}
-
-// Has says whether the process has a role.
-func (o *Options) Has(role string) bool { return slices.Contains(o.Roles, role) }
-
-// servesWebhooks says whether the process answers the API server: the boot role
-// has neither the certificate nor a reason to.
-func (o *Options) servesWebhooks() bool { return o.Has(RoleControllers) && o.WebhookPort != 0 }
-
-// Validate names every option that is wrong, its value and the remedy.
-func (o *Options) Validate() error {
-	var errs []error
-	for _, role := range o.Roles {
-		if role != RoleControllers && role != RoleBoot {
-			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join([]string{RoleControllers, RoleBoot}, ", ")))
-		}
-	}
-	if len(o.Roles) == 0 {
-		errs = append(errs, errors.New("--roles: is empty; choose at least one role"))
-	}
-	if _, err := netip.ParseAddrPort(o.AgentAddress); err != nil {
-		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; give the address by which servers reach the agent API", o.AgentAddress))
-	}
-	if o.Has(RoleBoot) {
-		if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
-			errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; give the address by which servers reach the boot server", o.BootAddress))
-		}
-		if o.ImageCacheGiB < 1 {
-			errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
-		}
-	}
-	for name, d := range map[string]time.Duration{
-		"power-poll": o.PowerPoll, "soft-power-off": o.Policy.SoftPowerOff, "agent-deadline": o.Policy.AgentDeadline, "reset-interval": o.Policy.ResetInterval,
-	} {
-		if d <= 0 {
-			errs = append(errs, fmt.Errorf("--%s: %s must be more than 0", name, d))
-		}
-	}
-	if o.Policy.MaxAttempts < 1 {
-		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
-	}
-	return errors.Join(errs...)
 }
 
 // leaseNamespace is where the leader's Lease lies.

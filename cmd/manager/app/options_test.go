@@ -7,31 +7,64 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// valid are options that every test starts from.
+// valid are options that every test starts from: those of the demo.
 func valid() *Options {
 	o := DefaultOptions()
-	o.AgentAddress, o.BootAddress = "192.0.2.1:8843", "192.0.2.1"
+	o.AgentKeyDir, o.BootAddress = "/keys", "192.0.2.1"
 	return o
+}
+
+// asManager and asBoot make them those of the two Deployments.
+func asManager(o *Options) {
+	o.Roles, o.BootAddress, o.ImageCacheGiB = []string{RoleControllers}, "", 0
+	o.AgentKeyDir, o.AgentKeySecret, o.AgentProxyProtocol = "", "ingot-system/ingot-agent-keys", true
+}
+
+func asBoot(o *Options) {
+	o.Roles, o.AgentUpstream = []string{RoleBoot}, "[10.96.0.7]:8843"
 }
 
 // Each refusal names the flag, its value and a remedy; all are told at once.
 func TestValidate(t *testing.T) {
+	and := func(changes ...func(*Options)) func(*Options) {
+		return func(o *Options) {
+			for _, change := range changes {
+				change(o)
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*Options)
 		want   []string
 	}{
 		"valid":                  {change: func(*Options) {}},
 		"valid, IPv6 agent API":  {change: func(o *Options) { o.AgentAddress = "[2001:db8::1]:8843" }},
-		"controllers only":       {change: func(o *Options) { o.Roles, o.BootAddress, o.ImageCacheGiB = []string{RoleControllers}, "", 0 }},
+		"manager":                {change: asManager},
+		"manager, key directory": {change: and(asManager, func(o *Options) { o.AgentKeyDir, o.AgentKeySecret = "/keys", "" })},
+		"boot":                   {change: asBoot},
+		"boot, upstream by name": {change: and(asBoot, func(o *Options) { o.AgentUpstream = "ingot-agent.ingot-system.svc:8843" })},
+		"boot, upstream IPv6":    {change: and(asBoot, func(o *Options) { o.AgentUpstream = "[fd00::7]:8843" })},
 		"no role":                {func(o *Options) { o.Roles = nil }, []string{"--roles: is empty", "choose"}},
 		"unknown role":           {func(o *Options) { o.Roles = []string{"cook"} }, []string{`--roles: "cook"`, "controllers, boot"}},
-		"no agent address":       {func(o *Options) { o.AgentAddress = "" }, []string{"--agent-address", "give the address"}},
+		"no keys":                {func(o *Options) { o.AgentKeyDir = "" }, []string{"exactly one"}},
+		"keys twice":             {func(o *Options) { o.AgentKeySecret = "a/b" }, []string{`"/keys" and --agent-key-secret: "a/b"; give exactly one`}},
+		"key Secret, no name":    {and(asManager, func(o *Options) { o.AgentKeySecret = "a" }), []string{`--agent-key-secret: "a" is not <namespace>/<name>`}},
+		"key Secret, two names":  {and(asManager, func(o *Options) { o.AgentKeySecret = "a/b/c" }), []string{`"a/b/c" is not`}},
+		"boot reads a Secret":    {and(asBoot, func(o *Options) { o.AgentKeyDir, o.AgentKeySecret = "", "a/b" }), []string{"may read no Secret"}},
 		"agent address, no port": {func(o *Options) { o.AgentAddress = "192.0.2.1" }, []string{`--agent-address: "192.0.2.1"`}},
 		"agent address by name":  {func(o *Options) { o.AgentAddress = "ingot:8843" }, []string{`--agent-address: "ingot:8843"`}},
+		"agent listen, no port":  {func(o *Options) { o.AgentListen = "192.0.2.1" }, []string{`--agent-listen: "192.0.2.1" is not host:port`}},
+		"agent listen, bad port": {func(o *Options) { o.AgentListen = ":no-such-port" }, []string{`--agent-listen: ":no-such-port" has no port`}},
+		"boot, no upstream":      {and(asBoot, func(o *Options) { o.AgentUpstream = "" }), []string{`--agent-upstream: "" is not host:port`}},
+		"boot, Service unknown":  {and(asBoot, func(o *Options) { o.AgentUpstream = "[$(INGOT_AGENT_SERVICE_HOST)]" }), []string{"--agent-upstream"}},
+		"upstream of nobody":     {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" is for the role boot alone`}},
+		"PROXY in one process":   {func(o *Options) { o.AgentProxyProtocol = true }, []string{"--agent-proxy-protocol: is for the role controllers alone"}},
+		"PROXY at boot":          {and(asBoot, func(o *Options) { o.AgentProxyProtocol = true }), []string{"--agent-proxy-protocol"}},
 		"boot address IPv6":      {func(o *Options) { o.BootAddress = "2001:db8::1" }, []string{`--boot-address: "2001:db8::1" is not an IPv4 address`}},
 		"no image cache":         {func(o *Options) { o.ImageCacheGiB = 0 }, []string{"--image-cache-gib: 0 is too small"}},
 		"no poll":                {func(o *Options) { o.PowerPoll = 0 }, []string{"--power-poll: 0s must be more than 0"}},
@@ -39,6 +72,10 @@ func TestValidate(t *testing.T) {
 		"no soft power-off":      {func(o *Options) { o.Policy.SoftPowerOff = 0 }, []string{"--soft-power-off"}},
 		"no reset interval":      {func(o *Options) { o.Policy.ResetInterval = 0 }, []string{"--reset-interval"}},
 		"no attempt":             {func(o *Options) { o.Policy.MaxAttempts = 0 }, []string{"--max-attempts: 0 must be at least 1"}},
+		"migration, all skipped": {change: func(o *Options) {
+			o.SkipCRDMigrationPhases = []string{"StorageVersionMigration", "CleanupManagedFields"}
+		}},
+		"migration, no phase": {func(o *Options) { o.SkipCRDMigrationPhases = []string{"All"} }, []string{`--skip-crd-migration-phases: "All"`, "CleanupManagedFields"}},
 		"all at once": {func(o *Options) { o.AgentAddress, o.BootAddress, o.PowerPoll = "a", "b", 0 },
 			[]string{"--agent-address", "--boot-address", "--power-poll"}},
 	} {
@@ -53,6 +90,33 @@ func TestValidate(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("Validate = %v, want it to say %q", err, want)
 				}
+			}
+		})
+	}
+}
+
+// Where agents are told to go, and where they are listened for.
+func TestAgentAddresses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change          func(*Options)
+		address, listen string
+	}{
+		"one process":                {func(*Options) {}, "192.0.2.1:8843", ":8843"},
+		"one process, another port":  {func(o *Options) { o.AgentListen = ":99" }, "192.0.2.1:99", ":99"},
+		"given":                      {func(o *Options) { o.AgentAddress = "192.0.2.9:1" }, "192.0.2.9:1", ":8843"},
+		"manager: the agent knows":   {asManager, "", ":8843"},
+		"boot: on its own address":   {asBoot, "192.0.2.1:8843", "192.0.2.1:8843"},
+		"boot, bound to all":         {func(o *Options) { asBoot(o); o.AgentListen = "0.0.0.0:8843" }, "192.0.2.1:8843", "0.0.0.0:8843"},
+		"boot, behind a shared name": {func(o *Options) { asBoot(o); o.AgentAddress = "192.0.2.9:8843" }, "192.0.2.9:8843", "192.0.2.1:8843"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := valid()
+			tc.change(o)
+			if got := o.agentAddress(); got != tc.address {
+				t.Errorf("agents go to %q, want %q", got, tc.address)
+			}
+			if got := o.agentListen(); got != tc.listen {
+				t.Errorf("listens on %q, want %q", got, tc.listen)
 			}
 		})
 	}
@@ -73,10 +137,44 @@ func TestFlags(t *testing.T) {
 		len(o.AgentArguments) != 2 || o.BootHTTPPort != 81 {
 		t.Errorf("parsed %+v, error %v", o, err)
 	}
-	for _, name := range []string{"leader-elect", "namespace", "watch-filter", "sync-period", "kube-api-qps", "kube-api-burst",
-		"webhook-port", "webhook-cert-dir", "health-addr", "diagnostics-address", "tls-min-version", "manager-username", "v"} { // contract.md §7
-		if fs.Lookup(name) == nil {
-			t.Errorf("no flag --%s", name)
+}
+
+// conventional are the flags of Cluster API's own providers (v1.14,
+// test/infrastructure/docker/main.go) with their defaults.
+var conventional = map[string]string{
+	"leader-elect": "false", "leader-elect-lease-duration": "15s", "leader-elect-renew-deadline": "10s", "leader-elect-retry-period": "2s",
+	"namespace": "", "watch-filter": "", "profiler-address": "", "contention-profiling": "false",
+	"ingothost-concurrency": "50", "ingotmachine-concurrency": "10", "ingotcluster-concurrency": "5", "ingotmachinetemplate-concurrency": "1",
+	"skip-crd-migration-phases": "[]", "sync-period": "10m0s", "kube-api-qps": "100", "kube-api-burst": "200",
+	"webhook-port": "9443", "webhook-cert-dir": "/tmp/k8s-webhook-server/serving-certs", "webhook-cert-name": "tls.crt", "webhook-key-name": "tls.key",
+	"health-addr": ":9440", "v": "2", "vmodule": "", "logging-format": "text", "log-flush-frequency": "5s",
+	"tls-min-version": "VersionTLS12", "tls-cipher-suites": "[]", "tls-curve-preferences": "[]",
+	"diagnostics-address": ":8443", "insecure-diagnostics": "false",
+}
+
+// left are those that Ingot does not have, and why.
+var left = map[string]string{
+	"feature-gates":             "nothing is switched by a gate: what is there is on",
+	"clustercache-concurrency":  "Ingot opens no connection to workload clusters",
+	"clustercache-client-qps":   "Ingot opens no connection to workload clusters",
+	"clustercache-client-burst": "Ingot opens no connection to workload clusters",
+}
+
+func TestConventionalFlags(t *testing.T) {
+	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	DefaultOptions().AddFlags(fs)
+	got := map[string]string{}
+	for name := range conventional {
+		if f := fs.Lookup(name); f != nil {
+			got[name] = f.DefValue
+		}
+	}
+	if diff := cmp.Diff(conventional, got); diff != "" {
+		t.Errorf("flags and defaults (-convention +Ingot):\n%s", diff)
+	}
+	for name, reason := range left {
+		if fs.Lookup(name) != nil {
+			t.Errorf("--%s is there, although: %s", name, reason)
 		}
 	}
 }

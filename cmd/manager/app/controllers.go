@@ -1,0 +1,89 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/controllers/cluster"
+	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/controllers/machine"
+	"github.com/ingot-metal/ingot/controllers/session"
+	"github.com/ingot-metal/ingot/controllers/template"
+	"github.com/ingot-metal/ingot/pxe/passthrough"
+)
+
+// bmcCloseTimeout bounds how long the BMC sessions may take to end at the stop.
+const bmcCloseTimeout = 15 * time.Second
+
+func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error {
+	observer, err := bmcMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Observer: observer})
+	if err := mgr.Add(closer{pool}); err != nil {
+		return err
+	}
+	concurrency := func(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }
+	recorder := mgr.GetEventRecorder("ingot")
+	return errors.Join(
+		(&host.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
+			Policy: o.Policy, Poll: o.PowerPoll, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, concurrency(o.HostConcurrency)),
+		(&machine.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+			NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(ctx, mgr, concurrency(o.MachineConcurrency)),
+		(&cluster.Reconciler{
+			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(ctx, mgr, concurrency(o.ClusterConcurrency)),
+		(&template.Reconciler{
+			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
+	)
+}
+
+// closer ends the BMC sessions when the manager stops.
+type closer struct{ pool *bmc.Pool }
+
+// Start waits for the end, then closes every session at its BMC.
+func (c closer) Start(ctx context.Context) error {
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcCloseTimeout)
+	defer cancel()
+	return c.pool.Close(ctx)
+}
+
+// NeedLeaderElection: a replica that never led has no sessions to close.
+func (closer) NeedLeaderElection() bool { return false }
+
+// addAgentAPI serves agents on every replica: each write goes by optimistic lock.
+func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
+	log := mgr.GetLogger().WithName("agent-api")
+	listener := sockets.Agent
+	if o.AgentProxyProtocol {
+		listener = passthrough.Listen(listener, passthrough.ListenConfig{
+			Sealed: id.keys.Sealed, Log: slog.New(logr.ToSlogHandler(log)),
+		})
+	}
+	server := session.New(session.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(),
+		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log,
+	})
+	return mgr.Add(everywhere(func(ctx context.Context) error { return server.Serve(ctx, listener, id.certificate) }))
+}

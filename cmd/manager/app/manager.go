@@ -1,0 +1,129 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	infrav1beta1 "github.com/ingot-metal/ingot/api/v1beta1"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// leaderLock is the name of the leader's Lease (names.md).
+const leaderLock = "controller-leader-election-ingot"
+
+// cacheSyncTimeout is how long the caches may take to fill: thousands of hosts come
+// through a slow API server.
+const cacheSyncTimeout = 5 * time.Minute
+
+// Scheme knows every type that the manager handles.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, infrav1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+func newManager(o *Options) (manager.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	rest, err := restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	tlsOptions, diagnostics, err := flags.GetManagerOptions(o.Manager)
+	if err != nil {
+		return nil, err
+	}
+	options := ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                *diagnostics,
+		HealthProbeBindAddress: o.HealthAddress,
+		PprofBindAddress:       o.ProfilerAddress,
+		Controller: config.Controller{
+			UsePriorityQueue: ptr.To(true), // what changed goes before what is only looked at again
+			CacheSyncTimeout: cacheSyncTimeout,
+		},
+		// Boot servers elect nobody: each of them answers.
+		LeaderElection:             o.LeaderElect && o.Has(RoleControllers),
+		LeaderElectionID:           leaderLock,
+		LeaderElectionNamespace:    o.leaseNamespace(),
+		LeaderElectionResourceLock: "leases",
+		LeaseDuration:              &o.LeaderElectLease,
+		RenewDeadline:              &o.LeaderElectRenew,
+		RetryPeriod:                &o.LeaderElectRetry,
+		// The lease is given up at a stop, so that another replica goes on at once.
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cacheOptions(o),
+		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if o.servesWebhooks() {
+		options.WebhookServer = webhook.NewServer(webhook.Options{
+			Port: o.WebhookPort, Host: o.WebhookHost, TLSOpts: tlsOptions,
+			CertDir: o.WebhookCertDir, CertName: o.WebhookCertName, KeyName: o.WebhookKeyName,
+		})
+	}
+	if o.ContentionProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
+	mgr, err := ctrl.NewManager(rest, options)
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	return mgr, addChecks(mgr, o)
+}
+
+func restConfig(o *Options) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, "ingot-manager"
+	return config, nil
+}
+
+// cacheOptions: Secrets and ConfigMaps are cached only where Ingot has labelled
+// them as a BMC's.
+func cacheOptions(o *Options) cache.Options {
+	labelled, err := labels.NewRequirement(infrav1.BMCCredentialsLabel, selection.Exists, nil)
+	if err != nil { // the label is a constant
+		return cache.Options{}
+	}
+	selected := cache.ByObject{Label: labels.NewSelector().Add(*labelled)}
+	out := cache.Options{
+		SyncPeriod: &o.SyncPeriod,
+		ByObject:   map[client.Object]cache.ByObject{&corev1.Secret{}: selected, &corev1.ConfigMap{}: selected},
+	}
+	if o.Namespace != "" {
+		out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// What the authenticated diagnostics endpoint asks the API server.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// What the migration reads and writes: only list and watch cannot be bound to names.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,verbs=patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingotclustertemplates;ingotmachines;ingotmachinetemplates;ingothosts;ingothardwares;ingotnetworks,verbs=get;list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotmachines/status;ingotmachinetemplates/status;ingothosts/status,verbs=patch
+
+// addMigrator adds what brings stored objects to the storage version and clears their
+// managed fields of versions that are gone, so that a later release can drop a version.
+func addMigrator(ctx context.Context, mgr manager.Manager, o *Options) error {
+	phases := make([]crdmigrator.Phase, 0, len(o.SkipCRDMigrationPhases))
+	for _, phase := range o.SkipCRDMigrationPhases {
+		phases = append(phases, crdmigrator.Phase(phase))
+	}
+	// A cache of one namespace does not hold all that is stored.
+	cached := o.Namespace == ""
+	withStatus := crdmigrator.ByObjectConfig{UseCache: cached, UseStatusForStorageVersionMigration: true}
+	return (&crdmigrator.CRDMigrator{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), SkipCRDMigrationPhases: phases,
+		Config: map[client.Object]crdmigrator.ByObjectConfig{
+			&infrav1.IngotCluster{}:         withStatus,
+			&infrav1.IngotMachine{}:         withStatus,
+			&infrav1.IngotMachineTemplate{}: withStatus,
+			&infrav1.IngotHost{}:            withStatus,
+			&infrav1.IngotHardware{}:        {UseCache: cached},
+			&infrav1.IngotNetwork{}:         {UseCache: cached},
+			// Nothing else reads these: a cache would be for this alone.
+			&infrav1.IngotClusterTemplate{}: {},
+		},
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 1})
+}

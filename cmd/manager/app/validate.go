@@ -1,0 +1,159 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Has says whether the process has a role.
+func (o *Options) Has(role string) bool { return slices.Contains(o.Roles, role) }
+
+// servesWebhooks says whether the process answers the API server: the boot role
+// has neither the certificate nor a reason to.
+func (o *Options) servesWebhooks() bool { return o.Has(RoleControllers) && o.WebhookPort != 0 }
+
+// passesAgents says whether agents come to this process on their way to another.
+func (o *Options) passesAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleControllers) }
+
+// Validate names every option that is wrong, its value and the remedy.
+func (o *Options) Validate() error {
+	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateMigration())
+}
+
+func (o *Options) validateRoles() error {
+	var errs []error
+	for _, role := range o.Roles {
+		if role != RoleControllers && role != RoleBoot {
+			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join([]string{RoleControllers, RoleBoot}, ", ")))
+		}
+	}
+	if len(o.Roles) == 0 {
+		errs = append(errs, errors.New("--roles: is empty; choose at least one role"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) validateKeys() error {
+	switch {
+	case (o.AgentKeyDir == "") == (o.AgentKeySecret == ""):
+		return fmt.Errorf("--agent-key-dir: %q and --agent-key-secret: %q; give exactly one of them", o.AgentKeyDir, o.AgentKeySecret)
+	case o.AgentKeySecret == "":
+		return nil
+	case !o.Has(RoleControllers):
+		return errors.New("--agent-key-secret: a boot server may read no Secret; mount it, and give --agent-key-dir")
+	}
+	_, err := o.keySecret()
+	return err
+}
+
+// keySecret reads --agent-key-secret.
+func (o *Options) keySecret() (client.ObjectKey, error) {
+	namespace, name, ok := strings.Cut(o.AgentKeySecret, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return client.ObjectKey{}, fmt.Errorf("--agent-key-secret: %q is not <namespace>/<name>", o.AgentKeySecret)
+	}
+	return client.ObjectKey{Namespace: namespace, Name: name}, nil
+}
+
+func (o *Options) validateAgent() error {
+	var errs []error
+	if _, err := listenPort(o.AgentListen); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-listen: %w", err))
+	}
+	if _, err := netip.ParseAddrPort(o.AgentAddress); o.AgentAddress != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; give the address by which servers reach the agent API", o.AgentAddress))
+	}
+	_, _, upstreamErr := net.SplitHostPort(o.AgentUpstream)
+	switch {
+	case o.passesAgents() && upstreamErr != nil:
+		errs = append(errs, fmt.Errorf("--agent-upstream: %q is not host:port; give that of the manager's agent API", o.AgentUpstream))
+	case !o.passesAgents() && o.AgentUpstream != "":
+		errs = append(errs, fmt.Errorf("--agent-upstream: %q is for the role boot alone; the agent API is in this process", o.AgentUpstream))
+	}
+	if o.AgentProxyProtocol && o.Has(RoleBoot) {
+		errs = append(errs, errors.New("--agent-proxy-protocol: is for the role controllers alone; agents of this process's boot server come by themselves"))
+	}
+	return errors.Join(errs...)
+}
+
+// listenPort is the port of a listening address, which may have an empty host.
+func listenPort(address string) (uint16, error) {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not host:port", address)
+	}
+	port, err := net.LookupPort("tcp", text)
+	if err != nil {
+		return 0, fmt.Errorf("%q has no port", address)
+	}
+	return uint16(port), nil
+}
+
+// agentAddress is address:port by which servers reach the agent API; empty where
+// only boot servers know it.
+func (o *Options) agentAddress() string {
+	if o.AgentAddress != "" || !o.Has(RoleBoot) {
+		return o.AgentAddress
+	}
+	address, addressErr := netip.ParseAddr(o.BootAddress)
+	port, portErr := listenPort(o.AgentListen)
+	if addressErr != nil || portErr != nil { // refused by Validate
+		return ""
+	}
+	return netip.AddrPortFrom(address, port).String()
+}
+
+func (o *Options) validateBoot() error {
+	if !o.Has(RoleBoot) {
+		return nil
+	}
+	var errs []error
+	if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
+		errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; give the address by which servers reach the boot server", o.BootAddress))
+	}
+	if o.ImageCacheGiB < 1 {
+		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) validatePolicy() error {
+	var errs []error
+	for _, option := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"power-poll", o.PowerPoll}, {"soft-power-off", o.Policy.SoftPowerOff},
+		{"agent-deadline", o.Policy.AgentDeadline}, {"reset-interval", o.Policy.ResetInterval},
+	} {
+		if option.value <= 0 {
+			errs = append(errs, fmt.Errorf("--%s: %s must be more than 0", option.name, option.value))
+		}
+	}
+	if o.Policy.MaxAttempts < 1 {
+		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) validateMigration() error {
+	var errs []error
+	known := []string{string(crdmigrator.StorageVersionMigrationPhase), string(crdmigrator.CleanupManagedFieldsPhase)}
+	for _, phase := range o.SkipCRDMigrationPhases {
+		if !slices.Contains(known, phase) {
+			errs = append(errs, fmt.Errorf("--skip-crd-migration-phases: %q is no phase; choose from %s", phase, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}

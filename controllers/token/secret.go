@@ -1,0 +1,67 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package token
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Secret is where an installation keeps its keys.
+type Secret struct {
+	// Live reads from the API server, not from a cache.
+	Live client.Reader
+	// Writer makes the Secret where it is missing.
+	Writer client.Writer
+	Key    client.ObjectKey
+}
+
+// Load returns the Secret's files, and makes the Secret with new keys if there is
+// none. Of two managers that do this at once, one makes it and both have the same
+// keys. A Secret that is there is never changed: what it holds was given to servers.
+func (s Secret) Load(ctx context.Context) (Files, error) {
+	files, err := s.read(ctx)
+	if apierrors.IsNotFound(err) {
+		files, err = s.create(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agent keys in Secret %s: %w", s.Key, err)
+	}
+	if err := files.Check(); err != nil {
+		return nil, fmt.Errorf("agent keys in Secret %s: %w; correct the Secret, or delete it to have new keys: agents under way then start over", s.Key, err)
+	}
+	return files, nil
+}
+
+func (s Secret) read(ctx context.Context) (Files, error) {
+	secret := &corev1.Secret{}
+	if err := s.Live.Get(ctx, s.Key, secret); err != nil {
+		return nil, err
+	}
+	return Files(secret.Data), nil
+}
+
+func (s Secret) create(ctx context.Context) (Files, error) {
+	files, err := NewFiles()
+	if err != nil {
+		return nil, err
+	}
+	// Without clusterctl's labels, so that an upgrade, which deletes and makes anew
+	// what has them, leaves the keys: installed systems report with them for days.
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       files,
+	}
+	err = s.Writer.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		return s.read(ctx)
+	}
+	return files, err
+}
