@@ -42,7 +42,7 @@ func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcom
 		return next, nil
 	}
 	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
+		s.waitsForCluster()
 		return stop(0), nil
 	}
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
@@ -73,26 +73,40 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 	switch {
 	case holds(host, s.machine, id) && host.Spec.Claim.State == infrav1.ClaimReleasing:
 		// The machine was away and a person released its claim (I6).
-		return r.lost(s, infrav1.ReasonReleasing, fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host)), nil
+		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host), seen: true}), nil
 	case holds(host, s.machine, id):
 		s.host = host
 		s.claimed()
 		return next, nil
 	case s.settled():
-		return r.lost(s, infrav1.ReasonClaimLost, fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host)), nil
+		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host), seen: s.machine.Status.HostRef != nil}), nil
 	}
 	return r.bond(ctx, s, host, id)
 }
 
-// lost says that the machine's host is not, or soon no longer, its own.
-func (r *Reconciler) lost(s *scope, reason, what string) outcome {
+// loss is how a machine comes to have no host.
+type loss struct {
+	// what happened, for people.
+	what string
+	// seen: the bond was seen here, in this management cluster, so that its end is
+	// no object that a restore has not brought yet.
+	seen bool
+}
+
+// lost says that the machine's host is not, or soon no longer, its own. For a machine
+// that was provisioned that is terminal (M28), when it is sure to be for ever (M29).
+func (r *Reconciler) lost(s *scope, l loss) outcome {
+	reason, message := infrav1.ReasonReleasing, l.what+". Ingot then chooses another host"
 	if s.settled() {
-		what += ". Ingot does not choose another host for a machine that was provisioned: delete the Machine to replace it"
-	} else {
-		what += ". Ingot then chooses another host"
+		s.machine.Status.Initialization.Provisioned = ptr.To(true) // it was, and that never goes back (M22)
+		reason, message = infrav1.ReasonClaimLost, l.what+". Ingot does not choose another host for a machine that was provisioned: restore the IngotHost with its claim, or delete the Machine to replace it"
+		if l.seen {
+			reason, message = infrav1.ReasonHostLost, l.what+". Ingot does not choose another host for a machine that was provisioned, and has given this one up: delete the Machine to replace it"
+			s.fail(message)
+		}
 	}
-	if s.notClaimed(reason, what) {
-		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", what)
+	if s.notClaimed(reason, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
 	return stop(0)
 }
@@ -128,8 +142,24 @@ func (s *scope) settled() bool {
 	return ptr.Deref(s.machine.Status.Initialization.Provisioned, false) || s.owner.Spec.ProviderID != ""
 }
 
+// failureDomain is the one asked for: the Machine's, else the IngotMachine's own,
+// which only the older way of contract v1beta1 sets (M17, M18).
+func (s *scope) failureDomain() string {
+	if s.owner.Spec.FailureDomain != "" {
+		return s.owner.Spec.FailureDomain
+	}
+	return s.machine.Spec.FailureDomain
+}
+
 // pick chooses a host and records the intent.
 func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
+	if own := s.machine.Spec.FailureDomain; own != "" && own != s.failureDomain() {
+		message := fmt.Sprintf("Machine %s asks for failure domain %q, and this IngotMachine for %q: no host is in both. Delete the Machine, and set the failure domain in one place", s.owner.Name, s.failureDomain(), own)
+		if s.notClaimed(infrav1.ReasonFailureDomainConflict, message) {
+			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonFailureDomainConflict, action, "%s", message)
+		}
+		return stop(0), nil
+	}
 	in, err := r.gather(ctx, s.machine.Namespace)
 	if err != nil {
 		return next, err
@@ -169,8 +199,17 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	if host == nil {
 		return r.clearIntent(ctx, s, id, "the host does not exist any more")
 	}
+	if s.ingotCluster == nil {
+		s.waitsForCluster() // it says which label is the failure domain
+		return stop(0), nil
+	}
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
+	}
+	// The choice was made from the cache, and the label may have changed since (I11).
+	label := inventory.FailureDomainLabel(s.ingotCluster)
+	if asked := s.failureDomain(); asked != "" && host.Labels[label] != asked {
+		return r.clearIntent(ctx, s, id, fmt.Sprintf("its label %s says %q now, and %q was asked for", label, host.Labels[label], asked))
 	}
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
 		return stop(retryConflict), err

@@ -47,9 +47,9 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), hardware); client.IgnoreNotFound(err) != nil {
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
-	s.machine.Status.Addresses = addressesOf(s.host, hardware)
-	booted := s.host.Status.Booted
-	if booted == nil || booted.InstanceID != s.host.Spec.Claim.InstanceID {
+	booted, reported := reportOf(s.host, hardware)
+	s.machine.Status.Addresses = addressesOf(s.host, hardware, reported)
+	if !booted {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
 		return next, nil
@@ -58,19 +58,30 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	return next, nil
 }
 
-// addressesOf lists the machine's addresses (M19, M20): those of the booted system
-// when known, else the recorded one.
-func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) []clusterv1.MachineAddress {
+// reportOf says whether the system that the claim installed has reported, and with
+// which addresses. It does so once: what IngotHardware keeps survives a lost status
+// and a move, and counts first.
+func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted bool, addresses []string) {
+	instance := host.Spec.Claim.InstanceID
+	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == instance {
+		return true, kept.Addresses
+	}
+	shown := host.Status.Booted
+	return shown != nil && shown.InstanceID == instance, host.Status.Addresses
+}
+
+// addressesOf lists the machine's addresses (M19, M20): the reported ones when
+// known, else the recorded one.
+func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []clusterv1.MachineAddress {
 	name := host.Spec.Claim.Hostname
 	addresses := []clusterv1.MachineAddress{
 		{Type: clusterv1.MachineHostName, Address: name},
 		{Type: clusterv1.MachineInternalDNS, Address: name},
 	}
-	ips := host.Status.Addresses
-	if len(ips) == 0 && hardware.Spec.Address != nil {
-		ips = []string{hardware.Spec.Address.IP}
+	if len(reported) == 0 && hardware.Spec.Address != nil {
+		reported = []string{hardware.Spec.Address.IP}
 	}
-	for _, ip := range ips {
+	for _, ip := range reported {
 		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})
 	}
 	return addresses

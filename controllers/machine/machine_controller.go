@@ -17,12 +17,14 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/oldcontract"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch;update;patch
@@ -71,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if _, moved := machine.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
 		return ctrl.Result{}, nil // clusterctl moves the object: the claim stays (I9)
 	}
+	if r.WatchFilterValue != "" && !labels.HasWatchLabel(machine, r.WatchFilterValue) {
+		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+	}
 	owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, fmt.Errorf("owner of the IngotMachine: %w", err)
@@ -86,13 +91,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, machine, infrav1.MachineFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine); err != nil || isPaused || requeue {
+	s := &scope{machine: machine, owner: owner, cluster: cluster, base: machine.DeepCopy()}
+	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine)
+	if err != nil || (requeue && !isPaused) {
 		return ctrl.Result{}, err
 	}
-
-	s := &scope{machine: machine, owner: owner, cluster: cluster, base: machine.DeepCopy()}
+	if isPaused || (failed(machine) && !deleting) { // M46
+		return ctrl.Result{}, r.save(ctx, s)
+	}
 	defer func() {
-		if err := r.saveStatus(ctx, s); err != nil {
+		summarize(machine)
+		if err := r.save(ctx, s); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 		}
 	}()
@@ -153,12 +162,12 @@ func (r *Reconciler) clusterOf(ctx context.Context, machine *infrav1.IngotMachin
 	return cluster, nil
 }
 
-// saveStatus writes the status if it changed.
-func (r *Reconciler) saveStatus(ctx context.Context, s *scope) error {
+// save writes the status if it changed, for both contracts in one.
+func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	if s.gone {
 		return nil
 	}
-	summarize(s.machine)
+	s.machine.SetV1Beta1Conditions(oldcontract.Conditions(s.machine.Status.Conditions))
 	if equality.Semantic.DeepEqual(s.base.Status, s.machine.Status) {
 		return nil
 	}

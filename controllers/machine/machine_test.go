@@ -306,7 +306,8 @@ func testInstallFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// A machine that was provisioned never gets another host (I2, M22).
+// A machine that was provisioned never gets another host, and stays provisioned (I2,
+// M22); it has failed only where the loss was seen, and is for ever (M28, M29).
 func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for name, tc := range map[string]struct {
 		provisioned bool
@@ -315,8 +316,8 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		says        string
 	}{
 		"claim gone": {true, func(s *site) { s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil }) },
-			infrav1.ReasonClaimLost, "delete the Machine"},
-		"host gone": {true, func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) }, infrav1.ReasonClaimLost, "delete the Machine"},
+			infrav1.ReasonHostLost, "delete the Machine"},
+		"host gone": {true, func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) }, infrav1.ReasonHostLost, "delete the Machine"},
 		"claim gone and status lost": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
 			owner := &clusterv1.Machine{}
@@ -327,10 +328,10 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			base := m.DeepCopy()
 			m.Status = infrav1.IngotMachineStatus{}
 			s.must(s.api.Status().Patch(s.ctx, m, client.MergeFrom(base)))
-		}, infrav1.ReasonClaimLost, "delete the Machine"},
+		}, infrav1.ReasonClaimLost, "restore the IngotHost"},
 		"released by a person, provisioned": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
-		}, infrav1.ReasonReleasing, "delete the Machine"},
+		}, infrav1.ReasonHostLost, "delete the Machine"},
 		"released by a person, not provisioned": {false, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 		}, infrav1.ReasonReleasing, "another host"},
@@ -356,8 +357,11 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			if tc.provisioned && m.Spec.ProviderID != id {
 				t.Errorf("provider ID changed from %q to %q", id, m.Spec.ProviderID)
 			}
-			if !tc.provisioned && ptr.Deref(m.Status.Initialization.Provisioned, false) {
-				t.Error("provisioned by a release")
+			if provisioned := ptr.Deref(m.Status.Initialization.Provisioned, false); provisioned != tc.provisioned {
+				t.Errorf("provisioned %t, want %t", provisioned, tc.provisioned)
+			}
+			if terminal := tc.reason == infrav1.ReasonHostLost; failed(m) != terminal {
+				t.Errorf("failed for good: %t, want %t", failed(m), terminal)
 			}
 			if s.getHost("spare").Spec.Claim != nil {
 				t.Error("the spare host was claimed")

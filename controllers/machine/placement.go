@@ -83,7 +83,7 @@ func (p *picks) request(s *scope, in stock) inventory.SelectionRequest {
 		Cluster:       s.ingotCluster,
 		ClusterName:   s.cluster.Name,
 		ControlPlane:  util.IsControlPlaneMachine(s.owner),
-		FailureDomain: s.owner.Spec.FailureDomain,
+		FailureDomain: s.failureDomain(),
 		Named:         map[string]bool{},
 		DomainUse:     map[string]int{},
 	}

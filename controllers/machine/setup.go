@@ -5,6 +5,7 @@ package machine
 
 import (
 	"context"
+	"maps"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -14,10 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // SetupWithManager registers the reconciler. The indexes of package index are set
@@ -29,18 +34,39 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotMachine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
+		For(&infrav1.IngotMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(
 			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine")))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost)).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(matters())).
+		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.machineOfHardware),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // reported addresses
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }
 
-// machinesOfHost maps a claimed host to its machine, and a host that can be
-// claimed to the machines that wait for one.
+// matters lets through what a machine shows of its host, and what changes whom a
+// host without a claim suits: not every status of a free host.
+func matters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+		if !ok || !isHost || before.Spec.Claim != nil || after.Spec.Claim != nil {
+			return true
+		}
+		return free(before) != free(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
+	}}
+}
+
+func free(host *infrav1.IngotHost) bool {
+	return conditions.IsTrue(host, infrav1.HostAvailableCondition)
+}
+
+// machinesOfHost maps a claimed host to its machine; one that is not, to the machine
+// that has chosen it; and one that can be claimed to the machines that wait for a
+// host with its labels.
 func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*infrav1.IngotHost)
 	if !ok {
@@ -49,19 +75,37 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 	if host.Spec.Claim != nil {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
 	}
+	requests := r.machinesWith(ctx, host, index.MachineByHost, host.Namespace+"/"+host.Name, func(*infrav1.IngotMachine) bool { return true })
+	if !free(host) {
+		return requests
+	}
+	return append(requests, r.machinesWith(ctx, host, index.MachineWithoutHost, host.Namespace, func(machine *infrav1.IngotMachine) bool {
+		return inventory.SelectsLabels(machine.Spec.HostSelector, host.Labels)
+	})...)
+}
+
+// machinesWith lists the machines of the host's namespace that an index gives and
+// wanted admits.
+func (r *Reconciler) machinesWith(ctx context.Context, host *infrav1.IngotHost, field, value string, wanted func(*infrav1.IngotMachine) bool) []reconcile.Request {
 	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.InNamespace(host.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines that wait for a host")
+	if err := r.Client.List(ctx, machines, client.InNamespace(host.Namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of a host", "Host", client.ObjectKeyFromObject(host).String(), "index", field)
 		return nil
 	}
-	free := conditions.IsTrue(host, infrav1.HostAvailableCondition)
 	var requests []reconcile.Request
 	for i := range machines.Items {
-		machine := &machines.Items[i]
-		id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
-		if (err != nil && free) || (err == nil && id.Host == host.Name) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+		if wanted(&machines.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
 		}
 	}
 	return requests
+}
+
+// machineOfHardware maps the facts of a claimed host to its machine.
+func (r *Reconciler) machineOfHardware(ctx context.Context, o client.Object) []reconcile.Request {
+	host := &infrav1.IngotHost{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), host); err != nil || host.Spec.Claim == nil {
+		return nil // without a host, or a claim, nobody shows them
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
 }

@@ -4,7 +4,11 @@
 package machine
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	capierrors "sigs.k8s.io/cluster-api/api/deprecated/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -32,6 +36,11 @@ func (s *scope) notClaimed(reason, message string) bool {
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 
+// waitsForCluster: M49.
+func (s *scope) waitsForCluster() {
+	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
+}
+
 // claimed shows the bond: host and failure domain (M18).
 func (s *scope) claimed() {
 	s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
@@ -39,16 +48,39 @@ func (s *scope) claimed() {
 	s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain
 }
 
+// fail says that the machine cannot be recovered (M28, M29): for readers of contract
+// v1beta1 here, for those of v1beta2 by the condition's reason.
+func (s *scope) fail(message string) {
+	if s.machine.Status.Deprecated == nil {
+		s.machine.Status.Deprecated = &infrav1.IngotMachineDeprecatedStatus{}
+	}
+	if s.machine.Status.Deprecated.V1Beta1 == nil {
+		s.machine.Status.Deprecated.V1Beta1 = &infrav1.IngotV1Beta1DeprecatedStatus{}
+	}
+	s.machine.Status.Deprecated.V1Beta1.FailureReason = ptr.To(string(capierrors.UpdateMachineError))
+	s.machine.Status.Deprecated.V1Beta1.FailureMessage = ptr.To(message)
+}
+
+// failed says whether the machine has failed for good (M46).
+func failed(machine *infrav1.IngotMachine) bool {
+	deprecated := machine.Status.Deprecated
+	return deprecated != nil && deprecated.V1Beta1 != nil &&
+		(deprecated.V1Beta1.FailureReason != nil || deprecated.V1Beta1.FailureMessage != nil)
+}
+
 // deletingBecause shows what a deletion waits for.
 func (s *scope) deletingBecause(reason, message string) bool {
 	return s.set(infrav1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
+// deletion holds the reasons of Ready that say what a deletion waits for.
+var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForFence}
+
 // summarize sets Ready (M26, M27) from the other conditions, in the order in which
 // a machine passes them.
 func summarize(machine *infrav1.IngotMachine) {
 	if !machine.DeletionTimestamp.IsZero() {
-		if ready := conditions.Get(machine, infrav1.ReadyCondition); ready == nil || ready.Status == metav1.ConditionTrue {
+		if !slices.Contains(deletion, conditions.GetReason(machine, infrav1.ReadyCondition)) {
 			conditions.Set(machine, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,
 				Reason: infrav1.ReasonDeleting, Message: "The host is being released", ObservedGeneration: machine.Generation})
 		}

@@ -42,7 +42,9 @@ func TestMachine(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"prerequisites": testPrerequisites, "life": testLife, "placement": testPlacement, "conflicts": testConflicts,
 		"install failed": testInstallFailed, "lost": testLost, "deletion": testDeletion, "force": testForce, "pause": testPause,
-		"watches": testWatches,
+		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
+		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
+		"status lost": testStatusLost, "watch filter": testWatchFilter,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
