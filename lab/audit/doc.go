@@ -7,5 +7,6 @@
 // ConfigMaps and tokens never with their bodies.
 //
 //	arguments, err := audit.Arguments(dir, "infrastructure.cluster.x-k8s.io")
-//	// kube-apiserver ... <arguments>; then read audit.File(dir)
+//	// kube-apiserver ... <arguments>; then
+//	events, err := audit.Read(audit.File(dir))
 package audit

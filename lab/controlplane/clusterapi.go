@@ -4,7 +4,9 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,19 +33,23 @@ type provider struct {
 // three managers, webhooks on, as further children of this control plane. It
 // returns when they answer. It may be called once.
 //
+// Infrastructure providers of other repositories are installed by the same
+// "clusterctl init"; their managers and webhooks are the caller's business
+// (ScaleToZero, RepointWebhooks).
+//
 // Where a cluster has services, here webhooks are reached by URL: after the
 // installation the webhook configurations, and the conversion of the custom
 // resource definitions, are pointed to loopback. Of cert-manager only its
 // custom resource definitions are installed, which is what clusterctl asks
 // for; one certificate made here serves all three managers.
-func (c *ControlPlane) InstallClusterAPI(ctx context.Context) error {
-	if err := c.installClusterAPI(ctx); err != nil {
+func (c *ControlPlane) InstallClusterAPI(ctx context.Context, infrastructure ...clusterapi.Entry) error {
+	if err := c.installClusterAPI(ctx, infrastructure); err != nil {
 		return fmt.Errorf("install Cluster API: %w", err)
 	}
 	return nil
 }
 
-func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
+func (c *ControlPlane) installClusterAPI(ctx context.Context, infrastructure []clusterapi.Entry) error {
 	var all []provider
 	for _, p := range clusterapi.Providers() {
 		all = append(all, provider{Provider: p})
@@ -55,25 +61,33 @@ func (c *ControlPlane) installClusterAPI(ctx context.Context) error {
 	for i := range all {
 		all[i].webhookPort, all[i].healthPort, all[i].diagnosticsPort = ports[3*i], ports[3*i+1], ports[3*i+2]
 	}
-	config, err := clusterapi.WriteRepository(ctx, c.tools, clusterapi.Repository{Dir: c.dir})
+	c.clusterctl, err = clusterapi.WriteRepository(ctx, c.tools, clusterapi.Repository{Dir: c.dir, Others: infrastructure})
 	if err != nil {
 		return err
 	}
 	if err := c.applyCertManagerCRDs(ctx); err != nil {
 		return err
 	}
-	if _, err := c.tool(ctx, "clusterctl", "init", "--config="+config,
-		"--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure=-"); err != nil {
+	names := "-"
+	if len(infrastructure) > 0 {
+		names = ""
+		for _, entry := range infrastructure {
+			names = strings.TrimPrefix(names+","+entry.Name, ",")
+		}
+	}
+	if _, err := c.Clusterctl(ctx, nil, "init", "--bootstrap=kubeadm", "--control-plane=kubeadm", "--infrastructure="+names); err != nil {
 		return err
 	}
 	var services []WebhookService
+	var namespaces []string
 	for _, p := range all {
+		namespaces = append(namespaces, p.Namespace)
 		services = append(services, WebhookService{Namespace: p.Namespace, Name: p.Service, Port: p.webhookPort})
 	}
 	if err := c.RepointWebhooks(ctx, services...); err != nil {
 		return err
 	}
-	if err := c.scaleToZero(ctx, all); err != nil {
+	if err := c.ScaleToZero(ctx, namespaces...); err != nil {
 		return err
 	}
 	return c.startManagers(ctx, all)
@@ -172,30 +186,44 @@ func (c *ControlPlane) onExit(cancel func()) (stop func()) {
 // Kubectl runs kubectl to its end, as administrator of this control plane, and
 // returns its standard output; what it said on standard error is in the error.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
-	return c.tool(ctx, "kubectl", args...)
+	out, err := c.tool(ctx, "kubectl", nil, args...)
+	return out.Stdout, err
 }
 
-// tool runs kubectl or clusterctl to its end against this control plane and
-// returns its standard output.
-func (c *ControlPlane) tool(ctx context.Context, name string, args ...string) ([]byte, error) {
+// Clusterctl runs clusterctl to its end, as administrator of this control plane
+// and with the repository of InstallClusterAPI. variables are its environment
+// ("NAME=value").
+func (c *ControlPlane) Clusterctl(ctx context.Context, variables []string, args ...string) (Output, error) {
+	if c.clusterctl == "" {
+		return Output{}, errors.New("clusterctl: Cluster API is not installed")
+	}
+	return c.tool(ctx, "clusterctl", variables, append(args, "--config="+c.clusterctl)...)
+}
+
+// Output is what a program wrote.
+type Output struct{ Stdout, Stderr []byte }
+
+// tool runs kubectl or clusterctl to its end against this control plane.
+func (c *ControlPlane) tool(ctx context.Context, name string, variables []string, args ...string) (Output, error) {
 	path, err := c.tools.Binary(name)
 	if err != nil {
-		return nil, err
+		return Output{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	stopWatching := c.onExit(cancel) // it would retry for minutes
 	defer stopWatching()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "KUBECONFIG=" + c.Kubeconfig()}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "KUBECONFIG=" + c.Kubeconfig()}, variables...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	out := Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 	if err != nil {
 		if exited := c.Err(); exited != nil {
 			err = exited
 		}
-		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, strings.TrimSpace(stderr.String()))
+		return out, fmt.Errorf("%s %s: %w: %s", name, args[0], err, bytes.TrimSpace(out.Stderr))
 	}
 	return out, nil
 }

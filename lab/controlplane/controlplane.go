@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/process"
 )
 
@@ -46,6 +47,10 @@ const (
 type Options struct {
 	// Dir is the state directory. It is made if missing and must be empty.
 	Dir string
+	// Audit keeps an audit log of all requests, without bodies but for the API
+	// groups in AuditBodies (AuditLog).
+	Audit       bool
+	AuditBodies []string
 }
 
 // A ControlPlane is a running management cluster. Its methods are safe for use
@@ -56,7 +61,9 @@ type ControlPlane struct {
 	config *rest.Config
 	// webhookCA is the authority of the certificate in WebhookCertificates, PEM.
 	webhookCA []byte
-	children  []*process.Process // in the order of their start
+	// clusterctl is the path of its configuration; empty without Cluster API.
+	clusterctl string
+	children   []*process.Process // in the order of their start
 }
 
 // Start starts etcd, kube-apiserver and kube-controller-manager and returns
@@ -73,7 +80,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{dir: dir, tools: set}
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, opts); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
@@ -89,6 +96,10 @@ func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.conf
 
 // Logs returns the directory with one log file for each process.
 func (c *ControlPlane) Logs() string { return filepath.Join(c.dir, "log") }
+
+// AuditLog returns the path of the audit log, for audit.Read; without
+// Options.Audit there is none.
+func (c *ControlPlane) AuditLog() string { return audit.File(c.dir) }
 
 // Err returns an error that wraps process.ErrExited if a process has ended that should
 // be running.
@@ -138,7 +149,7 @@ func emptyDir(dir string) (string, error) {
 	return abs, nil
 }
 
-func (c *ControlPlane) start(ctx context.Context) error {
+func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	ports, err := FreePorts(4)
 	if err != nil {
 		return err
@@ -159,7 +170,15 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 	apiserver := APIServer{Dir: c.dir, Bind: "127.0.0.1", Advertise: advertiseAddress, Port: apiPort, EtcdPort: etcdPort}
 	// Nothing looks for the API server by its advertised address.
-	if err := c.run("kube-apiserver", nil, append(apiserver.Arguments(), "--endpoint-reconciler-type=none")...); err != nil {
+	arguments := append(apiserver.Arguments(), "--endpoint-reconciler-type=none")
+	if opts.Audit {
+		kept, err := audit.Arguments(c.dir, opts.AuditBodies...)
+		if err != nil {
+			return err
+		}
+		arguments = append(arguments, kept...)
+	}
+	if err := c.run("kube-apiserver", nil, arguments...); err != nil {
 		return err
 	}
 	clients, err := kubernetes.NewForConfig(c.config)

@@ -202,23 +202,23 @@ func (r repointer) conversions(ctx context.Context, extensions apiextensionsclie
 	return nil
 }
 
-// scaleToZero tells the Deployments of the providers that no pod is wanted:
-// their managers are children of this process.
-func (c *ControlPlane) scaleToZero(ctx context.Context, all []provider) error {
+// ScaleToZero tells the Deployments in namespaces that no pod is wanted: what they
+// would run are processes of this machine.
+func (c *ControlPlane) ScaleToZero(ctx context.Context, namespaces ...string) error {
 	kube, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return err
 	}
-	for _, p := range all {
-		client := kube.AppsV1().Deployments(p.Namespace)
+	for _, namespace := range namespaces {
+		client := kube.AppsV1().Deployments(namespace)
 		list, err := client.List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("list the Deployments of %s: %w", p.Namespace, err)
+			return fmt.Errorf("list the Deployments of %s: %w", namespace, err)
 		}
 		for _, deployment := range list.Items {
-			none := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name, Namespace: p.Namespace}}
+			none := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name, Namespace: namespace}}
 			if _, err := client.UpdateScale(ctx, deployment.Name, none, metav1.UpdateOptions{}); err != nil {
-				return fmt.Errorf("scale Deployment %s/%s to zero: %w", p.Namespace, deployment.Name, err)
+				return fmt.Errorf("scale Deployment %s/%s to zero: %w", namespace, deployment.Name, err)
 			}
 		}
 	}

@@ -41,7 +41,8 @@ const readyTimeout = 2 * time.Minute
 type Options struct {
 	// Dir keeps kubeconfig and logs. It is made if missing.
 	Dir string
-	// ConfigDir is the kustomization to install (config/default of the source tree).
+	// ConfigDir is the kustomization to install (config/default of the source tree);
+	// empty: "clusterctl init" has installed Ingot already.
 	ConfigDir string
 	// NoCertManager leaves out the objects of cert-manager's kinds, for a control
 	// plane on which these are not defined.
@@ -87,6 +88,9 @@ func Install(ctx context.Context, plane *controlplane.ControlPlane, o Options) (
 
 // apply renders the manifests and applies them.
 func (i *Ingot) apply(ctx context.Context, o Options) error {
+	if o.ConfigDir == "" {
+		return i.plane.ScaleToZero(ctx, Namespace)
+	}
 	config, err := filepath.Abs(o.ConfigDir)
 	if err != nil {
 		return err
