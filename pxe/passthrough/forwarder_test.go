@@ -1,0 +1,256 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package passthrough
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+var key = []byte("the key of both sides")
+
+func sealWith(key []byte) func([]byte) []byte {
+	return func(message []byte) []byte {
+		h := hmac.New(sha256.New, key)
+		h.Write(message)
+		return h.Sum(nil)
+	}
+}
+
+func sealed(message, sum []byte) bool { return hmac.Equal(sum, sealWith(key)(message)) }
+
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Skipf("no %s on this machine: %v", network, err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// forward runs a Forwarder to the upstream and returns where clients connect.
+func forward(t *testing.T, network, address string, c Config) net.Addr {
+	t.Helper()
+	c.Seal = sealWith(key)
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := listen(t, network, address)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if len(f.clients) != 0 {
+			t.Errorf("%d clients are still counted", len(f.clients))
+		}
+	})
+	return l.Addr()
+}
+
+func dial(t *testing.T, to net.Addr) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a hang ends as a failure
+	return conn.(*net.TCPConn)
+}
+
+// What is sent arrives, the end of a request does not end its answer, and the manager
+// sees the addresses of the agent's connection: over both families of addresses.
+func TestPassThrough(t *testing.T) {
+	for name, tc := range map[string]struct{ network, address string }{
+		"IPv4": {"tcp4", "127.0.0.1:0"},
+		"IPv6": {"tcp6", "[::1]:0"},
+		"both": {"tcp", ":0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := listen(t, "tcp4", "127.0.0.1:0")
+			agents := Listen(inner, ListenConfig{Sealed: sealed})
+			at := forward(t, tc.network, tc.address, Config{Upstream: inner.Addr().String()})
+			client := dial(t, at)
+			request := bytes.Repeat([]byte("question "), 100_000)
+			go func() {
+				_, _ = client.Write(request)
+				_ = client.CloseWrite()
+			}()
+			conn, err := agents.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			got, err := io.ReadAll(conn)
+			if err != nil || !bytes.Equal(got, request) {
+				t.Fatalf("%d bytes arrived of %d, error %v", len(got), len(request), err)
+			}
+			if plain(conn.RemoteAddr()) != plain(client.LocalAddr()) || plain(conn.LocalAddr()) != plain(client.RemoteAddr()) {
+				t.Errorf("connection of %s to %s, want %s to %s", conn.RemoteAddr(), conn.LocalAddr(), client.LocalAddr(), client.RemoteAddr())
+			}
+			if _, err := io.WriteString(conn, "answer"); err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+			if answer, err := io.ReadAll(client); err != nil || string(answer) != "answer" {
+				t.Errorf("answer = %q, error %v", answer, err)
+			}
+		})
+	}
+}
+
+// A connection ends with the manager's, with a manager that is not there, when it is
+// idle, and with the process.
+func TestEnds(t *testing.T) {
+	ended := func(t *testing.T, client net.Conn) {
+		t.Helper()
+		if _, err := client.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+			t.Errorf("the connection goes on: %v", err)
+		}
+	}
+	t.Run("manager closes", func(t *testing.T) {
+		inner := listen(t, "tcp", "127.0.0.1:0")
+		client := dial(t, forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String()}))
+		conn, err := inner.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		ended(t, client)
+	})
+	t.Run("no manager", func(t *testing.T) {
+		inner := listen(t, "tcp", "127.0.0.1:0")
+		_ = inner.Close()
+		ended(t, dial(t, forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String()})))
+	})
+	t.Run("idle", func(t *testing.T) {
+		inner := listen(t, "tcp", "127.0.0.1:0")
+		ended(t, dial(t, forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String(), Idle: time.Millisecond})))
+	})
+	t.Run("process ends", func(t *testing.T) {
+		inner := listen(t, "tcp", "127.0.0.1:0")
+		f, err := New(Config{Upstream: inner.Addr().String(), Seal: sealWith(key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := listen(t, "tcp", "127.0.0.1:0")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx, l) }()
+		client := dial(t, l.Addr())
+		if _, err := inner.Accept(); err != nil { // it is under way
+			t.Fatal(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		ended(t, client)
+	})
+	t.Run("listener breaks", func(t *testing.T) {
+		f, err := New(Config{Upstream: "127.0.0.1:1", Seal: sealWith(key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := listen(t, "tcp", "127.0.0.1:0")
+		_ = l.Close()
+		if err := f.Run(t.Context(), l); err == nil {
+			t.Error("Run ended without an error while its context goes on")
+		}
+	})
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := err.(net.Error)
+	return ok && timeout.Timeout()
+}
+
+// One address has no more than its share, and what ends makes room again.
+func TestPerClient(t *testing.T) {
+	inner := listen(t, "tcp", "127.0.0.1:0")
+	at := forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String(), MaxPerClient: 1})
+	first := dial(t, at)
+	conn, err := inner.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, at).Read(make([]byte, 1)); err == nil || isTimeout(err) {
+		t.Errorf("a second connection goes on: %v", err)
+	}
+	_ = first.Close()
+	if _, err := io.ReadAll(conn); err != nil { // header and end
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	// The forwarder counts down after it has closed: try until it has.
+	again := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := inner.Accept(); err == nil {
+			again <- conn
+		}
+	}()
+	for {
+		_ = dial(t, at)
+		select {
+		case conn := <-again:
+			_ = conn.Close()
+			return
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("no room was made")
+		}
+	}
+}
+
+// Above the limit clients wait and are not lost.
+func TestMaxConnections(t *testing.T) {
+	inner := listen(t, "tcp", "127.0.0.1:0")
+	at := forward(t, "tcp", "127.0.0.1:0", Config{Upstream: inner.Addr().String(), MaxConnections: 1})
+	first := dial(t, at)
+	conn, err := inner.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := dial(t, at)
+	if _, err := io.WriteString(second, "x"); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	_ = conn.Close()
+	next, err := inner.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.Close() }()
+	_ = second.CloseWrite()
+	if data, err := io.ReadAll(next); err != nil || !bytes.HasSuffix(data, []byte("x")) {
+		t.Errorf("the second client sent %q, error %v", data, err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]Config{
+		"upstream without a port": {Upstream: "ingot-agent", Seal: sealWith(key)},
+		"no seal":                 {Upstream: "ingot-agent:8843"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(c); err == nil || strings.Contains(err.Error(), string(key)) {
+				t.Errorf("New = %v", err)
+			}
+		})
+	}
+}
