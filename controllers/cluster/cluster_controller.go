@@ -21,12 +21,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -56,6 +58,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || annotations.IsExternallyManaged(object) {
 		return ctrl.Result{}, nil // moved by clusterctl; C13
 	}
+	if r.WatchFilterValue != "" && !labels.HasWatchLabel(object, r.WatchFilterValue) {
+		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+	}
 	owner, err := util.GetOwnerCluster(ctx, r.Client, object.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("owner of the IngotCluster: %w", err)
@@ -67,11 +72,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, object, infrav1.ClusterFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, object); err != nil || isPaused || requeue {
+	base := object.DeepCopy()
+	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, object)
+	if err != nil || (requeue && !isPaused) {
 		return ctrl.Result{}, err
 	}
-
-	base := object.DeepCopy()
+	if isPaused {
+		return ctrl.Result{}, r.saveStatus(ctx, object, base)
+	}
 	if deleting {
 		return ctrl.Result{}, r.letGo(ctx, object, base, owner)
 	}
@@ -107,10 +115,11 @@ func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotClust
 		}
 		return r.saveStatus(ctx, object, base)
 	}
+	before := object.DeepCopy()
 	if !controllerutil.RemoveFinalizer(object, infrav1.ClusterFinalizer) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(r.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // machinesOf names the machines of a Cluster, in order; none of a Cluster without a name.
@@ -130,7 +139,9 @@ func (r *Reconciler) machinesOf(ctx context.Context, namespace, cluster string) 
 	return names, nil
 }
 
+// saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.IngotCluster) error {
+	object.SetV1Beta1Conditions(oldcontract.Conditions(object.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, object.Status) {
 		return nil
 	}

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/labels"
+	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -49,32 +50,47 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if _, moved := template.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || !template.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+	if r.WatchFilterValue != "" && !labels.HasWatchLabel(template, r.WatchFilterValue) {
+		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
+	}
 	owner, err := util.GetOwnerCluster(ctx, r.Client, template.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("cluster of the template: %w", err)
 	}
-	if annotations.HasPaused(template) || (owner != nil && ptr.Deref(owner.Spec.Paused, false)) {
-		return ctrl.Result{}, nil
-	}
-	status, err := r.statusOf(ctx, template, owner)
-	if err != nil || equality.Semantic.DeepEqual(status, template.Status) {
+	base := template.DeepCopy()
+	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, owner, template) // M43, M44
+	if err != nil || (requeue && !isPaused) {
 		return ctrl.Result{}, err
 	}
-	base := template.DeepCopy()
-	template.Status = status
-	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, template, client.MergeFrom(base)))
+	if !isPaused {
+		if template.Status.Capacity, template.Status.NodeInfo, err = r.capacityOf(ctx, template, owner); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.saveStatus(ctx, template, base)
 }
 
-// statusOf is what the hosts that the template can select have at least; empty
-// when none is known, or the selector is wrong: the machines then say so.
-func (r *Reconciler) statusOf(ctx context.Context, template *infrav1.IngotMachineTemplate, owner *clusterv1.Cluster) (infrav1.IngotMachineTemplateStatus, error) {
-	var none infrav1.IngotMachineTemplateStatus
+// saveStatus writes the status if it changed, for both contracts in one.
+func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.IngotMachineTemplate) error {
+	template.SetV1Beta1Conditions(oldcontract.Conditions(template.Status.Conditions))
+	if equality.Semantic.DeepEqual(base.Status, template.Status) {
+		return nil
+	}
+	patched := base.DeepCopy()
+	patched.Status = template.Status
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
+}
+
+// capacityOf is what the hosts that the template can select have at least (M65);
+// nothing when none is known, or the selector is wrong: the machines then say so.
+func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMachineTemplate, owner *clusterv1.Cluster) (corev1.ResourceList, infrav1.NodeInfo, error) {
+	var none infrav1.NodeInfo
 	cluster := &infrav1.IngotCluster{}
 	if owner != nil {
 		found := &infrav1.IngotCluster{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: template.Namespace, Name: owner.Spec.InfrastructureRef.Name}, found)
 		if client.IgnoreNotFound(err) != nil {
-			return none, fmt.Errorf("infrastructure of the cluster: %w", err)
+			return nil, none, fmt.Errorf("infrastructure of the cluster: %w", err)
 		}
 		if err == nil {
 			cluster = found
@@ -82,22 +98,29 @@ func (r *Reconciler) statusOf(ctx context.Context, template *infrav1.IngotMachin
 	}
 	candidates, err := r.candidates(ctx, template.Namespace)
 	if err != nil {
-		return none, err
+		return nil, none, err
 	}
 	capacity, ok, err := inventory.TemplateCapacity(template, cluster, candidates)
 	if errors.Is(err, inventory.ErrSelectorInvalid) || !ok {
-		return none, nil
+		return nil, none, nil
 	}
 	if err != nil {
-		return none, err
+		return nil, none, err
 	}
-	return infrav1.IngotMachineTemplateStatus{
-		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewQuantity(capacity.CPUs, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(capacity.MemoryBytes, resource.BinarySI),
-		},
-		NodeInfo: infrav1.NodeInfo{Architecture: capacity.Architecture, OperatingSystem: "linux"},
-	}, nil
+	return resources(capacity), infrav1.NodeInfo{Architecture: capacity.Architecture, OperatingSystem: "linux"}, nil
+}
+
+// resources names what is known. Nothing of a Node's pods and ephemeral storage is:
+// the kubelet's settings and the image's partitions decide them.
+func resources(capacity inventory.Capacity) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	if capacity.CPUs > 0 {
+		list[corev1.ResourceCPU] = *resource.NewQuantity(capacity.CPUs, resource.DecimalSI)
+	}
+	if capacity.MemoryBytes > 0 {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(capacity.MemoryBytes, resource.BinarySI)
+	}
+	return list
 }
 
 func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]inventory.Candidate, error) {
@@ -116,11 +139,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	log := mgr.GetLogger().WithValues("controller", "ingotmachinetemplate")
 	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotMachineTemplate{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
+		For(&infrav1.IngotMachineTemplate{}).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)).
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -38,7 +40,8 @@ func host(name string, labels map[string]string, threads int32, memory int64, ar
 	return []client.Object{h, facts}
 }
 
-// M65: the least of what can be selected; nothing while paused, moved or deleted.
+// M65: the least of what can be selected; nothing while paused or moved. M43, M44:
+// paused by the Cluster or by the annotation, and shown in both contracts' conditions.
 func TestCapacity(t *testing.T) {
 	capacity := func(cpus, bytes int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(bytes, resource.BinarySI)}
@@ -63,6 +66,10 @@ func TestCapacity(t *testing.T) {
 		objects []client.Object
 		change  func(*infrav1.IngotMachineTemplate)
 		want    infrav1.IngotMachineTemplateStatus
+		// paused is the status of the condition; empty means False.
+		paused metav1.ConditionStatus
+		// untouched: nothing is written at all.
+		untouched bool
 	}{
 		"any host": {objects: inventory, want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(8, 1<<34), NodeInfo: linux("amd64")}},
 		"by its selector": {objects: inventory, change: func(m *infrav1.IngotMachineTemplate) {
@@ -72,12 +79,17 @@ func TestCapacity(t *testing.T) {
 			want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(64, 1<<38), NodeInfo: linux("amd64")}},
 		"several architectures": {objects: append(host("a", small, 16, 1<<35, "arm64"), inventory...),
 			want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(8, 1<<34), NodeInfo: linux("")}},
+		"only what is known": {objects: host("u", nil, 0, 1<<34, "amd64"), want: infrav1.IngotMachineTemplateStatus{
+			Capacity: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(1<<34, resource.BinarySI)}, NodeInfo: linux("amd64")}},
 		"no host":        {},
-		"paused cluster": {objects: append(cluster(true), inventory...), change: owned},
-		"paused": {objects: inventory, change: func(m *infrav1.IngotMachineTemplate) {
+		"paused cluster": {objects: append(cluster(true), inventory...), change: owned, paused: metav1.ConditionTrue},
+		"paused": {objects: inventory, paused: metav1.ConditionTrue, change: func(m *infrav1.IngotMachineTemplate) {
 			m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}},
-		"moved": {objects: inventory, change: func(m *infrav1.IngotMachineTemplate) {
+		"another manager's": {objects: inventory, untouched: true, change: func(m *infrav1.IngotMachineTemplate) {
+			m.Labels = map[string]string{clusterv1.WatchLabel: "theirs"}
+		}},
+		"moved": {objects: inventory, untouched: true, change: func(m *infrav1.IngotMachineTemplate) {
 			m.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 		}},
 		"a selector that is wrong": {objects: inventory, change: func(m *infrav1.IngotMachineTemplate) {
@@ -89,10 +101,16 @@ func TestCapacity(t *testing.T) {
 			if tc.change != nil {
 				tc.change(template)
 			}
+			if tc.paused == "" && !tc.untouched {
+				tc.paused = metav1.ConditionFalse
+			}
 			writes := 0
 			c := newClient(t, &writes, append([]client.Object{template}, tc.objects...)...)
 			r := &Reconciler{Client: c}
-			for range 3 {
+			if template.Labels != nil {
+				r.WatchFilterValue = "mine"
+			}
+			for range 4 {
 				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)}); err != nil {
 					t.Fatal(err)
 				}
@@ -101,11 +119,21 @@ func TestCapacity(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(template), got); err != nil {
 				t.Fatal(err)
 			}
-			if !equality.Semantic.DeepEqual(tc.want, got.Status) {
+			if !equality.Semantic.DeepEqual(tc.want.Capacity, got.Status.Capacity) || tc.want.NodeInfo != got.Status.NodeInfo {
 				t.Errorf("status (-want +got):\n%s", cmp.Diff(tc.want, got.Status))
 			}
-			if want := map[bool]int{true: 1, false: 0}[tc.want.Capacity != nil]; writes != want {
-				t.Errorf("%d writes, want %d", writes, want)
+			shown, old := conditions.Get(got, infrav1.PausedCondition), v1beta1conditions.Get(got, infrav1.PausedCondition)
+			switch {
+			case tc.untouched:
+				if shown != nil || old != nil || writes != 0 {
+					t.Errorf("touched: %+v, %d writes", got.Status, writes)
+				}
+			case shown == nil || shown.Status != tc.paused || old == nil || string(old.Status) != string(tc.paused):
+				t.Errorf("Paused = %+v, in contract v1beta1 %+v, want %s", shown, old, tc.paused)
+			}
+			settled := writes
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)}); err != nil || writes != settled {
+				t.Errorf("at rest: %d writes, error %v", writes-settled, err)
 			}
 		})
 	}
