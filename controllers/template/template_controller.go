@@ -30,9 +30,9 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares,verbs=get;list;watch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 
 // Reconciler reconciles IngotMachineTemplates. All exported fields are needed.
 type Reconciler struct {

@@ -22,7 +22,8 @@ import (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,verbs=patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingotclustertemplates;ingotmachines;ingotmachinetemplates;ingothosts;ingothardwares;ingotnetworks,verbs=get;list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingotmachines;ingotmachinetemplates;ingothosts;ingothardwares;ingotnetworks,verbs=list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates,verbs=get;list;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotmachines/status;ingotmachinetemplates/status;ingothosts/status,verbs=patch
 
 // addMigrator adds what brings stored objects to the storage version and clears their
