@@ -1,0 +1,195 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/audit"
+	"github.com/ingot-metal/ingot/lab/process"
+)
+
+// Config says what a node is made with. The zero value is a node with the images
+// of Cluster API and cert-manager.
+type Config struct {
+	// Name is the Node's name; "management" by default. It need not differ
+	// between nodes of one machine.
+	Name string
+	// Archives are OCI archives with more images for pods. They are there before
+	// the first pod is, since nothing can be pulled.
+	Archives []string
+	// Audit makes the API server keep an audit log. AuditBodies are API groups
+	// whose requests are logged with their bodies.
+	Audit       bool
+	AuditBodies []string
+}
+
+// A Node is a running cluster of one node. Its methods are safe for concurrent
+// use, except Close.
+type Node struct {
+	config   Config
+	dir      string
+	tools    *tools.Set
+	sandbox  *sandbox
+	link     *link
+	cgroups  *cgroups
+	rest     *rest.Config
+	clients  *kubernetes.Clientset
+	children []*process.Process // in the order of their start
+}
+
+// Start starts a node and returns when it is Ready. An error wraps
+// tools.ErrNotBuilt if a program of hack/tools is missing, process.ErrExited if
+// a part of the cluster ended. Ending ctx ends the start, not the running node:
+// for that there is Close.
+func Start(ctx context.Context, config Config) (*Node, error) {
+	if config.Name == "" {
+		config.Name = "management"
+	}
+	if os.Getuid() != 0 {
+		return nil, errors.New("start a node: only root may")
+	}
+	set, err := tools.Open()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ingot-node-")
+	if err != nil {
+		return nil, fmt.Errorf("start a node: %w", err)
+	}
+	n := &Node{config: config, dir: dir, tools: set}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a node: %w", err), n.Close())
+	}
+	return n, nil
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig, which works
+// from any shell of this machine while the node runs.
+func (n *Node) Kubeconfig() string { return filepath.Join(n.dir, "kubeconfig") }
+
+// RESTConfig returns the same for Go clients; the caller may change its copy.
+func (n *Node) RESTConfig() *rest.Config { return rest.CopyConfig(n.rest) }
+
+// Dir returns the state directory, which Close removes.
+func (n *Node) Dir() string { return n.dir }
+
+// LogDir returns the directory with one log file for each process.
+func (n *Node) LogDir() string { return filepath.Join(n.dir, logDir) }
+
+// AuditLog returns the path of the audit log, if there is one.
+func (n *Node) AuditLog() string { return audit.File(n.dir) }
+
+// Address returns the node's address, under which its host-network pods and the
+// API server (port 6443) are reached from this machine.
+func (n *Node) Address() netip.Addr { return n.link.node.Addr() }
+
+// HostAddress returns this machine's address as the node sees it: what listens
+// there can be reached by pods.
+func (n *Node) HostAddress() netip.Addr { return n.link.host.Addr() }
+
+// NetNS returns the path of the node's network namespace, valid while it runs.
+func (n *Node) NetNS() string { return n.sandbox.namespace("net") }
+
+// Err returns an error that wraps process.ErrExited if a part of the cluster has
+// ended that should be running.
+func (n *Node) Err() error {
+	for _, p := range n.children {
+		if err := p.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the node at once and returns when nothing of it is left. An error
+// says what is. Close may be called again.
+func (n *Node) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	var errs []error
+	if n.sandbox != nil {
+		errs = append(errs, n.sandbox.close())
+	}
+	for _, p := range slices.Backward(n.children) {
+		p.Stop(5 * time.Second) // what entered the sandbox ends with it
+	}
+	if n.link != nil {
+		errs = append(errs, n.link.close())
+	}
+	if n.cgroups != nil {
+		errs = append(errs, n.cgroups.remove(ctx))
+	}
+	errs = append(errs, os.RemoveAll(n.dir))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close the node: %w", err)
+	}
+	return nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	pause, err := n.tools.Binary("pause")
+	if err != nil {
+		return err
+	}
+	images, err := baseImages(n.tools)
+	if err != nil {
+		return err
+	}
+	if n.sandbox, err = newSandbox(ctx, n.dir, pause); err != nil {
+		return err
+	}
+	if n.link, err = newLink(n.sandbox); err != nil {
+		return err
+	}
+	if n.cgroups, err = newCgroups(n.link.name); err != nil {
+		return err
+	}
+	if err := n.writeFiles(); err != nil {
+		return err
+	}
+	if n.rest, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
+		return fmt.Errorf("read back the kubeconfig: %w", err)
+	}
+	n.rest.QPS = -1 // the API server has its own fairness
+	if n.clients, err = kubernetes.NewForConfig(n.rest); err != nil {
+		return err
+	}
+	return n.startCluster(ctx, append([]string{images}, n.config.Archives...))
+}
+
+// writeFiles makes keys and configuration.
+func (n *Node) writeFiles() error {
+	address := n.Address()
+	if err := writeKeys(n.dir, "https://"+netip.AddrPortFrom(address, apiPort).String(), n.config.Name, address.AsSlice()); err != nil {
+		return err
+	}
+	capable, err := mayRaiseOOMScore()
+	if err != nil {
+		return err
+	}
+	s := settings{
+		Dir: n.dir, Name: n.config.Name, CgroupRoot: "/" + n.link.name, Address: address.String(),
+		Plugins: pluginDir, PauseImage: pauseImage, KeepOOMScore: !capable,
+	}
+	if s.Shim, err = n.tools.Binary("containerd-shim-runc-v2"); err != nil {
+		return err
+	}
+	if s.Runc, err = findProgram("runc"); err != nil {
+		return err
+	}
+	return s.write()
+}
