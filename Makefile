@@ -75,7 +75,7 @@ test-image: ## Build the bootable Debian image that tests and demo install.
 .PHONY: release
 release: ## Write the clusterctl repository and the image of VERSION to dist/.
 	hack/packages.sh release agent-image
-	go run ./hack/tools/build kube
+	go run ./hack/tools/build kube >/dev/null
 	go run ./hack/release/build -version "$(VERSION)" -no-images >/dev/null
 	INGOT_VERSION="$(VERSION)" go run ./hack/images agent
 	go run ./hack/release/build -version "$(VERSION)"

@@ -56,7 +56,7 @@ func checkHome(dir, path string, kind Kind) error {
 	switch {
 	case h == nil:
 		return fmt.Errorf("%s imports %s, which has no row in the table of homes: say there where it lives and why", dir, path)
-	case within(dir, "test"), h.testsOnly && kind == Test, withinAny(dir, h.in):
+	case within(dir, "test"), h.testsOnly && kind == Test, kind == Test && withinAny(dir, h.tests), withinAny(dir, h.in):
 		return nil
 	default:
 		return fmt.Errorf("%s must not import %s, at home in %s: %s", dir, path, homeNames(h), h.reason)

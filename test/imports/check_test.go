@@ -46,6 +46,8 @@ func TestCheck(t *testing.T) {
 		"gofish away":                           {"controllers/host", "github.com/stmcginnis/gofish", imports.Production, "at home in bmc/redfish"},
 		"DHCP's packets in a test":              {"controllers/directory", "github.com/insomniacslk/dhcp/dhcpv4", imports.Test, "at home in pxe/dhcp"},
 		"go-cmp in a test":                      {"inventory", "github.com/google/go-cmp/cmp", imports.Test, ""},
+		"a release is read as by its readers":   {"hack/release", "sigs.k8s.io/cluster-api/cmd/clusterctl/client", imports.Test, ""},
+		"a release is written without them":     {"hack/release", "sigs.k8s.io/cluster-api/cmd/clusterctl/client", imports.Production, "at home in"},
 		"go-cmp outside":                        {"inventory", "github.com/google/go-cmp/cmp", imports.Production, "at home in tests"},
 		"Cluster API's types in the API":        {"api/v1beta2", "sigs.k8s.io/cluster-api/api/core/v1beta2", imports.Production, ""},
 		"Cluster API's helpers in the API":      {"api/v1beta2", "sigs.k8s.io/cluster-api/util/conversion", imports.Production, "bring a Kubernetes client"},

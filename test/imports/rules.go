@@ -50,7 +50,9 @@ type home struct {
 	// are below test, and anywhere for a home of testsOnly.
 	in        []string
 	testsOnly bool
-	reason    string
+	// tests are directories whose tests may import it as well.
+	tests  []string
+	reason string
 }
 
 var (
@@ -58,6 +60,8 @@ var (
 	outer = []string{"controllers", "webhooks", "runtimehooks", "cmd", "lab"}
 	// typed are those that know its types.
 	typed = append([]string{"api", "inventory"}, outer...)
+	// rendered are those whose tests read manifests as their readers would.
+	rendered = []string{"hack/release"}
 	// everywhere but in the wire types and the tools' builder.
 	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images", "hack/release"}, typed...)
 )
@@ -87,16 +91,16 @@ var homes = []home{
 	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image"}, reason: "container images are made there, without an engine"},
 	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
 	{library: "k8s.io/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
-	{library: "k8s.io/apimachinery", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "k8s.io/apimachinery", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apiextensions-apiserver", in: outer, reason: "definitions are installed, not reasoned about"},
 	{library: "k8s.io/utils", in: outer, reason: "the inner rooms do not need it"},
 	{library: "k8s.io/component-base", in: []string{"cmd"}, reason: "logging options are wiring"},
 	{library: "k8s.io/klog/v2", in: []string{"cmd"}, reason: "logging options are wiring"},
 	{library: "k8s.io/client-go", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
 	{library: "sigs.k8s.io/controller-runtime", in: outer, reason: "the inner rooms take what they need of the cluster through an interface"},
-	{library: "sigs.k8s.io/cluster-api/api", in: typed, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
+	{library: "sigs.k8s.io/cluster-api/api", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "sigs.k8s.io/cluster-api/test", in: []string{"lab/workload"}, reason: "the API servers in memory, behind the lab's own face"},
-	{library: "sigs.k8s.io/cluster-api", in: outer, reason: "its helpers bring a Kubernetes client"},
+	{library: "sigs.k8s.io/cluster-api", in: outer, tests: rendered, reason: "its helpers bring a Kubernetes client"},
 }
 
 // clients are what clean rooms must not link, at whatever remove.

@@ -1,0 +1,283 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client"
+	"sigs.k8s.io/cluster-api/util/contract"
+	"sigs.k8s.io/yaml"
+)
+
+// clusterctl returns clusterctl's library with the release as its only provider,
+// away from the user's own configuration and cluster.
+func clusterctl(t *testing.T, r *Release, variables map[string]string) client.Client {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	config := map[string]any{"providers": []any{map[string]any{
+		"name": "ingot", "type": string(clusterctlv1.InfrastructureProviderType), "url": r.Components,
+	}}}
+	for k, v := range variables {
+		config[k] = v
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "clusterctl.yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// provider is what "clusterctl generate provider" gives: the components after all
+// of clusterctl's steps, with the series and the contract checked.
+func provider(t *testing.T, r *Release, namespace string, variables map[string]string) client.Components {
+	t.Helper()
+	components, err := clusterctl(t, r, variables).GenerateProvider(t.Context(), "ingot:"+testVersion,
+		clusterctlv1.InfrastructureProviderType, client.ComponentsOptions{TargetNamespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return components
+}
+
+// clusterScoped are the kinds of the components that have no namespace.
+var clusterScoped = []string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding",
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
+
+// Everything is in one namespace, whichever it is (K17, K18), has the provider's
+// label before clusterctl adds it (K28), and nothing still names another one.
+func TestComponentsInANamespace(t *testing.T) {
+	r := write(t)
+	for _, namespace := range []string{"", "metal"} {
+		want := namespace
+		if want == "" {
+			want = "ingot-system"
+		}
+		t.Run(want, func(t *testing.T) {
+			components := provider(t, r, namespace, nil)
+			if components.TargetNamespace() != want {
+				t.Errorf("target namespace %q, want %q", components.TargetNamespace(), want)
+			}
+			if diff := cmp.Diff([]string{r.Image}, slices.Compact(components.Images())); diff != "" {
+				t.Errorf("images (-want +got):\n%s", diff)
+			}
+			for _, o := range components.Objs() {
+				checkNamespace(t, o, want)
+				if want != "ingot-system" && strings.Contains(fmt.Sprint(withoutSchema(o).Object), "ingot-system") {
+					t.Errorf("%s %s still names ingot-system", o.GetKind(), o.GetName())
+				}
+			}
+		})
+	}
+	for _, o := range parse(t, read(t, r.Components)) {
+		if got := o.GetLabels()["cluster.x-k8s.io/provider"]; got != Provider {
+			t.Errorf("%s %s has the provider label %q", o.GetKind(), o.GetName(), got)
+		}
+	}
+}
+
+func checkNamespace(t *testing.T, o unstructured.Unstructured, want string) {
+	t.Helper()
+	switch {
+	case o.GetKind() == "Namespace":
+		if o.GetName() != want {
+			t.Errorf("the Namespace is %s, want %s", o.GetName(), want)
+		}
+	case slices.Contains(clusterScoped, o.GetKind()):
+		if o.GetNamespace() != "" {
+			t.Errorf("%s %s has a namespace", o.GetKind(), o.GetName())
+		}
+	case o.GetNamespace() != want:
+		t.Errorf("%s %s is in %q, want %s", o.GetKind(), o.GetName(), o.GetNamespace(), want)
+	}
+}
+
+// withoutSchema drops the prose of a definition's schema, where a namespace may
+// be an example.
+func withoutSchema(o unstructured.Unstructured) unstructured.Unstructured {
+	if o.GetKind() != "CustomResourceDefinition" {
+		return o
+	}
+	o = *o.DeepCopy()
+	unstructured.RemoveNestedField(o.Object, "spec", "versions")
+	return o
+}
+
+// There is one Namespace object; a controller runs in each of the Deployments, in
+// a container called manager that watches all namespaces (K17, K19–K21).
+func TestDeployments(t *testing.T) {
+	r := write(t)
+	counts := map[string]int{}
+	var deployments []string
+	for _, o := range provider(t, r, "", nil).Objs() {
+		counts[o.GetKind()]++
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		deployments = append(deployments, o.GetName())
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if err != nil || len(containers) != 1 {
+			t.Fatalf("%s: containers %v, %v", o.GetName(), containers, err)
+		}
+		manager := containers[0].(map[string]any)
+		if manager["name"] != "manager" {
+			t.Errorf("%s: the container is %v", o.GetName(), manager["name"])
+		}
+		if args, _ := manager["args"].([]any); !slices.Contains(args, any("--namespace=")) {
+			t.Errorf("%s: no --namespace= in %v", o.GetName(), args)
+		}
+	}
+	slices.Sort(deployments)
+	if diff := cmp.Diff([]string{"ingot-boot", "ingot-controller-manager"}, deployments); diff != "" {
+		t.Errorf("deployments (-want +got):\n%s", diff)
+	}
+	if counts["Namespace"] != 1 {
+		t.Errorf("%d Namespace objects", counts["Namespace"])
+	}
+}
+
+// Definitions have the names that Cluster API computes (M10) and, where Cluster
+// API reads them, the contract of metadata.yaml in their labels (M09, K14).
+func TestDefinitionsAndContract(t *testing.T) {
+	r := write(t)
+	var metadata clusterctlv1.Metadata
+	if err := yaml.UnmarshalStrict([]byte(read(t, r.Metadata)), &metadata); err != nil {
+		t.Fatal(err)
+	}
+	series := metadata.GetReleaseSeriesForContract("v1beta2")
+	if series == nil || series.Major != 0 || series.Minor != 1 {
+		t.Errorf("the series of contract v1beta2 is %v, want 0.1", series)
+	}
+	var contracted []string
+	for _, o := range parse(t, read(t, r.Components)) {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		if want := contract.CalculateCRDName(group, kind); o.GetName() != want {
+			t.Errorf("%s: the definition is called %s, want %s", kind, o.GetName(), want)
+		}
+		if versions, ok := o.GetLabels()["cluster.x-k8s.io/"+series.Contract]; ok {
+			contracted = append(contracted, kind)
+			served, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+			if !slices.ContainsFunc(served, func(v any) bool { return v.(map[string]any)["name"] == versions }) {
+				t.Errorf("%s: the label names version %q, which is not served", kind, versions)
+			}
+		}
+	}
+	slices.Sort(contracted)
+	want := []string{"IngotCluster", "IngotClusterTemplate", "IngotMachine", "IngotMachineTemplate"}
+	if diff := cmp.Diff(want, contracted); diff != "" {
+		t.Errorf("kinds of contract %s (-want +got):\n%s", series.Contract, diff)
+	}
+}
+
+// Variables arrive where they are meant to, and without any the components can be
+// installed (K23–K27).
+func TestVariablesOfTheComponents(t *testing.T) {
+	r := write(t)
+	boot := func(c client.Components) map[string]any {
+		for _, o := range c.Objs() {
+			if o.GetKind() == "Deployment" && o.GetName() == "ingot-boot" {
+				return o.Object
+			}
+		}
+		t.Fatal("no Deployment ingot-boot")
+		return nil
+	}
+	plain := boot(provider(t, r, "", nil))
+	if n, _, _ := unstructured.NestedInt64(plain, "spec", "replicas"); n != 1 {
+		t.Errorf("%d replicas, want 1", n)
+	}
+	set := boot(provider(t, r, "", map[string]string{"INGOT_BOOT_ADDRESS": "192.0.2.7", "INGOT_BOOT_INTERFACE": "enp3s0", "INGOT_BOOT_REPLICAS": "3"}))
+	if n, _, _ := unstructured.NestedInt64(set, "spec", "replicas"); n != 3 {
+		t.Errorf("%d replicas, want 3", n)
+	}
+	for _, word := range []string{"192.0.2.7", "enp3s0"} {
+		if strings.Contains(fmt.Sprint(plain), word) || !strings.Contains(fmt.Sprint(set), word) {
+			t.Errorf("%s did not arrive in the Deployment", word)
+		}
+	}
+	var documented []string
+	for name, row := range tableOf(t, "install.md", "variable") {
+		documented = append(documented, name)
+		if len(row) < 2 || row[1] == "" {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	slices.Sort(documented)
+	got := provider(t, r, "", nil).Variables()
+	slices.Sort(got)
+	if diff := cmp.Diff(got, documented); diff != "" {
+		t.Errorf("variables (-components +docs/book/install.md):\n%s", diff)
+	}
+	upper := regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+	for _, name := range got {
+		if !upper.MatchString(name) {
+			t.Errorf("clusterctl cannot read a variable called %s from its configuration", name)
+		}
+	}
+}
+
+// parse reads a file of documents, as it is: variables are text to YAML.
+func parse(t *testing.T, manifests string) []unstructured.Unstructured {
+	t.Helper()
+	var objects []unstructured.Unstructured
+	for _, document := range strings.Split(manifests, "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// tableOf reads a table of the book, found by the head of its first column: the
+// other cells by the first, without code marks.
+func tableOf(t *testing.T, page, head string) map[string][]string {
+	t.Helper()
+	rows := map[string][]string{}
+	inside := false
+	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "book", page))) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			inside = false
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(strings.TrimSpace(cells[i]), "`")
+		}
+		switch {
+		case cells[0] == head:
+			inside = true
+		case inside && !strings.HasPrefix(cells[0], "--"):
+			rows[cells[0]] = cells[1:]
+		}
+	}
+	if len(rows) == 0 {
+		t.Fatalf("docs/book/%s has no table of %ss", page, head)
+	}
+	return rows
+}

@@ -1,0 +1,174 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const testVersion = "v0.1.0"
+
+// root is the top of the source tree, from this package.
+const root = "../.."
+
+// write writes the manifests of this source tree into a directory of the test.
+func write(t *testing.T) *Release {
+	t.Helper()
+	r, err := Write(t.Context(), Options{Root: root, Version: testVersion, Out: t.TempDir(), NoImages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The files have the names that clusterctl looks for, and nothing else is there
+// (K13, K16, K30, K37).
+func TestFilesOfARelease(t *testing.T) {
+	r := write(t)
+	var got []string
+	top := filepath.Dir(filepath.Dir(r.Dir))
+	err := filepath.WalkDir(top, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(top, path)
+			got = append(got, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := "infrastructure-ingot/v0.1.0/"
+	want := []string{dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
+		dir + "cluster-template.yaml", dir + "clusterclass-ingot.yaml", dir + "infrastructure-components.yaml", dir + "metadata.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if r.Archive != "" {
+		t.Errorf("without images there is an archive: %s", r.Archive)
+	}
+}
+
+func TestManifestsAreTheSameTwice(t *testing.T) {
+	first, second := write(t), write(t)
+	for _, path := range append([]string{first.Components, first.Metadata}, first.Templates...) {
+		again := filepath.Join(second.Dir, filepath.Base(path))
+		if read(t, path) != read(t, again) {
+			t.Errorf("%s differs", filepath.Base(path))
+		}
+	}
+}
+
+// What a version left behind must not be taken for part of it.
+func TestWriteReplacesTheVersion(t *testing.T) {
+	r := write(t)
+	stale := filepath.Join(r.Dir, "cluster-template-stale.yaml")
+	if err := os.WriteFile(stale, []byte("a: b\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Root: root, Version: testVersion, Out: filepath.Dir(filepath.Dir(r.Dir)), NoImages: true}
+	if _, err := Write(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of before is still there: %v", err)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	metadata := []byte("apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\n" +
+		"releaseSeries: [{major: 0, minor: 1, contract: v1beta2}, {major: 1, minor: 10, contract: v1beta2}]\n")
+	tests := map[string]string{ // part of the error; empty: none
+		"v0.1.0": "", "v0.1.17": "", "v0.1.0-rc.1": "", "v1.10.0": "",
+		"":              "not a semantic version",
+		"0.1.0":         "not a semantic version",
+		"v0.1":          "not a semantic version",
+		"v0.1.0+dirty":  "not a semantic version",
+		"v0.1.0/../../": "not a semantic version",
+		"latest":        "not a semantic version",
+		"v0.2.0":        "no release series for v0.2.0, only v0.1, v1.10",
+		"v1.1.0":        "no release series",
+	}
+	for version, want := range tests {
+		t.Run(version, func(t *testing.T) {
+			err := checkVersion(version, metadata)
+			if want == "" && err != nil || want != "" && (!errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), want)) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestMetadataIsChecked(t *testing.T) {
+	tests := map[string]string{
+		"other version": "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha4\nkind: Metadata\nreleaseSeries: [{major: 0, minor: 1, contract: v1beta2}]\n",
+		"other kind":    "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Provider\nreleaseSeries: [{major: 0, minor: 1, contract: v1beta2}]\n",
+		"unknown field": "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleases: []\n",
+		"no YAML":       "\t",
+	}
+	for name, metadata := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := checkVersion("v0.1.0", []byte(metadata)); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+// A refused version leaves no trace.
+func TestRefusedVersionWritesNothing(t *testing.T) {
+	out := t.TempDir()
+	_, err := Write(context.Background(), Options{Root: root, Version: "v99.0.0", Out: out, NoImages: true})
+	if !errors.Is(err, ErrVersion) {
+		t.Errorf("error %v, want ErrVersion", err)
+	}
+	if entries, _ := os.ReadDir(out); len(entries) > 0 {
+		t.Errorf("it left %v", entries)
+	}
+}
+
+func TestImagesAreReplacedAndChecked(t *testing.T) {
+	deployment := func(image string) []byte {
+		return []byte("kind: Deployment\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      containers:\n      - name: manager\n        image: " + image + "\n")
+	}
+	const released = "registry.example/ingot:v0.1.0"
+	tests := map[string]struct {
+		image string
+		taken bool
+	}{
+		"tagged":                    {DefaultImage + ":dev", true},
+		"without tag":               {DefaultImage, true},
+		"another image":             {"busybox:1", false},
+		"a name that begins alike":  {DefaultImage + "-extra:dev", false},
+		"a registry in front of it": {"mirror.example/" + DefaultImage + ":dev", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			replaced := imageLine.ReplaceAll(deployment(test.image), []byte("${1}"+released))
+			err := checkImages(replaced, released)
+			if (err == nil) != test.taken {
+				t.Errorf("error %v, want taken %v", err, test.taken)
+			}
+			if test.taken && !bytes.Equal(replaced, deployment(released)) {
+				t.Errorf("got\n%s", replaced)
+			}
+		})
+	}
+}

@@ -1,0 +1,338 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// flavors of "clusterctl generate cluster", the default one first.
+var flavors = []string{"", "external-endpoint", "clusterclass"}
+
+// required are the least that an operator must say.
+var required = map[string]string{
+	"CONTROL_PLANE_ENDPOINT_HOST": "192.0.2.10",
+	"INGOT_IMAGE_URL":             "https://images.example/os.raw.zst",
+	"INGOT_IMAGE_CHECKSUM":        "sha256:" + strings.Repeat("ab", 32),
+}
+
+func with(more map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, m := range []map[string]string{required, more} {
+		for k, v := range m {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// generate is "clusterctl generate cluster c1" without a management cluster.
+func generate(t *testing.T, r *Release, flavor string, controlPlanes int64, variables map[string]string) client.Template {
+	t.Helper()
+	workers := int64(2)
+	template, err := clusterctl(t, r, variables).GetClusterTemplate(t.Context(), client.GetClusterTemplateOptions{
+		ProviderRepositorySource: &client.ProviderRepositorySourceOptions{InfrastructureProvider: "ingot:" + testVersion, Flavor: flavor},
+		TargetNamespace:          "dc1", ClusterName: "c1", KubernetesVersion: "v1.36.3",
+		ControlPlaneMachineCount: &controlPlanes, WorkerMachineCount: &workers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return template
+}
+
+// scheme knows every kind of the templates: what is not in a type is refused.
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// typed reads an object strictly into its Go type.
+func typed(t *testing.T, o unstructured.Unstructured) runtime.Object {
+	t.Helper()
+	object, err := scheme(t).New(o.GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := yaml.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, object); err != nil {
+		t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return object
+}
+
+// With the required variables alone clusterctl makes a cluster of known kinds and
+// fields, in the one namespace asked for (K33, K35).
+func TestTemplatesGenerateClusters(t *testing.T) {
+	r := write(t)
+	want := map[string][]string{
+		"": {"Cluster c1", "IngotCluster c1", "IngotMachineTemplate c1-control-plane", "IngotMachineTemplate c1-md-0",
+			"KubeadmConfigTemplate c1-md-0", "KubeadmControlPlane c1-control-plane", "MachineDeployment c1-md-0",
+			"MachineHealthCheck c1-control-plane", "MachineHealthCheck c1-md-0"},
+		"clusterclass": {"Cluster c1", "ClusterClass ingot", "IngotClusterTemplate ingot", "IngotMachineTemplate ingot-control-plane",
+			"IngotMachineTemplate ingot-default-worker", "KubeadmConfigTemplate ingot-default-worker", "KubeadmControlPlaneTemplate ingot-control-plane"},
+	}
+	want["external-endpoint"] = want[""]
+	for _, flavor := range flavors {
+		t.Run("flavor "+flavor, func(t *testing.T) {
+			var got []string
+			for _, o := range generate(t, r, flavor, 3, required).Objs() {
+				got = append(got, o.GetKind()+" "+o.GetName())
+				typed(t, o)
+				if o.GetNamespace() != "dc1" {
+					t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want[flavor], got); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// find returns the object of a kind whose name ends so, typed.
+func find[T runtime.Object](t *testing.T, template client.Template, name string) T {
+	t.Helper()
+	for _, o := range template.Objs() {
+		if o.GetName() != name {
+			continue
+		}
+		if object, ok := typed(t, o).(T); ok {
+			return object
+		}
+	}
+	var none T
+	t.Fatalf("no %T %s", none, name)
+	return none
+}
+
+// An update of three servers or more needs no spare one; of a single one Cluster
+// API refuses to do without.
+func TestSurge(t *testing.T) {
+	r := write(t)
+	for _, flavor := range flavors[:2] {
+		for controlPlanes, want := range map[int64]int{1: 1, 3: 0, 5: 0, 7: 0} {
+			template := generate(t, r, flavor, controlPlanes, required)
+			kcp := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane")
+			if *kcp.Spec.Replicas != int32(controlPlanes) || kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != want {
+				t.Errorf("flavor %q: %d control planes, maxSurge %v, want %d", flavor, controlPlanes, kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge, want)
+			}
+			md := find[*clusterv1.MachineDeployment](t, template, "c1-md-0").Spec.Rollout.Strategy.RollingUpdate
+			if md.MaxSurge.IntValue() != 0 || md.MaxUnavailable.IntValue() != 1 {
+				t.Errorf("flavor %q: workers surge %v, unavailable %v", flavor, md.MaxSurge, md.MaxUnavailable)
+			}
+		}
+	}
+}
+
+// Every way to make a Node gives it the identity of its server.
+func TestEveryNodeHasItsProviderID(t *testing.T) {
+	r := write(t)
+	identity := map[string]string{"name": "{{ ds.meta_data.local_hostname }}", "provider-id": "{{ ds.meta_data.provider_id }}"}
+	for _, flavor := range flavors {
+		registrations := 0
+		for _, o := range generate(t, r, flavor, 3, required).Objs() {
+			walk(o.Object, func(key string, value any) {
+				registration, ok := value.(map[string]any)
+				if key != "nodeRegistration" || !ok {
+					return
+				}
+				registrations++
+				got := map[string]string{"name": registration["name"].(string)}
+				for _, arg := range registration["kubeletExtraArgs"].([]any) {
+					arg := arg.(map[string]any)
+					got[arg["name"].(string)] = arg["value"].(string)
+				}
+				if diff := cmp.Diff(identity, got); diff != "" {
+					t.Errorf("flavor %q, %s %s (-want +got):\n%s", flavor, o.GetKind(), o.GetName(), diff)
+				}
+			})
+		}
+		if registrations != 3 {
+			t.Errorf("flavor %q: %d nodeRegistrations, want those of init, join and workers", flavor, registrations)
+		}
+	}
+}
+
+func walk(value any, visit func(key string, value any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for k, v := range value {
+			visit(k, v)
+			walk(v, visit)
+		}
+	case []any:
+		for _, v := range value {
+			walk(v, visit)
+		}
+	}
+}
+
+// The two templates differ in kube-vip alone.
+func TestExternalEndpointIsTheDefaultWithoutKubeVIP(t *testing.T) {
+	r := write(t)
+	strip := func(template client.Template) []unstructured.Unstructured {
+		var objects []unstructured.Unstructured
+		for _, o := range template.Objs() {
+			o := *o.DeepCopy()
+			for _, path := range [][]string{{"files"}, {"preKubeadmCommands"}, {"initConfiguration", "localAPIEndpoint"}, {"joinConfiguration", "controlPlane"}} {
+				unstructured.RemoveNestedField(o.Object, append([]string{"spec", "kubeadmConfigSpec"}, path...)...)
+			}
+			objects = append(objects, o)
+		}
+		return objects
+	}
+	plain, external := generate(t, r, "", 3, required), generate(t, r, "external-endpoint", 3, required)
+	if diff := cmp.Diff(strip(plain), strip(external)); diff != "" {
+		t.Errorf("(-default +external-endpoint):\n%s", diff)
+	}
+	kubeVIP := find[*controlplanev1.KubeadmControlPlane](t, external, "c1-control-plane").Spec.KubeadmConfigSpec
+	if len(kubeVIP.Files) != 0 || len(kubeVIP.PreKubeadmCommands) != 0 {
+		t.Error("external-endpoint has something of kube-vip")
+	}
+}
+
+// Each variable of each template is in the book, with its default and the
+// templates that have it, and no other is (K31, K34).
+func TestVariablesAreDocumented(t *testing.T) {
+	r := write(t)
+	got := map[string][]string{}
+	for _, flavor := range flavors {
+		for name, fallback := range generate(t, r, flavor, 3, required).VariableMap() {
+			word := "required"
+			if fallback != nil {
+				word = *fallback
+			}
+			if strings.Trim(word, ` '"`) == "" {
+				word = "none"
+			}
+			if row, ok := got[name]; ok && row[0] != word {
+				t.Errorf("%s has the default %s in one template and %s in another", name, row[0], word)
+			} else if !ok {
+				got[name] = []string{word}
+			}
+			got[name] = append(got[name], map[string]string{"": "default"}[flavor]+flavor)
+		}
+	}
+	for name, row := range got {
+		if len(row) == 1+len(flavors) {
+			row = []string{row[0], "all"}
+		}
+		got[name] = []string{row[0], strings.Join(row[1:], ", ")}
+	}
+	documented := map[string][]string{}
+	for name, row := range tableOf(t, "templates.md", "variable") {
+		documented[name] = row[:2]
+	}
+	if diff := cmp.Diff(got, documented); diff != "" {
+		t.Errorf("variables (-templates +docs/book/templates.md):\n%s", diff)
+	}
+}
+
+// What is optional arrives where it belongs.
+func TestOptionalVariables(t *testing.T) {
+	r := write(t)
+	template := generate(t, r, "", 3, with(map[string]string{
+		"INGOT_CONTROL_PLANE_HOST_LABELS": `class: small, gen: "4"`, "INGOT_WORKER_HOST_LABELS": "class: large",
+		"INGOT_KUBE_VIP_INTERFACE": "bond0", "INGOT_KUBE_VIP_IMAGE": "registry.example/kube-vip:v1.0.0",
+		"CONTROL_PLANE_ENDPOINT_PORT": "7443", "POD_CIDR": `["10.1.0.0/16", "fd00:1::/56"]`,
+		"INGOT_NODE_STARTUP_TIMEOUT_SECONDS": "3600", "INGOT_FAILURE_DOMAIN_LABEL": "example.com/row",
+	}))
+	cluster := find[*infrav1.IngotCluster](t, template, "c1").Spec
+	small := map[string]string{"class": "small", "gen": "4"}
+	got := map[string]any{
+		"endpoint":               cluster.ControlPlaneEndpoint,
+		"failure domains":        cluster.FailureDomainLabel,
+		"cluster's selector":     cluster.ControlPlaneSelector.MatchLabels,
+		"control planes":         find[*infrav1.IngotMachineTemplate](t, template, "c1-control-plane").Spec.Template.Spec.HostSelector.MatchLabels,
+		"workers":                find[*infrav1.IngotMachineTemplate](t, template, "c1-md-0").Spec.Template.Spec.HostSelector.MatchLabels,
+		"pods":                   find[*clusterv1.Cluster](t, template, "c1").Spec.ClusterNetwork.Pods.CIDRBlocks,
+		"control planes' time":   *find[*clusterv1.MachineHealthCheck](t, template, "c1-control-plane").Spec.Checks.NodeStartupTimeoutSeconds,
+		"workers' time":          *find[*clusterv1.MachineHealthCheck](t, template, "c1-md-0").Spec.Checks.NodeStartupTimeoutSeconds,
+		"port of the API server": find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec.InitConfiguration.LocalAPIEndpoint.BindPort,
+	}
+	want := map[string]any{
+		"endpoint":        infrav1.APIEndpoint{Host: "192.0.2.10", Port: 7443},
+		"failure domains": "example.com/row", "cluster's selector": small, "control planes": small,
+		"workers": map[string]string{"class": "large"}, "pods": []string{"10.1.0.0/16", "fd00:1::/56"},
+		"control planes' time": int32(3600), "workers' time": int32(3600), "port of the API server": int32(7443),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A ClusterClass file holds no variables and no namespace, and nothing that it
+// refers to is elsewhere (K36, K40–K43).
+func TestClusterClassStandsAlone(t *testing.T) {
+	text := read(t, filepath.Join(root, "templates", "clusterclass-ingot.yaml"))
+	if found := regexp.MustCompile(`\$\{[^}]*\}`).FindString(text); found != "" {
+		t.Errorf("it has the variable %s", found)
+	}
+	have := map[string]bool{}
+	var refers []string
+	for _, o := range parse(t, text) {
+		if o.GetNamespace() != "" {
+			t.Errorf("%s %s names a namespace", o.GetKind(), o.GetName())
+		}
+		have[o.GetAPIVersion()+" "+o.GetKind()+" "+o.GetName()] = true
+		walk(o.Object, func(key string, value any) {
+			if ref, ok := value.(map[string]any); ok && key == "templateRef" {
+				refers = append(refers, ref["apiVersion"].(string)+" "+ref["kind"].(string)+" "+ref["name"].(string))
+				if _, ok := ref["namespace"]; ok {
+					t.Errorf("the reference to %v names a namespace", ref["name"])
+				}
+			}
+		})
+	}
+	if len(refers) != 5 {
+		t.Errorf("%d references, want 5", len(refers))
+	}
+	for _, ref := range refers {
+		if !have[ref] {
+			t.Errorf("it refers to %s, which is not in the file", ref)
+		}
+	}
+}
+
+// The variables of the class are in the book.
+func TestClassVariablesAreDocumented(t *testing.T) {
+	r := write(t)
+	class := find[*clusterv1.ClusterClass](t, generate(t, r, "clusterclass", 3, required), "ingot")
+	got, documented := map[string]string{}, map[string]string{}
+	for _, v := range class.Spec.Variables {
+		got[v.Name] = map[bool]string{true: "yes", false: "no"}[*v.Required]
+	}
+	for name, row := range tableOf(t, "templates.md", "class variable") {
+		documented[name] = row[0]
+	}
+	if diff := cmp.Diff(got, documented); diff != "" {
+		t.Errorf("class variables (-class +docs/book/templates.md):\n%s", diff)
+	}
+}
