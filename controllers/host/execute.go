@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -103,6 +105,23 @@ func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost)
 		return fmt.Errorf("live read before a switch: %w", err)
 	}
 	if !sameForSwitch(live, host) {
+		return errStale
+	}
+	return r.mustNotBePaused(ctx, host)
+}
+
+// mustNotBePaused reads the Cluster of the claim live: from the moment of its pause
+// on no BMC hears of us (I10). A pause of the host itself is in its annotations.
+func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHost) error {
+	if host.Spec.Claim == nil {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("live read of the Cluster before a switch: %w", err)
+	}
+	if ptr.Deref(cluster.Spec.Paused, false) {
 		return errStale
 	}
 	return nil

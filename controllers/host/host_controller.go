@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,12 +82,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, host); err != nil {
-		return ctrl.Result{}, err
-	} else if isPaused {
-		return ctrl.Result{RequeueAfter: r.Poll}, nil // its Cluster may go without a word
-	} else if requeue {
-		return ctrl.Result{RequeueAfter: soon}, nil // the watch holds changes of status back
+	isPaused, wait, err := r.pause(ctx, host, cluster)
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if isPaused && wait == 0 {
+		wait = r.Poll // its Cluster may go without a word
+	}
+	if wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 
 	base := host.DeepCopy()

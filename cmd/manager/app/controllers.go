@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/cluster"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
+	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/session"
 	"github.com/ingot-metal/ingot/controllers/template"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
@@ -55,8 +56,14 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error 
 		(&template.Reconciler{
 			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
+		(&move.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, concurrency(moveConcurrency)),
 	)
 }
+
+// moveConcurrency is how many namespaces are looked at at once: a move takes one.
+const moveConcurrency = 4
 
 // closer ends the BMC sessions when the manager stops.
 type closer struct{ pool *bmc.Pool }
