@@ -16,48 +16,77 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
+// C09, I11: the racks of a cluster, and which of them can serve its control plane.
 func TestFailureDomains(t *testing.T) {
-	host := func(name, rack string, change func(*infrav1.IngotHost)) *infrav1.IngotHost {
-		h := candidate(name, rack).Host
-		change(h)
-		return h
+	host := func(name, rack string, changes ...func(Candidate)) Candidate {
+		c := candidate(name, rack)
+		for _, change := range changes {
+			change(c)
+		}
+		return c
 	}
-	as := func(*infrav1.IngotHost) {}
-	claimed := func(h *infrav1.IngotHost) {
-		h.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
-		h.Spec.Claim.FailureDomain = "r-old"
+	claimed := func(c Candidate) {
+		c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+		c.Host.Spec.Claim.FailureDomain = "r-old"
 	}
-	nobody := func(*infrav1.IngotHost) bool { return false }
-	everybody := func(*infrav1.IngotHost) bool { return true }
+	another := func(c Candidate) {
+		claimed(c)
+		c.Host.Spec.Claim.ClusterName = "c2"
+	}
+	small := func(c Candidate) { c.Hardware.Spec.MemoryBytes = 8 << 30 }
+	// asking is a machine of the control plane, made at a second of its own.
+	asking := func(name string, at int64, memoryGiB int64) *infrav1.IngotMachine {
+		m := &infrav1.IngotMachine{}
+		m.Namespace, m.Name, m.CreationTimestamp = "metal", name, metav1.Unix(at, 0)
+		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memoryGiB}}
+		return m
+	}
+	own := claimOf(infrav1.ClaimProvisioned).MachineRef.Name
+	wrong := asking("wrong", 9, 1)
+	wrong.Spec.HostSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
+	domains := func(of map[string]bool) []clusterv1.FailureDomain { return listDomains(of) }
 	for _, tc := range []struct {
-		name  string
-		hosts []*infrav1.IngotHost
-		owned func(*infrav1.IngotHost) bool
-		want  []clusterv1.FailureDomain
+		name         string
+		hosts        []Candidate
+		controlPlane []*infrav1.IngotMachine
+		want         []clusterv1.FailureDomain
 	}{
-		{"sorted, free hosts", []*infrav1.IngotHost{host("b", "r2", as), host("a", "r1", as)}, nobody,
-			[]clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(true)}, {Name: "r2", ControlPlane: ptr(true)}}},
-		{"the claim freezes the domain", []*infrav1.IngotHost{host("a", "r1", claimed)}, nobody,
-			[]clusterv1.FailureDomain{{Name: "r-old", ControlPlane: ptr(false)}}},
-		{"this control plane's", []*infrav1.IngotHost{host("a", "r1", claimed)}, everybody,
-			[]clusterv1.FailureDomain{{Name: "r-old", ControlPlane: ptr(true)}}},
-		{"another cluster's claim has no say", []*infrav1.IngotHost{host("a", "r1", func(h *infrav1.IngotHost) {
-			claimed(h)
-			h.Spec.Claim.ClusterName = "c2"
-		})}, nobody, []clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(false)}}},
-		{"dirty for another cluster", []*infrav1.IngotHost{host("a", "r1", func(h *infrav1.IngotHost) { h.Spec.Record.LastClusterName = "c2" })}, nobody,
-			[]clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(false)}}},
-		{"a BMC that is away changes nothing", []*infrav1.IngotHost{host("a", "r1", func(h *infrav1.IngotHost) { h.Status = infrav1.IngotHostStatus{} })}, nobody,
-			[]clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(true)}}},
-		{"no label, not admitted, elsewhere", []*infrav1.IngotHost{host("a", "", as),
-			host("b", "r1", func(h *infrav1.IngotHost) { h.Labels["kind"] = "storage" }),
-			host("c", "r1", func(h *infrav1.IngotHost) { h.Namespace = "other" })}, nobody, []clusterv1.FailureDomain{}},
+		{name: "sorted, free hosts", hosts: []Candidate{host("b", "r2"), host("a", "r1")},
+			want: []clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(true)}, {Name: "r2", ControlPlane: ptr(true)}}},
+		{name: "the claim freezes the domain", hosts: []Candidate{host("a", "r1", claimed)}, want: domains(map[string]bool{"r-old": false})},
+		{name: "this control plane's", hosts: []Candidate{host("a", "r1", claimed)},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": true})},
+		{name: "this control plane's, that would not be chosen today", hosts: []Candidate{host("a", "r1", claimed, small)},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 64)}, want: domains(map[string]bool{"r-old": true})},
+		{name: "another machine's", hosts: []Candidate{host("a", "r1", claimed)},
+			controlPlane: []*infrav1.IngotMachine{asking("not-"+own, 1, 1)}, want: domains(map[string]bool{"r-old": false})},
+		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r1": false})},
+		{name: "dirty for another cluster", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Spec.Record.LastClusterName = "c2" })},
+			want: domains(map[string]bool{"r1": false})},
+		{name: "a BMC that is away changes nothing", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Status = infrav1.IngotHostStatus{} })},
+			want: domains(map[string]bool{"r1": true})},
+		{name: "controlPlaneSelector keeps a rack out", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Labels["no-control-plane"] = "" }), host("b", "r2")},
+			want: domains(map[string]bool{"r1": false, "r2": true})},
+		{name: "a rack with too small hosts", hosts: []Candidate{host("a", "r1", small), host("b", "r2")},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 64)}, want: domains(map[string]bool{"r1": false, "r2": true})},
+		{name: "no machine says yet what is too small", hosts: []Candidate{host("a", "r1", small)}, want: domains(map[string]bool{"r1": true})},
+		{name: "the newest machine counts", hosts: []Candidate{host("a", "r1", small)},
+			controlPlane: []*infrav1.IngotMachine{asking("cp-1", 2, 8), asking("cp-2", 1, 64)}, want: domains(map[string]bool{"r1": true})},
+		{name: "without facts nothing is known to suit", hosts: []Candidate{{Host: host("a", "r1").Host}},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": false})},
+		{name: "a machine with a wrong selector has no say", hosts: []Candidate{host("a", "r1", small)},
+			controlPlane: []*infrav1.IngotMachine{wrong}, want: domains(map[string]bool{"r1": true})},
+		{name: "no label, not admitted, elsewhere", hosts: []Candidate{host("a", ""),
+			host("b", "r1", func(c Candidate) { c.Host.Labels["kind"] = "storage" }),
+			host("c", "r1", func(c Candidate) { c.Host.Namespace = "other" })}, want: []clusterv1.FailureDomain{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := request(func(r *SelectionRequest) {
 				r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "compute"}}
+				r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "no-control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 			})
-			got, err := FailureDomains(tc.hosts, r.Cluster, "c1", tc.owned)
+			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,16 +98,15 @@ func TestFailureDomains(t *testing.T) {
 }
 
 func TestTooManyFailureDomains(t *testing.T) {
-	var hosts []*infrav1.IngotHost
+	var hosts []Candidate
 	for i := range MaxFailureDomains + 1 {
-		hosts = append(hosts, candidate(fmt.Sprint(i), fmt.Sprint("r", i)).Host)
+		hosts = append(hosts, candidate(fmt.Sprint(i), fmt.Sprint("r", i)))
 	}
-	cluster := request(func(*SelectionRequest) {}).Cluster
-	none := func(*infrav1.IngotHost) bool { return false }
-	if _, err := FailureDomains(hosts[1:], cluster, "c1", none); err != nil {
+	of := DomainRequest{Cluster: request(func(*SelectionRequest) {}).Cluster, ClusterName: "c1"}
+	if _, err := FailureDomains(hosts[1:], of); err != nil {
 		t.Errorf("%d domains: %v", MaxFailureDomains, err)
 	}
-	if got, err := FailureDomains(hosts, cluster, "c1", none); !errors.Is(err, ErrTooManyFailureDomains) || got != nil {
+	if got, err := FailureDomains(hosts, of); !errors.Is(err, ErrTooManyFailureDomains) || got != nil {
 		t.Errorf("%d domains, error %v", len(got), err)
 	}
 }

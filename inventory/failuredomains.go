@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,39 +40,77 @@ func FailureDomainOf(host *infrav1.IngotHost, label, clusterName string) string 
 	return host.Labels[label]
 }
 
+// DomainRequest is what the failure domains of a cluster depend on, beside the hosts.
+type DomainRequest struct {
+	Cluster *infrav1.IngotCluster
+	// ClusterName is the name of the Cluster API Cluster.
+	ClusterName string
+	// ControlPlane holds the IngotMachines of the cluster's control plane.
+	ControlPlane []*infrav1.IngotMachine
+}
+
 // FailureDomains lists the failure domains of a cluster by name: those of the hosts
 // that its hostSelector admits. A domain is for control planes when a host in it
-// that controlPlaneSelector admits too is free, or already bears a machine of this
-// control plane, as owned says; so that no control plane is sent to where it cannot
-// be served (design §6). "Free" goes by the ledger and what people asked for, not by
-// conditions: a BMC that is away for a minute must not move a control plane.
+// that controlPlaneSelector admits too already bears a machine of this control plane,
+// or is free and has what the newest machine of the control plane asks for; so that
+// no control plane is sent to where it cannot be served (design §6). "Free" goes by
+// the ledger and what people asked for, not by conditions: a BMC that is away for a
+// minute must not move a control plane. Before the first machine of a control plane
+// nothing but controlPlaneSelector says what it will ask for.
 //
 // It fails with ErrSelectorInvalid, or with ErrTooManyFailureDomains when there are
 // more than MaxFailureDomains; then none are to be published.
-func FailureDomains(hosts []*infrav1.IngotHost, cluster *infrav1.IngotCluster, clusterName string, owned func(*infrav1.IngotHost) bool) ([]clusterv1.FailureDomain, error) {
-	admitted, err := parseSelector("hostSelector of the IngotCluster", cluster.Spec.HostSelector)
+func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.FailureDomain, error) {
+	admitted, err := parseSelector("hostSelector of the IngotCluster", request.Cluster.Spec.HostSelector)
 	if err != nil {
 		return nil, err
 	}
-	forControlPlane, err := parseSelector("controlPlaneSelector of the IngotCluster", cluster.Spec.ControlPlaneSelector)
+	forControlPlane, err := parseSelector("controlPlaneSelector of the IngotCluster", request.Cluster.Spec.ControlPlaneSelector)
 	if err != nil {
 		return nil, err
 	}
-	label := FailureDomainLabel(cluster)
+	label := FailureDomainLabel(request.Cluster)
+	suits := request.suitsNewest()
 	serves := map[string]bool{}
-	for _, host := range hosts {
+	for _, candidate := range candidates {
+		host := candidate.Host
 		set := labels.Set(host.Labels)
-		name := FailureDomainOf(host, label, clusterName)
-		if name == "" || host.Namespace != cluster.Namespace || !admitted.Matches(set) {
+		name := FailureDomainOf(host, label, request.ClusterName)
+		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}
-		serves[name] = serves[name] || forControlPlane.Matches(set) && (owned(host) || freeFor(host, clusterName))
+		serves[name] = serves[name] || forControlPlane.Matches(set) &&
+			(request.owns(host) || freeFor(host, request.ClusterName) && suits(candidate))
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
 			ErrTooManyFailureDomains, label, len(serves), MaxFailureDomains)
 	}
 	return listDomains(serves), nil
+}
+
+// owns says whether the host bears a machine of the control plane.
+func (r DomainRequest) owns(host *infrav1.IngotHost) bool {
+	return host.Spec.Claim != nil && host.Spec.Claim.ClusterName == r.ClusterName &&
+		slices.ContainsFunc(r.ControlPlane, func(m *infrav1.IngotMachine) bool { return m.Name == host.Spec.Claim.MachineRef.Name })
+}
+
+// suitsNewest says of a host whether the newest machine of the control plane could
+// be on it: the next one will ask for the same. Any host will do while there is none,
+// or while its selector is wrong, which the machine itself says.
+func (r DomainRequest) suitsNewest() func(Candidate) bool {
+	whatever := func(Candidate) bool { return true }
+	if len(r.ControlPlane) == 0 {
+		return whatever
+	}
+	newest := slices.MaxFunc(r.ControlPlane, func(a, b *infrav1.IngotMachine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	criteria, err := newCriteria(SelectionRequest{Machine: newest, Cluster: r.Cluster, ControlPlane: true})
+	if err != nil {
+		return whatever
+	}
+	return criteria.suits
 }
 
 func listDomains(serves map[string]bool) []clusterv1.FailureDomain {

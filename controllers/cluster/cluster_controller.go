@@ -34,7 +34,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotmachines,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -165,21 +165,22 @@ func checkEndpoint(object *infrav1.IngotCluster, owner *clusterv1.Cluster) {
 
 // publishFailureDomains lists the racks of the hosts that the cluster may draw on (C09).
 func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.IngotCluster, clusterName string) error {
-	hosts := &infrav1.IngotHostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(object.Namespace)); err != nil {
-		return fmt.Errorf("hosts of the namespace: %w", err)
+	hosts, facts, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
+	here := client.InNamespace(object.Namespace)
+	for list, options := range map[client.ObjectList][]client.ListOption{
+		hosts: {here}, facts: {here},
+		machines: {here, client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}, client.HasLabels{clusterv1.MachineControlPlaneLabel}},
+	} {
+		// Nothing of it is changed, and a copy of a large inventory is dear.
+		if err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+			return fmt.Errorf("inventory of namespace %s: %w", object.Namespace, err)
+		}
 	}
-	controlPlanes, err := r.controlPlanes(ctx, object.Namespace, clusterName)
-	if err != nil {
-		return err
+	request := inventory.DomainRequest{Cluster: object, ClusterName: clusterName}
+	for i := range machines.Items {
+		request.ControlPlane = append(request.ControlPlane, &machines.Items[i])
 	}
-	pointers := make([]*infrav1.IngotHost, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		pointers = append(pointers, &hosts.Items[i])
-	}
-	domains, err := inventory.FailureDomains(pointers, object, clusterName, func(host *infrav1.IngotHost) bool {
-		return host.Spec.Claim != nil && controlPlanes[host.Spec.Claim.MachineRef.Name]
-	})
+	domains, err := inventory.FailureDomains(inventory.Candidates(hosts.Items, facts.Items), request)
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
 	status := metav1.ConditionTrue
@@ -196,21 +197,6 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
 	return nil
-}
-
-// controlPlanes are the names of the cluster's control plane machines.
-func (r *Reconciler) controlPlanes(ctx context.Context, namespace, clusterName string) (map[string]bool, error) {
-	machines := &infrav1.IngotMachineList{}
-	err := r.Client.List(ctx, machines, client.InNamespace(namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}, client.HasLabels{clusterv1.MachineControlPlaneLabel})
-	if err != nil {
-		return nil, fmt.Errorf("control plane machines: %w", err)
-	}
-	names := map[string]bool{}
-	for i := range machines.Items {
-		names[machines.Items[i].Name] = true
-	}
-	return names, nil
 }
 
 // set writes one condition; it says whether that is news.

@@ -40,6 +40,7 @@ func TestCluster(t *testing.T) {
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
 		"endpoint": testEndpoint, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone,
+		"old contract": testOldContract, "control plane racks": testControlPlaneRacks, "watch filter": testWatchFilter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := envtest.NewIndexed(t, cfg, scheme)
@@ -122,10 +123,20 @@ func (s *site) host(name, rack string, changes ...func(*infrav1.IngotHost)) {
 
 func (s *site) machine(name, cluster string) *infrav1.IngotMachine {
 	s.t.Helper()
+	return s.machineWith(name, cluster, func(*infrav1.IngotMachine) {})
+}
+
+func (s *site) machineWith(name, cluster string, change func(*infrav1.IngotMachine)) *infrav1.IngotMachine {
+	s.t.Helper()
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
-	machine.Spec.Image = infrav1.Image{URL: "http://x.example/i", Checksum: "sha256:" + strings.Repeat("0", 64), Format: infrav1.ImageFormatRaw}
+	machine.Spec.Image = s.image()
+	change(machine)
 	s.create(machine)
 	return machine
+}
+
+func (s *site) image() infrav1.Image {
+	return infrav1.Image{URL: "http://x.example/i", Checksum: "sha256:" + strings.Repeat("0", 64), Format: infrav1.ImageFormatRaw}
 }
 
 func (s *site) get(name string) *infrav1.IngotCluster {
@@ -294,7 +305,14 @@ func testWatches(s *site) {
 	})
 	s.host("h", "a")
 	s.eventually("lists the rack", func(c *infrav1.IngotCluster) bool { return len(c.Status.FailureDomains) == 1 })
-	machine := s.machine("m", "c")
+	// What the control plane asks for: the host, of which nothing is known, will not do.
+	serves := func(c *infrav1.IngotCluster) bool { return ptr.Deref(c.Status.FailureDomains[0].ControlPlane, false) }
+	s.eventually("offers the rack to a control plane", serves)
+	s.machineWith("cp", "another-one", func(m *infrav1.IngotMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" })
+	machine := s.machineWith("m", "c", func(m *infrav1.IngotMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" })
+	s.eventually("withdraws it", func(c *infrav1.IngotCluster) bool { return !serves(c) })
+	s.hardware("h", 64)
+	s.eventually("offers it again", serves)
 	s.must(s.api.Delete(s.ctx, s.get("c")))
 	s.eventually("waits for its machines", func(c *infrav1.IngotCluster) bool {
 		return conditions.GetReason(c, infrav1.ReadyCondition) == infrav1.ReasonMachinesRemain

@@ -32,22 +32,30 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
-		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(gone())).
+		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
+		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }
 
-// gone lets only deletions through: they may be what a cluster waits for.
-func gone() predicate.Predicate {
+// comesOrGoes lets deletions through, which may be what a cluster waits for, and new
+// machines of a control plane, which say what it asks for.
+func comesOrGoes() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
+		CreateFunc:  func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
-// clusterOfMachine maps a machine to the IngotClusters that are being deleted.
+func ofControlPlane(o client.Object) bool {
+	_, ok := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	return ok
+}
+
+// clusterOfMachine maps a machine of a control plane to the IngotClusters of its
+// namespace, another to those that are being deleted.
 func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	clusters := &infrav1.IngotClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace())); err != nil {
@@ -56,7 +64,7 @@ func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []re
 	}
 	var requests []reconcile.Request
 	for i := range clusters.Items {
-		if !clusters.Items[i].DeletionTimestamp.IsZero() {
+		if ofControlPlane(o) || !clusters.Items[i].DeletionTimestamp.IsZero() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
 		}
 	}
