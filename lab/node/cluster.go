@@ -30,7 +30,7 @@ const (
 const pluginDir = "/usr/lib/cni"
 
 // startCluster starts all programs, imports the archives and waits for the Node
-// to be Ready. What can start at once, does.
+// to be Ready. The import takes as long as all the rest and goes beside it.
 func (n *Node) startCluster(ctx context.Context, archives []string) error {
 	apiserver, err := n.apiserverArguments()
 	if err != nil {
@@ -48,17 +48,18 @@ func (n *Node) startCluster(ctx context.Context, archives []string) error {
 	parts, partsContext := errgroup.WithContext(ctx)
 	parts.Go(func() error { return n.Import(partsContext, archives...) })
 	parts.Go(func() error {
-		return poll(partsContext, "the API server", n.Err, func(ctx context.Context) error {
+		err := poll(partsContext, "the API server", n.Err, func(ctx context.Context) error {
 			return n.clients.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 		})
+		if err != nil {
+			return err
+		}
+		if err := n.startOthers(); err != nil {
+			return err
+		}
+		return poll(partsContext, "the node to be Ready", n.Err, n.ready)
 	})
-	if err := parts.Wait(); err != nil {
-		return err
-	}
-	if err := n.startOthers(); err != nil {
-		return err
-	}
-	return poll(ctx, "the node to be Ready", n.Err, n.ready)
+	return parts.Wait()
 }
 
 // startOthers starts what needs an API server that works.
@@ -119,6 +120,8 @@ func (n *Node) run(name string, arguments ...string) error {
 	if err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.children = append(n.children, p)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -40,14 +41,16 @@ type Config struct {
 // A Node is a running cluster of one node. Its methods are safe for concurrent
 // use, except Close.
 type Node struct {
-	config   Config
-	dir      string
-	tools    *tools.Set
-	sandbox  *sandbox
-	link     *link
-	cgroups  *cgroups
-	rest     *rest.Config
-	clients  *kubernetes.Clientset
+	config  Config
+	dir     string
+	tools   *tools.Set
+	sandbox *sandbox
+	link    *link
+	cgroups *cgroups
+	rest    *rest.Config
+	clients *kubernetes.Clientset
+
+	mu       sync.Mutex
 	children []*process.Process // in the order of their start
 }
 
@@ -107,6 +110,8 @@ func (n *Node) NetNS() string { return n.sandbox.namespace("net") }
 // Err returns an error that wraps process.ErrExited if a part of the cluster has
 // ended that should be running.
 func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, p := range n.children {
 		if err := p.Err(); err != nil {
 			return err

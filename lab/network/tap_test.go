@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ingot-metal/ingot/lab/netns"
+	"github.com/ingot-metal/ingot/lab/network"
+)
+
+// newNamespace makes a network namespace that lives as long as the test.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root may make network namespaces")
+	}
+	cmd := exec.Command("sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, os.ErrPermission) {
+			t.Skipf("no right to make network namespaces: %v", err)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // "signal: killed"
+	})
+	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
+}
+
+// A kernel's stack behind the tap and one in user space talk TCP.
+func TestTapJoinsANamespace(t *testing.T) {
+	namespace := newNamespace(t)
+	sw := network.NewSwitch()
+	defer sw.Close()
+	tap := network.Tap{NetNS: namespace, Interface: "prov0", Address: netip.MustParsePrefix("192.168.0.1/16")}
+	port, err := sw.AttachTap(tap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sw.AttachTap(tap); err == nil {
+		t.Error("two interfaces of one name")
+	}
+
+	var listener net.Listener
+	err = netns.Do(namespace, func() (err error) {
+		listener, err = net.Listen("tcp", "192.168.0.1:80")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 1 << 20 // many frames, both ways
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, size))
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+
+	client := newStack(t, sw, "client", "192.168.5.5/16")
+	answer, err := (&http.Client{Transport: &http.Transport{DialContext: client.DialContext}}).Get("http://192.168.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if n, err := io.Copy(io.Discard, answer.Body); n != size || err != nil {
+		t.Errorf("%d bytes, %v, want %d", n, err, size)
+	}
+
+	if err := port.Close(); err != nil {
+		t.Error(err)
+	}
+	gone := func() bool {
+		var err error
+		_ = netns.Do(namespace, func() error { _, err = net.InterfaceByName("prov0"); return nil })
+		return err != nil
+	}
+	for range 1000 {
+		if gone() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the interface is still there after the port was closed")
+}
