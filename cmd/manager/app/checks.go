@@ -21,10 +21,8 @@ import (
 // when a Pod is ready: without an end to the wait, each would wait for the other.
 const conversionGrace = 30 * time.Second
 
-var (
-	errCacheNotSynced = errors.New("the cache is not filled yet")
-	errNotServing     = errors.New("the boot server does not answer yet")
-)
+// errCacheNotSynced: what the API server has is not known yet.
+var errCacheNotSynced = errors.New("the cache is not filled yet")
 
 // addChecks adds what /healthz and /readyz ask.
 func addChecks(mgr manager.Manager, o *Options) error {

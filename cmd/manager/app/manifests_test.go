@@ -1,0 +1,280 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
+
+	"github.com/ingot-metal/ingot/hack/tools"
+)
+
+var errUnset = errors.New("not set")
+
+// installed is config/default as clusterctl would apply it, with variables set.
+func installed(t *testing.T, variables map[string]string) []unstructured.Unstructured {
+	t.Helper()
+	set, err := tools.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := set.Binary("kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(set.Root(), "config", "default")).Output()
+	if err != nil {
+		t.Fatalf("kustomize: %v", err)
+	}
+	processed, err := yamlprocessor.NewSimpleProcessor().Process(rendered, func(name string) (string, error) {
+		if value, ok := variables[name]; ok {
+			return value, nil
+		}
+		return "", errUnset
+	})
+	if err != nil {
+		t.Fatalf("every variable has a default (K26): %v", err)
+	}
+	objects, err := utilyaml.ToUnstructured(processed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// find returns the one object of a kind and name.
+func find[T any](t *testing.T, objects []unstructured.Unstructured, kind, name string) *T {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind() != kind || object.GetName() != name {
+			continue
+		}
+		out := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, out, true); err != nil {
+			t.Fatalf("%s %s: %v", kind, name, err)
+		}
+		return out
+	}
+	t.Fatalf("no %s %s", kind, name)
+	return nil
+}
+
+// expand does what the kubelet does with $(NAME).
+func expand(args []string, environment map[string]string) []string {
+	var pairs []string
+	for name, value := range environment {
+		pairs = append(pairs, "$("+name+")", value)
+	}
+	out := make([]string, 0, len(args))
+	for _, arg := range args {
+		out = append(out, strings.NewReplacer(pairs...).Replace(arg))
+	}
+	return out
+}
+
+// podEnvironment is what the Pods' env entries amount to on some node.
+func podEnvironment(container corev1.Container) map[string]string {
+	out := map[string]string{"INGOT_AGENT_SERVICE_HOST": "10.96.0.7"} // of the Service, by the kubelet
+	facts := map[string]string{
+		"metadata.namespace": "ingot-system", "metadata.name": "pod-1", "metadata.uid": "6a1df0ce",
+		"spec.serviceAccountName": "ingot-controller-manager", "status.hostIP": "192.0.2.10",
+	}
+	for _, entry := range container.Env {
+		out[entry.Name] = entry.Value
+		if entry.ValueFrom != nil {
+			out[entry.Name] = facts[entry.ValueFrom.FieldRef.FieldPath]
+		}
+	}
+	return out
+}
+
+// optionsOf parses the arguments of a Deployment as the binary would.
+func optionsOf(t *testing.T, deployment *appsv1.Deployment) *Options {
+	t.Helper()
+	container := deployment.Spec.Template.Spec.Containers[0]
+	options := DefaultOptions()
+	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	options.AddFlags(fs)
+	if err := fs.Parse(expand(container.Args, podEnvironment(container))); err != nil {
+		t.Fatalf("%s: %v", deployment.Name, err)
+	}
+	return options
+}
+
+// The arguments of the two Deployments are valid, with and without variables.
+func TestDeploymentArguments(t *testing.T) {
+	type seen struct {
+		Roles                        []string
+		ManagerUsername, Namespace   string
+		KeySecret, KeyDir            string
+		LeaderElect, Proxy           bool
+		Upstream, Address, Interface string
+		Health, Diagnostics          string
+		InsecureDiagnostics          bool
+		Replicas                     int32
+	}
+	for name, tc := range map[string]struct {
+		variables     map[string]string
+		manager, boot seen
+	}{
+		"defaults": {
+			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
+				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440", Diagnostics: ":8443", Replicas: 1},
+			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "192.0.2.10",
+				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
+		},
+		"all set": {
+			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1", "INGOT_BOOT_REPLICAS": "3",
+				"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
+			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
+				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440",
+				Diagnostics: "localhost:8080", InsecureDiagnostics: true, Replicas: 1},
+			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "198.51.100.1", Interface: "eth1",
+				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 3},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := installed(t, tc.variables)
+			for deployment, want := range map[string]seen{"ingot-controller-manager": tc.manager, "ingot-boot": tc.boot} {
+				d := find[appsv1.Deployment](t, objects, "Deployment", deployment)
+				o := optionsOf(t, d)
+				if err := o.Validate(); err != nil {
+					t.Errorf("%s: %v", deployment, err)
+				}
+				got := seen{o.Roles, "", o.Namespace, o.AgentKeySecret, o.AgentKeyDir, o.LeaderElect, o.AgentProxyProtocol, o.AgentUpstream,
+					o.BootAddress, o.BootInterface, o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics, *d.Spec.Replicas}
+				if o.Has(RoleControllers) {
+					got.ManagerUsername = o.ManagerUsername
+				}
+				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", deployment, diff)
+				}
+			}
+		})
+	}
+}
+
+// Ports, probes and Services agree with what the binary listens on.
+func TestDeploymentPorts(t *testing.T) {
+	objects := installed(t, nil)
+	for name, want := range map[string]map[string]int32{
+		"ingot-controller-manager": {"webhook-server": 9443, "agent": 8843, "diagnostics": 8443, "healthz": 9440},
+		"ingot-boot":               {"dhcp": 67, "tftp": 69, "binl": 4011, "boot-http": 8880, "agent": 8843, "healthz": 8881, "diagnostics": 8882},
+	} {
+		pod := find[appsv1.Deployment](t, objects, "Deployment", name).Spec.Template.Spec
+		got := map[string]int32{}
+		for _, port := range pod.Containers[0].Ports {
+			got[port.Name] = port.ContainerPort
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		for _, probe := range []*corev1.Probe{pod.Containers[0].LivenessProbe, pod.Containers[0].ReadinessProbe} {
+			if probe.HTTPGet.Port.StrVal != "healthz" || pod.HostNetwork != (probe.HTTPGet.Host == "127.0.0.1") {
+				t.Errorf("%s: probe of port %s at %q", name, probe.HTTPGet.Port.StrVal, probe.HTTPGet.Host)
+			}
+		}
+	}
+	manager := find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager").Spec.Template
+	for name, port := range map[string]string{"ingot-agent": "agent", "ingot-webhook-service": "webhook-server"} {
+		service := find[corev1.Service](t, objects, "Service", name)
+		for key, value := range service.Spec.Selector {
+			if manager.Labels[key] != value {
+				t.Errorf("Service %s selects %s=%s, and not the manager", name, key, value)
+			}
+		}
+		if target := service.Spec.Ports[0].TargetPort.StrVal; target != port {
+			t.Errorf("Service %s leads to port %q, want %q", name, target, port)
+		}
+	}
+}
+
+// The manager's Pod keeps to the Pod Security level "restricted". The boot server's
+// has the host's network, two capabilities, and no other right.
+func TestDeploymentSecurity(t *testing.T) {
+	objects := installed(t, nil)
+	for name, tc := range map[string]struct {
+		hostNetwork  bool
+		root         bool
+		capabilities []corev1.Capability
+		secrets      map[string][]string // by name: the keys mounted, none for all
+	}{
+		"ingot-controller-manager": {secrets: map[string][]string{"ingot-webhook-service-cert": nil}},
+		"ingot-boot": {hostNetwork: true, root: true, capabilities: []corev1.Capability{"NET_BIND_SERVICE", "NET_RAW"},
+			secrets: map[string][]string{"ingot-agent-keys": {"token.key", "agent-tls.pins"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := find[appsv1.Deployment](t, objects, "Deployment", name).Spec.Template.Spec
+			security := pod.Containers[0].SecurityContext
+			if pod.HostNetwork != tc.hostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+				t.Errorf("host network %t, PID %t, IPC %t, %d containers", pod.HostNetwork, pod.HostPID, pod.HostIPC, len(pod.Containers))
+			}
+			if *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem || security.Privileged != nil ||
+				pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+				t.Errorf("security context %+v", security)
+			}
+			if nonRoot := pod.SecurityContext.RunAsNonRoot; (nonRoot == nil || !*nonRoot) != tc.root {
+				t.Errorf("runs as root: %t", !tc.root)
+			}
+			if diff := cmp.Diff(&corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: tc.capabilities}, security.Capabilities); diff != "" {
+				t.Errorf("capabilities (-want +got):\n%s", diff)
+			}
+			got := map[string][]string{}
+			for _, volume := range pod.Volumes {
+				if volume.HostPath != nil {
+					t.Errorf("volume %s is a directory of the host", volume.Name)
+				}
+				if volume.Secret == nil {
+					continue
+				}
+				got[volume.Secret.SecretName] = nil
+				for _, item := range volume.Secret.Items {
+					got[volume.Secret.SecretName] = append(got[volume.Secret.SecretName], item.Key)
+				}
+			}
+			if diff := cmp.Diff(tc.secrets, got); diff != "" {
+				t.Errorf("Secrets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The boot servers' role reads three kinds, and is the only one that they have.
+func TestBootRole(t *testing.T) {
+	objects := installed(t, nil)
+	bound := []string{}
+	for _, object := range objects {
+		if !strings.HasSuffix(object.GetKind(), "RoleBinding") {
+			continue
+		}
+		binding := find[rbacv1.ClusterRoleBinding](t, objects, object.GetKind(), object.GetName())
+		if slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Name == "ingot-boot" }) {
+			bound = append(bound, binding.RoleRef.Kind+" "+binding.RoleRef.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"ClusterRole ingot-boot-role"}, bound); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+	want := []rbacv1.PolicyRule{{
+		APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"ingothosts", "ingothardwares", "ingotnetworks"}, Verbs: []string{"list", "watch"},
+	}}
+	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "ingot-boot-role").Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
