@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -63,6 +64,9 @@ type Config struct {
 	// Password of every BMC.
 	Password string
 	Servers  []ServerSpec
+	// Address is where all BMCs listen, each on a port of its own; 127.0.0.1 if
+	// invalid.
+	Address netip.Addr
 	// Accel runs virtual servers.
 	Accel qemu.Accel
 	// Capture gets every frame on the network as a pcap file; may be nil.
@@ -104,7 +108,10 @@ const defaultDisk = 10 << 30
 
 // Start builds the data centre; all servers are off.
 func Start(cfg Config) (*DataCentre, error) {
-	authority, err := bmc.NewAuthority("127.0.0.1", "localhost")
+	if !cfg.Address.IsValid() {
+		cfg.Address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	authority, err := bmc.NewAuthority(cfg.Address.String(), "localhost")
 	if err != nil {
 		return nil, err
 	}
@@ -213,9 +220,12 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 	if err := build(dc, cfg, dir, id); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	var err error
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	s.BMC, err = bmc.Start(bmc.Config{
-		Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks, MaxSessions: spec.MaxSessions,
+		Listener: listener, Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks, MaxSessions: spec.MaxSessions,
 		System: bmc.System{
 			UUID: id, Serial: spec.Name, Manufacturer: "Ingot Lab", Model: string(spec.Kind) + " Server",
 			MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ingot-metal/ingot/lab/clusterapi"
+	"github.com/ingot-metal/ingot/lab/controlplane"
 )
 
 // A Tool is one run of kubectl or clusterctl, outside of the node.
@@ -34,23 +35,24 @@ type Tool struct {
 // Kubectl runs kubectl to its end, as administrator, and returns its standard
 // output.
 func (n *Node) Kubectl(ctx context.Context, arguments ...string) ([]byte, error) {
-	return n.Run(ctx, "kubectl", Tool{Arguments: arguments})
+	out, err := n.Run(ctx, "kubectl", Tool{Arguments: arguments})
+	return out.Stdout, err
 }
 
-// Clusterctl runs clusterctl in the same way, with the configuration that Init
-// has written.
-func (n *Node) Clusterctl(ctx context.Context, arguments ...string) ([]byte, error) {
-	return n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, "--config="+n.clusterctlConfig())})
+// Clusterctl runs clusterctl to its end, as administrator and with the repository
+// that Init has written. variables are its environment ("NAME=value").
+func (n *Node) Clusterctl(ctx context.Context, variables []string, arguments ...string) (controlplane.Output, error) {
+	return n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, "--config="+n.clusterctlConfig()), Env: variables})
 }
 
 func (n *Node) clusterctlConfig() string { return n.file("clusterctl.yaml") }
 
 // Run runs one of the programs of hack/tools to its end, with the kubeconfig of
-// the administrator, and returns its standard output.
-func (n *Node) Run(ctx context.Context, name string, t Tool) ([]byte, error) {
+// the administrator, and returns what it wrote, also when it failed.
+func (n *Node) Run(ctx context.Context, name string, t Tool) (controlplane.Output, error) {
 	path, err := n.tools.Binary(name)
 	if err != nil {
-		return nil, err
+		return controlplane.Output{}, err
 	}
 	cmd := exec.CommandContext(ctx, path, t.Arguments...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "KUBECONFIG=" + n.Kubeconfig()}, t.Env...)
@@ -60,13 +62,15 @@ func (n *Node) Run(ctx context.Context, name string, t Tool) ([]byte, error) {
 	if t.Progress != nil {
 		cmd.Stderr = io.MultiWriter(&stderr, t.Progress)
 	}
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	out := controlplane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
+	if err != nil {
 		if exited := n.Err(); exited != nil {
 			err = errors.Join(err, exited)
 		}
-		return nil, fmt.Errorf("%s %q: %w: %s", name, t.Arguments, err, bytes.TrimSpace(stderr.Bytes()))
+		return out, fmt.Errorf("%s %q: %w: %s", name, t.Arguments, err, bytes.TrimSpace(out.Stderr))
 	}
-	return stdout.Bytes(), nil
+	return out, nil
 }
 
 // Logs returns what the containers of a pod have written so far.
@@ -137,5 +141,5 @@ func (n *Node) writeCertManager(ctx context.Context) (clusterapi.CertManager, er
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return none, err
 	}
-	return clusterapi.CertManager{Manifest: path, Version: version}, os.WriteFile(path, manifest, 0o644)
+	return clusterapi.CertManager{Manifest: path, Version: version}, os.WriteFile(path, manifest.Stdout, 0o644)
 }
