@@ -179,7 +179,7 @@ func (b *BMC) Writes() []Write {
 func (b *BMC) Actions() []string {
 	var actions []string
 	for _, w := range b.Writes() {
-		if w.Status < 300 && w.Action != "" && w.Action != actionLogin && w.Action != actionLogout {
+		if w.Status < 300 && w.Action != "" && w.Action != ActionLogin && w.Action != ActionLogout {
 			actions = append(actions, w.Action)
 		}
 	}

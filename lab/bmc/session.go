@@ -15,8 +15,9 @@ import (
 const (
 	pathSessions = "/redfish/v1/SessionService/Sessions"
 
-	actionLogin  = "Login"
-	actionLogout = "Logout"
+	// ActionLogin and ActionLogout are writes that do nothing to the server.
+	ActionLogin  = "Login"
+	ActionLogout = "Logout"
 )
 
 // authorized says whether the request carries the token of an open session

@@ -103,7 +103,7 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == pathSessions && r.Method == http.MethodPost {
 		b.login(w, r)
-		return actionLogin
+		return ActionLogin
 	}
 	if !b.authorized(r) {
 		unauthorized(w)
@@ -113,7 +113,7 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	switch {
 	case r.Method == http.MethodDelete && strings.HasPrefix(path, pathSessions+"/"):
 		b.logout(w, path)
-		return actionLogout
+		return ActionLogout
 	case r.Method == http.MethodPost && path == system+"/Actions/ComputerSystem.Reset":
 		return b.reset(w, r)
 	case r.Method == http.MethodPatch && (path == system || path == system+"/SD" || path == system+"/Settings"):

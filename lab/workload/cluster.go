@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/retry"
 	cloudv1 "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/cloud/api/v1alpha1"
 	inmemoryruntime "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/runtime"
@@ -32,6 +33,7 @@ type cluster struct {
 	// group names its objects.
 	group   string
 	client  inmemoryruntime.Client
+	scheme  *runtime.Scheme
 	ca      *authority
 	etcdCA  *authority
 	serving *tls.Certificate
@@ -70,7 +72,7 @@ func (p *Plane) newCluster(e *endpoint, config *kubeadmConfig, k *keys, version 
 	}
 	p.clusters++
 	c := &cluster{
-		group: fmt.Sprintf("%s#%d", e.address, p.clusters), ca: k.ca, etcdCA: k.etcdCA, serving: serving,
+		group: fmt.Sprintf("%s#%d", e.address, p.clusters), scheme: p.manager.GetScheme(), ca: k.ca, etcdCA: k.etcdCA, serving: serving,
 		version: version, etcdID: randomID(), members: map[string]*member{},
 	}
 	p.manager.AddResourceGroup(c.group)
@@ -113,7 +115,7 @@ func (c *cluster) addMember(e *endpoint, node string) error {
 // etcdPods lists those that are members, without those that were removed.
 func (c *cluster) etcdPods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := c.client.List(ctx, list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"}); err != nil {
+	if err := c.list(ctx, list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"}); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {

@@ -9,7 +9,10 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Serving says whether an API server answers at an endpoint.
@@ -41,5 +44,23 @@ func (p *Plane) List(ctx context.Context, at netip.AddrPort, list client.ObjectL
 	if c == nil {
 		return nil
 	}
-	return c.client.List(ctx, list, opts...)
+	return c.list(ctx, list, opts...)
+}
+
+// list lists objects in their types, also those that a client has patched: these
+// are kept without a type.
+func (c *cluster) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	kind, err := apiutil.GVKForObject(list, c.scheme)
+	if err != nil {
+		return fmt.Errorf("list %T: %w", list, err)
+	}
+	untyped := &unstructured.UnstructuredList{}
+	untyped.SetGroupVersionKind(kind)
+	if err := c.client.List(ctx, untyped, opts...); err != nil {
+		return fmt.Errorf("list %s: %w", kind.Kind, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(untyped.UnstructuredContent(), list); err != nil {
+		return fmt.Errorf("list %s: %w", kind.Kind, err)
+	}
+	return nil
 }

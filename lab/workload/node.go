@@ -187,7 +187,7 @@ func (m *machine) podsReady(ctx context.Context, on bool) error {
 		status = corev1.ConditionTrue
 	}
 	pods := &corev1.PodList{}
-	if err := m.cluster.client.List(ctx, pods); err != nil {
+	if err := m.cluster.list(ctx, pods); err != nil {
 		return err
 	}
 	for i := range pods.Items {
@@ -274,7 +274,7 @@ func (p *Plane) collect(ctx context.Context) error {
 
 func (c *cluster) collect(ctx context.Context) error {
 	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
-	if err := errors.Join(c.client.List(ctx, nodes), c.client.List(ctx, pods)); err != nil {
+	if err := errors.Join(c.list(ctx, nodes), c.list(ctx, pods)); err != nil {
 		return err
 	}
 	for i := range pods.Items {

@@ -1,0 +1,113 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/lab/audit"
+	"github.com/ingot-metal/ingot/test/history"
+)
+
+const (
+	// patience bounds every wait: far above what a loaded machine needs.
+	patience = 6 * time.Minute
+	// interval is the pause between two looks.
+	interval = 200 * time.Millisecond
+)
+
+// A Missing says what is still missing, or nothing. An error is no end: the next
+// look may have none.
+type Missing func(ctx context.Context) (lack string, err error)
+
+// All is missing until nothing is missing of any.
+func All(all ...Missing) Missing {
+	return func(ctx context.Context) (string, error) {
+		for _, missing := range all {
+			if lack, err := missing(ctx); lack != "" || err != nil {
+				return lack, err
+			}
+		}
+		return "", nil
+	}
+}
+
+// Await waits until nothing is missing, and says how long it took.
+func (s *Site) Await(t testing.TB, what string, missing Missing) {
+	t.Helper()
+	s.AwaitFor(t, patience, what, missing)
+}
+
+// AwaitFor is Await with a bound of its own. It ends early if a process ends that
+// should run.
+func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing Missing) {
+	t.Helper()
+	began := time.Now()
+	for {
+		lack, err := missing(t.Context())
+		if err == nil && lack == "" {
+			t.Logf("%s: after %s", what, time.Since(began).Round(100*time.Millisecond))
+			return
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("waited %s for %s; missing: %s (%v)", limit, what, lack, err)
+		}
+		if dead := s.err(); dead != nil {
+			t.Fatalf("waiting for %s: %v", what, dead)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("waiting for %s: %v", what, t.Context().Err())
+		case <-time.After(interval):
+		}
+	}
+}
+
+// Record keeps every version of the objects of some kinds, in all namespaces,
+// until the test ends.
+func (s *Site) Record(t testing.TB, kinds ...client.ObjectList) *history.History {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	h, err := history.Record(ctx, s.Client, history.Options{Kinds: kinds})
+	t.Cleanup(func() {
+		cancel()
+		if h != nil {
+			h.Wait()
+		}
+	})
+	check(t, err)
+	return h
+}
+
+// Audit lists every request that the API server has answered since a moment, in
+// the order of the answers; the zero time: all.
+func (s *Site) Audit(t testing.TB, since time.Time) []audit.Event {
+	t.Helper()
+	all, err := audit.Read(s.Plane.AuditLog())
+	check(t, err)
+	var events []audit.Event
+	for _, e := range all {
+		if !e.Answered.Before(since) {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// Changes lists a user's requests since a moment that were to change something.
+// Ingot's manager is management.Username.
+func (s *Site) Changes(t testing.TB, username string, since time.Time) []audit.Event {
+	t.Helper()
+	var changes []audit.Event
+	for _, e := range s.Audit(t, since) {
+		if e.User.Username == username && e.Changes() {
+			changes = append(changes, e)
+		}
+	}
+	return changes
+}

@@ -1,0 +1,219 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/hack/release"
+	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/clusterapi"
+	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/lab/management"
+)
+
+// Version is what the release of this source tree is called here.
+const Version = "v0.1.0"
+
+// infrastructureGroup is audited with bodies.
+const infrastructureGroup = "infrastructure.cluster.x-k8s.io"
+
+// Config describes a site.
+type Config struct {
+	// World is the hardware; nil makes one of a single server.
+	World *World
+	// Name tells the sites of a world apart; "a" if empty.
+	Name string
+	// Namespace of hosts and clusters where nothing else is said; "default" if
+	// empty. It is made if missing.
+	Namespace string
+	// ManagerArgs are further flags of Ingot's manager; the last of several counts.
+	ManagerArgs []string
+	// NoManager leaves it to StartManager.
+	NoManager bool
+}
+
+// A Site is a management cluster with Cluster API and Ingot.
+type Site struct {
+	World     *World
+	Name      string
+	Namespace string
+	// Plane is the control plane, Ingot the installation on it.
+	Plane *controlplane.ControlPlane
+	Ingot *management.Ingot
+	// Release is what clusterctl installed.
+	Release *release.Release
+	// Client is an administrator's.
+	Client client.WithWatch
+
+	config  Config
+	number  int
+	dir     string
+	program string
+	manager *management.Launched // nil: none runs
+	starts  int
+}
+
+// Start starts a site that ends with the test, and returns when Ingot's manager is
+// ready.
+func Start(t testing.TB, cfg Config) *Site {
+	t.Helper()
+	if cfg.World == nil {
+		cfg.World = NewWorld(t, WorldConfig{})
+	}
+	if cfg.Name == "" {
+		cfg.Name = "a"
+	}
+	if cfg.Namespace == "" {
+		cfg.Namespace = "default"
+	}
+	began := time.Now()
+	cfg.World.sites++
+	s := &Site{
+		World: cfg.World, Name: cfg.Name, Namespace: cfg.Namespace, config: cfg,
+		number: cfg.World.sites, dir: filepath.Join(cfg.World.dir, cfg.Name),
+	}
+	s.build(t)
+	s.connect(t)
+	if cfg.Namespace != "default" {
+		s.Kubectl(t, "create", "namespace", cfg.Namespace)
+	}
+	if !cfg.NoManager {
+		s.StartManager(t)
+	}
+	t.Logf("site %s ready after %s", s.Name, time.Since(began).Round(time.Second))
+	return s
+}
+
+// build makes program, release and management cluster side by side.
+func (s *Site) build(t testing.TB) {
+	t.Helper()
+	check(t, os.MkdirAll(s.dir, 0o700))
+	set, err := tools.Open()
+	check(t, err)
+	s.program = filepath.Join(s.dir, "lab")
+	group, ctx := errgroup.WithContext(t.Context())
+	group.Go(func() error {
+		build := exec.CommandContext(ctx, "go", "build", "-o", s.program, "./cmd/lab")
+		build.Dir = set.Root()
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the manager: %w\n%s", err, out)
+		}
+		return nil
+	})
+	group.Go(func() error { return s.install(ctx, set.Root()) })
+	err = group.Wait()
+	if s.Plane != nil {
+		t.Cleanup(s.Plane.Stop)
+	}
+	check(t, err)
+}
+
+// install does what an operator does: clusterctl init --infrastructure ingot, from
+// a repository with this source tree's release.
+func (s *Site) install(ctx context.Context, root string) error {
+	var err error
+	s.Release, err = release.Write(ctx, release.Options{Root: root, Version: Version, Out: filepath.Join(s.dir, "release"), NoImages: true})
+	if err != nil {
+		return err
+	}
+	s.Plane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: filepath.Join(s.dir, "plane"), Audit: true, AuditBodies: []string{infrastructureGroup},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.Plane.InstallClusterAPI(ctx, clusterapi.Entry{Name: "ingot", Kind: "InfrastructureProvider", URL: s.Release.Components}); err != nil {
+		return err
+	}
+	s.Ingot, err = management.Install(ctx, s.Plane, management.Options{Dir: filepath.Join(s.dir, "ingot")})
+	return err
+}
+
+// connect makes the administrator's client.
+func (s *Site) connect(t testing.TB) {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	scheme, err := app.Scheme()
+	check(t, err)
+	check(t, bootstrapv1.AddToScheme(scheme))
+	check(t, controlplanev1.AddToScheme(scheme))
+	config := s.Plane.RESTConfig()
+	config.QPS, config.Burst = -1, -1 // the tests do what many people do
+	s.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
+	check(t, err)
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (s *Site) Kubeconfig() string { return s.Plane.Kubeconfig() }
+
+// Kubectl runs kubectl as administrator and returns its standard output.
+func (s *Site) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := s.Plane.Kubectl(t.Context(), args...)
+	check(t, err)
+	return string(out)
+}
+
+// Apply applies a manifest, which is kept among the logs.
+func (s *Site) Apply(t testing.TB, manifest []byte) {
+	t.Helper()
+	check(t, s.TryApply(t, manifest))
+}
+
+// TryApply is Apply for what may be refused.
+func (s *Site) TryApply(t testing.TB, manifest []byte) error {
+	t.Helper()
+	file, err := os.CreateTemp(s.dir, "apply-*.yaml")
+	check(t, err)
+	_, err = file.Write(manifest)
+	check(t, err)
+	check(t, file.Close())
+	_, err = s.Plane.Kubectl(t.Context(), "apply", "--filename", file.Name())
+	return err
+}
+
+// Clusterctl runs clusterctl with the release's repository. variables are those
+// of templates; nil: none.
+func (s *Site) Clusterctl(t testing.TB, variables map[string]string, args ...string) controlplane.Output {
+	t.Helper()
+	out, err := s.TryClusterctl(t.Context(), variables, args...)
+	check(t, err)
+	return out
+}
+
+// TryClusterctl is Clusterctl for what may fail; the error has what clusterctl
+// said.
+func (s *Site) TryClusterctl(ctx context.Context, variables map[string]string, args ...string) (controlplane.Output, error) {
+	var environment []string
+	for name, value := range variables {
+		environment = append(environment, name+"="+value)
+	}
+	return s.Plane.Clusterctl(ctx, environment, args...)
+}
+
+// keys makes the keys of the agent API, once.
+func (s *Site) keys(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(s.dir, "keys")
+	if _, err := os.Stat(dir); err != nil {
+		check(t, token.Generate(dir))
+	}
+	return dir
+}

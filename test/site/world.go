@@ -1,0 +1,185 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/lab/workload"
+)
+
+const (
+	// DefaultKubernetes is the version of clusters that ask for none.
+	DefaultKubernetes = "v1.36.3"
+	// diskSize in bytes, sparse: just enough to be chosen as root disk.
+	diskSize = inventory.MinRootDiskBytes + 1<<20
+	// maxSessions of a BMC: a manager that is killed leaves its session behind.
+	maxSessions = 1000
+	// subnet of the servers: in user space only, never routed.
+	subnet = "10.77.0"
+)
+
+// WorldConfig describes the hardware.
+type WorldConfig struct {
+	// Racks are called rack-1, rack-2, …; 1 if 0. ServersPerRack: 1 if 0; the
+	// servers of rack 1 are r1-s1, r1-s2, ….
+	Racks, ServersPerRack int
+	// Address is where workload clusters listen; 127.0.0.1 if invalid.
+	Address netip.Addr
+	// Simulate changes a server before it is made; may be nil.
+	Simulate func(name string, c *server.Config)
+}
+
+// A World is racks of servers that are off, and what runs on them later.
+type World struct {
+	DataCentre *datacentre.DataCentre
+	Workload   *workload.Plane
+	// Password of every BMC (user datacentre.Username).
+	Password string
+
+	dir    string
+	racks  map[string]string // by server
+	sites  int
+	images *httptest.Server
+	mu     sync.Mutex
+	// checksums of the images that were made, by version.
+	checksums map[string]string
+}
+
+// NewWorld builds a world that ends with the test.
+func NewWorld(t testing.TB, cfg WorldConfig) *World {
+	t.Helper()
+	if !cfg.Address.IsValid() {
+		cfg.Address = netip.MustParseAddr("127.0.0.1")
+	}
+	w := &World{dir: tempDir(t), Password: "a-password", racks: map[string]string{}, checksums: map[string]string{}}
+	var err error
+	w.Workload, err = workload.Start(context.WithoutCancel(t.Context()), workload.Config{Address: cfg.Address})
+	check(t, err)
+	t.Cleanup(func() { check(t, w.Workload.Close()) })
+	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password}
+	for rack := range max(cfg.Racks, 1) {
+		for n := range max(cfg.ServersPerRack, 1) {
+			name := fmt.Sprintf("r%d-s%d", rack+1, n+1)
+			w.racks[name] = fmt.Sprintf("rack-%d", rack+1)
+			config.Servers = append(config.Servers, w.server(name, cfg.Simulate))
+		}
+	}
+	w.DataCentre, err = datacentre.Start(config)
+	check(t, err)
+	t.Cleanup(func() { check(t, w.DataCentre.Close()) })
+	w.images = httptest.NewServer(http.FileServer(http.Dir(filepath.Join(w.dir, "images"))))
+	t.Cleanup(w.images.Close)
+	return w
+}
+
+// server is one that has no patience, and joins workload clusters.
+func (w *World) server(name string, simulate func(string, *server.Config)) datacentre.ServerSpec {
+	return datacentre.ServerSpec{
+		Name: name, Kind: datacentre.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions,
+		Simulate: func(c *server.Config) {
+			c.Retry, c.DHCPTimeout, c.CallTimeout, c.HeadOnly = 200*time.Millisecond, time.Second, 5*time.Second, true
+			c.System = w.Workload.Boot
+			if simulate != nil {
+				simulate(name, c)
+			}
+		},
+	}
+}
+
+// Servers are the names of all servers, sorted.
+func (w *World) Servers() []string {
+	var names []string
+	for name := range w.racks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Rack is the rack that a server stands in.
+func (w *World) Rack(name string) string { return w.racks[name] }
+
+// Server by name.
+func (w *World) Server(name string) *datacentre.Server { return w.DataCentre.Server(name) }
+
+// Image makes an operating system with a version of Kubernetes, once, and says
+// where it is served and what it is.
+func (w *World) Image(t testing.TB, version string) (url, checksum string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := version + ".raw.zst"
+	if w.checksums[version] == "" {
+		var err error
+		image := datacentre.Image{Bytes: 4 << 20, Noise: 1 << 20, Release: version}
+		w.checksums[version], err = image.Write(filepath.Join(w.dir, "images", name))
+		check(t, err)
+	}
+	return w.images.URL + "/" + name, w.checksums[version]
+}
+
+// Count is what was asked of one server, since it was built.
+type Count struct {
+	// Reads and Writes of its BMC; a login or logout is neither.
+	Reads, Writes int
+	// DiskBytes were written or zeroed.
+	DiskBytes int64
+	Powered   bool
+}
+
+// Counts are those of all servers, by name.
+func (w *World) Counts() map[string]Count {
+	counts := map[string]Count{}
+	for _, s := range w.DataCentre.Servers {
+		count := Count{Reads: s.BMC.Reads(), Powered: s.Powered()}
+		for _, write := range s.BMC.Writes() {
+			if write.Action != bmc.ActionLogin && write.Action != bmc.ActionLogout {
+				count.Writes++
+			}
+		}
+		for _, d := range s.Simulated.Disks() {
+			written, zeroed := d.BytesWritten()
+			count.DiskBytes += written + zeroed
+		}
+		counts[s.Spec.Name] = count
+	}
+	return counts
+}
+
+// tempDir is short, because unix sockets need that, and stays if the test fails.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "site-")
+	check(t, err)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			_ = os.RemoveAll(dir)
+			return
+		}
+		t.Logf("logs are kept in %s", dir)
+	})
+	return dir
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
