@@ -1,0 +1,174 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+// goodRun is a run in which all rules hold.
+func goodRun() *Run {
+	s := newStory()
+	core, infra := s.cluster("site", "c1", true)
+	template := Key{kindTemplate, "site", "t1"}
+	s.put(template, ownedBy(coreCluster, "c1"))
+	s.ingot(template, "status", with("8", "status", "capacity", "cpu"), with("16Gi", "status", "capacity", "memory"), with("amd64", "status", "nodeInfo", "architecture"))
+	for n, rack := range map[int]string{1: "r1", 2: "r2", 4: "r1"} {
+		s.host("site", n, rack, "bmc")
+	}
+	s.host("tenant", 3, "r1", "bmc")
+	s.bmc("tenant/h3", "other", "power on")
+	s.ingot(infra, "status", with([]any{map[string]any{"name": "r1", "controlPlane": true}, map[string]any{"name": "r2"}}, "status", "failureDomains"))
+	m1, im1 := s.machine("site", "c1", "m1", "r1")
+	s.install(m1, im1, 1, "r1", "admin")
+	m2, im2 := s.machine("site", "c1", "m2", "r2")
+	s.install(m2, im2, 2, "r2", "admin")
+
+	tellRelease(s)
+	tellStrangers(s)
+	tellFailures(s)
+	tellLimits(s)
+	tellDeletion(s)
+	s.ingot(infra, "status", conditioned("FailureDomainsReady", "True", ""))
+	tellPauses(s, []Key{im1, infra, hostKey("site", 1), template}, core)
+
+	for _, k := range []Key{im1, im2, infra, {kindMachine, "site", "failed"}} {
+		s.legacy(k)
+	}
+	for _, k := range []Key{im1, infra, hostKey("site", 1)} {
+		s.run.Rebuilt = append(s.run.Rebuilt, Rebuilt{Before: *s.objects[k].DeepCopy(), After: *s.objects[k].DeepCopy()})
+	}
+	s.run.Commands = []Command{{Name: "init"}, {Name: "generate cluster"}}
+	s.run.Moved = Moved{
+		Kinds:   []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork},
+		Objects: []Key{hostKey("site", 1), hostKey("site", 2), hostKey("site", 4), {kindHardware, "site", "h1"}, {"Secret", "site", "bmc"}},
+		Global:  []Key{{kindNetwork, "", "rack-1"}},
+	}
+	return s.run
+}
+
+// tellRelease lets a machine go whose BMC fails for a while.
+func tellRelease(s *story) {
+	core, infra := s.machine("site", "c1", "m4", "r1")
+	s.install(core, infra, 4, "r1", "admin")
+	s.put(infra, s.deleting)
+	s.during(FailingRelease, []Key{infra}, func() {
+		s.ready(core, infra, "False", "the BMC does not answer")
+	})
+	s.bmc("site/h4", "admin", "power off")
+	s.ingot(hostKey("site", 4), "", func(o *unstructured.Unstructured) { unset(o, "spec", "claim") })
+	s.ingot(infra, "", unfinalized)
+	s.gone(infra)
+	s.gone(core)
+}
+
+// tellStrangers has objects that are nobody's.
+func tellStrangers(s *story) {
+	alone := Key{kindMachine, "site", "alone"}
+	s.during(Unowned, []Key{alone}, func() { s.put(alone); s.gone(alone) })
+	stray := Key{kindMachine, "site", "stray"}
+	s.during(NoCluster, []Key{stray}, func() {
+		s.put(Key{coreMachine, "site", "stray"}, with("nowhere", "spec", "clusterName"))
+		s.put(stray, ownedBy(coreMachine, "stray"), labelled(map[string]string{clusterLabel: "nowhere"}))
+	})
+	lonely := Key{kindCluster, "site", "lonely"}
+	s.during(UnownedCluster, []Key{lonely}, func() { s.put(lonely); s.gone(lonely) })
+	external := Key{kindCluster, "site", "external"}
+	s.during(External, []Key{external}, func() {
+		s.put(external, ownedBy(coreCluster, "external"), annotated(managedBy))
+		s.put(external, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "provisioned"))
+		s.put(Key{coreCluster, "site", "external"}, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "infrastructureProvisioned"))
+	})
+}
+
+// tellFailures has what does not go on.
+func tellFailures(s *story) {
+	_, waiting := s.cluster("site", "c2", false)
+	s.during(NoEndpoint, []Key{waiting}, func() {})
+	core, early := s.machine("site", "c2", "early", "")
+	s.during(NotReady, []Key{early}, func() {
+		s.put(early, s.deleting)
+		s.ingot(early, "", unfinalized)
+		s.gone(early)
+		s.gone(core)
+	})
+	core, nowhere := s.machine("site", "c1", "nowhere", "r9")
+	s.during(Impossible, []Key{nowhere}, func() {
+		s.ingot(nowhere, "status", conditioned("HostClaimed", "False", "no host in r9"))
+		s.ready(core, nowhere, "False", "no host in r9")
+	})
+	core, failed := s.machine("site", "c1", "failed", "")
+	s.during(Terminal, []Key{failed}, func() {
+		s.ingot(failed, "status", with("CreateError", "status", "deprecated", "v1beta1", failedPermanently), with("no such disk", "status", "deprecated", "v1beta1", "failureMessage"))
+		s.ready(core, failed, "False", "no such disk")
+	})
+}
+
+// tellLimits has a manager that looks at some objects only.
+func tellLimits(s *story) {
+	for own, foreign := range map[string]string{OwnNamespace: ForeignNamespace, OwnFilter: ForeignFilter} {
+		namespace := map[string]string{OwnNamespace: "mine", OwnFilter: "labelled"}[own]
+		core, infra := s.cluster(namespace, "c", true)
+		machine, im := s.machine(namespace, "c", "m", "")
+		s.during(own, []Key{infra, im}, func() { s.put(core); s.put(machine) })
+		others := []Key{{kindCluster, namespace + "-not", "c"}, {kindMachine, namespace + "-not", "m"}}
+		s.during(foreign, others, func() {
+			s.put(others[0], ownedBy(coreCluster, "c"))
+			s.put(others[1], ownedBy(coreMachine, "m"))
+		})
+	}
+}
+
+// tellDeletion has a cluster that goes with its machine.
+func tellDeletion(s *story) {
+	core, infra := s.cluster("site", "c3", true)
+	s.host("site", 5, "r2", "bmc")
+	machine, im := s.machine("site", "c3", "d", "")
+	s.install(machine, im, 5, "r2", "admin")
+	s.put(core, s.deleting)
+	s.put(infra, s.deleting)
+	s.during(ClusterDeletion, []Key{infra, im}, func() {
+		s.ingot(infra, "status", conditioned(readyCondition, "False", "machines remain"))
+		s.put(im, s.deleting)
+		s.ready(machine, im, "False", "releasing")
+	})
+	s.bmc("site/h5", "admin", "power off")
+	s.ingot(im, "", unfinalized)
+	s.gone(im)
+	s.gone(machine)
+	s.gone(hostKey("site", 5))
+	s.ingot(infra, "", unfinalized)
+	s.gone(infra)
+	s.gone(core)
+}
+
+// tellPauses pauses objects by annotation, and then their Cluster.
+func tellPauses(s *story, objects []Key, core Key) {
+	paused := func(k Key, status string) {
+		if k.Kind != kindTemplate {
+			s.ingot(k, "status", conditioned(pausedCondition, status, ""))
+		}
+	}
+	s.during(PausedObject, objects, func() {
+		for _, k := range objects {
+			s.put(k, annotated(pausedAnnotation))
+			paused(k, "True")
+		}
+	})
+	for _, k := range objects {
+		s.put(k, notAnnotated)
+		paused(k, "False")
+	}
+	s.ingot(hostKey("site", 1), "", annotated(blockMove))
+	s.during(PausedCluster, objects, func() {
+		s.put(core, with(true, "spec", "paused"))
+		for _, k := range objects {
+			s.put(k)
+			paused(k, "True")
+		}
+		s.ingot(hostKey("site", 1), "", notAnnotated)
+	})
+	s.put(core, with(false, "spec", "paused"))
+	for _, k := range objects {
+		paused(k, "False")
+	}
+}

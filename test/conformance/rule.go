@@ -1,0 +1,120 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Level is how strongly a document asks for a rule.
+type Level string
+
+// The levels of RFC 2119 that the documents use.
+const (
+	Must   Level = "MUST"
+	Should Level = "SHOULD"
+	May    Level = "MAY"
+)
+
+// Tag says by what a rule is checked.
+type Tag string
+
+// The tags; a rule can have several, joined by a slash.
+const (
+	TagType      Tag = "T"   // the schema of the definitions, or the Go types
+	TagRelease   Tag = "R"   // the rendered release
+	TagWebhook   Tag = "W"   // the API server's answers to requests
+	TagReconcile Tag = "E"   // a run with Cluster API's controllers
+	TagHTTP      Tag = "H"   // the runtime extension's server
+	TagDocument  Tag = "D"   // a document
+	TagTypeRun   Tag = "T/E" // both
+)
+
+// A Rule is one rule of a contract.
+type Rule struct {
+	// ID names the rule for ever: tests, docs and comments use it.
+	ID string
+	// Text is the rule in our own short words.
+	Text string
+	// Level of the rule, as its document says.
+	Level Level
+	// Tag says by what it is checked.
+	Tag Tag
+
+	// Check fails if what is shipped breaks the rule.
+	Check func(*Shipped) error
+	// Break makes good evidence break this rule only.
+	Break func(*Shipped)
+	// Live fails if a run broke the rule. It fails as well if what the rule is
+	// about did not happen in the run.
+	Live func(*Run) error
+	// BreakRun makes a good run break this rule only.
+	BreakRun func(*Run)
+
+	// Document is where a rule is kept that only documents can keep: a path in the
+	// source tree, a #, and an anchor.
+	Document string
+	// Open is why a rule does not hold yet though nothing is wrong: what it is about
+	// is not built.
+	Open string
+}
+
+// A Section is the rules of one document.
+type Section struct {
+	Name   string
+	Source string
+	Rules  []Rule
+}
+
+// Sections returns all rules by document, in the documents' order.
+func Sections() []Section {
+	return []Section{
+		{
+			Name: "InfraMachine", Source: "InfraMachine contract v1beta1; Cluster API book v1.14, contracts/infra-machine",
+			Rules: concat(machineTypes(), machineStatusTypes(), machineTemplateRules(), machineTenancy(), machineFlow(), machineDeletion(), machineAdditions()),
+		},
+		{
+			Name: "InfraCluster", Source: "cluster infrastructure specification v1beta1; Cluster API book v1.14, contracts/infra-cluster",
+			Rules: concat(clusterTypes(), clusterFlow(), clusterDeletion(), clusterAccess(), clusterAdditions()),
+		},
+		{
+			Name: "clusterctl", Source: "clusterctl provider contract; Cluster API book v1.14, contracts/clusterctl",
+			Rules: concat(repositoryRules(), componentRules(), variableRules(), templateRules(), classRules(), transformationRules(), moveRules()),
+		},
+		{Name: "Runtime SDK", Source: "Runtime SDK proposal; Cluster API book v1.14, runtime-sdk", Rules: runtimeRules()},
+		{Name: "Lifecycle hooks", Source: "lifecycle hooks; Cluster API book v1.14, implement-lifecycle-hooks", Rules: lifecycleRules()},
+	}
+}
+
+// Rules returns all rules in the order of Sections.
+func Rules() []Rule {
+	var all []Rule
+	for _, section := range Sections() {
+		all = append(all, section.Rules...)
+	}
+	return all
+}
+
+func concat(lists ...[]Rule) []Rule {
+	var all []Rule
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// problems collects what a check finds.
+type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
+// unless adds a problem if ok is false.
+func (p *problems) unless(ok bool, format string, args ...any) {
+	if !ok {
+		p.add(format, args...)
+	}
+}
+
+func (p problems) err() error { return errors.Join(p...) }
