@@ -40,6 +40,10 @@ test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a com
 .PHONY: test-full
 test-full: packages-test tools verify vet unit-full fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
 
+.PHONY: e2e-clusterctl
+e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
+	INGOT_E2E=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) ./lab/node ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 	hack/fuzz.sh $(FUZZTIME)
@@ -85,6 +89,15 @@ release: ## Write the clusterctl repository and the image of VERSION to dist/.
 .PHONY: packages-test
 packages-test:
 	hack/packages.sh test
+
+.PHONY: packages-e2e
+packages-e2e:
+	hack/packages.sh e2e-clusterctl
+
+# What a node with pods needs besides the tools of every day.
+.PHONY: tools-e2e
+tools-e2e:
+	go run ./hack/tools/build node containerd certmanager
 
 .PHONY: tools-gen
 tools-gen:

@@ -20,7 +20,7 @@ libc6-dev          /usr/include/stdio.h                    test test-full
 git                git                                     verify test test-full
 qemu-system-x86    qemu-system-x86_64                      test test-full demo
 ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo
-ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release
+ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release e2e-clusterctl
 ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
 mmdebstrap         mmdebstrap                              test test-full demo test-image
 uidmap             newuidmap                               test test-full demo test-image
@@ -29,8 +29,14 @@ e2fsprogs          mke2fs                                  test test-full demo t
 grub-common        grub-mkimage                            test test-full demo test-image
 grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image
 grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image
-dpkg               dpkg-deb                                test test-full demo agent-image release
-ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release
+dpkg               dpkg-deb                                test test-full demo agent-image release e2e-clusterctl
+ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
+runc               runc                                    e2e-clusterctl
+containernetworking-plugins /usr/lib/cni/bridge            e2e-clusterctl
+iptables           iptables                                e2e-clusterctl
+conntrack          conntrack                               e2e-clusterctl
+socat              socat                                   e2e-clusterctl
+ethtool            ethtool                                 e2e-clusterctl
 T
 }
 
