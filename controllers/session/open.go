@@ -122,7 +122,8 @@ func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts 
 }
 
 // keepFacts writes the hardware found to the IngotHardware of the host; the
-// address recorded there stays.
+// address recorded there stays, and so does the report of the system that the
+// present claim installed.
 func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
@@ -141,6 +142,9 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 		return fmt.Errorf("the hardware of an earlier host %s is about to be collected", host.Name)
 	}
 	facts.Address = known.Spec.Address
+	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
+		facts.Booted = kept // the report of an earlier tenant goes
+	}
 	if equality.Semantic.DeepEqual(known.Spec, facts) {
 		return nil
 	}

@@ -1,0 +1,47 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// An agent's facts leave the address and the report of the present claim's system,
+// and take away that of an earlier tenant.
+func TestFactsAndReport(t *testing.T) {
+	for name, tc := range map[string]struct {
+		instance string
+		stays    bool
+	}{
+		"of the present claim": {instanceID, true},
+		"of an earlier tenant": {orderID, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := recorded("127.0.0.1")
+			facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: tc.instance, Time: metav1.NewTime(time.Unix(1000, 0))}
+			s := newSite(t, append(world(), facts)...)
+			if reason := s.agent(claimsOf(token.Install), here).open(); reason != "" {
+				t.Fatalf("refused: %s", reason)
+			}
+			kept := &infrav1.IngotHardware{}
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(facts), kept); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(facts.Spec.Address, kept.Spec.Address); diff != "" || kept.Spec.Architecture != "amd64" {
+				t.Errorf("facts %+v, address (-want +got):\n%s", kept.Spec, diff)
+			}
+			if stays := kept.Spec.Booted != nil; stays != tc.stays {
+				t.Errorf("the report stays: %t, want %t", stays, tc.stays)
+			}
+		})
+	}
+}
