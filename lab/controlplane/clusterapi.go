@@ -130,6 +130,8 @@ func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error 
 			"--health-addr="+loopback(p.healthPort),
 			"--diagnostics-address="+loopback(p.diagnosticsPort),
 			"--insecure-diagnostics",
+			// As CLUSTER_TOPOLOGY=true does where Pods run; off it is by default.
+			"--feature-gates=ClusterTopology=true",
 		); err != nil {
 			return err
 		}

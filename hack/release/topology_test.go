@@ -1,0 +1,226 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/lab/controlplane"
+)
+
+// The real Cluster API, with its webhooks and its topology controller, takes what
+// the templates give, field by field. There is no manager of Ingot's: what is
+// asked is what comes before it.
+func TestClusterAPITakesTheTemplates(t *testing.T) {
+	if os.Getenv("INGOT_CAPI") == "" {
+		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
+	}
+	r := write(t)
+	c := management(t)
+	for _, flavor := range flavors {
+		for _, controlPlanes := range []int64{1, 3} {
+			namespace := fmt.Sprintf("dc-%d%s", controlPlanes, flavor)
+			t.Run(namespace, func(t *testing.T) {
+				apply(t, c, r, flavor, controlPlanes, namespace)
+				if flavor == "clusterclass" {
+					topology{c, namespace, int(controlPlanes)}.check(t)
+				}
+			})
+		}
+	}
+}
+
+// management is a real control plane with Cluster API and Ingot's definitions.
+func management(t *testing.T) ctrlclient.Client {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plane.Stop)
+	if err := plane.InstallClusterAPI(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	definitions, err := filepath.Abs(filepath.Join(root, "config", "crd", "bases"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plane.Kubectl(t.Context(), "apply", "--server-side", "--filename", definitions); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plane.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "--filename", definitions); err != nil {
+		t.Fatal(err)
+	}
+	s := scheme(t)
+	if err := corev1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ctrlclient.New(plane.RESTConfig(), ctrlclient.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctrlclient.WithFieldValidation(c, metav1.FieldValidationStrict)
+}
+
+// apply creates all objects of a template in a namespace of their own.
+func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, controlPlanes int64, namespace string) {
+	t.Helper()
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	variables := with(map[string]string{"INGOT_CONTROL_PLANE_HOST_LABELS": "class: small", "CONTROL_PLANE_ENDPOINT_PORT": "7443"})
+	for _, o := range generate(t, r, flavor, controlPlanes, variables).Objs() {
+		o.SetNamespace(namespace)
+		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
+		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
+		if err := eventually(t, create); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+// eventually tries until it works, or a minute is over.
+func eventually(t *testing.T, try func(context.Context) error) error {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := try(t.Context())
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// A topology is what the class makes of one Cluster.
+type topology struct {
+	client        ctrlclient.Client
+	namespace     string
+	controlPlanes int
+}
+
+func (p topology) list(ctx context.Context, list ctrlclient.ObjectList) error {
+	return p.client.List(ctx, list, ctrlclient.InNamespace(p.namespace), ctrlclient.MatchingLabels{clusterv1.ClusterNameLabel: "c1"})
+}
+
+// check waits for the objects that the class makes and looks at what its patches did.
+func (p topology) check(t *testing.T) {
+	t.Helper()
+	var clusters infrav1.IngotClusterList
+	var kcps controlplanev1.KubeadmControlPlaneList
+	var deployments clusterv1.MachineDeploymentList
+	var machines infrav1.IngotMachineTemplateList
+	var checks clusterv1.MachineHealthCheckList
+	err := eventually(t, func(ctx context.Context) error {
+		for _, list := range []ctrlclient.ObjectList{&clusters, &kcps, &deployments, &machines, &checks} {
+			if err := p.list(ctx, list); err != nil {
+				return err
+			}
+		}
+		got := []int{len(clusters.Items), len(kcps.Items), len(deployments.Items), len(machines.Items), len(checks.Items)}
+		if !slices.Equal(got, []int{1, 1, 1, 2, 2}) {
+			return fmt.Errorf("IngotClusters, control planes, deployments, machine templates, health checks: %v", got)
+		}
+		return nil
+	})
+	if err != nil {
+		var cluster clusterv1.Cluster
+		_ = p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, &cluster)
+		t.Fatalf("%v; conditions of the Cluster: %v", err, cluster.Status.Conditions)
+	}
+	p.checkCluster(t, clusters.Items[0])
+	p.checkControlPlane(t, kcps.Items[0])
+	p.checkMachines(t, machines.Items)
+	for _, check := range checks.Items {
+		if got := check.Spec.Checks.NodeStartupTimeoutSeconds; got == nil || *got != 1800 {
+			t.Errorf("MachineHealthCheck %s: startup timeout %v", check.Name, got)
+		}
+	}
+	if surge := deployments.Items[0].Spec.Rollout.Strategy.RollingUpdate.MaxSurge; surge == nil || surge.IntValue() != 0 {
+		t.Errorf("workers surge by %v", surge)
+	}
+}
+
+func (p topology) checkCluster(t *testing.T, cluster infrav1.IngotCluster) {
+	t.Helper()
+	want := infrav1.IngotClusterSpec{
+		ControlPlaneEndpoint: infrav1.APIEndpoint{Host: required["CONTROL_PLANE_ENDPOINT_HOST"], Port: 7443},
+		ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}},
+		FailureDomainLabel:   infrav1.RackLabel,
+	}
+	if diff := cmp.Diff(want, cluster.Spec); diff != "" {
+		t.Errorf("IngotCluster (-want +got):\n%s", diff)
+	}
+}
+
+func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmControlPlane) {
+	t.Helper()
+	want := 0
+	if p.controlPlanes == 1 {
+		want = 1
+	}
+	if surge := kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge; surge == nil || surge.IntValue() != want {
+		t.Errorf("a control plane of %d surges by %v, want %d", p.controlPlanes, surge, want)
+	}
+	config := kcp.Spec.KubeadmConfigSpec
+	if config.InitConfiguration.LocalAPIEndpoint.BindPort != 7443 || config.JoinConfiguration.ControlPlane.LocalAPIEndpoint.BindPort != 7443 {
+		t.Errorf("the API servers listen on %v and %v", config.InitConfiguration.LocalAPIEndpoint, config.JoinConfiguration.ControlPlane)
+	}
+	if len(config.Files) != 1 || len(config.PreKubeadmCommands) != 1 {
+		t.Fatalf("%d files, %d commands", len(config.Files), len(config.PreKubeadmCommands))
+	}
+	checkKubeVIP(t, config.Files[0].Content)
+}
+
+// checkKubeVIP reads the static Pod as the kubelet does.
+func checkKubeVIP(t *testing.T, manifest string) {
+	t.Helper()
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
+		t.Fatalf("kube-vip's Pod: %v", err)
+	}
+	env := map[string]string{}
+	for _, e := range pod.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" {
+		t.Errorf("kube-vip's environment: %v", env)
+	}
+}
+
+func (p topology) checkMachines(t *testing.T, templates []infrav1.IngotMachineTemplate) {
+	t.Helper()
+	var selectors []string
+	for _, m := range templates {
+		spec := m.Spec.Template.Spec
+		if spec.Image.URL != required["INGOT_IMAGE_URL"] || spec.Image.Checksum != required["INGOT_IMAGE_CHECKSUM"] {
+			t.Errorf("%s installs %v", m.Name, spec.Image)
+		}
+		data, err := json.Marshal(spec.HostSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selectors = append(selectors, string(data))
+	}
+	slices.Sort(selectors)
+	if diff := cmp.Diff([]string{`{"arch":"amd64"}`, `{"matchLabels":{"class":"small"},"arch":"amd64"}`}, selectors); diff != "" {
+		t.Errorf("selectors (-want +got):\n%s", diff)
+	}
+}
