@@ -27,7 +27,7 @@ PACKAGES = $$(go list ./... | grep -v '/test/qemu')
 help: ## Show this list.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.

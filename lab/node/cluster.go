@@ -94,6 +94,11 @@ func (n *Node) apiserverArguments() ([]string, error) {
 		"--allow-privileged=true",
 		"--kubelet-client-certificate="+client+".crt", "--kubelet-client-key="+client+".key",
 		"--kubelet-preferred-address-types=InternalIP",
+		// Nobody has a certificate of this name: there are no other API servers.
+		// But those that trust them complain all the time where it is not said whom.
+		"--requestheader-client-ca-file="+n.file("pki/ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	)
 	if !n.config.Audit {
 		return arguments, nil
