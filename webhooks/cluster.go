@@ -7,57 +7,95 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/cluster-api/util/topology"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/webhooks/canonical"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,versions=v1beta2,name=validation.ingotcluster.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotclustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates,versions=v1beta2,name=validation.ingotclustertemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // clusterValidator admits IngotClusters.
-type clusterValidator struct{}
+type clusterValidator struct {
+	outlook outlook.Outlook
+}
 
 var _ admission.Validator[*v1beta2.IngotCluster] = &clusterValidator{}
 
-func checkClusterSpec(path *field.Path, spec v1beta2.IngotClusterSpec) field.ErrorList {
-	errs := checkLabelSelector(path.Child("hostSelector"), spec.HostSelector)
-	return append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), spec.ControlPlaneSelector)...)
+// checkClusterSpec refuses what is wrong in what differs from before.
+func checkClusterSpec(path *field.Path, before, after v1beta2.IngotClusterSpec) field.ErrorList {
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(before.HostSelector, after.HostSelector) {
+		errs = append(errs, checkLabelSelector(path.Child("hostSelector"), after.HostSelector)...)
+	}
+	if !equality.Semantic.DeepEqual(before.ControlPlaneSelector, after.ControlPlaneSelector) {
+		errs = append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), after.ControlPlaneSelector)...)
+	}
+	return errs
 }
 
 // endpointWarning tells of half an endpoint, with which nothing starts (C06: both
-// parts are optional).
-func endpointWarning(path string, endpoint v1beta2.APIEndpoint) admission.Warnings {
+// parts are optional), where that is new.
+func endpointWarning(path *field.Path, before, after v1beta2.APIEndpoint) admission.Warnings {
 	missing := ""
 	switch {
-	case endpoint.Host != "" && endpoint.Port == 0:
+	case before == after:
+		return nil
+	case after.Host != "" && after.Port == 0:
 		missing = "port"
-	case endpoint.Host == "" && endpoint.Port != 0:
+	case after.Host == "" && after.Port != 0:
 		missing = "host"
 	default:
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf("%s.controlPlaneEndpoint.%s: is unset; give it, until then the cluster waits", path, missing)}
+	return admission.Warnings{fmt.Sprintf("%s: is unset; give it, until then the cluster waits", path.Child("controlPlaneEndpoint", missing))}
 }
 
 // ValidateCreate admits a new cluster.
-func (v *clusterValidator) ValidateCreate(_ context.Context, cluster *v1beta2.IngotCluster) (admission.Warnings, error) {
-	return endpointWarning("spec", cluster.Spec.ControlPlaneEndpoint),
-		refusal("IngotCluster", cluster, checkClusterSpec(field.NewPath("spec"), cluster.Spec))
+func (v *clusterValidator) ValidateCreate(ctx context.Context, cluster *v1beta2.IngotCluster) (admission.Warnings, error) {
+	path := field.NewPath("spec")
+	if err := refusal("IngotCluster", cluster, checkClusterSpec(path, v1beta2.IngotClusterSpec{}, cluster.Spec)); err != nil {
+		return nil, err
+	}
+	out := append(admission.Warnings(strayCommands(nil, cluster)), endpointWarning(path, v1beta2.APIEndpoint{}, cluster.Spec.ControlPlaneEndpoint)...)
+	return append(out, v.outlook.Cluster(ctx, cluster.Namespace, path, cluster.Spec)...), nil
 }
 
 // ValidateUpdate admits a change. The failure domain label stays once the cluster
 // is provisioned: failure domains of machines are values of it (I11).
-func (v *clusterValidator) ValidateUpdate(_ context.Context, before, after *v1beta2.IngotCluster) (admission.Warnings, error) {
-	errs := checkClusterSpec(field.NewPath("spec"), after.Spec)
+func (v *clusterValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotCluster) (admission.Warnings, error) {
+	path := field.NewPath("spec")
+	was := before.Spec.DeepCopy()
+	canonical.Cluster(was) // so that a default of ours is no change of theirs
+	errs := checkClusterSpec(path, *was, after.Spec)
 	provisioned := before.Status.Initialization.Provisioned
-	if was := before.Spec.FailureDomainLabel; provisioned != nil && *provisioned && after.Spec.FailureDomainLabel != was {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "failureDomainLabel"), after.Spec.FailureDomainLabel, fmt.Sprintf(
-			"is immutable once the cluster is provisioned, because machines stand in the domains of %s; set it back, or create another cluster", was)))
+	if provisioned != nil && *provisioned && inventory.FailureDomainLabel(after) != was.FailureDomainLabel {
+		errs = append(errs, field.Invalid(path.Child("failureDomainLabel"), after.Spec.FailureDomainLabel, fmt.Sprintf(
+			"is immutable once the cluster is provisioned, because machines stand in the domains of %s; set it back, or create another cluster", was.FailureDomainLabel)))
 	}
-	return endpointWarning("spec", after.Spec.ControlPlaneEndpoint), refusal("IngotCluster", after, errs)
+	if err := refusal("IngotCluster", after, errs); err != nil {
+		return nil, err
+	}
+	if !after.DeletionTimestamp.IsZero() || isLetGo(after) {
+		return nil, nil
+	}
+	out := append(admission.Warnings(strayCommands(before.Annotations, after)), endpointWarning(path, was.ControlPlaneEndpoint, after.Spec.ControlPlaneEndpoint)...)
+	if selectionChanged(*was, after.Spec) {
+		out = append(out, v.outlook.Cluster(ctx, after.Namespace, path, after.Spec)...)
+	}
+	return out, nil
+}
+
+// selectionChanged says whether the cluster draws on other hosts than before, or
+// divides them in another way.
+func selectionChanged(before, after v1beta2.IngotClusterSpec) bool {
+	before.ControlPlaneEndpoint, after.ControlPlaneEndpoint = v1beta2.APIEndpoint{}, v1beta2.APIEndpoint{}
+	return !equality.Semantic.DeepEqual(before, after)
 }
 
 // ValidateDelete admits: the controller waits for the machines.
@@ -66,38 +104,46 @@ func (v *clusterValidator) ValidateDelete(context.Context, *v1beta2.IngotCluster
 }
 
 // clusterTemplateValidator admits IngotClusterTemplates.
-type clusterTemplateValidator struct{}
+type clusterTemplateValidator struct {
+	outlook outlook.Outlook
+}
 
 var _ admission.Validator[*v1beta2.IngotClusterTemplate] = &clusterTemplateValidator{}
 
-func checkClusterTemplate(template *v1beta2.IngotClusterTemplate) field.ErrorList {
+// checkClusterTemplate refuses what is wrong in what differs from before.
+func checkClusterTemplate(before, after v1beta2.IngotClusterTemplateResource) field.ErrorList {
 	path := field.NewPath("spec", "template")
-	errs := template.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))
-	return append(errs, checkClusterSpec(path.Child("spec"), template.Spec.Template.Spec)...)
+	errs := checkTemplateMetadata(path.Child("metadata"), before.ObjectMeta, after.ObjectMeta)
+	return append(errs, checkClusterSpec(path.Child("spec"), before.Spec, after.Spec)...)
 }
 
 // ValidateCreate admits a new template.
-func (v *clusterTemplateValidator) ValidateCreate(_ context.Context, template *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
-	return endpointWarning("spec.template.spec", template.Spec.Template.Spec.ControlPlaneEndpoint),
-		refusal("IngotClusterTemplate", template, checkClusterTemplate(template))
+func (v *clusterTemplateValidator) ValidateCreate(ctx context.Context, template *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
+	resource := template.Spec.Template
+	errs := checkClusterTemplate(v1beta2.IngotClusterTemplateResource{}, resource)
+	if err := refusal("IngotClusterTemplate", template, errs); err != nil {
+		return nil, err
+	}
+	path := field.NewPath("spec", "template", "spec")
+	out := append(admission.Warnings(strayCommands(nil, template)), endpointWarning(path, v1beta2.APIEndpoint{}, resource.Spec.ControlPlaneEndpoint)...)
+	if host := resource.Spec.ControlPlaneEndpoint.Host; host != "" {
+		out = append(out, fmt.Sprintf("%s: %q becomes the endpoint of every cluster made from the template; leave it out and give it in each, or by a patch of the ClusterClass",
+			path.Child("controlPlaneEndpoint", "host"), host))
+	}
+	return append(out, v.outlook.Cluster(ctx, template.Namespace, path, resource.Spec)...), nil
 }
 
 // ValidateUpdate keeps spec.template.spec as it is, but for dry runs of the
 // topology controller (M35–M37).
 func (v *clusterTemplateValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotClusterTemplate) (admission.Warnings, error) {
-	errs := checkClusterTemplate(after)
-	req, err := admission.RequestFromContext(ctx)
+	was := before.DeepCopy()
+	defaultClusterTemplate(was)
+	errs := checkClusterTemplate(was.Spec.Template, after.Spec.Template)
+	frozen, err := keepTemplate(ctx, after, was.Spec.Template.Spec, after.Spec.Template.Spec)
 	if err != nil {
-		return nil, fmt.Errorf("find out whether this is a dry run: %w", err)
+		return nil, err
 	}
-	if !topology.IsDryRunRequest(req, after) {
-		list, err := changes(field.NewPath("spec", "template", "spec"), before.Spec.Template.Spec, after.Spec.Template.Spec)
-		if err != nil {
-			return nil, err
-		}
-		errs = append(errs, refuseChanges(list, immutableTemplate)...)
-	}
-	return nil, refusal("IngotClusterTemplate", after, errs)
+	return strayCommands(before.Annotations, after), refusal("IngotClusterTemplate", after, append(errs, frozen...))
 }
 
 // ValidateDelete admits.

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -19,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothost,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,versions=v1beta2,name=validation.ingothost.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -31,6 +29,8 @@ type hostValidator struct {
 	// live reads the metadata of Secrets and ConfigMaps from the API server: the
 	// cache holds only those that Ingot has labelled already.
 	live client.Reader
+	// outlook warns of what will not work with the inventory as it is.
+	outlook outlook.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotHost] = &hostValidator{}
@@ -45,10 +45,14 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 	if err != nil {
 		return nil, err
 	}
+	if host.Spec.Claim == nil && host.Spec.Record == nil {
+		// What is moved or restored comes as it was.
+		errs = append(errs, checkCommands(nil, host)...)
+	}
 	if err := refusal("IngotHost", host, append(errs, more...)); err != nil {
 		return nil, err
 	}
-	return v.missing(ctx, host), nil
+	return v.warnings(ctx, nil, host), nil
 }
 
 // ValidateUpdate admits a change. What did not change is not looked at again: a
@@ -65,13 +69,14 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		}
 		errs = append(errs, more...)
 	}
+	errs = append(errs, checkCommands(before.Annotations, after)...)
 	if err := refusal("IngotHost", after, errs); err != nil {
 		return nil, err
 	}
-	if referencesChanged(before, after) && after.DeletionTimestamp.IsZero() {
-		return v.missing(ctx, after), nil
+	if !after.DeletionTimestamp.IsZero() || isLetGo(after) {
+		return nil, nil
 	}
-	return nil, nil
+	return v.warnings(ctx, before, after), nil
 }
 
 // ValidateDelete keeps a claimed host: its machine would lose it without a fence.
@@ -167,10 +172,6 @@ func names(hosts []v1beta2.IngotHost) string {
 	return strings.Join(out, ", ")
 }
 
-func referencesChanged(before, after *v1beta2.IngotHost) bool {
-	return before.Spec.NetworkRef != after.Spec.NetworkRef || references(before) != references(after)
-}
-
 func references(host *v1beta2.IngotHost) (out struct{ secret, ca string }) {
 	if bmc := host.Spec.BMC; bmc != nil {
 		out.secret = bmc.CredentialsRef.Name
@@ -179,34 +180,4 @@ func references(host *v1beta2.IngotHost) (out struct{ secret, ca string }) {
 		}
 	}
 	return out
-}
-
-// missing warns of references to objects that do not exist yet: they may be
-// applied in any order. Whoever cannot be asked is not warned of.
-func (v *hostValidator) missing(ctx context.Context, host *v1beta2.IngotHost) admission.Warnings {
-	var warnings admission.Warnings
-	warn := func(path, kind, name, then string) {
-		warnings = append(warnings, fmt.Sprintf("%s: %s %q does not exist; %s", path, kind, name, then))
-	}
-	refs := references(host)
-	if refs.secret != "" && v.isMissing(ctx, "Secret", host.Namespace, refs.secret) {
-		warn("spec.bmc.credentialsRef.name", "Secret", refs.secret,
-			"create it with the keys username and password, until then the BMC is not contacted")
-	}
-	if refs.ca != "" && v.isMissing(ctx, "ConfigMap", host.Namespace, refs.ca) {
-		warn("spec.bmc.caBundleRef.name", "ConfigMap", refs.ca,
-			"create it with the key ca.crt, until then the BMC is not contacted")
-	}
-	network := host.Spec.NetworkRef.Name
-	if err := v.hosts.Get(ctx, client.ObjectKey{Name: network}, &v1beta2.IngotNetwork{}); apierrors.IsNotFound(err) {
-		warn("spec.networkRef.name", "IngotNetwork", network, "create it, until then the host is not booted")
-	}
-	return warnings
-}
-
-// isMissing asks for the metadata only, so that no credential comes near.
-func (v *hostValidator) isMissing(ctx context.Context, kind, namespace, name string) bool {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return apierrors.IsNotFound(v.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // fakeAccess lets one user restore, and remembers what it was asked.
@@ -83,7 +84,7 @@ func newHostValidator(t *testing.T, managerUsername string, objects ...client.Ob
 	reader := newReader(t, objects...)
 	return &hostValidator{
 		guard: guard{managerUsername: managerUsername, access: &fakeAccess{restorer: "restorer"}},
-		hosts: reader, live: reader,
+		hosts: reader, live: reader, outlook: outlook.Outlook{Reader: reader},
 	}
 }
 

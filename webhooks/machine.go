@@ -7,11 +7,16 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/topology"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/canonical"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=validation.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -20,6 +25,7 @@ import (
 // machineValidator admits IngotMachines.
 type machineValidator struct {
 	guard
+	outlook outlook.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotMachine] = &machineValidator{}
@@ -39,7 +45,25 @@ func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.
 				"only Ingot chooses the host; leave it out, or restore as somebody with the RBAC verb %s on ingotmachines", restoreVerb)))
 		}
 	}
-	return cleaningWarning("spec.cleaning", machine.Spec), refusal("IngotMachine", machine, errs)
+	if err := refusal("IngotMachine", machine, errs); err != nil {
+		return nil, err
+	}
+	return v.warnings(ctx, machine), nil
+}
+
+// warnings tells what no host can serve. A machine that was made from a template, or
+// has its host already, is not warned of: the template was, and Cluster API makes
+// them by the thousand.
+func (v *machineValidator) warnings(ctx context.Context, machine *v1beta2.IngotMachine) admission.Warnings {
+	out := admission.Warnings(strayCommands(nil, machine))
+	if _, cloned := machine.Annotations[clusterv1.TemplateClonedFromNameAnnotation]; cloned {
+		return out
+	}
+	path := field.NewPath("spec")
+	if out = append(out, cleaningWarning(path, machine.Spec)...); machine.Spec.ProviderID != "" {
+		return out
+	}
+	return append(out, v.outlook.Machine(ctx, machine.Namespace, path, machine.Spec)...)
 }
 
 // ValidateUpdate keeps the spec as it is: a server is not changed under a
@@ -47,6 +71,7 @@ func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.
 func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachine) (admission.Warnings, error) {
 	was, is := before.Spec.DeepCopy(), after.Spec.DeepCopy()
 	was.ProviderID, is.ProviderID = "", ""
+	canonical.Machine(was) // so that a default of ours is no change of theirs
 	list, err := changes(field.NewPath("spec"), was, is)
 	if err != nil {
 		return nil, err
@@ -64,7 +89,7 @@ func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1
 			errs = append(errs, checkProviderID(after)...)
 		}
 	}
-	return nil, refusal("IngotMachine", after, errs)
+	return strayCommands(before.Annotations, after), refusal("IngotMachine", after, errs)
 }
 
 // ValidateDelete admits: the controller waits for the Machine, so that drain
@@ -89,51 +114,87 @@ func checkProviderID(machine *v1beta2.IngotMachine) field.ErrorList {
 }
 
 // cleaningWarning says what leaving the disks as they are means later (I12).
-func cleaningWarning(path string, spec v1beta2.IngotMachineSpec) admission.Warnings {
+func cleaningWarning(path *field.Path, spec v1beta2.IngotMachineSpec) admission.Warnings {
 	if spec.Cleaning != v1beta2.CleaningNone {
 		return nil
 	}
-	return admission.Warnings{path + ": with None the disks keep their data when the host is released, and the host then serves " +
-		"only the same cluster; use Metadata to free it for others"}
+	return admission.Warnings{keptData(path.Child("cleaning").String())}
 }
 
 // machineTemplateValidator admits IngotMachineTemplates.
-type machineTemplateValidator struct{}
+type machineTemplateValidator struct {
+	outlook outlook.Outlook
+}
 
 var _ admission.Validator[*v1beta2.IngotMachineTemplate] = &machineTemplateValidator{}
 
-func checkMachineTemplate(template *v1beta2.IngotMachineTemplate) field.ErrorList {
+// checkMachineTemplate refuses what is wrong in what differs from before.
+func checkMachineTemplate(before, after v1beta2.IngotMachineTemplateResource) field.ErrorList {
 	path := field.NewPath("spec", "template")
-	errs := template.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))
-	return append(errs, checkHostSelector(path.Child("spec", "hostSelector"), template.Spec.Template.Spec.HostSelector)...)
+	errs := checkTemplateMetadata(path.Child("metadata"), before.ObjectMeta, after.ObjectMeta)
+	if !equality.Semantic.DeepEqual(before.Spec.HostSelector, after.Spec.HostSelector) {
+		errs = append(errs, checkHostSelector(path.Child("spec", "hostSelector"), after.Spec.HostSelector)...)
+	}
+	return errs
+}
+
+// checkTemplateMetadata refuses labels and annotations that no object could have.
+func checkTemplateMetadata(path *field.Path, before, after clusterv1.ObjectMeta) field.ErrorList {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	return after.Validate(path)
 }
 
 // ValidateCreate admits a new template.
-func (v *machineTemplateValidator) ValidateCreate(_ context.Context, template *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
-	return cleaningWarning("spec.template.spec.cleaning", template.Spec.Template.Spec),
-		refusal("IngotMachineTemplate", template, checkMachineTemplate(template))
+func (v *machineTemplateValidator) ValidateCreate(ctx context.Context, template *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
+	resource := template.Spec.Template
+	errs := checkMachineTemplate(v1beta2.IngotMachineTemplateResource{}, resource)
+	if err := refusal("IngotMachineTemplate", template, errs); err != nil {
+		return nil, err
+	}
+	path := field.NewPath("spec", "template", "spec")
+	out := append(admission.Warnings(strayCommands(nil, template)), cleaningWarning(path, resource.Spec)...)
+	if resource.Spec.Hostname != "" {
+		out = append(out, fmt.Sprintf("%s: %q becomes the name of every machine made from the template; leave it out, each then has the name of its Machine",
+			path.Child("hostname"), resource.Spec.Hostname))
+	}
+	return append(out, v.outlook.Machine(ctx, template.Namespace, path, resource.Spec)...), nil
 }
 
 // ValidateUpdate keeps spec.template.spec as it is, but for the dry runs by which
 // the topology controller finds out whether it must make a new one (M35–M37).
 func (v *machineTemplateValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {
-	errs := checkMachineTemplate(after)
+	errs := checkMachineTemplate(before.Spec.Template, after.Spec.Template)
+	was := before.Spec.Template.Spec.DeepCopy()
+	canonical.Machine(was)
+	frozen, err := keepTemplate(ctx, after, was, &after.Spec.Template.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return strayCommands(before.Annotations, after), refusal("IngotMachineTemplate", after, append(errs, frozen...))
+}
+
+// keepTemplate refuses any change of spec.template.spec, unless the topology
+// controller asks what would become of it: a dry run that carries its annotation.
+// One of both is not enough.
+func keepTemplate(ctx context.Context, template client.Object, before, after any) (field.ErrorList, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find out whether this is a dry run: %w", err)
 	}
-	if !topology.IsDryRunRequest(req, after) {
-		list, err := changes(field.NewPath("spec", "template", "spec"), before.Spec.Template.Spec, after.Spec.Template.Spec)
-		if err != nil {
-			return nil, err
-		}
-		errs = append(errs, refuseChanges(list, immutableTemplate)...)
+	if topology.IsDryRunRequest(req, template) {
+		return nil, nil
 	}
-	return nil, refusal("IngotMachineTemplate", after, errs)
+	list, err := changes(field.NewPath("spec", "template", "spec"), before, after)
+	if err != nil {
+		return nil, err
+	}
+	return refuseChanges(list, immutableTemplate), nil
 }
 
 // immutableTemplate is what changing a template is answered with.
-const immutableTemplate = "is immutable: machines made from the template would differ from it; create a template of another name and refer to that"
+const immutableTemplate = "is immutable: what was made from the template would differ from it; create a template of another name and refer to that"
 
 // ValidateDelete admits.
 func (v *machineTemplateValidator) ValidateDelete(context.Context, *v1beta2.IngotMachineTemplate) (admission.Warnings, error) {

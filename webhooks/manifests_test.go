@@ -151,6 +151,19 @@ func TestWebhooksAsInstalled(t *testing.T) {
 	seen := map[string]bool{}
 	for _, object := range render(t) {
 		switch object.GetKind() {
+		case "MutatingWebhookConfiguration":
+			config := as[admissionregistrationv1.MutatingWebhookConfiguration](t, object)
+			if got := config.Annotations[caAnnotation]; got != "ingot-system/ingot-serving-cert" {
+				t.Errorf("%s is %q", caAnnotation, got)
+			}
+			for _, hook := range config.Webhooks {
+				// The same is asked of both sorts.
+				checkWebhook(t, admissionregistrationv1.ValidatingWebhook{
+					Name: hook.Name, ClientConfig: hook.ClientConfig, Rules: hook.Rules,
+					FailurePolicy: hook.FailurePolicy, MatchPolicy: hook.MatchPolicy, SideEffects: hook.SideEffects,
+				})
+			}
+			seen["defaulting"] = len(config.Webhooks) == 6 // all kinds but IngotHardware, which only Ingot writes
 		case "ValidatingWebhookConfiguration":
 			config := as[admissionregistrationv1.ValidatingWebhookConfiguration](t, object)
 			if got := config.Annotations[caAnnotation]; got != "ingot-system/ingot-serving-cert" {
@@ -171,7 +184,7 @@ func TestWebhooksAsInstalled(t *testing.T) {
 			seen["service"] = object.GetName() == "ingot-webhook-service" && object.GetNamespace() == "ingot-system"
 		}
 	}
-	for _, what := range []string{"configuration", "certificate", "service"} {
+	for _, what := range []string{"configuration", "defaulting", "certificate", "service"} {
 		if !seen[what] {
 			t.Errorf("the %s is missing or not as expected", what)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotnetwork,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,versions=v1beta2,name=validation.ingotnetwork.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -25,7 +26,8 @@ import (
 // address is one, and lies in the subnet.
 type networkValidator struct {
 	// reader reads IngotHosts and IngotNetworks from an indexed cache.
-	reader client.Reader
+	reader  client.Reader
+	outlook outlook.Outlook
 }
 
 var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}
@@ -37,12 +39,22 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 	if err != nil {
 		return nil, err
 	}
-	return nil, refusal("IngotNetwork", network, append(errs, overlaps...))
+	if err := refusal("IngotNetwork", network, append(errs, overlaps...)); err != nil {
+		return nil, err
+	}
+	return append(strayCommands(nil, network), v.outlook.Network(ctx, network)...), nil
 }
 
 // ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
-func (v *networkValidator) ValidateUpdate(_ context.Context, _, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	return nil, refusal("IngotNetwork", after, checkAddresses(after.Spec))
+func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
+	out := strayCommands(before.Annotations, after)
+	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet {
+		return out, nil
+	}
+	if err := refusal("IngotNetwork", after, checkAddresses(after.Spec)); err != nil {
+		return nil, err
+	}
+	return append(out, v.outlook.Network(ctx, after)...), nil
 }
 
 // ValidateDelete keeps a network that hosts boot on.

@@ -7,10 +7,15 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
@@ -18,6 +23,12 @@ func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1beta2.IngotNetworkSpec{Subnet: subnet, Range: v1beta2.AddressRange{Start: start, End: end}, Gateway: gateway},
 	}
+}
+
+func newNetworkValidator(t *testing.T, objects ...client.Object) *networkValidator {
+	t.Helper()
+	reader := newReader(t, objects...)
+	return &networkValidator{reader: reader, outlook: outlook.Outlook{Reader: reader}}
 }
 
 func TestNetworkCreate(t *testing.T) {
@@ -46,7 +57,7 @@ func TestNetworkCreate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &networkValidator{reader: newReader(t, exists.DeepCopy())}
+			v := newNetworkValidator(t, exists.DeepCopy())
 			_, err := v.ValidateCreate(t.Context(), tt.network)
 			checkRefusal(t, err, tt.wantField)
 		})
@@ -56,7 +67,7 @@ func TestNetworkCreate(t *testing.T) {
 func TestNetworkDelete(t *testing.T) {
 	host := claimed("h1")
 	host.Spec.NetworkRef.Name = "rack-a"
-	v := &networkValidator{reader: newReader(t, host)}
+	v := newNetworkValidator(t, host)
 	used := network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.99", "")
 	_, err := v.ValidateDelete(t.Context(), used)
 	checkRefusal(t, err, "metadata.name")
@@ -75,5 +86,45 @@ func TestLastAddress(t *testing.T) {
 		if got := lastAddress(netip.MustParsePrefix(subnet)); got.String() != want {
 			t.Errorf("last address of %s: got %s, want %s", subnet, got, want)
 		}
+	}
+}
+
+// What stands is not looked at again, and a range that is too small is told.
+func TestNetworkUpdate(t *testing.T) {
+	hosts := []client.Object{}
+	for _, name := range []string{"h1", "h2", "h3"} {
+		host := claimed(name)
+		host.Spec.NetworkRef.Name = "rack-a"
+		hosts = append(hosts, host)
+	}
+	broken := network("rack-a", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "")
+	labelled := broken.DeepCopy()
+	labelled.Labels = map[string]string{"row": "1"}
+	renamed := broken.DeepCopy()
+	renamed.Spec.DNSServers = []string{"10.0.0.53"}
+	still := broken.DeepCopy()
+	still.Spec.Gateway = "10.10.0.1"
+	fits := network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.12", "")
+	tests := []struct {
+		name      string
+		after     *v1beta2.IngotNetwork
+		wantField string
+		want      admission.Warnings
+	}{
+		{"labels of a broken one", labelled, "", nil},
+		{"what is not broken in a broken one", renamed, "", nil},
+		{"what is", still, "spec.range.start", nil},
+		{"as many addresses as hosts", fits, "", nil},
+		{"fewer", network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.11", ""), "", admission.Warnings{
+			"spec.range: 10.10.0.10 to 10.10.0.11 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := newNetworkValidator(t, hosts...).ValidateUpdate(t.Context(), broken, tt.after)
+			checkRefusal(t, err, tt.wantField)
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

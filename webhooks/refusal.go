@@ -39,8 +39,9 @@ func isLetGo(object client.Object) bool {
 // change is one field that differs between two objects.
 type change struct {
 	path *field.Path
-	// value is the new one; nil if the field was removed.
-	value any
+	// before is the old value; nil if there was none. value is the new one; nil if
+	// the field was removed.
+	before, value any
 }
 
 // changes lists the fields below path in which the JSON forms of before and
@@ -64,7 +65,7 @@ func appendChanges(list []change, path *field.Path, a, b any) []change {
 	before, isMapBefore := a.(map[string]any)
 	after, isMapAfter := b.(map[string]any)
 	if !(isMapBefore && isMapAfter || isMapBefore && b == nil || isMapAfter && a == nil) {
-		return append(list, change{path: path, value: b})
+		return append(list, change{path: path, before: a, value: b})
 	}
 	names := map[string]bool{}
 	for name := range before {
@@ -79,7 +80,7 @@ func appendChanges(list []change, path *field.Path, a, b any) []change {
 	}
 	slices.Sort(sorted)
 	if len(sorted) == 0 { // an empty object came or went
-		return append(list, change{path: path, value: b})
+		return append(list, change{path: path, before: a, value: b})
 	}
 	for _, name := range sorted {
 		list = appendChanges(list, path.Child(name), before[name], after[name])

@@ -13,11 +13,12 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/webhooks/conversion"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks;ingothardwares;ingotclusters,verbs=list;watch
 
 // Options of the webhooks.
 type Options struct {
@@ -27,21 +28,29 @@ type Options struct {
 	ManagerUsername string
 }
 
-// SetupWithManager registers validation and conversion of every kind with mgr,
-// whose scheme must know both API versions. Hosts and networks are read from
-// mgr's cache, in which the indexes of controllers/index are set up; two hosts written within the cache's
-// delay can pass as different, so the host controller looks again (I8).
+// SetupWithManager registers defaulting, validation and conversion of every kind
+// with mgr, whose scheme must know both API versions. Hosts, hardware, networks and
+// clusters are read from mgr's cache, in which the indexes of controllers/index are
+// set up; two hosts written within the cache's delay can pass as different, so the
+// host controller looks again (I8).
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	g := guard{managerUsername: options.ManagerUsername, access: reviewer{client: mgr.GetClient()}}
 	hosts := mgr.GetClient()
+	o := outlook.Outlook{Reader: hosts}
 	steps := []func() error{
-		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader()}, nil),
+		mutate(mgr, &v1beta2.IngotHost{}, defaultHost),
+		mutate(mgr, &v1beta2.IngotNetwork{}, defaultNetwork),
+		mutate(mgr, &v1beta2.IngotMachine{}, defaultMachine),
+		mutate(mgr, &v1beta2.IngotMachineTemplate{}, defaultMachineTemplate),
+		mutate(mgr, &v1beta2.IngotCluster{}, defaultCluster),
+		mutate(mgr, &v1beta2.IngotClusterTemplate{}, defaultClusterTemplate),
+		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o}, nil),
 		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),
-		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts}, nil),
-		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g}, conversion.Machine()),
-		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{}, conversion.MachineTemplate()),
-		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{}, conversion.Cluster()),
-		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{}, conversion.ClusterTemplate()),
+		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts, outlook: o}, nil),
+		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, outlook: o}, conversion.Machine()),
+		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{outlook: o}, conversion.MachineTemplate()),
+		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{outlook: o}, conversion.Cluster()),
+		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{outlook: o}, conversion.ClusterTemplate()),
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -4,6 +4,7 @@
 package badinput
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,7 +26,8 @@ type testCase struct {
 	Base string `json:"base,omitempty"`
 	// Version of the API that is written; v1beta2 unless given.
 	Version string `json:"version,omitempty"`
-	// Op is create, update or delete; create unless given.
+	// Op is create, update (PUT), merge (a merge patch), apply (server-side apply,
+	// by force) or delete, as a dry run, or real-update; create unless given.
 	Op string `json:"op,omitempty"`
 	// As is who asks: operator (unless given), restorer or manager.
 	As string `json:"as,omitempty"`
@@ -129,6 +131,44 @@ func (c testCase) apply(t *testing.T, object *unstructured.Unstructured) {
 			t.Fatalf("remove %s: %v", path, err)
 		}
 	}
+}
+
+// only is an object of the same name that holds what the case sets and nothing else,
+// as a server-side apply of it would send.
+func (c testCase) only(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	change := &unstructured.Unstructured{Object: map[string]any{}}
+	change.SetGroupVersionKind(object.GroupVersionKind())
+	change.SetName(object.GetName())
+	change.SetNamespace(object.GetNamespace())
+	c.apply(t, change)
+	return change
+}
+
+// merge is the case as a JSON merge patch (RFC 7396): null removes.
+func (c testCase) merge(t *testing.T) []byte {
+	t.Helper()
+	patch := map[string]any{}
+	for path, value := range c.Set {
+		at := segments(path)
+		parent := patch
+		for _, segment := range at[:len(at)-1] {
+			name, ok := segment.(string)
+			if !ok {
+				t.Fatalf("%s: a merge patch has no list items", path)
+			}
+			if parent[name] == nil {
+				parent[name] = map[string]any{}
+			}
+			parent = parent[name].(map[string]any)
+		}
+		parent[at[len(at)-1].(string)] = expand(value)
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // expand writes out "repeat:N:x", for values that are too long, in value.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -33,6 +34,12 @@ func TestServer(t *testing.T) {
 	})
 	t.Run("Accepted", s.testAccepted)
 	t.Run("Warned", s.testWarned)
+	t.Run("Defaulted", s.testDefaulted)
+	t.Run("Topology", s.testTopology)
+	t.Run("Untouched", s.testUntouched)
+	t.Run("DeletedTogether", s.testDeletedTogether)
+	t.Run("Impersonated", s.testImpersonated)
+	t.Run("Moved", s.testMoved)
 	t.Run("Converted", s.testConverted)
 }
 
@@ -76,10 +83,13 @@ func (s *server) createValid(t *testing.T) {
 	if err := admin.Status().Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the webhooks' cache holds all hosts and networks", func() bool {
+	eventually(t, "the webhooks' cache holds all that they read", func() bool {
 		list, networks := &v1beta2.IngotHostList{}, &v1beta2.IngotNetworkList{}
+		hardware, clusters := &v1beta2.IngotHardwareList{}, &v1beta2.IngotClusterList{}
 		return s.cache.List(t.Context(), list) == nil && len(list.Items) == hosts &&
-			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == 2
+			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == 2 &&
+			s.cache.List(t.Context(), hardware) == nil && len(hardware.Items) == 2 &&
+			s.cache.List(t.Context(), clusters) == nil && len(clusters.Items) == 2
 	})
 }
 
@@ -108,7 +118,7 @@ func (s *server) testRefused(t *testing.T, kind string, cases []testCase) {
 }
 
 // try makes the change of the case to object and sends it as a dry run, which
-// admission sees like any other request.
+// admission sees like any other request; real-update alone is none.
 func (s *server) try(t *testing.T, c testCase, object *unstructured.Unstructured) error {
 	t.Helper()
 	who := s.people[c.As]
@@ -122,8 +132,19 @@ func (s *server) try(t *testing.T, c testCase, object *unstructured.Unstructured
 	if err := s.people["admin"].Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}
+	if c.Op == "merge" || c.Op == "apply" {
+		change := c.only(t, object)
+		c.apply(t, object) // what was asked for, for the words of the refusal
+		if c.Op == "merge" {
+			return who.Patch(t.Context(), change, client.RawPatch(types.MergePatchType, c.merge(t)), client.DryRunAll)
+		}
+		return who.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(change), client.DryRunAll,
+			client.FieldOwner("somebody"), client.ForceOwnership)
+	}
 	c.apply(t, object)
 	switch c.Op {
+	case "real-update":
+		return who.Update(t.Context(), object)
 	case "update":
 		return who.Update(t.Context(), object, client.DryRunAll)
 	case "delete":

@@ -120,6 +120,19 @@ func (s *server) startManager(t *testing.T, options *crenvtest.WebhookInstallOpt
 	})
 }
 
+// newClient makes a client for one user.
+func (s *server) newClient(t *testing.T, user string, groups []string) client.Client {
+	t.Helper()
+	cfg := rest.CopyConfig(s.cfg)
+	cfg.QPS = -1 // no client-side limit: the table has hundreds of requests
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	c, err := client.New(cfg, client.Options{Scheme: s.scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // addPeople makes a client for everybody and gives operator and restorer what
 // they need: all verbs on Ingot's kinds, and restore for one of them.
 func (s *server) addPeople(t *testing.T) {
@@ -127,13 +140,7 @@ func (s *server) addPeople(t *testing.T) {
 	for name, groups := range map[string][]string{
 		operatorUser: nil, restorerUser: nil, managerUser: {"system:masters"}, "admin": {"system:masters"},
 	} {
-		cfg := rest.CopyConfig(s.cfg)
-		cfg.QPS = -1 // no client-side limit: the table has hundreds of requests
-		cfg.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: append(groups, "system:authenticated")}
-		c, err := client.New(cfg, client.Options{Scheme: s.scheme})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := s.newClient(t, name, groups)
 		if name == managerUser {
 			name = "manager"
 		}

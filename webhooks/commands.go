@@ -1,0 +1,91 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// commands are the annotations by which a person talks to Ingot about a host, and
+// the values that each takes; nil: any, it is the presence that counts.
+func commands() map[string][]string {
+	return map[string][]string{
+		v1beta2.ApproveAnnotation:         nil,
+		v1beta2.ForceReleaseAnnotation:    nil,
+		v1beta2.ReleaseDanglingAnnotation: nil,
+		v1beta2.ClearQuarantineAnnotation: nil,
+		v1beta2.InspectAnnotation:         nil,
+		v1beta2.RebootAnnotation:          {"Graceful", "Forced"},
+		v1beta2.MovePausedAnnotation:      nil, // set and lifted by Ingot in a move
+	}
+}
+
+// denials are values by which people mean no.
+func denials() []string { return []string{"false", "no", "off", "0", "never", "none", "disabled"} }
+
+// checkCommands refuses commands of a host that would not do what they say: a value
+// that means no where the presence counts, or a value that does not exist. before
+// is nil for a new host; what stands already is not looked at again.
+func checkCommands(before map[string]string, host *v1beta2.IngotHost) field.ErrorList {
+	var errs field.ErrorList
+	known := commands()
+	for _, key := range slices.Sorted(maps.Keys(host.Annotations)) {
+		values, ok := known[key]
+		value := host.Annotations[key]
+		if old, had := before[key]; !ok || had && old == value {
+			continue
+		}
+		path := field.NewPath("metadata", "annotations").Key(key)
+		switch {
+		case values != nil && !slices.Contains(values, value):
+			errs = append(errs, field.NotSupported(path, value, values))
+		case values == nil && slices.Contains(denials(), strings.ToLower(value)):
+			errs = append(errs, field.Invalid(path, value, "commands by being there, whatever its value; remove the annotation instead"))
+		}
+	}
+	return errs
+}
+
+// strayCommands warns of annotations with Ingot's prefix that nothing reads: a slip
+// in the name, or a host's command on another kind. before is nil for a new object.
+func strayCommands(before map[string]string, object client.Object) []string {
+	known := map[string][]string{}
+	if _, ok := object.(*v1beta2.IngotHost); ok {
+		known = commands()
+	}
+	var warnings []string
+	for _, key := range slices.Sorted(maps.Keys(object.GetAnnotations())) {
+		_, stood := before[key]
+		if _, ok := known[key]; ok || stood || !strings.HasPrefix(key, v1beta2.AnnotationPrefix) {
+			continue
+		}
+		remedy := "remove it, or correct it to one of " + strings.Join(shortNames(known), ", ")
+		if _, ok := commands()[key]; ok {
+			remedy = "annotate the IngotHost"
+		} else if len(known) == 0 {
+			remedy = "remove it"
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: %q is read by nobody here; %s",
+			field.NewPath("metadata", "annotations").Key(key), object.GetAnnotations()[key], remedy))
+	}
+	return warnings
+}
+
+// shortNames are the names without Ingot's prefix, which people know.
+func shortNames(known map[string][]string) []string {
+	out := make([]string, 0, len(known))
+	for key := range known {
+		out = append(out, strings.TrimPrefix(key, v1beta2.AnnotationPrefix))
+	}
+	slices.Sort(out)
+	return out
+}

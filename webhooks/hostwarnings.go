@@ -1,0 +1,105 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// warningPatience bounds the search for missing objects: no request waits longer for
+// a warning.
+const warningPatience = time.Second
+
+// warnings tells what is legal but surely not meant, of what is new or changed since
+// before, which is nil for a new host. It never fails: what cannot be read is not
+// warned of.
+func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.IngotHost) admission.Warnings {
+	ctx, cancel := context.WithTimeout(ctx, warningPatience)
+	defer cancel()
+	out := v.outlook.Unlabelled(ctx, before, host)
+	if before == nil {
+		before = &v1beta2.IngotHost{}
+	}
+	out = append(out, strayCommands(before.Annotations, host)...)
+	out = append(out, ofBMC(before, host)...)
+	if host.Spec.Cleaning == v1beta2.CleaningNone && before.Spec.Cleaning != v1beta2.CleaningNone {
+		out = append(out, keptData("spec.cleaning"))
+	}
+	out = append(out, v.missingReferences(ctx, before, host)...)
+	if host.Spec.NetworkRef != before.Spec.NetworkRef {
+		out = append(out, v.missingNetwork(ctx, host)...)
+	}
+	return out
+}
+
+// ofBMC warns of a BMC that anybody can stand before, and of one taken from a host in
+// use.
+func ofBMC(before, host *v1beta2.IngotHost) admission.Warnings {
+	var out admission.Warnings
+	if insecure(host) && !insecure(before) {
+		out = append(out, "spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; "+
+			"remove it and give caBundleRef")
+	}
+	if claim := host.Spec.Claim; claim != nil && before.Spec.BMC != nil && host.Spec.BMC == nil {
+		out = append(out, fmt.Sprintf("spec.bmc: is removed from a host that IngotMachine %q uses; give it back, without it the server "+
+			"can be neither switched nor fenced, and the machine not deleted", claim.MachineRef.Name))
+	}
+	return out
+}
+
+func insecure(host *v1beta2.IngotHost) bool {
+	return host.Spec.BMC != nil && host.Spec.BMC.InsecureSkipVerify != nil && *host.Spec.BMC.InsecureSkipVerify
+}
+
+// keptData says what leaving the disks as they are means later (I12).
+func keptData(path string) string {
+	return path + ": with None the disks keep their data when the host is released, and the host then serves " +
+		"only the same cluster; use Metadata to free it for others"
+}
+
+// missingReferences warns of a Secret or ConfigMap that does not exist yet: they may
+// be applied in any order.
+func (v *hostValidator) missingReferences(ctx context.Context, before, host *v1beta2.IngotHost) admission.Warnings {
+	was, is := references(before), references(host)
+	var out admission.Warnings
+	if is.secret != was.secret && is.secret != "" && v.isMissing(ctx, "Secret", host.Namespace, is.secret) {
+		out = append(out, missing("spec.bmc.credentialsRef.name", "Secret", is.secret,
+			"create it with the keys username and password, until then the BMC is not contacted"))
+	}
+	if is.ca != was.ca && is.ca != "" && v.isMissing(ctx, "ConfigMap", host.Namespace, is.ca) {
+		out = append(out, missing("spec.bmc.caBundleRef.name", "ConfigMap", is.ca,
+			"create it with the key ca.crt, until then the BMC is not contacted"))
+	}
+	return out
+}
+
+// missingNetwork warns of a network that does not exist yet, or is full.
+func (v *hostValidator) missingNetwork(ctx context.Context, host *v1beta2.IngotHost) admission.Warnings {
+	name := host.Spec.NetworkRef.Name
+	if err := v.hosts.Get(ctx, client.ObjectKey{Name: name}, &v1beta2.IngotNetwork{}); apierrors.IsNotFound(err) {
+		return admission.Warnings{missing("spec.networkRef.name", "IngotNetwork", name, "create it, until then the host is not booted")}
+	}
+	return v.outlook.Crowded(ctx, host)
+}
+
+func missing(path, kind, name, then string) string {
+	return fmt.Sprintf("%s: %s %q does not exist; %s", path, kind, name, then)
+}
+
+// isMissing asks for the metadata only, so that no credential comes near.
+func (v *hostValidator) isMissing(ctx context.Context, kind, namespace, name string) bool {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return apierrors.IsNotFound(v.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object))
+}

@@ -1,0 +1,132 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outlook
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// bytesPerGB is what disk makers, and the API, mean by a gigabyte.
+const bytesPerGB = 1_000_000_000
+
+// wish is what a machine asks of the hardware.
+type wish struct {
+	architecture string
+	least        v1beta2.HardwareMinimum
+	hints        *v1beta2.RootDeviceHints
+}
+
+func wishOf(spec v1beta2.IngotMachineSpec) wish {
+	out := wish{hints: spec.RootDeviceHints}
+	if s := spec.HostSelector; s != nil {
+		out.architecture = s.Arch
+		if s.Minimum != nil {
+			out.least = *s.Minimum
+		}
+	}
+	return out
+}
+
+func (w wish) empty() bool {
+	return w.architecture == "" && w.hints == nil && w.least == v1beta2.HardwareMinimum{}
+}
+
+// built is the best that hosts have, each figure by itself, and whether one of them
+// has everything asked for.
+type built struct {
+	// known counts the hosts whose hardware is known.
+	known                  int
+	cores, memoryGiB, disk int64
+	architecture, rootDisk bool
+	all                    bool
+}
+
+// hardware warns of what no host that the selector matches is built with. Hosts that
+// are not inspected yet say nothing. path leads to spec.
+func (o Outlook) hardware(ctx context.Context, namespace string, selector labels.Selector, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
+	wish := wishOf(spec)
+	if wish.empty() {
+		return nil
+	}
+	best, err := o.best(ctx, namespace, selector, wish)
+	if err != nil || best.known == 0 || best.all {
+		return nil
+	}
+	var warnings []string
+	warn := func(path *field.Path, format string, arguments ...any) {
+		warnings = append(warnings, fmt.Sprintf("%s: none of the %d inspected hosts has %s; correct it, or register such hosts, until then its machines wait",
+			path, best.known, fmt.Sprintf(format, arguments...)))
+	}
+	chosen := path.Child("hostSelector")
+	if !best.architecture {
+		warn(chosen.Child("arch"), "architecture %q", wish.architecture)
+	}
+	if n := wish.least.Cores; n != nil && int64(*n) > best.cores {
+		warn(chosen.Child("minimum", "cores"), "%d cores, the most are %d", *n, best.cores)
+	}
+	if n := wish.least.MemoryGiB; n != nil && *n > best.memoryGiB {
+		warn(chosen.Child("minimum", "memoryGiB"), "%d GiB, the most are %d", *n, best.memoryGiB)
+	}
+	switch n := wish.least.DiskGB; {
+	case !best.rootDisk && wish.hints != nil:
+		warn(path.Child("rootDeviceHints"), "a disk that they choose")
+	case n != nil && *n > best.disk:
+		warn(chosen.Child("minimum", "diskGB"), "a root disk of %d GB, the most are %d", *n, best.disk)
+	}
+	if len(warnings) == 0 {
+		warn(path, "all that hostSelector and rootDeviceHints ask for, though each part is there")
+	}
+	return warnings
+}
+
+// best looks at every host that the selector matches.
+func (o Outlook) best(ctx context.Context, namespace string, selector labels.Selector, wish wish) (built, error) {
+	hosts, hardware := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
+	err := o.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return built{}, err
+	}
+	if err := o.Reader.List(ctx, hardware, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return built{}, err
+	}
+	var best built
+	for _, candidate := range inventory.Candidates(hosts.Items, hardware.Items) {
+		if candidate.Hardware != nil {
+			best.add(candidate, wish)
+		}
+	}
+	return best, nil
+}
+
+func (b *built) add(candidate inventory.Candidate, wish wish) {
+	facts := candidate.Hardware.Spec
+	hints := wish.hints
+	if hints == nil {
+		hints = candidate.Host.Spec.RootDeviceHints
+	}
+	rootDisk, err := inventory.SelectRootDisk(facts.Disks, hints)
+	var bytes int64
+	if err == nil && rootDisk.SizeBytes != nil {
+		bytes = *rootDisk.SizeBytes
+	}
+	architecture := wish.architecture == "" || wish.architecture == facts.Architecture
+	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
+	least := wish.least
+	b.known++
+	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
+	b.architecture = b.architecture || architecture
+	b.rootDisk = b.rootDisk || err == nil
+	b.all = b.all || architecture && err == nil &&
+		(least.Cores == nil || cores >= int64(*least.Cores)) &&
+		(least.MemoryGiB == nil || memory >= *least.MemoryGiB) &&
+		(least.DiskGB == nil || bytes >= *least.DiskGB*bytesPerGB)
+}

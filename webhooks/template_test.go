@@ -1,0 +1,249 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
+)
+
+// unreadable is a cache that cannot be read.
+type unreadable struct{ client.Reader }
+
+func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("not synced")
+}
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("not synced")
+}
+
+func dryRun(ctx context.Context, dry bool) context.Context {
+	return admission.NewContextWithRequest(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{DryRun: &dry}})
+}
+
+func machineTemplate(mutate ...func(*v1beta2.IngotMachineTemplate)) *v1beta2.IngotMachineTemplate {
+	out := &v1beta2.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
+	out.Spec.Template.Spec.Image = v1beta2.Image{URL: "https://images.example/os.raw", Checksum: "sha256:" + strings.Repeat("ab", 32)}
+	for _, m := range mutate {
+		m(out)
+	}
+	return out
+}
+
+func clusterTemplate(mutate ...func(*v1beta2.IngotClusterTemplate)) *v1beta2.IngotClusterTemplate {
+	out := &v1beta2.IngotClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
+	out.Spec.Template.Spec.FailureDomainLabel = v1beta2.RackLabel
+	for _, m := range mutate {
+		m(out)
+	}
+	return out
+}
+
+// A template stays as it is, but for the topology controller's dry run, which both
+// is a dry run and says so; and only immutability is set aside for it (M35–M37).
+func TestTopologyDryRun(t *testing.T) {
+	type change struct {
+		name          string
+		machine       func(*v1beta2.IngotMachineTemplate)
+		cluster       func(*v1beta2.IngotClusterTemplate)
+		onlyImmutable bool
+		wantMachine   string // field of the refusal
+		wantCluster   string
+	}
+	bad := []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Gt"}}
+	changes := []change{
+		{"another spec", func(m *v1beta2.IngotMachineTemplate) { m.Spec.Template.Spec.Image.URL = "https://x.example/y" },
+			func(c *v1beta2.IngotClusterTemplate) { c.Spec.Template.Spec.FailureDomainLabel = "example.com/row" },
+			true, "spec.template.spec.image.url", "spec.template.spec.failureDomainLabel"},
+		{"another spec that is wrong", func(m *v1beta2.IngotMachineTemplate) {
+			m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: bad}
+		}, func(c *v1beta2.IngotClusterTemplate) {
+			c.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
+		}, false, "spec.template.spec.hostSelector", "spec.template.spec.hostSelector"},
+		{"wrong metadata", func(m *v1beta2.IngotMachineTemplate) {
+			m.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+		},
+			func(c *v1beta2.IngotClusterTemplate) {
+				c.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+			},
+			false, "spec.template.metadata.labels", "spec.template.metadata.labels"},
+	}
+	for _, c := range changes {
+		for _, dry := range []bool{false, true} {
+			for _, annotated := range []bool{false, true} {
+				name := c.name
+				if dry {
+					name += ", dry run"
+				}
+				if annotated {
+					name += ", annotated"
+				}
+				t.Run(name, func(t *testing.T) {
+					wantMachine, wantCluster := c.wantMachine, c.wantCluster
+					if c.onlyImmutable && dry && annotated {
+						wantMachine, wantCluster = "", ""
+					}
+					machine, cluster := machineTemplate(c.machine), clusterTemplate(c.cluster)
+					if annotated {
+						machine.Annotations = map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
+						cluster.Annotations = machine.Annotations
+					}
+					_, err := (&machineTemplateValidator{}).ValidateUpdate(dryRun(t.Context(), dry), machineTemplate(), machine)
+					checkRefusal(t, err, wantMachine)
+					_, err = (&clusterTemplateValidator{}).ValidateUpdate(dryRun(t.Context(), dry), clusterTemplate(), cluster)
+					checkRefusal(t, err, wantCluster)
+				})
+			}
+		}
+	}
+}
+
+// An object that would be refused today can be labelled, given owners, and lose its
+// finalizers while it is deleted; of every kind that is validated.
+func TestWhatStandsMayStand(t *testing.T) {
+	touch := func(object client.Object) {
+		object.SetLabels(map[string]string{"a": "b"})
+		object.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Cluster", Name: "c"}})
+		object.SetFinalizers(nil)
+		now := metav1.Now()
+		object.SetDeletionTimestamp(&now)
+	}
+	bad := []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Gt"}}
+	o := outlook.Outlook{Reader: unreadable{}}
+	ctx := request(t.Context(), "alice")
+	tests := map[string]func() error{
+		"IngotMachine": func() error {
+			before := &v1beta2.IngotMachine{Spec: v1beta2.IngotMachineSpec{ProviderID: "nonsense", Hostname: "UPPER",
+				HostSelector: &v1beta2.HostSelector{MatchExpressions: bad}}}
+			after := before.DeepCopy()
+			defaultMachine(after)
+			touch(after)
+			_, err := (&machineValidator{guard: guard{managerUsername: "ingot"}, outlook: o}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotMachineTemplate": func() error {
+			before := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
+				m.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+				m.Spec.Template.Spec.Hostname = "UPPER"
+				m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: bad}
+			})
+			after := before.DeepCopy()
+			defaultMachineTemplate(after)
+			touch(after)
+			_, err := (&machineTemplateValidator{outlook: o}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotCluster": func() error {
+			before := &v1beta2.IngotCluster{} // without the label, as it was stored once
+			before.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
+			before.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: bad}
+			before.Status.Initialization.Provisioned = new(true)
+			after := before.DeepCopy()
+			defaultCluster(after)
+			touch(after)
+			_, err := (&clusterValidator{outlook: o}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotClusterTemplate": func() error {
+			before := clusterTemplate(func(c *v1beta2.IngotClusterTemplate) {
+				c.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+				c.Spec.Template.Spec.FailureDomainLabel = ""
+				c.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
+			})
+			after := before.DeepCopy()
+			defaultClusterTemplate(after)
+			touch(after)
+			_, err := (&clusterTemplateValidator{outlook: o}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotNetwork": func() error {
+			before := network("n", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "10.10.0.255")
+			after := before.DeepCopy()
+			touch(after)
+			_, err := (&networkValidator{reader: unreadable{}, outlook: o}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotHost": func() error {
+			before := claimed("h")
+			before.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
+			before.Annotations = map[string]string{v1beta2.RebootAnnotation: "perhaps", v1beta2.ForceReleaseAnnotation: "false"}
+			after := before.DeepCopy()
+			touch(after)
+			v := &hostValidator{guard: guard{managerUsername: "ingot"}, hosts: unreadable{}, live: unreadable{}, outlook: o}
+			_, err := v.ValidateUpdate(ctx, before, after)
+			return err
+		},
+		"IngotHardware": func() error {
+			before := &v1beta2.IngotHardware{Spec: v1beta2.IngotHardwareSpec{Architecture: "pdp11"}}
+			after := before.DeepCopy()
+			touch(after)
+			_, err := (&hardwareValidator{guard: guard{managerUsername: "ingot"}}).ValidateUpdate(ctx, before, after)
+			return err
+		},
+	}
+	for kind, update := range tests {
+		t.Run(kind, func(t *testing.T) {
+			if err := update(); err != nil {
+				t.Errorf("was refused: %v", err)
+			}
+		})
+	}
+}
+
+// A cache that cannot be read gives no warning and refuses nothing that rests on
+// nothing else.
+func TestUnreadableCacheOnlyKeepsQuiet(t *testing.T) {
+	o := outlook.Outlook{Reader: unreadable{}}
+	ctx := request(t.Context(), "alice")
+	selecting := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
+		m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"a": "b"}, Arch: "arm64"}
+	})
+	machine := &v1beta2.IngotMachine{Spec: selecting.Spec.Template.Spec}
+	cluster := &v1beta2.IngotCluster{Spec: v1beta2.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
+	for kind, do := range map[string]func() (admission.Warnings, error){
+		"template": func() (admission.Warnings, error) {
+			return (&machineTemplateValidator{outlook: o}).ValidateCreate(ctx, selecting)
+		},
+		"machine": func() (admission.Warnings, error) {
+			return (&machineValidator{outlook: o}).ValidateCreate(ctx, machine)
+		},
+		"cluster": func() (admission.Warnings, error) {
+			return (&clusterValidator{outlook: o}).ValidateCreate(ctx, cluster)
+		},
+	} {
+		if got, err := do(); len(got) > 0 || err != nil {
+			t.Errorf("%s: warned of %v, error %v", kind, got, err)
+		}
+	}
+}
+
+// Cluster API makes machines by the thousand: their template was warned of.
+func TestClonedMachinesAreNotWarnedOf(t *testing.T) {
+	v := &machineValidator{outlook: outlook.Outlook{Reader: newReader(t)}}
+	machine := &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
+	got, err := v.ValidateCreate(request(t.Context(), "capi"), machine)
+	want := admission.Warnings{`metadata.namespace: "ns" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("by hand: %v (-want +got):\n%s", err, diff)
+	}
+	machine.Annotations = map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "workers"}
+	got, err = v.ValidateCreate(request(t.Context(), "capi"), machine)
+	if diff := cmp.Diff(admission.Warnings{}, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		t.Errorf("cloned: %v (-want +got):\n%s", err, diff)
+	}
+}
