@@ -23,7 +23,7 @@ import (
 
 // agentStops is how long after the beginning of a pause an agent may still be
 // writing: it asks every few seconds whether to go on, and is then told to stop.
-const agentStops = 15 * time.Second
+const agentStops = 10 * time.Second
 
 // pause says whether nobody may act on the host now (I10), shows it, and, for a
 // move, lets clusterctl go on once nothing of ours is under way any more. after is
