@@ -178,6 +178,33 @@ func testStatusLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// M29: after a move or a restore the host may only be late: that is not terminal, and
+// when it is there the machine goes on.
+func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "a")
+	s.machine("m")
+	s.provision("m")
+	claim := s.getHost("h").Spec.Claim
+	owner := &clusterv1.Machine{}
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	owner.Spec.ProviderID = s.get("m").Spec.ProviderID // as Cluster API keeps it
+	s.must(s.api.Update(s.ctx, owner))
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
+	m := s.get("m")
+	base := m.DeepCopy()
+	m.Status = infrav1.IngotMachineStatus{}
+	s.must(s.api.Status().Patch(s.ctx, m, client.MergeFrom(base)))
+	s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "restore the IngotHost")
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = claim })
+	s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
+	if failed(s.get("m")) {
+		t.Error("a host that came late is a terminal failure")
+	}
+}
+
 // M41: the machines of another manager are left alone, whoever leads here.
 func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
