@@ -5,6 +5,7 @@ package site
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -75,14 +76,16 @@ func (s *Site) flags(t testing.TB) []string {
 		check(t, os.WriteFile(path, []byte("simulated "+filepath.Base(path)), 0o600))
 	}
 	return []string{
-		"manager", "--lab-uplink=" + s.World.DataCentre.Uplink(), "--lab-address=" + s.bootAddress() + "/24",
+		"manager", "--lab-uplink=" + s.World.DataCentre.Uplink(), "--lab-address=" + s.BootAddress().String(),
 		"--agent-key-dir=" + s.keys(t), "--loader-dir=" + loaders, "--agent-image-dir=" + agent,
 		"--image-cache-dir=" + filepath.Join(s.dir, "images"), "--v=1",
 	}
 }
 
-// bootAddress is the manager's on the servers' network; each site has its own.
-func (s *Site) bootAddress() string { return fmt.Sprintf("%s.%d", subnet, 1+s.number) }
+// BootAddress is the boot server's on the servers' network; each site has its own.
+func (s *Site) BootAddress() netip.Prefix {
+	return netip.MustParsePrefix(fmt.Sprintf("%s.%d/24", subnet, 1+s.number))
+}
 
 // StopManager stops the manager, if it runs.
 func (s *Site) StopManager() {

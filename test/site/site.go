@@ -4,6 +4,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,15 +51,31 @@ type Config struct {
 	NoManager bool
 }
 
+// A Plane is a management cluster: a control plane without pods
+// (lab/controlplane), or a whole one (lab/node).
+type Plane interface {
+	// Kubeconfig is the path of the administrator's.
+	Kubeconfig() string
+	RESTConfig() *rest.Config
+	// Kubectl and Clusterctl run these as administrator.
+	Kubectl(ctx context.Context, args ...string) ([]byte, error)
+	Clusterctl(ctx context.Context, variables []string, args ...string) (controlplane.Output, error)
+	// AuditLog is the path of the API server's.
+	AuditLog() string
+	// Err says whether something has ended that should run.
+	Err() error
+}
+
 // A Site is a management cluster with Cluster API and Ingot.
 type Site struct {
 	World     *World
 	Name      string
 	Namespace string
-	// Plane is the control plane, Ingot the installation on it.
-	Plane *controlplane.ControlPlane
+	// Plane is the management cluster. Ingot is the installation on a control plane
+	// without pods; nil where Ingot is installed by others (Attach).
+	Plane Plane
 	Ingot *management.Ingot
-	// Release is what clusterctl installed.
+	// Release is what clusterctl installed; nil with Attach.
 	Release *release.Release
 	// Client is an administrator's.
 	Client client.WithWatch
@@ -77,28 +95,37 @@ func Start(t testing.TB, cfg Config) *Site {
 	if cfg.World == nil {
 		cfg.World = NewWorld(t, WorldConfig{})
 	}
-	if cfg.Name == "" {
-		cfg.Name = "a"
-	}
-	if cfg.Namespace == "" {
-		cfg.Namespace = "default"
-	}
 	began := time.Now()
-	cfg.World.sites++
-	s := &Site{
-		World: cfg.World, Name: cfg.Name, Namespace: cfg.Namespace, config: cfg,
-		number: cfg.World.sites, dir: filepath.Join(cfg.World.dir, cfg.Name),
-	}
+	s := newSite(cfg)
 	s.build(t)
 	s.connect(t)
-	if cfg.Namespace != "default" {
-		s.Kubectl(t, "create", "namespace", cfg.Namespace)
-	}
 	if !cfg.NoManager {
 		s.StartManager(t)
 	}
 	t.Logf("site %s ready after %s", s.Name, time.Since(began).Round(time.Second))
 	return s
+}
+
+// Attach makes a site of a management cluster that runs already. Cluster API and
+// Ingot are installed by whoever calls, before or after, with the boot server at
+// BootAddress; managers and their flags are not the site's.
+func Attach(t testing.TB, cfg Config, plane Plane) *Site {
+	t.Helper()
+	s := newSite(cfg)
+	s.Plane = plane
+	check(t, os.MkdirAll(s.dir, 0o700))
+	s.connect(t)
+	return s
+}
+
+// newSite is a site of which nothing runs yet.
+func newSite(cfg Config) *Site {
+	cfg.Name, cfg.Namespace = cmp.Or(cfg.Name, "a"), cmp.Or(cfg.Namespace, "default")
+	cfg.World.sites++
+	return &Site{
+		World: cfg.World, Name: cfg.Name, Namespace: cfg.Namespace, config: cfg,
+		number: cfg.World.sites, dir: filepath.Join(cfg.World.dir, cfg.Name),
+	}
 }
 
 // build makes program, release and management cluster side by side.
@@ -117,33 +144,38 @@ func (s *Site) build(t testing.TB) {
 		}
 		return nil
 	})
-	group.Go(func() error { return s.install(ctx, set.Root()) })
+	var plane *controlplane.ControlPlane
+	group.Go(func() (err error) {
+		plane, err = s.install(ctx, set.Root())
+		return err
+	})
 	err = group.Wait()
-	if s.Plane != nil {
-		t.Cleanup(s.Plane.Stop)
+	if plane != nil {
+		t.Cleanup(plane.Stop)
 	}
 	check(t, err)
+	s.Plane = plane
 }
 
 // install does what an operator does: clusterctl init --infrastructure ingot, from
 // a repository with this source tree's release.
-func (s *Site) install(ctx context.Context, root string) error {
+func (s *Site) install(ctx context.Context, root string) (*controlplane.ControlPlane, error) {
 	var err error
 	s.Release, err = release.Write(ctx, release.Options{Root: root, Version: Version, Out: filepath.Join(s.dir, "release"), NoImages: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.Plane, err = controlplane.Start(ctx, controlplane.Options{
+	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: filepath.Join(s.dir, "plane"), Audit: true, AuditBodies: []string{infrastructureGroup},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.Plane.InstallClusterAPI(ctx, clusterapi.Entry{Name: "ingot", Kind: "InfrastructureProvider", URL: s.Release.Components}); err != nil {
-		return err
+	if err := plane.InstallClusterAPI(ctx, clusterapi.Entry{Name: "ingot", Kind: "InfrastructureProvider", URL: s.Release.Components}); err != nil {
+		return plane, err
 	}
-	s.Ingot, err = management.Install(ctx, s.Plane, management.Options{Dir: filepath.Join(s.dir, "ingot")})
-	return err
+	s.Ingot, err = management.Install(ctx, plane, management.Options{Dir: filepath.Join(s.dir, "ingot")})
+	return plane, err
 }
 
 // connect makes the administrator's client.
@@ -158,6 +190,9 @@ func (s *Site) connect(t testing.TB) {
 	config.QPS, config.Burst = -1, -1 // the tests do what many people do
 	s.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
 	check(t, err)
+	if s.Namespace != "default" {
+		s.Kubectl(t, "create", "namespace", s.Namespace)
+	}
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.

@@ -6,6 +6,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -39,7 +40,9 @@ type WorldConfig struct {
 	// Racks are called rack-1, rack-2, …; 1 if 0. ServersPerRack: 1 if 0; the
 	// servers of rack 1 are r1-s1, r1-s2, ….
 	Racks, ServersPerRack int
-	// Address is where workload clusters listen; 127.0.0.1 if invalid.
+	// Address of this machine is where BMCs, workload clusters and the image server
+	// listen; 127.0.0.1 if invalid. Management clusters with a network of their own
+	// need another (lab/node).
 	Address netip.Addr
 	// Simulate changes a server before it is made; may be nil.
 	Simulate func(name string, c *server.Config)
@@ -72,7 +75,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	w.Workload, err = workload.Start(context.WithoutCancel(t.Context()), workload.Config{Address: cfg.Address})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Workload.Close()) })
-	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password}
+	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
 	for rack := range max(cfg.Racks, 1) {
 		for n := range max(cfg.ServersPerRack, 1) {
 			name := fmt.Sprintf("r%d-s%d", rack+1, n+1)
@@ -83,7 +86,11 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	w.DataCentre, err = datacentre.Start(config)
 	check(t, err)
 	t.Cleanup(func() { check(t, w.DataCentre.Close()) })
-	w.images = httptest.NewServer(http.FileServer(http.Dir(filepath.Join(w.dir, "images"))))
+	w.images = httptest.NewUnstartedServer(http.FileServer(http.Dir(filepath.Join(w.dir, "images"))))
+	check(t, w.images.Listener.Close()) // it is of loopback
+	w.images.Listener, err = net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
+	check(t, err)
+	w.images.Start()
 	t.Cleanup(w.images.Close)
 	return w
 }
