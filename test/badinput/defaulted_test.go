@@ -128,6 +128,20 @@ func (s *server) testTopology(t *testing.T) {
 	}
 }
 
+// KCP asks by a dry run whether a machine could become another in place, and takes
+// Invalid for a no; anything else it takes for a failure and tries for ever (M64).
+func (s *server) testInPlace(t *testing.T) {
+	for value, allowed := range map[string]bool{"m1": true, "M1": true, "other": false} {
+		wanted := readValid(t, "ingotmachine-maximal")
+		testCase{Set: map[string]any{"spec.hostname": value}}.apply(t, wanted)
+		err := s.people[operatorUser].Apply(t.Context(), client.ApplyConfigurationFromUnstructured(wanted),
+			client.DryRunAll, client.FieldOwner("capi-kubeadmcontrolplane"), client.ForceOwnership)
+		if allowed && err != nil || !allowed && !apierrors.IsInvalid(err) {
+			t.Errorf("hostname %s: %v", value, err)
+		}
+	}
+}
+
 func stringAt(t *testing.T, object *unstructured.Unstructured, path string) string {
 	t.Helper()
 	value, _ := get(object.Object, segments(path))

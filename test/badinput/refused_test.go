@@ -36,6 +36,7 @@ func TestServer(t *testing.T) {
 	t.Run("Warned", s.testWarned)
 	t.Run("Defaulted", s.testDefaulted)
 	t.Run("Topology", s.testTopology)
+	t.Run("InPlace", s.testInPlace)
 	t.Run("Untouched", s.testUntouched)
 	t.Run("DeletedTogether", s.testDeletedTogether)
 	t.Run("Impersonated", s.testImpersonated)
