@@ -35,7 +35,11 @@ func writeArchive(ctx context.Context, o Options, r *Release) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	image, err := buildImage(ctx, o, work)
+	layers, err := imageFiles(ctx, o, work)
+	if err != nil {
+		return err
+	}
+	image, err := buildImage(o.Version, layers)
 	if err != nil {
 		return fmt.Errorf("build the image: %w", err)
 	}

@@ -41,13 +41,14 @@ const loaderDir = "/usr/lib/ipxe"
 // own network driver or with iPXE's.
 var loaders = []string{"undionly.kpxe", "snponly.efi", "ipxe.efi"}
 
-// buildImage puts the image together: what changes least lies lowest.
-func buildImage(ctx context.Context, o Options, work string) (v1.Image, error) {
+// imageFiles lists the files of the image by layer, what changes least first. The
+// manager is built into the directory work.
+func imageFiles(ctx context.Context, o Options, work string) ([][]file, error) {
 	binary := filepath.Join(work, "manager")
 	if err := buildManager(ctx, o, binary); err != nil {
 		return nil, err
 	}
-	lowest, err := systemFiles(ctx, o.Root)
+	system, err := systemFiles(ctx, o.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +60,14 @@ func buildImage(ctx context.Context, o Options, work string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager := append(licenses, file{path: "/manager", source: binary, mode: 0o755})
+	return [][]file{system, boot, append(licenses, file{path: "/manager", source: binary, mode: 0o755})}, nil
+}
+
+// buildImage puts the image together.
+func buildImage(version string, layers [][]file) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
-	for _, files := range [][]file{lowest, boot, manager} {
+	for _, files := range layers {
 		l, err := layer(files)
 		if err != nil {
 			return nil, err
@@ -72,15 +77,17 @@ func buildImage(ctx context.Context, o Options, work string) (v1.Image, error) {
 			return nil, fmt.Errorf("add a layer: %w", err)
 		}
 	}
-	return mutate.ConfigFile(image, imageConfig(image, o.Version))
+	made, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(image, imageConfig(made, version))
 }
 
-// imageConfig keeps the history and layers of the image and says how it runs.
-func imageConfig(image v1.Image, version string) *v1.ConfigFile {
-	config := &v1.ConfigFile{}
-	if made, err := image.ConfigFile(); err == nil {
-		config = made.DeepCopy()
-	}
+// imageConfig keeps history and layers of a configuration and says how the image
+// runs.
+func imageConfig(made *v1.ConfigFile, version string) *v1.ConfigFile {
+	config := made.DeepCopy()
 	config.Architecture, config.OS = architecture, "linux"
 	config.Created = v1.Time{Time: epoch}
 	config.Config = v1.Config{

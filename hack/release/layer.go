@@ -43,17 +43,13 @@ func layer(files []file) (v1.Layer, error) {
 	w := tar.NewWriter(&data)
 	done := map[string]bool{}
 	for _, f := range files {
-		if f.mode.IsDir() {
-			done[f.path] = true
-		}
-	}
-	for _, f := range files {
 		if err := addParents(w, f.path, done); err != nil {
 			return nil, err
 		}
 		if err := add(w, f); err != nil {
 			return nil, fmt.Errorf("put %s into the image: %w", f.path, err)
 		}
+		done[f.path] = true
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
@@ -90,17 +86,21 @@ func add(w *tar.Writer, f file) error {
 		header.Name += "/"
 		return w.WriteHeader(header)
 	}
-	data := []byte(f.content)
-	if f.source != "" {
-		var err error
-		if data, err = os.ReadFile(f.source); err != nil {
-			return err
-		}
+	data, err := f.read()
+	if err != nil {
+		return err
 	}
 	header.Size = int64(len(data))
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	_, err := w.Write(data)
+	_, err = w.Write(data)
 	return err
+}
+
+func (f file) read() ([]byte, error) {
+	if f.source == "" {
+		return []byte(f.content), nil
+	}
+	return os.ReadFile(f.source)
 }

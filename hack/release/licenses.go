@@ -60,7 +60,7 @@ func licensesIn(dir, path string) ([]file, error) {
 	}
 	var files []file
 	for _, e := range entries {
-		if e.Type().IsRegular() && licenseName.MatchString(strings.ToUpper(e.Name())) {
+		if e.Type().IsRegular() && filepath.Ext(e.Name()) != ".go" && licenseName.MatchString(strings.ToUpper(e.Name())) {
 			files = append(files, file{path: path + "/" + e.Name(), source: filepath.Join(dir, e.Name()), mode: 0o644})
 		}
 	}

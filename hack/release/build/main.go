@@ -6,6 +6,7 @@
 //
 //	go run ./hack/release/build -version v0.1.0 -out dist
 //	go run ./hack/release/build -version v0.1.0 -out dist -no-images
+//	go run ./hack/release/build -version v0.1.0 -root /image   # files only, for the Dockerfile
 package main
 
 import (
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Out, "out", "dist", "directory to write to")
 	flags.StringVar(&o.Image, "image", release.DefaultImage, "repository of the image, without tag")
 	flags.BoolVar(&o.NoImages, "no-images", false, "write manifests only")
+	root := flags.String("root", "", "write only the files of the image, below this directory")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,6 +49,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Root = set.Root()
+	if *root != "" {
+		return release.WriteRoot(ctx, o, *root)
+	}
 	r, err := release.Write(ctx, o)
 	if err != nil {
 		return err
