@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -110,10 +111,19 @@ func (r *Reconciler) mustBeCurrent(ctx context.Context, host *infrav1.IngotHost)
 	return r.mustNotBePaused(ctx, host)
 }
 
-// mustNotBePaused reads the Cluster of the claim live: from the moment of its pause
-// on no BMC hears of us (I10). A pause of the host itself is in its annotations.
+// mustNotBePaused looks at the Clusters: from the moment of their pause on no BMC
+// hears of us (I10), though a large namespace's hosts get their own pause over some
+// seconds. The Cluster of a claim is read live; a free host looks at all of them, in
+// the cache. A pause of the host itself is in its annotations.
 func (r *Reconciler) mustNotBePaused(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.Claim == nil {
+		clusters := &clusterv1.ClusterList{}
+		if err := r.Client.List(ctx, clusters, client.InNamespace(host.Namespace)); err != nil {
+			return fmt.Errorf("clusters of the namespace before a switch: %w", err)
+		}
+		if move.StateOf(clusters.Items) == move.Standstill {
+			return errStale
+		}
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}

@@ -198,3 +198,23 @@ func testLatePause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.Live = y.api
 	y.untilBoot("h", infrav1.OrderInstall)
 }
+
+// A free host stands still with the Clusters of its namespace before it carries a
+// pause of its own.
+func testStandstill(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotCluster", Name: "c"}
+	y.create(cluster)
+	y.ready("h")
+	for range 5 {
+		y.step("h")
+		y.clock.Step(31 * time.Second)
+	}
+	if writes := y.bmc.took(); writes != "" {
+		t.Errorf("switched while all Clusters are paused: %q", writes)
+	}
+	cluster.Spec.Paused = nil
+	must(y, y.api.Update(y.ctx, cluster))
+	y.untilBoot("h", infrav1.OrderInspect)
+}

@@ -47,7 +47,7 @@ func TestHost(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"life": testLife, "bmc errors": testBMCErrors, "secret": testSecret, "stale": testStale,
 		"deletion": testDeletion, "strangers": testStrangers, "pause": testPause, "soft off": testSoftOff,
-		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause,
+		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })

@@ -48,9 +48,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.List(ctx, hosts, client.InNamespace(p.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("hosts of namespace %s: %w", p.namespace, err)
 	}
-	for i := range hosts.Items {
-		if err := p.visit(ctx, &hosts.Items[i]); err != nil {
-			return ctrl.Result{}, err
+	// A server at work comes before thousands that are at rest anyway.
+	for _, atWork := range []bool{true, false} {
+		for i := range hosts.Items {
+			if host := &hosts.Items[i]; (host.Spec.Order != nil) == atWork {
+				if err := p.visit(ctx, host); err != nil {
+					return ctrl.Result{}, err
+				}
+			}
 		}
 	}
 	for change, n := range p.written {

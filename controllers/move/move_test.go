@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,6 +156,35 @@ func TestOneWriteATransition(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"mine": "x", blocked: ""}, host.Annotations); diff != "" {
 		t.Errorf("annotations of others (-want +got):\n%s", diff)
+	}
+}
+
+// Servers at work stand still first: in a large namespace the others take a while.
+func TestServersAtWorkComeFirst(t *testing.T) {
+	objects := fleet(20)
+	for i, object := range objects {
+		if host, ok := object.(*infrav1.IngotHost); ok && i%5 == 0 {
+			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe}
+		}
+	}
+	y := newYard(t, objects...)
+	var orders []bool
+	y.fail = func(o client.Object) error {
+		host, ok := o.(*infrav1.IngotHost)
+		orders = append(orders, ok && host.Spec.Order != nil)
+		return nil
+	}
+	y.step()
+	if len(orders) != 20 || !slices.IsSortedFunc(orders, func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
+			return -1
+		}
+		return 1
+	}) || !orders[0] {
+		t.Errorf("hosts with an order are written in the places of true: %v", orders)
 	}
 }
 

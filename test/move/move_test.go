@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -32,6 +34,7 @@ func phases() map[string]infrav1.IngotHostPhase {
 
 // TestMove is I10 from the first word of clusterctl to the work that goes on.
 func TestMove(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
 	source, target := newPlane(t, "source"), newPlane(t, "target")
 	metal := newYard(t)
 	metal.fill(source)
