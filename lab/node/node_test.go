@@ -35,7 +35,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("clusterctl init is done after %.1f s", time.Since(began).Seconds())
-	if err := n.PodsReady(t.Context()); err != nil {
+	if err := n.AwaitPods(t.Context()); err != nil {
 		t.Error(err)
 	}
 	t.Run("memory", func(t *testing.T) { reportMemory(t) })

@@ -12,6 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AwaitPods waits until PodsReady. clusterctl waits for Deployments, which may be
+// available without any of their pods.
+func (n *Node) AwaitPods(ctx context.Context) error {
+	return poll(ctx, "the pods", n.Err, n.PodsReady)
+}
+
 // PodsReady returns nil if there is at least one pod and every pod of every
 // namespace is Ready and was never restarted; else an error that names each
 // which is not, and why.

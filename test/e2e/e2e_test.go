@@ -4,7 +4,7 @@
 package e2e
 
 import (
-	"net/netip"
+	"context"
 	"os"
 	"testing"
 	"time"
@@ -14,16 +14,11 @@ import (
 	"github.com/ingot-metal/ingot/lab/clusterapi"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/node"
+	"github.com/ingot-metal/ingot/test/site"
 )
 
-const (
-	version = "v0.1.0"
-	// provisioning is the boot server's interface to the servers.
-	provisioning = "prov0"
-)
-
-// bootAddress is the boot server's on the servers' network.
-var bootAddress = netip.MustParsePrefix("10.77.0.2/24")
+// provisioning is the boot server's interface to the servers.
+const provisioning = "prov0"
 
 // stopwatch tells how long each step takes.
 type stopwatch struct {
@@ -54,11 +49,33 @@ func TestManagementCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := release.Write(t.Context(), release.Options{Root: set.Root(), Version: version, Out: t.TempDir()})
+	built, err := release.Write(t.Context(), release.Options{Root: set.Root(), Version: site.Version, Out: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	watch.lap("the release is written")
+	n := startNode(t, built)
+	watch.lap("the node is Ready")
+	world := site.NewWorld(t, site.WorldConfig{Racks: 3, ServersPerRack: 2, Address: n.HostAddress()})
+	s := site.Attach(t, site.Config{World: world}, n)
+	initialize(t, n, s, built)
+	watch.lap("clusterctl init, every pod Ready")
+	t.Cleanup(func() {
+		if t.Failed() {
+			showPods(t, n)
+		}
+	})
+	s.Register(t, world.Servers()...)
+	s.Await(t, "free hosts", s.Free(world.Servers()...))
+	watch.lap("the hosts are inspected and Available")
+	if err := n.PodsReady(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// startNode starts a node that has the release's image.
+func startNode(t *testing.T, built *release.Release) *node.Node {
+	t.Helper()
 	n, err := node.Start(t.Context(), node.Config{
 		Archives: []string{built.Archive}, Audit: true, AuditBodies: []string{"infrastructure.cluster.x-k8s.io"},
 	})
@@ -70,24 +87,31 @@ func TestManagementCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	watch.lap("the node is Ready")
-	sw := network.NewSwitch()
-	defer sw.Close()
-	if _, err := sw.AttachTap(network.Tap{NetNS: n.NetNS(), Interface: provisioning, Address: bootAddress}); err != nil {
+	return n
+}
+
+// initialize plugs the node into the servers' network and installs cert-manager,
+// Cluster API and the release by clusterctl.
+func initialize(t *testing.T, n *node.Node, s *site.Site, built *release.Release) {
+	t.Helper()
+	address := s.BootAddress()
+	tap := network.Tap{NetNS: n.NetNS(), Interface: provisioning, Address: address}
+	if _, err := s.World.DataCentre.Switch.AttachTap(tap); err != nil {
 		t.Fatal(err)
 	}
-	err = n.Init(t.Context(), node.Init{
+	err := n.Init(t.Context(), node.Init{
 		Others:    []clusterapi.Entry{{Name: "ingot", Kind: "InfrastructureProvider", URL: built.Components}},
 		Arguments: []string{"--infrastructure=ingot"},
-		Env:       []string{"INGOT_BOOT_ADDRESS=" + bootAddress.Addr().String(), "INGOT_BOOT_INTERFACE=" + provisioning},
-		Progress:  t.Output(),
+		Env: []string{
+			"CLUSTER_TOPOLOGY=true",
+			"INGOT_BOOT_ADDRESS=" + address.Addr().String(), "INGOT_BOOT_INTERFACE=" + provisioning,
+		},
+		Progress: t.Output(),
 	})
-	if err != nil {
-		showPods(t, n)
-		t.Fatal(err)
+	if err == nil {
+		err = n.AwaitPods(t.Context())
 	}
-	watch.lap("clusterctl init")
-	if err := n.PodsReady(t.Context()); err != nil {
+	if err != nil {
 		showPods(t, n)
 		t.Fatal(err)
 	}
@@ -97,11 +121,12 @@ func TestManagementCluster(t *testing.T) {
 func showPods(t *testing.T, n *node.Node) {
 	t.Helper()
 	for _, arguments := range [][]string{
+		{"get", "ingothosts", "--all-namespaces", "--output=wide"},
 		{"get", "pods,events", "--all-namespaces", "--output=wide"},
 		{"--namespace=ingot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
 		{"--namespace=ingot-system", "logs", "--selector=control-plane=controller-manager", "--tail=50"},
 	} {
-		out, err := n.Kubectl(t.Context(), arguments...)
+		out, err := n.Kubectl(context.Background(), arguments...) // also after the test
 		t.Logf("kubectl %q: %v\n%s", arguments, err, out)
 	}
 }
