@@ -108,11 +108,11 @@ vet:
 	go vet ./...
 
 .PHONY: unit
-unit:
+unit: agent-image
 	INGOT_CAPI=1 go test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: unit-full
-unit-full:
+unit-full: agent-image
 	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: fuzz-short

@@ -1,0 +1,64 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// An engine's image runs like the archive's.
+func TestDockerfileConfigures(t *testing.T) {
+	got := map[string]string{}
+	final := false
+	for line := range strings.Lines(read(t, filepath.Join(root, "Dockerfile"))) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if word == "FROM" {
+			final = rest == "scratch"
+		} else if final && word != "" {
+			got[word] = rest
+		}
+	}
+	config := imageConfig(&v1.ConfigFile{}, testVersion).Config
+	want := map[string]string{
+		"COPY": "--from=build /image /", "ENV": strings.Join(config.Env, " "), "WORKDIR": config.WorkingDir,
+		"USER": config.User, "ENTRYPOINT": `["` + strings.Join(config.Entrypoint, `", "`) + `"]`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("last stage (-archive +Dockerfile):\n%s", diff)
+	}
+}
+
+// What .dockerignore lets through is enough to build all that the Dockerfile
+// builds, and no more.
+func TestDockerignore(t *testing.T) {
+	var sent []string
+	for line := range strings.Lines(read(t, filepath.Join(root, ".dockerignore"))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			sent = append(sent, name)
+		}
+	}
+	out, err := goTool(t.Context(), root, "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}",
+		"./cmd/manager", "./cmd/agent", "./hack/images", "./hack/release/build")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := []string{"LICENSE", "go.mod", "go.sum"}
+	for path := range strings.FieldsSeq(string(out)) {
+		directory, _, _ := strings.Cut(strings.TrimPrefix(path, "github.com/ingot-metal/ingot/"), "/")
+		if !slices.Contains(needed, directory) {
+			needed = append(needed, directory)
+		}
+	}
+	slices.Sort(sent)
+	slices.Sort(needed)
+	if diff := cmp.Diff(needed, sent); diff != "" {
+		t.Errorf("(-needed +.dockerignore):\n%s", diff)
+	}
+}
