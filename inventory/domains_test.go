@@ -33,6 +33,7 @@ func TestFailureDomains(t *testing.T) {
 		claimed(c)
 		c.Host.Spec.Claim.ClusterName = "c2"
 	}
+	releasing := func(c Candidate) { c.Host.Spec.Claim.State = infrav1.ClaimReleasing }
 	small := func(c Candidate) { c.Hardware.Spec.MemoryBytes = 8 << 30 }
 	// asking is a machine of the control plane, made at a second of its own.
 	asking := func(name string, at int64, memoryGiB int64) *infrav1.IngotMachine {
@@ -54,12 +55,18 @@ func TestFailureDomains(t *testing.T) {
 		{name: "sorted, free hosts", hosts: []Candidate{host("b", "r2"), host("a", "r1")},
 			want: []clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(true)}, {Name: "r2", ControlPlane: ptr(true)}}},
 		{name: "the claim freezes the domain", hosts: []Candidate{host("a", "r1", claimed)}, want: domains(map[string]bool{"r-old": false})},
-		{name: "this control plane's", hosts: []Candidate{host("a", "r1", claimed)},
+		{name: "in use, even by this control plane: there is no second place", hosts: []Candidate{host("a", "r1", claimed)},
+			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": false})},
+		{name: "in use, and another beside it", hosts: []Candidate{host("a", "r1", claimed), host("b", "r-old")},
 			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": true})},
-		{name: "this control plane's, that would not be chosen today", hosts: []Candidate{host("a", "r1", claimed, small)},
-			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 64)}, want: domains(map[string]bool{"r-old": true})},
-		{name: "another machine's", hosts: []Candidate{host("a", "r1", claimed)},
-			controlPlane: []*infrav1.IngotMachine{asking("not-"+own, 1, 1)}, want: domains(map[string]bool{"r-old": false})},
+		{name: "on its way back, with its label of today", hosts: []Candidate{host("a", "r1", claimed, releasing)}, want: domains(map[string]bool{"r1": true})},
+		{name: "on its way back to another cluster", hosts: []Candidate{host("a", "r1", another, releasing)}, want: domains(map[string]bool{"r1": false})},
+		{name: "on its way back, and too small", hosts: []Candidate{host("a", "r1", claimed, releasing, small)},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 64)}, want: domains(map[string]bool{"r1": false})},
+		{name: "released by force, so it will not come back", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Claim.NotFenced = ptr(true) })},
+			want: domains(map[string]bool{"r-old": false})},
+		{name: "on its way back into maintenance", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Maintenance = ptr(true) })},
+			want: domains(map[string]bool{"r-old": false})},
 		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},
 			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r1": false})},
 		{name: "dirty for another cluster", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Spec.Record.LastClusterName = "c2" })},

@@ -50,10 +50,11 @@ type DomainRequest struct {
 }
 
 // FailureDomains lists the failure domains of a cluster by name: those of the hosts
-// that its hostSelector admits. A domain is for control planes when a host in it
-// that controlPlaneSelector admits too already bears a machine of this control plane,
-// or is free and has what the newest machine of the control plane asks for; so that
-// no control plane is sent to where it cannot be served (design §6). "Free" goes by
+// that its hostSelector admits. A domain is for control planes while a machine of the
+// control plane sent there would get a host: one that controlPlaneSelector admits too,
+// that has what the newest machine of the control plane asks for, and that is free or
+// on its way back from this cluster; so that no control plane is sent to where it
+// cannot be served, and waits there for ever (design §6, decision 0095). "Free" goes by
 // the ledger and what people asked for, not by conditions: a BMC that is away for a
 // minute must not move a control plane. Before the first machine of a control plane
 // nothing but controlPlaneSelector says what it will ask for.
@@ -75,24 +76,22 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 	for _, candidate := range candidates {
 		host := candidate.Host
 		set := labels.Set(host.Labels)
+		back := returning(host, request.ClusterName)
 		name := FailureDomainOf(host, label, request.ClusterName)
+		if back {
+			name = host.Labels[label] // what it was frozen as ends with the claim (I11)
+		}
 		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}
 		serves[name] = serves[name] || forControlPlane.Matches(set) &&
-			(request.owns(host) || freeFor(host, request.ClusterName) && suits(candidate))
+			(back || freeFor(host, request.ClusterName)) && suits(candidate)
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
 			ErrTooManyFailureDomains, label, len(serves), MaxFailureDomains)
 	}
 	return listDomains(serves), nil
-}
-
-// owns says whether the host bears a machine of the control plane.
-func (r DomainRequest) owns(host *infrav1.IngotHost) bool {
-	return host.Spec.Claim != nil && host.Spec.Claim.ClusterName == r.ClusterName &&
-		slices.ContainsFunc(r.ControlPlane, func(m *infrav1.IngotMachine) bool { return m.Name == host.Spec.Claim.MachineRef.Name })
 }
 
 // suitsNewest says of a host whether the newest machine of the control plane could
@@ -130,7 +129,21 @@ func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
 // freeFor says whether, by its spec alone, a machine of the cluster could have the host.
 func freeFor(host *infrav1.IngotHost, clusterName string) bool {
 	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return host.DeletionTimestamp.IsZero() && !in.unmanaged() && in.idleHost() &&
-		!in.quarantined() && !in.maintenance() && !in.wantedOff() &&
+	return in.usable() && in.idleHost() && !in.quarantined() &&
 		(in.record.LastClusterName == "" || in.record.LastClusterName == clusterName)
+}
+
+// returning says whether the cluster has given the host back and it is being fenced
+// and cleaned: soon another machine of the cluster can have it. Without this a control
+// plane that replaces machine by machine, without a spare host, would be sent
+// elsewhere the moment the old machine is gone.
+func returning(host *infrav1.IngotHost, clusterName string) bool {
+	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
+	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName &&
+		(in.claim.NotFenced == nil || !*in.claim.NotFenced)
+}
+
+// usable: nobody keeps the host out of service.
+func (in *input) usable() bool {
+	return in.host.DeletionTimestamp.IsZero() && !in.unmanaged() && !in.maintenance() && !in.wantedOff()
 }
