@@ -1,0 +1,374 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/pxe/bootserver"
+	"github.com/ingot-metal/ingot/test/envtest"
+)
+
+// deployment is an API server with what is installed besides Deployments, and the
+// two processes that would run in the Pods.
+type deployment struct {
+	t       *testing.T
+	admin   client.Client
+	config  *rest.Config
+	dir     string
+	objects []unstructured.Unstructured
+}
+
+// newDeployment applies namespace, service accounts and roles as they are shipped.
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	d := &deployment{t: t, dir: t.TempDir(), objects: installed(t, nil)}
+	d.config = envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.admin, err = client.New(d.config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range d.objects {
+		switch kind := object.GetKind(); {
+		case kind == "Namespace", kind == "ServiceAccount", strings.HasPrefix(object.GroupVersionKind().Group, "rbac."):
+			if err := d.admin.Create(t.Context(), &object); err != nil {
+				t.Fatalf("%s %s: %v", kind, object.GetName(), err)
+			}
+		}
+	}
+	return d
+}
+
+// kubeconfig writes one with a token of the service account.
+func (d *deployment) kubeconfig(account string) (path, bearer string) {
+	d.t.Helper()
+	request := &authenticationv1.TokenRequest{}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ingot-system", Name: account}}
+	if err := d.admin.SubResource("token").Create(d.t.Context(), sa, request); err != nil {
+		d.t.Fatal(err)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: d.config.Host, CertificateAuthorityData: d.config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	path = filepath.Join(d.dir, account+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		d.t.Fatal(err)
+	}
+	return path, request.Status.Token
+}
+
+// run starts the process of a Deployment with its own arguments; overrides say what
+// is different on this machine. It returns the sockets that the process has.
+func (d *deployment) run(name string, overrides ...string) *Sockets {
+	d.t.Helper()
+	container := find[appsv1.Deployment](d.t, d.objects, "Deployment", name).Spec.Template.Spec.Containers[0]
+	kubeconfig, _ := d.kubeconfig(name)
+	options := DefaultOptions()
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	options.AddFlags(fs)
+	args := expand(container.Args, podEnvironment(container))
+	if err := fs.Parse(append(append(args, "--kubeconfig="+kubeconfig), overrides...)); err != nil {
+		d.t.Fatal(err)
+	}
+	sockets := loopback(d.t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var failure error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failure = Run(ctx, options, func(context.Context, *Options) (*Sockets, error) { return sockets, nil })
+	}()
+	d.t.Cleanup(func() {
+		cancel()
+		<-ended
+		if failure != nil {
+			d.t.Errorf("%s: %v", name, failure)
+		}
+	})
+	d.await("http://"+options.HealthAddress+"/readyz", http.StatusOK, ended)
+	return sockets
+}
+
+// await asks until the answer is there.
+func (d *deployment) await(url string, status int, ended <-chan struct{}) {
+	d.t.Helper()
+	for range 600 {
+		select {
+		case <-ended:
+			d.t.Fatal("the process ended")
+		case <-time.After(100 * time.Millisecond):
+		}
+		if got, _ := get(d.t, url, ""); got == status {
+			return
+		}
+	}
+	d.t.Fatalf("%s does not answer %d", url, status)
+}
+
+// get asks over HTTP or unverified HTTPS, with a bearer token; 0 is no answer.
+func get(t *testing.T, url, bearer string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // self-signed, on loopback
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// loopback opens sockets on ports that are free.
+func loopback(t *testing.T) *Sockets {
+	t.Helper()
+	tcp := func() net.Listener {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	udp := func() net.PacketConn {
+		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	s := &Sockets{Agent: tcp(), Boot: bootserver.Sockets{DHCP: udp(), BINL: udp(), TFTP: udp(), HTTP: tcp(),
+		Transfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }}}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// freeAddress is an address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func (d *deployment) write(dir, name string, data []byte) {
+	d.t.Helper()
+	if err := os.MkdirAll(filepath.Join(d.dir, dir), 0o700); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.dir, dir, name), data, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// startManager runs the manager; it returns its sockets and its diagnostics.
+func (d *deployment) startManager() (*Sockets, string) {
+	d.t.Helper()
+	crt, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.write("certs", "tls.crt", crt)
+	d.write("certs", "tls.key", key)
+	_, webhookPort, err := net.SplitHostPort(freeAddress(d.t))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	diagnostics := freeAddress(d.t)
+	return d.run("ingot-controller-manager", "--health-addr="+freeAddress(d.t), "--diagnostics-address="+diagnostics,
+		"--webhook-host=127.0.0.1", "--webhook-port="+webhookPort, "--webhook-cert-dir="+filepath.Join(d.dir, "certs"),
+		"--leader-elect-namespace=ingot-system"), "https://" + diagnostics
+}
+
+// startBoot mounts the two keys and runs the boot server.
+func (d *deployment) startBoot(upstream string) *Sockets {
+	d.t.Helper()
+	secret := &corev1.Secret{}
+	if err := d.admin.Get(d.t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: "ingot-agent-keys"}, secret); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, name := range []string{token.FileHMAC, token.FilePins} {
+		d.write("keys", name, secret.Data[name])
+	}
+	for _, name := range []string{"undionly.kpxe", "snponly.efi"} {
+		d.write("loaders", name, []byte(name))
+	}
+	for _, name := range []string{agentKernel, agentInitramfs} {
+		d.write("image", name, []byte(name))
+	}
+	return d.run("ingot-boot", "--health-addr="+freeAddress(d.t), "--diagnostics-address="+freeAddress(d.t),
+		"--agent-key-dir="+filepath.Join(d.dir, "keys"), "--agent-image-dir="+filepath.Join(d.dir, "image"),
+		"--loader-dir="+filepath.Join(d.dir, "loaders"), "--image-cache-dir="+filepath.Join(d.dir, "images"), "--agent-upstream="+upstream)
+}
+
+// The two Deployments work together with the roles that are shipped: keys are made,
+// both become ready, an agent reaches its API through the boot server only,
+// diagnostics are for those who may, and stored objects are migrated.
+func TestDeployments(t *testing.T) {
+	d := newDeployment(t)
+	manager, diagnostics := d.startManager()
+	boot := d.startBoot(manager.Agent.Addr().String())
+
+	t.Run("agent through the boot server", func(t *testing.T) {
+		refusal, err := d.knock(boot.Agent.Addr())
+		if err != nil || !strings.Contains(refusal, string(agentapi.ReasonTokenInvalid)) {
+			t.Errorf("the agent API says %q, error %v", refusal, err)
+		}
+	})
+	t.Run("agent past the boot server", func(t *testing.T) {
+		if answer, err := d.knock(manager.Agent.Addr()); err == nil {
+			t.Errorf("the agent API says %q to one whom no boot server passed on", answer)
+		}
+	})
+	t.Run("diagnostics", func(t *testing.T) { d.checkDiagnostics(t, diagnostics) })
+	t.Run("migration", func(t *testing.T) { d.checkMigration(t) })
+	t.Run("boot server reads no Secret", func(t *testing.T) {
+		path, _ := d.kubeconfig("ingot-boot")
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(config, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: "ingot-agent-keys"}, &corev1.Secret{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("get = %v", err)
+		}
+	})
+}
+
+// knock asks the agent API without a token, as agents do: by the pin of its key.
+func (d *deployment) knock(address net.Addr) (string, error) {
+	files, err := token.ReadDir(filepath.Join(d.dir, "keys"))
+	if err != nil {
+		return "", err
+	}
+	pins, err := files.Pins()
+	if err != nil {
+		return "", err
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, // the pin is what counts (I15)
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if pin := token.PinOf(state.PeerCertificates[0].RawSubjectPublicKeyInfo); pin != pins[0] {
+				return fmt.Errorf("pin %s is not %s", pin, pins[0])
+			}
+			return nil
+		},
+	}}
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport, Timeout: time.Minute}
+	response, err := c.Post("https://"+address.String()+agentapi.PathSession, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+// checkDiagnostics: metrics are for those whom RBAC lets read them, by HTTPS.
+func (d *deployment) checkDiagnostics(t *testing.T, url string) {
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ingot-system", Name: "metrics-reader"}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ingot-system", Name: "metrics-reader"}}}
+	for _, object := range []client.Object{reader, role, binding} {
+		if err := d.admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, allowed := d.kubeconfig("metrics-reader")
+	_, denied := d.kubeconfig("ingot-boot")
+	for name, tc := range map[string]struct {
+		path, bearer string
+		want         int
+	}{
+		"nobody":                {"/metrics", "", http.StatusUnauthorized},
+		"a stranger":            {"/metrics", "no-token", http.StatusInternalServerError}, // so says controller-runtime
+		"one who may not":       {"/metrics", denied, http.StatusForbidden},
+		"one who may":           {"/metrics", allowed, http.StatusOK},
+		"one who may, profiles": {"/debug/pprof/", allowed, http.StatusForbidden},
+	} {
+		if got, body := get(t, url+tc.path, tc.bearer); got != tc.want || got == http.StatusOK && !strings.Contains(body, "controller_runtime_") {
+			t.Errorf("%s: status %d, want %d: %.100s", name, got, tc.want, body)
+		}
+	}
+}
+
+// checkMigration: the migrator has been at every definition of ours.
+func (d *deployment) checkMigration(t *testing.T) {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	definition.APIVersion = "apiextensions.k8s.io/v1"
+	for _, object := range d.objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		for try := 0; ; try++ {
+			if err := d.admin.Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition); err != nil {
+				t.Fatal(err)
+			}
+			if at := definition.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation]; at == strconv.FormatInt(definition.Generation, 10) {
+				break
+			}
+			if try == 600 {
+				t.Fatalf("%s was not looked at: %v", object.GetName(), definition.Annotations)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
