@@ -1,0 +1,205 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/collections"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/failuredomains"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// planes plays a control plane by the rules of KubeadmControlPlane v1.14: it picks the
+// failure domain by Cluster API's own function from what Ingot offers, pins the
+// machine to it, and makes or removes no other machine before that one has its host.
+type planes struct {
+	t          *testing.T
+	cluster    *infrav1.IngotCluster
+	candidates []inventory.Candidate
+	members    []*member
+	made       int
+}
+
+type member struct {
+	machine *clusterv1.Machine
+	infra   *infrav1.IngotMachine
+	host    *infrav1.IngotHost
+	old     bool
+}
+
+func newPlanes(t *testing.T, racks map[string]int) *planes {
+	p := &planes{t: t, cluster: &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c"}}}
+	for rack, hosts := range racks {
+		for i := range hosts {
+			p.register(fmt.Sprintf("%s-%d", rack, i), rack, 64)
+		}
+	}
+	return p
+}
+
+func (p *planes) register(name, rack string, memoryGiB int64) {
+	h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{infrav1.RackLabel: rack}}}
+	h.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name}
+	h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
+	conditions.Set(h, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable})
+	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
+	facts.Spec.MemoryBytes = memoryGiB << 30
+	facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: name, SizeBytes: ptr.To[int64](500e9)}}
+	p.candidates = append(p.candidates, inventory.Candidate{Host: h, Hardware: facts})
+}
+
+// offered are the domains that KCP chooses from.
+func (p *planes) offered() []clusterv1.FailureDomain {
+	p.t.Helper()
+	request := inventory.DomainRequest{Cluster: p.cluster, ClusterName: "c"}
+	for _, m := range p.members {
+		request.ControlPlane = append(request.ControlPlane, m.infra)
+	}
+	domains, err := inventory.FailureDomains(p.candidates, request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return slices.DeleteFunc(domains, func(d clusterv1.FailureDomain) bool { return !ptr.Deref(d.ControlPlane, false) })
+}
+
+// add makes a machine; cleaning ends while it waits for its host, if it does.
+func (p *planes) add() {
+	p.t.Helper()
+	all, upToDate := collections.New(), collections.New()
+	for _, m := range p.members {
+		all.Insert(m.machine)
+		if !m.old {
+			upToDate.Insert(m.machine)
+		}
+	}
+	domain := ""
+	if offered := p.offered(); len(offered) > 0 {
+		domain = failuredomains.PickFewest(p.t.Context(), offered, all, upToDate)
+	}
+	p.made++
+	name := fmt.Sprintf("cp-%d", p.made)
+	m := &member{
+		machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: clusterv1.MachineSpec{FailureDomain: domain}},
+		infra:   &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: metav1.Unix(int64(p.made), 0)}},
+	}
+	if domain == "" {
+		p.t.Errorf("%s is pinned to no rack: Cluster API does not count it where it is", name)
+	}
+	m.infra.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](64)}}
+	p.members = append(p.members, m)
+	selection := p.place(m)
+	if m.host == nil {
+		p.cleaned()
+		selection = p.place(m)
+	}
+	if m.host == nil {
+		p.t.Fatalf("%s waits for ever: %s", name, selection.Message)
+	}
+}
+
+func (p *planes) place(m *member) inventory.Selection {
+	selection := inventory.Select(inventory.SelectionRequest{Machine: m.infra, Cluster: p.cluster, ClusterName: "c", ControlPlane: true,
+		FailureDomain: m.machine.Spec.FailureDomain}, p.candidates)
+	if m.host = selection.Host; m.host != nil {
+		m.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: m.infra.Name}, ClusterName: "c",
+			State: infrav1.ClaimProvisioned, FailureDomain: selection.FailureDomain}
+	}
+	return selection
+}
+
+// remove takes the oldest machine away: its host is fenced, and being cleaned.
+func (p *planes) remove() {
+	p.members[0].host.Spec.Claim.State = infrav1.ClaimReleasing
+	p.members = p.members[1:]
+}
+
+func (p *planes) cleaned() {
+	for _, c := range p.candidates {
+		if c.Host.Spec.Claim != nil && c.Host.Spec.Claim.State == infrav1.ClaimReleasing {
+			c.Host.Spec.Claim = nil
+		}
+	}
+}
+
+// rollOut replaces every machine, with or without a spare host.
+func (p *planes) rollOut(surge bool) {
+	p.t.Helper()
+	for _, m := range p.members {
+		m.old = true
+	}
+	for range len(p.members) {
+		if surge {
+			p.add()
+			p.remove()
+			continue
+		}
+		p.remove()
+		p.add()
+	}
+}
+
+func (p *planes) scaleTo(n int) {
+	p.t.Helper()
+	for len(p.members) < n {
+		p.add()
+	}
+}
+
+// spread counts the machines by rack.
+func (p *planes) spread() map[string]int {
+	out := map[string]int{}
+	for _, m := range p.members {
+		out[m.host.Labels[infrav1.RackLabel]]++
+	}
+	return out
+}
+
+// I11: a control plane is never deadlocked by racks that cannot hold another machine,
+// and is spread over those that can.
+// Repeated, because Cluster API picks at random among equals.
+func TestControlPlaneIsNeverStuck(t *testing.T) {
+	three := map[string]int{"a": 1, "b": 1, "c": 1}
+	for name, tc := range map[string]struct {
+		racks  map[string]int
+		do     func(p *planes)
+		widest int // the most machines that a rack may hold in the end
+	}{
+		"no spare host, one by one": {three, func(p *planes) { p.scaleTo(3); p.rollOut(false); p.rollOut(false) }, 1},
+		"one spare host, surge":     {map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, func(p *planes) { p.scaleTo(3); p.rollOut(true); p.rollOut(true) }, 1},
+		"scaled into what is left":  {map[string]int{"a": 1, "b": 1, "c": 1, "d": 2}, func(p *planes) { p.scaleTo(5) }, 2},
+		"room everywhere, surge":    {map[string]int{"a": 2, "b": 2, "c": 2}, func(p *planes) { p.scaleTo(3); p.rollOut(true) }, 2},
+		"a rack that is too small": {three, func(p *planes) {
+			p.add()
+			p.register("d-0", "d", 8)
+			p.scaleTo(3)
+			p.rollOut(false)
+		}, 1},
+		"a host that comes late": {three, func(p *planes) {
+			p.scaleTo(3)
+			p.register("d-0", "d", 64)
+			p.scaleTo(4)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 50 {
+				p := newPlanes(t, tc.racks)
+				tc.do(p)
+				for rack, n := range p.spread() {
+					if n > tc.widest {
+						t.Fatalf("%d machines in rack %s: %v", n, rack, p.spread())
+					}
+				}
+			}
+		})
+	}
+}
