@@ -104,7 +104,7 @@ func clusterProvisioned(r *Run) error {
 	}
 	for _, o := range r.lastProvisioned(kindCluster, &p) {
 		c := r.last(Key{coreCluster, o.GetNamespace(), owner(o, coreCluster)})
-		p.unless(c != nil && flag(&c.Object, "status", "initialization", "infrastructureProvisioned"), "%s: its Cluster does not know that it is provisioned", keyOf(o))
+		p.unless(c != nil && truth(&c.Object, "status", "initialization", "infrastructureProvisioned"), "%s: its Cluster does not know that it is provisioned", keyOf(o))
 	}
 	return p.err()
 }

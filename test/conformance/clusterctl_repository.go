@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -48,7 +49,9 @@ func repositoryRules() []Rule {
 				var p problems
 				p.unless(len(s.Files) > 0, "the repository is empty")
 				p.unless(s.Installed.Err == "", "clusterctl: %s", s.Installed.Err)
-				p.unless(len(s.Installed.Objects) >= len(s.Components), "clusterctl would create %d of %d objects", len(s.Installed.Objects), len(s.Components))
+				for _, d := range ofKind(s.Components, "Deployment") {
+					p.unless(one(s.Installed.Objects, "Deployment", d.GetName()) != nil, "clusterctl would not create %s", d.GetName())
+				}
 				return p.err()
 			},
 			Break: func(s *Shipped) { s.Installed.Err = "no such repository" },
@@ -183,10 +186,12 @@ func validMetadata(s *Shipped) error {
 // rename gives the provider another name everywhere.
 func rename(s *Shipped, name string) {
 	s.Name, s.Label = name, "infrastructure-"+name
-	for i := range s.Components {
-		if labels := s.Components[i].GetLabels(); labels[providerLabel] != "" {
-			labels[providerLabel] = s.Label
-			s.Components[i].SetLabels(labels)
+	for _, objects := range [][]unstructured.Unstructured{s.Components, s.Installed.Objects, s.Elsewhere.Objects} {
+		for i := range objects {
+			if labels := objects[i].GetLabels(); labels[providerLabel] != "" {
+				labels[providerLabel] = s.Label
+				objects[i].SetLabels(labels)
+			}
 		}
 	}
 	for _, plural := range []string{machines, machineTemplates} {

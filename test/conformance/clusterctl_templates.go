@@ -6,6 +6,7 @@ package conformance
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func templateRules() []Rule {
 				var p problems
 				p.unless(s.Files[defaultTemplate] != "", "there is no %s", defaultTemplate)
 				for name, content := range s.Files {
-					if name != componentsFile && len(ofKind(parse(content), "Cluster")) > 0 {
+					if name != componentsFile && strings.Contains(content, "\nkind: Cluster\n") {
 						p.unless(templateFile.MatchString(name), "%s holds a Cluster", name)
 					}
 				}
@@ -67,17 +68,13 @@ func templateRules() []Rule {
 			ID: "K31", Level: Should, Tag: TagRelease, Text: "each template is documented",
 			Check: func(s *Shipped) error {
 				var p problems
-				for flavor := range s.Templates {
-					name := flavor
-					if name == "" {
-						name = "default"
-					}
-					p.unless(strings.Contains(s.Docs[templatesBook], "`"+name+"`"), "%s does not tell of the flavor `%s`", templatesBook, name)
+				for flavor, t := range s.Templates {
+					p.unless(strings.Contains(s.Docs[templatesBook], "`"+path.Base(t.File)+"`"), "%s does not tell of the flavor %q", templatesBook, flavor)
 				}
 				return p.err()
 			},
 			Break: func(s *Shipped) {
-				s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], "`external-endpoint`", "")
+				s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], "`"+defaultTemplate+"`", "")
 			},
 		},
 		{
@@ -218,14 +215,16 @@ func classRules() []Rule {
 				var p problems
 				for file := range s.classFiles() {
 					for _, o := range ofKind(parse(s.Files[file]), "ClusterClass") {
-						p.unless(strings.Contains(s.Docs[templatesBook], "clusterclass-"+o.GetName()+".yaml"), "%s does not tell of class %s", templatesBook, o.GetName())
+						p.unless(strings.Contains(s.Docs[templatesBook], "`"+o.GetName()+"`"), "%s does not tell of class %s", templatesBook, o.GetName())
 					}
 				}
 				return p.err()
 			},
 			Break: func(s *Shipped) {
 				for file := range s.classFiles() {
-					s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], file, "")
+					for _, o := range ofKind(parse(s.Files[file]), "ClusterClass") {
+						s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], "`"+o.GetName()+"`", "")
+					}
 				}
 			},
 		},

@@ -18,8 +18,11 @@ const (
 var (
 	// expression is anything that clusterctl would substitute.
 	expression = regexp.MustCompile(`\$\{[^}]*\}+`)
-	// substitution is one of the forms ${VAR}, ${VAR:=d}, ${VAR=d}, ${VAR:-d}.
-	substitution = regexp.MustCompile(`^\$\{\s*([A-Za-z0-9_]+)\s*((:=|=|:-).*)?\}$`)
+	// substitution is one of the forms ${VAR}, ${VAR:=d}, ${VAR=d}, ${VAR:-d}, or one
+	// of the functions on values that the library has besides.
+	substitution = regexp.MustCompile(`^\$\{\s*([A-Za-z0-9_]+)\s*((:=|=|:-|##?|%%?|//?|\^\^?|,,?|:[0-9]).*)?\}$`)
+	// nested is a variable in the name of another.
+	nested = regexp.MustCompile(`^\$\{\s*[A-Za-z0-9_]*\$`)
 	// variable is a name that clusterctl finds in environment and configuration file.
 	variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 	// ownPrefixes begin the names of variables: the provider's, and those that
@@ -58,8 +61,7 @@ func variableRules() []Rule {
 			ID: "K25", Level: Must, Tag: TagRelease, Text: "no variable in the name of another",
 			Check: func(s *Shipped) error {
 				return s.expressions(func(e string) bool {
-					name, _, _ := strings.Cut(strings.TrimPrefix(e, "${"), "}")
-					return !strings.Contains(name, "$")
+					return !nested.MatchString(e)
 				})
 			},
 			Break: func(s *Shipped) { s.Files[componentsFile] += "# ${INGOT_BOOT$INGOT_ADDRESS}\n" },
@@ -69,19 +71,19 @@ func variableRules() []Rule {
 			Check: func(s *Shipped) error {
 				p := problems{}
 				if err := s.expressions(func(e string) bool {
-					return substitution.MatchString(e) || strings.Contains(strings.TrimPrefix(e, "$"), "$")
+					return substitution.MatchString(e) || nested.MatchString(e)
 				}); err != nil {
 					p = append(p, err)
 				}
 				for _, o := range s.Installed.Objects {
-					walk(o.Object, "", func(path string, v any) {
+					walk(withoutSchemas(&o).Object, "", func(path string, v any) {
 						leaf, _ := v.(string)
-						p.unless(o.GetKind() == "CustomResourceDefinition" || !expression.MatchString(leaf), "%s: %s is %q after substitution", keyOf(&o), path, leaf)
+						p.unless(!expression.MatchString(leaf), "%s: %s is %q after substitution", keyOf(&o), path, leaf)
 					})
 				}
 				return p.err()
 			},
-			Break: func(s *Shipped) { s.Files[componentsFile] += "# ${INGOT_BOOT_ADDRESS?needed}\n" },
+			Break: func(s *Shipped) { s.Files[componentsFile] += "# ${INGOT_BOOT_ADDRESS:?needed}\n" },
 		},
 		{
 			ID: "K27", Level: Should, Tag: TagRelease, Text: "the components' variables are UPPER_CASE and documented",

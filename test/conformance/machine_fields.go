@@ -15,14 +15,18 @@ func providerIDField(s *Shipped) error {
 	return p.err()
 }
 
-// failureDomainField checks that status has a failure domain and spec has none: of
-// a spec field that exists core takes the value even if it is empty.
+// failureDomainField checks that status has a failure domain, and that one in spec
+// (the older, reverse process) is never there empty: of a field that exists core
+// takes the value, whatever it is.
 func failureDomainField(s *Shipped) error {
 	var p problems
 	for _, v := range versions {
 		p.unless(bounds(s.schema(machines, v, "status.failureDomain"), 1, 256), "%s: status.failureDomain is not a string of 1 to 256", v)
 		p.unless(s.optional(machines, v, "status", "failureDomain"), "%s: status.failureDomain is required", v)
-		p.unless(s.schema(machines, v, "spec.failureDomain") == nil, "%s: spec.failureDomain exists", v)
+		if own := s.schema(machines, v, "spec.failureDomain"); own != nil {
+			p.unless(s.optional(machines, v, "spec", "failureDomain") && own.MinLength != nil && *own.MinLength >= 1 && own.Default == nil,
+				"%s: spec.failureDomain can be there and empty", v)
+		}
 	}
 	return p.err()
 }

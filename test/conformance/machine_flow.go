@@ -179,7 +179,7 @@ func waitsForCluster(r *Run) error {
 	chosen := r.chosen()
 	for _, v := range chosen {
 		c := r.at(coreClusterOf(&v.Object), v.Revision)
-		p.unless(c != nil && flag(c, "status", "initialization", "infrastructureProvisioned"), "%s: got a host before its Cluster was provisioned", keyOf(&v.Object))
+		p.unless(c != nil && truth(c, "status", "initialization", "infrastructureProvisioned"), "%s: got a host before its Cluster was provisioned", keyOf(&v.Object))
 	}
 	p.unless(len(chosen) > 0, "no machine got a host")
 	s, _ := r.situation(NotReady, &p)
@@ -287,8 +287,8 @@ func readyIsProvisioned(kind string) func(*Run) error {
 			if same == nil {
 				continue // written between the two reads
 			}
-			p.unless(flag(o, "status", "ready") == provisioned(&same.Object), "%s: ready is %t", keyOf(o), flag(o, "status", "ready"))
-			if flag(o, "status", "ready") {
+			p.unless(truth(o, "status", "ready") == provisioned(&same.Object), "%s: ready is %t", keyOf(o), truth(o, "status", "ready"))
+			if truth(o, "status", "ready") {
 				seen++
 			}
 		}
@@ -300,7 +300,7 @@ func readyIsProvisioned(kind string) func(*Run) error {
 func unready(kind string) func(*Run) {
 	return func(r *Run) {
 		for i := range r.Legacy {
-			if r.Legacy[i].GetKind() == kind && flag(&r.Legacy[i], "status", "ready") {
+			if r.Legacy[i].GetKind() == kind && truth(&r.Legacy[i], "status", "ready") {
 				set(&r.Legacy[i], false, "status", "ready")
 				return
 			}

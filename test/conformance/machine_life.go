@@ -54,7 +54,7 @@ func unprovision(kind string) func(*Run) {
 // firstReady is the first version of a Machine that knows that it is provisioned.
 func (r *Run) firstReady(machine Key) *Version {
 	for _, v := range r.history(machine) {
-		if flag(&v.Object, "status", "initialization", "infrastructureProvisioned") {
+		if truth(&v.Object, "status", "initialization", "infrastructureProvisioned") {
 			return v
 		}
 	}

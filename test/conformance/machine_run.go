@@ -36,7 +36,7 @@ const (
 
 // provisioned says whether an object of Ingot's tells that all is there.
 func provisioned(o *unstructured.Unstructured) bool {
-	return flag(o, "status", "initialization", "provisioned")
+	return truth(o, "status", "initialization", "provisioned")
 }
 
 // lastProvisioned are the versions of IngotMachines that are there and provisioned
@@ -158,7 +158,7 @@ func machineCopies(from, to string, needed bool) func(*Run) error {
 		var p problems
 		for _, o := range r.lastProvisioned(kindMachine, &p) {
 			machine := r.machineOf(o)
-			if machine == nil || !flag(machine, "status", "initialization", "infrastructureProvisioned") {
+			if machine == nil || !truth(machine, "status", "initialization", "infrastructureProvisioned") {
 				p.unless(o.GetDeletionTimestamp() != nil || machine == nil, "%s: its Machine does not know that it is provisioned", keyOf(o))
 				continue
 			}

@@ -170,7 +170,7 @@ func machineStatusTypes() []Rule {
 			Live: placedAsAsked, BreakRun: placeElsewhere,
 		},
 		{
-			ID: "M18", Level: May, Tag: TagTypeRun, Text: "status.failureDomain surfaces; spec.failureDomain is not there to overwrite the Machine's",
+			ID: "M18", Level: May, Tag: TagTypeRun, Text: "status.failureDomain surfaces; spec.failureDomain is never there empty to overwrite the Machine's",
 			Check: failureDomainField,
 			Break: func(s *Shipped) {
 				s.change(machines, v1beta1, "spec", func(p *apiextensionsv1.JSONSchemaProps) {

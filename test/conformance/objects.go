@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"maps"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,7 +23,7 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return s
 }
 
-func flag(o *unstructured.Unstructured, path ...string) bool {
+func truth(o *unstructured.Unstructured, path ...string) bool {
 	b, _ := value(o, path...).(bool)
 	return b
 }
@@ -88,13 +89,34 @@ func walk(v any, path string, visit func(path string, v any)) {
 	}
 }
 
-// definitionOf turns a definition of the components into its type.
+// definitionOf turns a definition of the components into its type, without the
+// schemas: these are looked at as the API server has them.
 func definitionOf(o *unstructured.Unstructured) *apiextensionsv1.CustomResourceDefinition {
+	o = withoutSchemas(o)
 	d := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
 		return &apiextensionsv1.CustomResourceDefinition{}
 	}
 	return d
+}
+
+// withoutSchemas is a definition without the schemas of its versions.
+func withoutSchemas(o *unstructured.Unstructured) *unstructured.Unstructured {
+	spec, _ := value(o, "spec").(map[string]any)
+	if o.GetKind() != "CustomResourceDefinition" || spec == nil {
+		return o
+	}
+	spec = maps.Clone(spec)
+	var versions []any
+	for _, v := range list(o, "spec", "versions") {
+		bare := maps.Clone(tree(v).Object)
+		delete(bare, "schema")
+		versions = append(versions, bare)
+	}
+	spec["versions"] = versions
+	out := maps.Clone(o.Object)
+	out["spec"] = spec
+	return &unstructured.Unstructured{Object: out}
 }
 
 // shippedDefinition is a definition as the components have it.

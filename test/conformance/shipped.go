@@ -106,8 +106,7 @@ type Answer struct {
 	// Webhook is who refused; empty for the schema.
 	Webhook string
 	// Message of the refusal.
-	Message  string
-	Warnings []string
+	Message string
 }
 
 // Clone copies all that a Break may change.
