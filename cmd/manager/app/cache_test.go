@@ -1,0 +1,101 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/envtest"
+)
+
+// What the cache holds: of Secrets and ConfigMaps only those of BMCs, with
+// --namespace only that namespace's objects, and networks, which have none, always.
+func TestCache(t *testing.T) {
+	config := envtest.Start(t, envtest.IngotCRDs(t))
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(namespace, name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+	}
+	bmcs := map[string]string{infrav1.BMCCredentialsLabel: ""}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+		&corev1.Secret{ObjectMeta: in("default", "bmc", bmcs)},
+		&corev1.Secret{ObjectMeta: in("default", "bootstrap", nil)},
+		&corev1.Secret{ObjectMeta: in("other", "bmc-elsewhere", bmcs)},
+		&corev1.ConfigMap{ObjectMeta: in("default", "ca", bmcs)},
+		&corev1.ConfigMap{ObjectMeta: in("default", "settings", nil)},
+		&infrav1.IngotHardware{ObjectMeta: in("default", "host", nil)},
+		&infrav1.IngotHardware{ObjectMeta: in("other", "host-elsewhere", nil)},
+		&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.20"}}},
+	} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		namespace string
+		want      map[string][]string
+	}{
+		"all namespaces": {"", map[string][]string{"Secret": {"bmc", "bmc-elsewhere"}, "ConfigMap": {"ca"},
+			"IngotHardware": {"host", "host-elsewhere"}, "IngotNetwork": {"net"}}},
+		"one namespace": {"default", map[string][]string{"Secret": {"bmc"}, "ConfigMap": {"ca"},
+			"IngotHardware": {"host"}, "IngotNetwork": {"net"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := DefaultOptions()
+			o.Namespace = tc.namespace
+			options := cacheOptions(o)
+			options.Scheme = scheme
+			c, err := cache.New(config, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- c.Start(ctx) }()
+			defer func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("cache: %v", err)
+				}
+			}()
+			if !c.WaitForCacheSync(ctx) {
+				t.Fatal("the cache does not start")
+			}
+			got := map[string][]string{}
+			for kind, list := range map[string]client.ObjectList{"Secret": &corev1.SecretList{}, "ConfigMap": &corev1.ConfigMapList{},
+				"IngotHardware": &infrav1.IngotHardwareList{}, "IngotNetwork": &infrav1.IngotNetworkList{}} {
+				if err := c.List(ctx, list); err != nil {
+					t.Fatalf("%s: %v", kind, err)
+				}
+				_ = meta.EachListItem(list, func(item runtime.Object) error {
+					got[kind] = append(got[kind], item.(client.Object).GetName())
+					return nil
+				})
+			}
+			less := cmpopts.SortSlices(func(a, b string) bool { return a < b })
+			if diff := cmp.Diff(tc.want, got, less); diff != "" {
+				t.Errorf("cached (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
