@@ -167,9 +167,6 @@ func (y *yard) cluster(p *plane) {
 	owner := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
 	owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotCluster", Name: "c1"}
 	p.create(owner)
-	owner.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	conditions.Set(owner, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
-	y.status(p, owner)
 	p.create(&infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1", OwnerReferences: y.owned(owner, "Cluster")}})
 
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1",
@@ -178,19 +175,29 @@ func (y *yard) cluster(p *plane) {
 	machine.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
 	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "m1"}
 	p.create(machine)
-	machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "m1"}
-	y.status(p, machine)
 	bond := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1", Finalizers: []string{infrav1.MachineFinalizer},
 		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}, OwnerReferences: y.owned(machine, "Machine")}}
 	bond.Spec.Image = image()
 	bond.Spec.ProviderID = infrav1.ProviderID{Namespace: namespace, Host: "provisioned", InstanceID: instance}.String()
 	p.create(bond)
+	y.clusterAPI(p)
 }
 
-func (y *yard) status(p *plane, obj client.Object) {
+// clusterAPI writes the status that Cluster API, which does not run here, would
+// build, and that clusterctl asks for.
+func (y *yard) clusterAPI(p *plane) {
 	y.t.Helper()
-	if err := p.client.Status().Update(y.t.Context(), obj); err != nil {
-		y.t.Fatal(err)
+	owner, machine := &clusterv1.Cluster{}, &clusterv1.Machine{}
+	if !p.get(owner, "c1") || !p.get(machine, "m1") {
+		y.t.Fatalf("%s: no cluster", p.name)
+	}
+	owner.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	conditions.Set(owner, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
+	machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "m1"}
+	for _, object := range []client.Object{owner, machine} {
+		if err := p.client.Status().Update(y.t.Context(), object); err != nil {
+			y.t.Fatal(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -32,25 +34,55 @@ func phases() map[string]infrav1.IngotHostPhase {
 	}
 }
 
-// TestMove is I10 from the first word of clusterctl to the work that goes on.
+// TestMove is I10 from the first word of clusterctl to the work that goes on, there
+// and back.
 func TestMove(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	source, target := newPlane(t, "source"), newPlane(t, "target")
+	planes := startPlanes(t, "first", "second")
 	metal := newYard(t)
-	metal.fill(source)
-	source.run()
-	target.run()
-	source.until("at rest", func() string { return atWork(source) })
+	metal.fill(planes[0])
+	for _, p := range planes {
+		p.run()
+	}
+	planes[0].until("at rest", func() string { return atWork(planes[0]) })
+	refused(t, planes[0], planes[1])
+	takeAcross(t, metal, planes[0], planes[1])
+	takeAcross(t, metal, planes[1], planes[0])
+}
 
+// refused: clusterctl moves no cluster with a machine that is being provisioned, and
+// pauses nothing.
+func refused(t *testing.T, source, target *plane) {
+	t.Helper()
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m2"}}
+	machine.Spec.ClusterName = "c1"
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "m2"}
+	source.create(machine)
+	err := source.clusterctl().ObjectMover().Move(t.Context(), namespace, target.clusterctl(), false)
+	if err == nil || !strings.Contains(err.Error(), "still provisioning the node") {
+		t.Fatalf("move of a machine without a Node: %v", err)
+	}
+	if missing := atWork(source); missing != "" {
+		t.Errorf("after the refusal: %s", missing)
+	}
+	if err := source.client.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func takeAcross(t *testing.T, metal *yard, source, target *plane) {
+	t.Helper()
 	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions()}
 	if err := source.clusterctl().ObjectMover().Move(t.Context(), namespace, target.clusterctl(), false, s.watch); err != nil {
-		t.Fatalf("clusterctl move: %v", err)
+		t.Fatalf("clusterctl move from %s: %v", source.name, err)
 	}
 	if !s.arrived {
 		t.Fatal("the mover never came to the unpausing of the target")
 	}
 	s.goesOn()
 	s.sourceIsEmpty()
+	metal.clusterAPI(target)
 }
 
 // atWork says which host is not yet as its phase should be, unpaused and with

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -67,13 +69,41 @@ func schemeOf(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-func newPlane(t *testing.T, name string) *plane {
+// startPlanes starts management clusters side by side.
+func startPlanes(t *testing.T, names ...string) []*plane {
 	t.Helper()
 	clusterctl := t.TempDir()
 	if err := os.WriteFile(filepath.Join(clusterctl, "clusterctl.yaml"), clusterctlconfig.ClusterctlAPIManifest, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{t: t, name: name, config: envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t), clusterctl)}
+	environments := make([]*crenvtest.Environment, len(names))
+	var started errgroup.Group
+	for i := range names {
+		env := envtest.Environment(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t), clusterctl)
+		environments[i] = env
+		t.Cleanup(func() {
+			if err := env.Stop(); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		})
+		started.Go(func() error {
+			_, err := env.Start()
+			return err
+		})
+	}
+	if err := started.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var planes []*plane
+	for i, name := range names {
+		planes = append(planes, newPlane(t, name, environments[i].Config))
+	}
+	return planes
+}
+
+func newPlane(t *testing.T, name string, config *rest.Config) *plane {
+	t.Helper()
+	p := &plane{t: t, name: name, config: config}
 	p.config.QPS, p.config.Burst = 200, 400
 	var err error
 	if p.client, err = client.New(p.config, client.Options{Scheme: schemeOf(t)}); err != nil {
