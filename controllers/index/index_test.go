@@ -5,6 +5,7 @@ package index_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,26 @@ func TestValues(t *testing.T) {
 }
 
 // I8: two spellings of one system are one; two systems of one BMC are two.
+// A boot server watches what it may read: an index of machines would start a watch.
+func TestSetupDirectory(t *testing.T) {
+	kinds := kindsOf{}
+	if err := index.SetupDirectory(t.Context(), kinds); err != nil {
+		t.Fatal(err)
+	}
+	want := kindsOf{index.HostByMAC: "*v1beta2.IngotHost", index.HostByImage: "*v1beta2.IngotHost"}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("indexes (-want +got):\n%s", diff)
+	}
+}
+
+// kindsOf collects what is indexed, by field.
+type kindsOf map[string]string
+
+func (k kindsOf) IndexField(_ context.Context, object client.Object, field string, _ client.IndexerFunc) error {
+	k[field] = fmt.Sprintf("%T", object)
+	return nil
+}
+
 func TestSameBMC(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string

@@ -10,6 +10,8 @@ import (
 	"crypto/sha256"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +112,38 @@ func TestPassThrough(t *testing.T) {
 				t.Errorf("answer = %q, error %v", answer, err)
 			}
 		})
+	}
+}
+
+// The manager's HTTP server sees the agent's address, through TLS that the forwarder
+// does not open.
+func TestSourceOverTLS(t *testing.T) {
+	inner := listen(t, "tcp4", "127.0.0.1:0")
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.RemoteAddr)
+	}))
+	_ = server.Listener.Close()
+	server.Listener = Listen(inner, ListenConfig{Sealed: sealed})
+	server.StartTLS()
+	defer server.Close()
+	at := forward(t, "tcp4", "127.0.0.1:0", Config{Upstream: inner.Addr().String()})
+
+	const source = "127.0.0.2"
+	transport := server.Client().Transport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).DialContext
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if host, _, _ := net.SplitHostPort(string(body)); host != source || err != nil {
+		t.Errorf("the server saw %q, error %v; want %s", body, err, source)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestValidate(t *testing.T) {
 		"agent listen, no port":  {func(o *Options) { o.AgentListen = "192.0.2.1" }, []string{`--agent-listen: "192.0.2.1" is not host:port`}},
 		"agent listen, bad port": {func(o *Options) { o.AgentListen = ":no-such-port" }, []string{`--agent-listen: ":no-such-port" has no port`}},
 		"boot, no upstream":      {and(asBoot, func(o *Options) { o.AgentUpstream = "" }), []string{`--agent-upstream: "" is not host:port`}},
-		"boot, Service unknown":  {and(asBoot, func(o *Options) { o.AgentUpstream = "[$(INGOT_AGENT_SERVICE_HOST)]" }), []string{"--agent-upstream"}},
+		"boot, Service unknown":  {and(asBoot, func(o *Options) { o.AgentUpstream = "[$(INGOT_AGENT_SERVICE_HOST)]:8843" }), []string{"--agent-upstream", "is not host:port"}},
 		"upstream of nobody":     {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" is for the role boot alone`}},
 		"PROXY in one process":   {func(o *Options) { o.AgentProxyProtocol = true }, []string{"--agent-proxy-protocol: is for the role controllers alone"}},
 		"PROXY at boot":          {and(asBoot, func(o *Options) { o.AgentProxyProtocol = true }), []string{"--agent-proxy-protocol"}},

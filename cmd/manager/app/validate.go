@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -74,9 +75,8 @@ func (o *Options) validateAgent() error {
 	if _, err := netip.ParseAddrPort(o.AgentAddress); o.AgentAddress != "" && err != nil {
 		errs = append(errs, fmt.Errorf("--agent-address: %q is not address:port; give the address by which servers reach the agent API", o.AgentAddress))
 	}
-	_, _, upstreamErr := net.SplitHostPort(o.AgentUpstream)
 	switch {
-	case o.passesAgents() && upstreamErr != nil:
+	case o.passesAgents() && !isHostPort(o.AgentUpstream):
 		errs = append(errs, fmt.Errorf("--agent-upstream: %q is not host:port; give that of the manager's agent API", o.AgentUpstream))
 	case !o.passesAgents() && o.AgentUpstream != "":
 		errs = append(errs, fmt.Errorf("--agent-upstream: %q is for the role boot alone; the agent API is in this process", o.AgentUpstream))
@@ -85,6 +85,17 @@ func (o *Options) validateAgent() error {
 		errs = append(errs, errors.New("--agent-proxy-protocol: is for the role controllers alone; agents of this process's boot server come by themselves"))
 	}
 	return errors.Join(errs...)
+}
+
+// isHostPort says whether an address can be dialled. $(NAME) cannot: the kubelet leaves
+// it where the Pod was started before the Service whose address it is.
+func isHostPort(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || len(validation.IsDNS1123Subdomain(host)) == 0
 }
 
 // listenPort is the port of a listening address, which may have an empty host.
