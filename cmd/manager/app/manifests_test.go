@@ -140,13 +140,13 @@ func TestDeploymentArguments(t *testing.T) {
 				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 		"all set": {
-			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1", "INGOT_BOOT_REPLICAS": "3",
+			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1",
 				"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
 			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440",
 				Diagnostics: "localhost:8080", InsecureDiagnostics: true, Replicas: 1},
 			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "198.51.100.1", Interface: "eth1",
-				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 3},
+				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,6 +209,10 @@ func TestDeploymentPorts(t *testing.T) {
 // has the host's network, two capabilities, and no other right.
 func TestDeploymentSecurity(t *testing.T) {
 	objects := installed(t, nil)
+	const level = "pod-security.kubernetes.io/enforce"
+	if got := find[corev1.Namespace](t, objects, "Namespace", "ingot-system").Labels[level]; got != "privileged" {
+		t.Errorf("%s=%s does not admit the host's network", level, got)
+	}
 	for name, tc := range map[string]struct {
 		hostNetwork  bool
 		root         bool
