@@ -44,6 +44,15 @@ test-full: packages-test tools verify vet unit-full fuzz-short qemu-all ## Run a
 e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
 	INGOT_E2E=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) ./lab/node ./test/e2e
 
+# The report is printed also if rules fail; the log of the run only then.
+.PHONY: conformance
+conformance: packages-test tools ## Check every rule of the Cluster API contracts, one line each.
+	@dir=$$(mktemp -d); status=0; \
+	INGOT_CAPI=1 INGOT_CONFORMANCE=$$dir/report go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/conformance >$$dir/log 2>&1 || status=$$?; \
+	[ $$status = 0 ] || cat $$dir/log; \
+	[ ! -e $$dir/report ] || cat $$dir/report; \
+	rm -r $$dir; exit $$status
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 	hack/fuzz.sh $(FUZZTIME)

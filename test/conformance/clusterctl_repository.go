@@ -214,10 +214,11 @@ func (s *Shipped) anyFile(is func(name string) bool) bool {
 func (s *Shipped) classes() map[string]string {
 	out := map[string]string{}
 	for name, text := range s.Files {
+		if strings.HasSuffix(name, "-components.yaml") || !strings.Contains(text, "\nkind: ClusterClass\n") {
+			continue
+		}
 		for _, o := range ofKind(parse(text), "ClusterClass") {
-			if name != componentsFile && !templateFile.MatchString(name) {
-				out[name] = o.GetName()
-			}
+			out[name] = o.GetName()
 		}
 	}
 	return out

@@ -224,13 +224,13 @@ func hurryBootstrap(r *Run) {
 	}
 }
 
-// failureEndsFlow checks that what failed says why and is not provisioned.
+// failureEndsFlow checks that what failed says so, and why, and is not Ready.
 func failureEndsFlow(r *Run) error {
 	var p problems
 	s, _ := r.situation(Terminal, &p)
 	for _, k := range s.Objects {
 		o := &r.last(k).Object
-		p.unless(failure(o, failedPermanently) == "" || !provisioned(o), "%s: failed, and is provisioned", k)
+		p.unless(failure(o, failedPermanently) != "", "%s: has not failed", k)
 		ready := condition(o, readyCondition)
 		p.unless(ready != nil && text(ready, "status") == "False" && text(ready, "reason") != "" && text(ready, "message") != "", "%s: failed, and Ready does not say why", k)
 	}

@@ -28,7 +28,12 @@ func staysProvisioned(kind string) func(*Run) error {
 		r.lastProvisioned(kind, &p)
 		for _, k := range r.keys(kind) {
 			was := false
+			lost := r.Situations[StatusLost]
 			for _, v := range r.history(k) {
+				if slices.Contains(lost.Objects, k) && lost.within(v.Revision) {
+					was = false
+					continue // a person took the status away
+				}
 				is := provisioned(&v.Object)
 				p.unless(is || !was, "%s: was provisioned and is not at revision %d", k, v.Revision)
 				was = is && !v.Deleted

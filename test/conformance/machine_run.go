@@ -39,12 +39,12 @@ func provisioned(o *unstructured.Unstructured) bool {
 	return truth(o, "status", "initialization", "provisioned")
 }
 
-// lastProvisioned are the versions of IngotMachines that are there and provisioned
-// at the end; a run without one proves nothing.
+// lastProvisioned are the objects of a kind that are there, provisioned and have not
+// failed at the end; a run without one proves nothing.
 func (r *Run) lastProvisioned(kind string, p *problems) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, k := range r.keys(kind) {
-		if v := r.last(k); !v.Deleted && provisioned(&v.Object) {
+		if v := r.last(k); !v.Deleted && provisioned(&v.Object) && failure(&v.Object, failedPermanently) == "" {
 			out = append(out, &v.Object)
 		}
 	}
@@ -231,7 +231,7 @@ func reportsProvisioned(r *Run) error {
 	for _, k := range r.keys(kindMachine) {
 		v := r.last(k)
 		host, placed := hostOf(&v.Object)
-		if v.Deleted || v.Object.GetDeletionTimestamp() != nil {
+		if v.Deleted || v.Object.GetDeletionTimestamp() != nil || failure(&v.Object, failedPermanently) != "" {
 			continue
 		}
 		installed := false

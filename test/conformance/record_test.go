@@ -3,6 +3,315 @@
 
 package conformance
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
 
-func record(t *testing.T) *Run { t.Helper(); return nil }
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/test/history"
+	"github.com/ingot-metal/ingot/test/site"
+)
+
+const (
+	coreGroup = "cluster.x-k8s.io"
+	// holding is how long a situation lasts that nothing must happen in: some
+	// rounds of everything that is periodic here.
+	holding = 6 * time.Second
+)
+
+// kindsOf are the kinds that are recorded, by group.
+var kindsOf = map[string][]string{
+	group:     {kindMachine, kindCluster, kindHost, kindTemplate, kindHardware},
+	coreGroup: {coreCluster, coreMachine},
+}
+
+// A recorder brings about what the rules are about, and keeps what happens.
+type recorder struct {
+	site    *site.Site
+	history *history.History
+	run     *Run
+	tenant  *bmc.BMC
+	// main and brief are clusters: one stays, one goes.
+	main, brief site.Cluster
+}
+
+// record makes a run with Cluster API's own controllers: clusters by clusterctl and
+// its templates on simulated servers, and everything that a rule wants to see.
+func record(t *testing.T) *Run {
+	t.Helper()
+	world := site.NewWorld(t, site.WorldConfig{Racks: 3, ServersPerRack: 2})
+	r := &recorder{site: site.Start(t, site.Config{World: world}), run: &Run{Situations: map[string]Situation{}}}
+	r.run.Commands = append(r.run.Commands, Command{Name: "init"}) // site.Start fails without
+	var kinds []client.ObjectList
+	for group, names := range kindsOf {
+		for _, kind := range names {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: v1beta2, Kind: kind + "List"})
+			kinds = append(kinds, list)
+		}
+	}
+	r.history = r.site.Record(t, kinds...)
+	r.site.Register(t, world.Servers()...)
+	r.registerTenant(t)
+	r.strangers(t)
+	r.site.Await(t, "free hosts", r.site.Free(world.Servers()...))
+	r.clusters(t)
+	r.pauses(t)
+	r.move(t)
+	r.waiting(t)
+	r.loseStatus(t)
+	r.failure(t)
+	r.deletion(t)
+	r.nodes(t)
+	r.readLegacy(t)
+	r.limits(t)
+	r.finish(t)
+	return r.run
+}
+
+// revision of the API server now: what is written later has a higher one.
+func (r *recorder) revision(t *testing.T) uint64 {
+	t.Helper()
+	list := &infrav1.IngotNetworkList{}
+	check(t, r.site.Client.List(t.Context(), list))
+	revision, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	check(t, err)
+	return revision
+}
+
+// during brings a situation about and writes down when it was.
+func (r *recorder) during(t *testing.T, name string, objects []Key, what func()) {
+	t.Helper()
+	s := Situation{Objects: objects, From: time.Now(), First: r.revision(t)}
+	what()
+	s.To, s.Last = time.Now(), r.revision(t)
+	r.run.Situations[name] = s
+}
+
+func hold(t *testing.T) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(holding):
+	}
+}
+
+// namespaceFor makes a namespace.
+func (r *recorder) namespaceFor(t *testing.T, name string) string {
+	t.Helper()
+	r.site.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return name
+}
+
+// get an object as it is.
+func (r *recorder) get(ctx context.Context, k Key) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: groupOf(k.Kind), Version: v1beta2, Kind: k.Kind})
+	return o, r.site.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, o)
+}
+
+func groupOf(kind string) string {
+	if kind == coreCluster || kind == coreMachine {
+		return coreGroup
+	}
+	return group
+}
+
+// patch an object, or its status.
+func (r *recorder) patch(t *testing.T, k Key, status bool, change func(*unstructured.Unstructured)) {
+	t.Helper()
+	o, err := r.get(t.Context(), k)
+	check(t, err)
+	before := o.DeepCopy()
+	change(o)
+	if status {
+		check(t, r.site.Client.Status().Patch(t.Context(), o, client.MergeFrom(before)))
+		return
+	}
+	check(t, r.site.Client.Patch(t.Context(), o, client.MergeFrom(before)))
+}
+
+// is waits until objects are as wanted.
+func (r *recorder) is(what string, objects []Key, wanted func(*unstructured.Unstructured) bool) site.Missing {
+	return func(ctx context.Context) (string, error) {
+		for _, k := range objects {
+			o, err := r.get(ctx, k)
+			if err != nil {
+				return "", err
+			}
+			if !wanted(o) {
+				return fmt.Sprintf("%s is not %s: %v", k, what, value(o, "status", "conditions")), nil
+			}
+		}
+		return "", nil
+	}
+}
+
+// gone waits until an object is not there.
+func (r *recorder) gone(k Key) site.Missing {
+	return func(ctx context.Context) (string, error) {
+		_, err := r.get(ctx, k)
+		if client.IgnoreNotFound(err) != nil || err == nil {
+			return k.String(), client.IgnoreNotFound(err)
+		}
+		return "", nil
+	}
+}
+
+// registerTenant has a host whose BMC has an account of its own: a bench that does
+// nothing but switch.
+func (r *recorder) registerTenant(t *testing.T) {
+	t.Helper()
+	namespace := r.namespaceFor(t, "tenant")
+	var err error
+	r.tenant, err = bmc.Start(bmc.Config{
+		Authority: r.site.World.DataCentre.Authority, Machine: &bmc.Bench{}, Username: "tenant", Password: "its-own",
+		System: bmc.System{UUID: "5B0F8C4E-1C59-4C2C-9C25-0B6C3A1F0001", Serial: "tenant-1", MACs: []string{"02:00:00:00:aa:01"}, Cores: 1, MemoryBytes: 1 << 30},
+	})
+	check(t, err)
+	t.Cleanup(func() { check(t, r.tenant.Close()) })
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	for _, o := range []client.Object{
+		&corev1.Secret{ObjectMeta: meta("bmc"), Data: map[string][]byte{infrav1.SecretKeyUsername: []byte("tenant"), infrav1.SecretKeyPassword: []byte("its-own")}},
+		&corev1.ConfigMap{ObjectMeta: meta("ca"), Data: map[string]string{infrav1.CAKey: string(r.site.World.DataCentre.Authority.PEM())}},
+		&infrav1.IngotHost{ObjectMeta: meta("h"), Spec: infrav1.IngotHostSpec{
+			BMC: &infrav1.BMC{
+				Address: r.tenant.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.LocalReference{Name: "ca"},
+			},
+			BootMACAddress: "02:00:00:00:aa:01", BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: site.Network},
+		}},
+	} {
+		r.site.Create(t, o)
+	}
+}
+
+// clusters makes two by clusterctl and its templates: one that stays, with a control
+// plane of three and two workers, and one of a single machine that goes.
+func (r *recorder) clusters(t *testing.T) {
+	t.Helper()
+	r.main = r.site.CreateCluster(t, site.Cluster{Name: "c1", ControlPlanes: 3, Workers: 2})
+	r.brief = r.site.CreateCluster(t, site.Cluster{Name: "c3", ControlPlanes: 1})
+	r.run.Commands = append(r.run.Commands, Command{Name: "generate cluster"}) // CreateCluster fails without
+	r.site.Await(t, "machines that run", site.All(r.site.Running(r.main), r.site.Running(r.brief)))
+}
+
+// machinesOf are the keys of a cluster's machines that have a host, and of the hosts.
+func (r *recorder) machinesOf(t *testing.T, cluster string) (machines, hosts []Key) {
+	t.Helper()
+	list := &infrav1.IngotMachineList{}
+	check(t, r.site.Client.List(t.Context(), list, client.InNamespace(r.site.Namespace), client.MatchingLabels{clusterLabel: cluster}))
+	for i := range list.Items {
+		id, err := infrav1.ParseProviderID(list.Items[i].Spec.ProviderID)
+		if err != nil {
+			continue
+		}
+		machines = append(machines, Key{kindMachine, list.Items[i].Namespace, list.Items[i].Name})
+		hosts = append(hosts, Key{kindHost, id.Namespace, id.Host})
+	}
+	if len(machines) == 0 {
+		t.Fatalf("cluster %s has no machine with a host", cluster)
+	}
+	return machines, hosts
+}
+
+// move lets clusterctl write what it would move into a directory: discovery, pause
+// and block-move as in a move, and nothing is deleted.
+func (r *recorder) move(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	r.site.Clusterctl(t, nil, "move", "--namespace="+r.site.Namespace, "--to-directory="+dir)
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	check(t, r.site.Client.List(t.Context(), definitions, client.HasLabels{clusterctlLabel}))
+	for i := range definitions.Items {
+		r.run.Moved.Kinds = append(r.run.Moved.Kinds, definitions.Items[i].Spec.Names.Kind)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	check(t, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		check(t, err)
+		for _, o := range parse(string(data)) {
+			k := keyOf(&o)
+			if k.Namespace == "" {
+				r.run.Moved.Global = append(r.run.Moved.Global, k)
+				continue
+			}
+			r.run.Moved.Objects = append(r.run.Moved.Objects, k)
+		}
+	}
+	machines, hosts := r.machinesOf(t, r.main.Name)
+	r.site.Await(t, "the end of the move's pause", r.is("unpaused", append(machines, hosts...), func(o *unstructured.Unstructured) bool {
+		return status(o, pausedCondition) == "False"
+	}))
+}
+
+// nodes reads the Nodes of the cluster that stays.
+func (r *recorder) nodes(t *testing.T) {
+	t.Helper()
+	for _, node := range r.site.Nodes(t, r.main) {
+		r.run.Nodes = append(r.run.Nodes, Node{Namespace: r.main.Namespace, Cluster: r.main.Name, Name: node.Name, ProviderID: node.Spec.ProviderID})
+	}
+}
+
+// readLegacy reads Ingot's objects as somebody who knows contract v1beta1 only.
+func (r *recorder) readLegacy(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{kindMachine, kindCluster} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: v1beta1, Kind: kind + "List"})
+		check(t, r.site.Client.List(t.Context(), list))
+		r.run.Legacy = append(r.run.Legacy, list.Items...)
+	}
+}
+
+// finish writes down what the history, the audit log and the BMCs have.
+func (r *recorder) finish(t *testing.T) {
+	t.Helper()
+	check(t, r.history.Settle(t.Context()))
+	versions, err := r.history.Versions()
+	check(t, err)
+	for _, v := range versions {
+		o, ok := v.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("the history has a %T", v.Object)
+		}
+		r.run.Versions = append(r.run.Versions, Version{Revision: v.Revision, At: v.At, Deleted: v.Deleted, Object: *o})
+	}
+	for _, e := range r.site.Audit(t, time.Time{}) {
+		if e.Changes() && e.Object.APIGroup == group {
+			r.run.Writes = append(r.run.Writes, Write{
+				User: e.User.Username, Verb: e.Verb, Resource: e.Object.Resource, Subresource: e.Object.Subresource,
+				Namespace: e.Object.Namespace, Name: e.Object.Name, Code: int(e.Response.Code), Time: e.Received,
+			})
+		}
+	}
+	for _, server := range r.site.World.DataCentre.Servers {
+		r.writesOf(server.BMC, r.site.Namespace+"/"+server.Spec.Name, datacentre.Username)
+	}
+	r.writesOf(r.tenant, "tenant/h", "tenant")
+}
+
+// writesOf are the writes that a BMC took. Its one account is who did them: it
+// refuses all others.
+func (r *recorder) writesOf(b *bmc.BMC, host, user string) {
+	for _, w := range b.Writes() {
+		if w.Status >= 200 && w.Status < 300 && !strings.HasPrefix(w.Action, "Log") {
+			r.run.BMC = append(r.run.BMC, BMCWrite{Host: host, User: user, What: w.Action, Time: w.At})
+		}
+	}
+}

@@ -123,6 +123,7 @@ const (
 	ForeignNamespace = "objects outside of --namespace"
 	ForeignFilter    = "objects outside of --watch-filter"
 	OwnNamespace     = "objects inside of --namespace"
+	StatusLost       = "objects whose status a person took away"
 	OwnFilter        = "objects inside of --watch-filter"
 )
 
