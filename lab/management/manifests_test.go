@@ -14,8 +14,8 @@ func TestApplied(t *testing.T) {
 		namespace = "apiVersion: v1\nkind: Namespace\n"
 		issuer    = "apiVersion: cert-manager.io/v1\nkind: Issuer\n"
 		role      = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  annotations: {cert-manager.io/inject-ca-from: a/b}\n"
-		// A Deployment as it is shipped is not even valid before clusterctl has seen it.
-		deployment = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: ${INGOT_BOOT_REPLICAS:=1}\n"
+		// A Deployment's arguments hold variables that only clusterctl knows.
+		deployment = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: 1\n"
 	)
 	all := namespace + "---\n" + issuer + "---\n" + role + "---\n" + deployment
 	for name, tc := range map[string]struct {
