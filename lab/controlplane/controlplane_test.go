@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,13 +20,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/process"
 )
 
 func TestStartAndStop(t *testing.T) {
 	dir := t.TempDir()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir, Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +41,16 @@ func TestStartAndStop(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"}}
 	if _, err := clients.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Errorf("create a Secret: %v", err)
+	}
+	// The log has it before the client had its answer.
+	events, err := audit.Read(cp.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(events, func(e audit.Event) bool {
+		return e.Changes() && e.User.Username == "ingot-lab-admin" && e.Object.Resource == "secrets" && e.Response.Code == 201 && e.RequestBody == nil
+	}) {
+		t.Errorf("none of %d events is the Secret's creation", len(events))
 	}
 
 	// By the kubeconfig file alone, as from a user's shell.
