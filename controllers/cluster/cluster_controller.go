@@ -192,6 +192,8 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 	case len(domains) == 0:
 		reason = infrav1.ReasonNoFailureDomains
 		message = "No host of this cluster carries the label " + inventory.FailureDomainLabel(object) + "; machines are placed without failure domains"
+	case !slices.ContainsFunc(domains, func(d clusterv1.FailureDomain) bool { return ptr.Deref(d.ControlPlane, false) }):
+		message = "In no failure domain is a host free for another control plane machine; one that is made now takes the first host that will do"
 	}
 	if set(object, infrav1.ClusterFailureDomainsReadyCondition, status, reason, message) && status == metav1.ConditionFalse {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)

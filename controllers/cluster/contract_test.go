@@ -109,6 +109,14 @@ func testControlPlaneRacks(s *site) {
 	if diff := cmp.Diff(want, serves()); diff != "" {
 		s.t.Errorf("with a control plane (-want +got):\n%s", diff)
 	}
+	free := &infrav1.IngotHost{}
+	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: s.ns, Name: "free"}, free))
+	free.Spec.Maintenance = ptr.To(true)
+	s.must(s.api.Update(s.ctx, free))
+	s.settle("c")
+	s.want("c", infrav1.ClusterFailureDomainsReadyCondition, metav1.ConditionTrue, infrav1.ReasonFailureDomainsPublished, "In no failure domain is a host free for another control plane machine")
+	free.Spec.Maintenance = nil
+	s.must(s.api.Update(s.ctx, free))
 	s.must(s.api.Delete(s.ctx, cp))
 	own := &infrav1.IngotHost{}
 	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: s.ns, Name: "own"}, own))
