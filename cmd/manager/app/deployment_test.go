@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -271,6 +272,7 @@ func TestDeployments(t *testing.T) {
 	})
 	t.Run("diagnostics", func(t *testing.T) { d.checkDiagnostics(t, diagnostics) })
 	t.Run("migration", func(t *testing.T) { d.checkMigration(t) })
+	t.Run("leader", func(t *testing.T) { d.checkLeader(t) })
 	t.Run("boot server reads no Secret", func(t *testing.T) {
 		path, _ := d.kubeconfig("ingot-boot")
 		config, err := clientcmd.BuildConfigFromFlags("", path)
@@ -316,6 +318,27 @@ func (d *deployment) knock(address net.Addr) (string, error) {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	return string(body), err
+}
+
+// checkLeader: the manager holds the Lease, and may tell it.
+func (d *deployment) checkLeader(t *testing.T) {
+	lease := &coordinationv1.Lease{}
+	if err := d.admin.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: leaderLock}, lease); err != nil {
+		t.Fatal(err)
+	}
+	for range 600 {
+		events := &corev1.EventList{}
+		if err := d.admin.List(t.Context(), events, client.InNamespace("ingot-system")); err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range events.Items {
+			if event.Reason == "LeaderElection" && event.InvolvedObject.Name == leaderLock {
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("no event says that %s leads", *lease.Spec.HolderIdentity)
 }
 
 // checkDiagnostics: metrics are for those whom RBAC lets read them, by HTTPS.
