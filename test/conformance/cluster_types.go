@@ -14,6 +14,11 @@ import (
 
 // clusterTypes are the rules of the kinds (C01–C12).
 func clusterTypes() []Rule {
+	return concat(clusterDefinition(), clusterFields(), clusterTemplateType())
+}
+
+// clusterDefinition are the rules of its definition (C01–C05b).
+func clusterDefinition() []Rule {
 	return []Rule{
 		{
 			ID: "C01", Level: Must, Tag: TagType, Text: "the API server serves an InfraCluster",
@@ -69,6 +74,12 @@ func clusterTypes() []Rule {
 			},
 			Break: func(s *Shipped) { dropLabel(s, clusterTemplates, contractLabel+v1beta1) },
 		},
+	}
+}
+
+// clusterFields are the rules of its fields (C06–C09).
+func clusterFields() []Rule {
+	return []Rule{
 		{
 			ID: "C06", Level: Must, Tag: TagTypeRun, Text: "spec.controlPlaneEndpoint has host and port; without one the cluster waits",
 			Check: endpointField,
@@ -89,9 +100,14 @@ func clusterTypes() []Rule {
 			Break: func(s *Shipped) { s.change(clusters, v1beta1, "status", without("failureReason")) },
 			Live: func(r *Run) error {
 				var p problems
-				for _, o := range r.lastProvisioned(kindCluster, &p) {
-					p.unless(failure(o, failedPermanently) == "" && failure(o, "failureMessage") == "", "%s: is provisioned, and says that it failed", keyOf(o))
+				seen := 0
+				for _, k := range r.keys(kindCluster) {
+					if v := r.last(k); provisioned(&v.Object) {
+						seen++
+						p.unless(failure(&v.Object, failedPermanently) == "" && failure(&v.Object, "failureMessage") == "", "%s: is provisioned, and says that it failed", k)
+					}
 				}
+				p.unless(seen > 0, "no cluster is provisioned")
 				return p.err()
 			},
 			BreakRun: func(r *Run) {
@@ -114,6 +130,12 @@ func clusterTypes() []Rule {
 				}
 			},
 		},
+	}
+}
+
+// clusterTemplateType are the rules of template and lists (C10–C12).
+func clusterTemplateType() []Rule {
+	return []Rule{
 		{
 			ID: "C10", Level: Should, Tag: TagType, Text: "there is an InfraClusterTemplate with spec.template",
 			Check: func(s *Shipped) error {

@@ -22,6 +22,11 @@ var clusterScoped = []string{
 
 // componentRules are the rules of the components file (K15–K22, K28).
 func componentRules() []Rule {
+	return concat(componentFile(), componentProcesses())
+}
+
+// componentFile are the rules of the file and where its objects are (K15–K18).
+func componentFile() []Rule {
 	return []Rule{
 		{
 			ID: "K15", Level: Must, Tag: TagRelease, Text: "one file has all of it: definitions, processes, roles",
@@ -69,6 +74,12 @@ func componentRules() []Rule {
 			},
 			Break: func(s *Shipped) { add(s, "v1", "ConfigMap", "kube-system", "extra") },
 		},
+	}
+}
+
+// componentProcesses are the rules of its processes and labels (K19–K28).
+func componentProcesses() []Rule {
+	return []Rule{
 		{
 			ID: "K19", Level: Must, Tag: TagRelease, Text: "processes run in Deployments",
 			Check: func(s *Shipped) error {

@@ -42,6 +42,11 @@ func (s *Shipped) series() *Series {
 
 // repositoryRules are the rules of the repository and the metadata (K01–K14).
 func repositoryRules() []Rule {
+	return concat(repositoryFiles(), repositoryName(), repositoryPlaces())
+}
+
+// repositoryFiles are the rules of what a repository holds (K01–K04).
+func repositoryFiles() []Rule {
 	return []Rule{
 		{
 			ID: "K01", Level: Must, Tag: TagRelease, Text: "there is a provider repository that clusterctl reads",
@@ -91,6 +96,12 @@ func repositoryRules() []Rule {
 				}
 			},
 		},
+	}
+}
+
+// repositoryName are the rules of the name (K05–K09).
+func repositoryName() []Rule {
+	return []Rule{
 		{
 			ID: "K05", Level: Must, Tag: TagRelease, Text: "the name is lower-case letters, digits and -",
 			Check: func(s *Shipped) error {
@@ -147,6 +158,12 @@ func repositoryRules() []Rule {
 			},
 			Break: func(s *Shipped) { s.License = "All rights reserved." },
 		},
+	}
+}
+
+// repositoryPlaces are the rules of places and metadata (K10–K14).
+func repositoryPlaces() []Rule {
+	return []Rule{
 		{ID: "K10", Level: Must, Tag: TagDocument, Text: "a GitHub release has a semantic version as tag, and all files as assets", Document: contractBook + "k10-github-releases"},
 		{ID: "K11", Level: May, Tag: TagDocument, Text: "clusterctl finds versions by the Go module proxy", Document: contractBook + "k11-finding-versions"},
 		{ID: "K12", Level: May, Tag: TagDocument, Text: "a GitLab package can be the repository", Document: contractBook + "k12-gitlab"},

@@ -37,6 +37,11 @@ func parse(text string) []unstructured.Unstructured {
 
 // templateRules are the rules of cluster templates (K29–K35).
 func templateRules() []Rule {
+	return concat(templateFiles(), templateObjects())
+}
+
+// templateFiles are the rules of files and documents (K29–K31).
+func templateFiles() []Rule {
 	return []Rule{
 		{
 			ID: "K29", Level: Must, Tag: TagRelease, Text: "templates are stored beside the components",
@@ -77,6 +82,12 @@ func templateRules() []Rule {
 				s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], "`"+defaultTemplate+"`", "")
 			},
 		},
+	}
+}
+
+// templateObjects are the rules of objects and variables (K32–K35).
+func templateObjects() []Rule {
+	return []Rule{
 		{
 			ID: "K32", Level: Must, Tag: TagRelease, Text: "they assume that the namespace is there",
 			Check: func(s *Shipped) error {
@@ -165,6 +176,11 @@ func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured
 
 // classRules are the rules of ClusterClasses (K36–K44b).
 func classRules() []Rule {
+	return concat(classFileRules(), classObjects(), classSharing())
+}
+
+// classFileRules are the rules of files and documents (K36–K38).
+func classFileRules() []Rule {
 	return []Rule{
 		{
 			ID: "K36", Level: Must, Tag: TagRelease, Text: "a class that a template names is stored beside the components",
@@ -228,6 +244,12 @@ func classRules() []Rule {
 				}
 			},
 		},
+	}
+}
+
+// classObjects are the rules of what is in them (K39–K41).
+func classObjects() []Rule {
+	return []Rule{
 		{
 			ID: "K39", Level: Must, Tag: TagRelease, Text: "it assumes that the namespace is there",
 			Check: inClasses(func(o *unstructured.Unstructured) error {
@@ -253,6 +275,12 @@ func classRules() []Rule {
 			}),
 			Break: appendToClass("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n  namespace: default\n"),
 		},
+	}
+}
+
+// classSharing are the rules of sharing, variables and use (K42–K44b).
+func classSharing() []Rule {
+	return []Rule{
 		{
 			ID: "K42", Level: Should, Tag: TagRelease, Text: "no object is shared between files of classes",
 			Check: func(s *Shipped) error {

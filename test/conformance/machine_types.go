@@ -12,6 +12,11 @@ import (
 
 // machineTypes are the rules of the kinds themselves (M01–M14).
 func machineTypes() []Rule {
+	return concat(machineDefinition(), machineShape())
+}
+
+// machineDefinition are the rules of access, versions and labels (M01–M09).
+func machineDefinition() []Rule {
 	return []Rule{
 		{
 			ID: "M01", Level: Should, Tag: TagType, Text: "there is an InfraMachine, as a definition that the API server serves",
@@ -54,6 +59,12 @@ func machineTypes() []Rule {
 				}
 			},
 		},
+	}
+}
+
+// machineShape are the rules of names and markers (M10–M14).
+func machineShape() []Rule {
+	return []Rule{
 		{
 			ID: "M10", Level: Must, Tag: TagRelease, Text: "definitions are named as Cluster API computes it, the inventory's too",
 			Check: func(s *Shipped) error { return definitionName(s, append(slices.Clone(machineKinds), inventory...)) },
@@ -146,6 +157,11 @@ func renameMachine(s *Shipped) {
 
 // machineStatusTypes are the rules of fields (M15–M30).
 func machineStatusTypes() []Rule {
+	return concat(machineIdentity(), machineStatus())
+}
+
+// machineIdentity are the rules of identity and place (M15–M20).
+func machineIdentity() []Rule {
 	return []Rule{
 		{
 			ID: "M15", Level: Must, Tag: TagTypeRun, Text: "spec.providerID is an optional string, 1 to 512 long, and equals the Node's",
@@ -194,6 +210,12 @@ func machineStatusTypes() []Rule {
 				s.change(machines, v1beta2, "status.addresses.[].type", func(p *apiextensionsv1.JSONSchemaProps) { p.Enum = nil })
 			},
 		},
+	}
+}
+
+// machineStatus are the rules of what is told (M21–M30).
+func machineStatus() []Rule {
+	return []Rule{
 		{
 			ID: "M21", Level: Must, Tag: TagTypeRun, Text: "status.ready and status.initialization.provisioned tell that the server is provisioned",
 			Check:    func(s *Shipped) error { return provisionedFields(s, machines) },
