@@ -233,7 +233,7 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 		},
 	})
 	if err != nil {
-		return nil, errors.Join(err, listener.Close(), s.close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@
 package datacentre_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/marker"
@@ -160,5 +162,34 @@ func TestSmallImageIsWhatItsChecksumSays(t *testing.T) {
 	sum := sha256.Sum256(packed)
 	if want := "sha256:" + hex.EncodeToString(sum[:]); checksum != want {
 		t.Errorf("checksum %s, want %s", checksum, want)
+	}
+}
+
+func TestImageSaysItsRelease(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "image.zst")
+	if _, err := (datacentre.Image{Bytes: 2 << 20, Noise: 1 << 20, Release: "v1.36.3"}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer decoder.Close()
+	raw, err := decoder.DecodeAll(packed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) != 2<<20 || raw[510] != 0x55 || raw[511] != 0xaa || !bytes.Contains(raw[:1<<20], []byte("v1.36.3\n")) {
+		t.Errorf("image of %d bytes has no boot code or no label", len(raw))
+	}
+	if !bytes.Equal(raw[agentapi.MarkerOffset:agentapi.MarkerOffset+agentapi.MarkerSize], make([]byte, agentapi.MarkerSize)) {
+		t.Error("something lies where the marker comes")
+	}
+	if _, err := (datacentre.Image{Bytes: 1 << 20, Noise: 1}).Write(path); err == nil {
+		t.Error("an image without room for its noise was written")
 	}
 }
