@@ -1,0 +1,140 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks/outlook"
+)
+
+// A host is warned of when it is made or changed for the worse, and not at every
+// write of the manager's.
+func TestHostWarnings(t *testing.T) {
+	racked := func(name string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
+		host := claimed(name)
+		host.Labels = map[string]string{v1beta2.RackLabel: "1"}
+		host.Spec.NetworkRef.Name = "rack-a"
+		host.Spec.Cleaning = v1beta2.CleaningMetadata
+		host.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.1", CredentialsRef: v1beta2.LocalReference{Name: "bmc"}}
+		if change != nil {
+			change(host)
+		}
+		return host
+	}
+	bad := func(host *v1beta2.IngotHost) {
+		host.Labels = nil
+		host.Spec.NetworkRef.Name = "nowhere"
+		host.Spec.Cleaning = v1beta2.CleaningNone
+		host.Spec.BMC.CredentialsRef.Name = "nowhere"
+		host.Spec.BMC.InsecureSkipVerify = new(true)
+	}
+	all := admission.Warnings{
+		"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace ns carry the label; give the host its value, until then it is in no failure domain",
+		"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef",
+		"spec.cleaning: with None the disks keep their data when the host is released, and the host then serves only the same cluster; use Metadata to free it for others",
+		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password, until then the BMC is not contacted`,
+		`spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`,
+	}
+	neighbour := racked("other", func(h *v1beta2.IngotHost) {
+		h.Spec.BootMACAddress, h.Spec.BMC = "52:54:00:00:00:99", nil
+	})
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bmc"}}
+	there := network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", "")
+	deleted := func(h *v1beta2.IngotHost) {
+		bad(h)
+		now := metav1.Now()
+		h.DeletionTimestamp = &now
+	}
+	tests := []struct {
+		name          string
+		before, after *v1beta2.IngotHost // before is nil: created
+		want          admission.Warnings
+	}{
+		{"made well", nil, racked("h", nil), nil},
+		{"made badly", nil, racked("h", bad), all},
+		{"changed badly", racked("h", nil), racked("h", bad), all},
+		{"bad, and changed otherwise", racked("h", bad), racked("h", func(h *v1beta2.IngotHost) { bad(h); h.Finalizers = []string{"x"} }), nil},
+		{"bad, and mended", racked("h", bad), racked("h", nil), nil},
+		{"changed badly while it is deleted", racked("h", nil), racked("h", deleted), nil},
+		{"changed badly and moved away", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
+			bad(h)
+			h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+		}), nil},
+		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
+			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},
+		{"its BMC taken away while it is free", racked("h", func(h *v1beta2.IngotHost) { h.Spec.Claim = nil }), racked("h", func(h *v1beta2.IngotHost) {
+			h.Spec.Claim, h.Spec.BMC = nil, nil
+		}), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newHostValidator(t, "ingot", neighbour.DeepCopy(), secret.DeepCopy(), there.DeepCopy())
+			ctx := request(t.Context(), "ingot")
+			var got admission.Warnings
+			var err error
+			if tt.before == nil {
+				got, err = v.ValidateCreate(ctx, tt.after)
+			} else {
+				got, err = v.ValidateUpdate(ctx, tt.before, tt.after)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cluster is warned of what it selects when that changes, and of half an endpoint
+// when that does.
+func TestClusterWarnings(t *testing.T) {
+	cluster := func(change func(*v1beta2.IngotCluster)) *v1beta2.IngotCluster {
+		out := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+		out.Spec.FailureDomainLabel = v1beta2.RackLabel
+		change(out)
+		return out
+	}
+	selecting := func(c *v1beta2.IngotCluster) {
+		c.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "silver"}}
+	}
+	half := func(c *v1beta2.IngotCluster) { c.Spec.ControlPlaneEndpoint.Host = "api.c1.example" }
+	nothing := func(*v1beta2.IngotCluster) {}
+	unmatched := `spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts so, or correct it, until then its machines wait`
+	unset := "spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"
+	tests := []struct {
+		name          string
+		before, after *v1beta2.IngotCluster
+		want          admission.Warnings
+	}{
+		{"nothing changed", cluster(nothing), cluster(nothing), nil},
+		{"a selector", cluster(nothing), cluster(selecting), admission.Warnings{unmatched}},
+		{"a selector that stands", cluster(selecting), cluster(func(c *v1beta2.IngotCluster) { selecting(c); c.Labels = map[string]string{"a": "b"} }), nil},
+		{"half an endpoint, beside a selector that stands", cluster(selecting), cluster(func(c *v1beta2.IngotCluster) { selecting(c); half(c) }), admission.Warnings{unset}},
+		{"half an endpoint that stands", cluster(half), cluster(func(c *v1beta2.IngotCluster) { half(c); selecting(c) }), admission.Warnings{unmatched}},
+		{"the label that was always meant", cluster(func(c *v1beta2.IngotCluster) { selecting(c); c.Spec.FailureDomainLabel = "" }), cluster(selecting), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := &clusterValidator{outlook: outlook.Outlook{Reader: newReader(t, claimed("h1"))}}
+			got, err := v.ValidateUpdate(request(t.Context(), "alice"), tt.before, tt.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
