@@ -259,6 +259,25 @@ func TestDeploymentSecurity(t *testing.T) {
 	}
 }
 
+// The image cache ends before the volume does, at which the kubelet would evict the Pod;
+// it and the keys lie where the binary looks for them.
+func TestBootVolumes(t *testing.T) {
+	deployment := find[appsv1.Deployment](t, installed(t, nil), "Deployment", "ingot-boot")
+	options, pod := optionsOf(t, deployment), deployment.Spec.Template.Spec
+	mounts := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		mounts[mount.Name] = mount.MountPath
+	}
+	if diff := cmp.Diff(map[string]string{"agent-keys": options.AgentKeyDir, "images": options.ImageCacheDir}, mounts); diff != "" {
+		t.Errorf("mounts (-options +Pod):\n%s", diff)
+	}
+	for _, volume := range pod.Volumes {
+		if volume.EmptyDir != nil && volume.EmptyDir.SizeLimit.Value() < 3*options.ImageCacheGiB<<29 {
+			t.Errorf("volume %s of %s for a cache of %d GiB leaves less than half of that for what is being fetched", volume.Name, volume.EmptyDir.SizeLimit, options.ImageCacheGiB)
+		}
+	}
+}
+
 // The boot servers' role reads three kinds, and is the only one that they have.
 func TestBootRole(t *testing.T) {
 	objects := installed(t, nil)
