@@ -36,8 +36,6 @@ type settings struct {
 	// Dir is the state directory, Name the node's, CgroupRoot its control group
 	// with a slash before.
 	Dir, Name, CgroupRoot string
-	// Address is the node's.
-	Address string
 	// Shim, Runc and Plugins are where these programs are.
 	Shim, Runc, Plugins string
 	// PauseImage is the image that holds the namespaces of a pod.

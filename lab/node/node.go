@@ -187,7 +187,7 @@ func (n *Node) writeFiles() error {
 		return err
 	}
 	s := settings{
-		Dir: n.dir, Name: n.config.Name, CgroupRoot: "/" + n.link.name, Address: address.String(),
+		Dir: n.dir, Name: n.config.Name, CgroupRoot: "/" + n.link.name,
 		Plugins: pluginDir, PauseImage: pauseImage, KeepOOMScore: !capable,
 	}
 	if s.Shim, err = n.tools.Binary("containerd-shim-runc-v2"); err != nil {

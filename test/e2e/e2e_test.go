@@ -39,6 +39,7 @@ func TestManagementCluster(t *testing.T) {
 		{"a cluster over three racks", haCluster},
 		{"a cluster of a class", topologyCluster},
 		{"no pod was restarted", podsAreWell},
+		{"every right is used", everyRightIsUsed},
 		{"a move to another management cluster", move},
 	} {
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, s) }) {
