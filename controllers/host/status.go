@@ -31,6 +31,7 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 		condition.ObservedGeneration = host.Generation
 		conditions.Set(host, condition)
 	}
+	conditions.Set(host, pausedCondition(host, nil)) // not paused, or nobody would have decided; of this generation
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
