@@ -143,9 +143,10 @@ func TestSurge(t *testing.T) {
 			if *kcp.Spec.Replicas != int32(controlPlanes) || kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != want {
 				t.Errorf("flavor %q: %d control planes, maxSurge %v, want %d", flavor, controlPlanes, kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge, want)
 			}
-			md := find[*clusterv1.MachineDeployment](t, template, "c1-md-0").Spec.Rollout.Strategy.RollingUpdate
-			if md.MaxSurge.IntValue() != 0 || md.MaxUnavailable.IntValue() != 1 {
-				t.Errorf("flavor %q: workers surge %v, unavailable %v", flavor, md.MaxSurge, md.MaxUnavailable)
+			md := find[*clusterv1.MachineDeployment](t, template, "c1-md-0").Spec
+			update := md.Rollout.Strategy.RollingUpdate
+			if update.MaxSurge.IntValue() != 0 || update.MaxUnavailable.IntValue() != 1 || md.Remediation.MaxInFlight.IntValue() != 1 {
+				t.Errorf("flavor %q: workers surge %v, unavailable %v, remediated %v", flavor, update.MaxSurge, update.MaxUnavailable, md.Remediation.MaxInFlight)
 			}
 		}
 	}

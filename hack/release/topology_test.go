@@ -153,6 +153,9 @@ func (p topology) check(t *testing.T) {
 			t.Errorf("MachineHealthCheck %s: startup timeout %v", check.Name, got)
 		}
 	}
+	if most := deployments.Items[0].Spec.Remediation.MaxInFlight; most == nil || most.IntValue() != 1 {
+		t.Errorf("workers replaced at once: %v", most)
+	}
 	if surge := deployments.Items[0].Spec.Rollout.Strategy.RollingUpdate.MaxSurge; surge == nil || surge.IntValue() != 0 {
 		t.Errorf("workers surge by %v", surge)
 	}
