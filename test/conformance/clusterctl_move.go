@@ -185,9 +185,13 @@ func unblock(r *Run) {
 func statusRebuilt(r *Run) error {
 	var p problems
 	kinds := map[string]bool{}
+	lost, _ := r.situation(StatusLost, &p)
 	for _, pair := range r.Rebuilt {
 		k := keyOf(&pair.Before)
 		kinds[k.Kind] = true
+		p.unless(slices.ContainsFunc(r.history(k), func(v *Version) bool {
+			return lost.within(v.Revision) && len(essence(&v.Object)) == 0
+		}), "%s: never lost its status", k)
 		before, after := essence(&pair.Before), essence(&pair.After)
 		p.unless(reflect.DeepEqual(before, after), "%s: status was %v, and is %v", k, before, after)
 	}

@@ -31,11 +31,9 @@ func goodRun() *Run {
 	s.ingot(infra, "status", conditioned("FailureDomainsReady", "True", ""))
 	tellPauses(s, []Key{im1, infra, hostKey("site", 1), template}, core)
 
+	tellLoss(s, []Key{im1, infra, hostKey("site", 1)})
 	for _, k := range []Key{im1, im2, infra, {kindMachine, "site", "failed"}} {
 		s.legacy(k)
-	}
-	for _, k := range []Key{im1, infra, hostKey("site", 1)} {
-		s.run.Rebuilt = append(s.run.Rebuilt, Rebuilt{Before: *s.objects[k].DeepCopy(), After: *s.objects[k].DeepCopy()})
 	}
 	s.run.Commands = []Command{{Name: "init"}, {Name: "generate cluster"}}
 	s.run.Moved = Moved{
@@ -44,6 +42,18 @@ func goodRun() *Run {
 		Global:  []Key{{kindNetwork, "", "rack-1"}},
 	}
 	return s.run
+}
+
+// tellLoss takes the status of objects away, and has it back.
+func tellLoss(s *story, objects []Key) {
+	s.during(StatusLost, objects, func() {
+		for _, k := range objects {
+			before := s.objects[k].DeepCopy()
+			s.put(k, func(o *unstructured.Unstructured) { unset(o, "status") })
+			s.ingot(k, "status", with(before.Object["status"], "status"))
+			s.run.Rebuilt = append(s.run.Rebuilt, Rebuilt{Before: *before, After: *s.objects[k].DeepCopy()})
+		}
+	})
 }
 
 // tellRelease lets a machine go whose BMC fails for a while.

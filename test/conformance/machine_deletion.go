@@ -62,11 +62,12 @@ func keepsFinalizer(kind, name string) func(*Run) error {
 				continue
 			}
 			for _, v := range r.history(k) {
-				if !s.within(v.Revision) || v.Object.GetDeletionTimestamp() == nil {
-					continue
-				}
+				p.unless(!s.within(v.Revision) || v.Object.GetDeletionTimestamp() == nil || !v.Deleted && ingotFinalizer(&v.Object),
+					"%s: lost its finalizer at revision %d", k, v.Revision)
+			}
+			if o := r.at(k, s.Last); o != nil && o.GetDeletionTimestamp() != nil {
 				seen++
-				p.unless(!v.Deleted && ingotFinalizer(&v.Object), "%s: lost its finalizer at revision %d", k, v.Revision)
+				p.unless(ingotFinalizer(o), "%s: has no finalizer", k)
 			}
 		}
 		p.unless(seen > 0, "%s: no %s is being deleted", name, kind)

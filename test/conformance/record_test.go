@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	coreGroup = "cluster.x-k8s.io"
+	coreGroup         = "cluster.x-k8s.io"
+	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 	// holding is how long a situation lasts that nothing must happen in: some
 	// rounds of everything that is periodic here.
 	holding = 6 * time.Second
@@ -36,8 +37,9 @@ const (
 
 // kindsOf are the kinds that are recorded, by group.
 var kindsOf = map[string][]string{
-	group:     {kindMachine, kindCluster, kindHost, kindTemplate, kindHardware},
-	coreGroup: {coreCluster, coreMachine},
+	group:             {kindMachine, kindCluster, kindHost, kindTemplate, kindHardware},
+	coreGroup:         {coreCluster, coreMachine, "MachineSet", "MachineDeployment"},
+	controlPlaneGroup: {"KubeadmControlPlane"},
 }
 
 // A recorder brings about what the rules are about, and keeps what happens.
@@ -58,10 +60,10 @@ func record(t *testing.T) *Run {
 	r := &recorder{site: site.Start(t, site.Config{World: world}), run: &Run{Situations: map[string]Situation{}}}
 	r.run.Commands = append(r.run.Commands, Command{Name: "init"}) // site.Start fails without
 	var kinds []client.ObjectList
-	for group, names := range kindsOf {
+	for apiGroup, names := range kindsOf {
 		for _, kind := range names {
 			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: v1beta2, Kind: kind + "List"})
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: apiGroup, Version: v1beta2, Kind: kind + "List"})
 			kinds = append(kinds, list)
 		}
 	}

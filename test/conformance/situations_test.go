@@ -265,6 +265,14 @@ func (r *recorder) deletion(t *testing.T) {
 	r.delete(t, Key{coreCluster, r.brief.Namespace, r.brief.Name})
 	deleting := func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil }
 	r.site.Await(t, "a machine that is deleted", r.is("deleted", machines, deleting))
+	r.site.Await(t, "a BMC that refuses", func(context.Context) (string, error) {
+		for _, w := range server.BMC.Writes() {
+			if w.Status == http.StatusServiceUnavailable {
+				return "", nil
+			}
+		}
+		return "it was asked for nothing", nil
+	})
 	r.during(t, FailingRelease, machines, func() { hold(t) })
 	r.during(t, ClusterDeletion, append([]Key{infra}, machines...), func() {
 		// Core deletes the infrastructure when the machines are gone; somebody in a
