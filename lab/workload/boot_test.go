@@ -46,7 +46,7 @@ type town struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	plane, err := Start(context.WithoutCancel(t.Context()), Config{Address: netip.MustParseAddr("127.0.0.1"), Retry: 5 * time.Millisecond})
+	plane, err := Start(t.Context(), Config{Address: netip.MustParseAddr("127.0.0.1"), Retry: 5 * time.Millisecond})
 	must(t, err)
 	t.Cleanup(func() { must(t, plane.Close()) })
 	endpoint, err := plane.Reserve()

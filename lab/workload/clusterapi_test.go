@@ -97,7 +97,7 @@ func newStage(t *testing.T) *stage {
 	c, err := client.New(cp.RESTConfig(), client.Options{Scheme: scheme})
 	must(t, err)
 	s := &stage{plane: cp, client: c, hosts: map[string]*host{}}
-	s.workload, err = workload.Start(context.WithoutCancel(t.Context()), workload.Config{Address: netip.MustParseAddr("127.0.0.1")})
+	s.workload, err = workload.Start(t.Context(), workload.Config{Address: netip.MustParseAddr("127.0.0.1")})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.workload.Close()) })
 	s.endpoint, err = s.workload.Reserve()

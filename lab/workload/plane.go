@@ -54,8 +54,8 @@ type Plane struct {
 	clusters int
 }
 
-// Start starts a plane without clusters. It runs until Close; ctx bounds its life
-// too.
+// Start starts a plane without clusters. It runs until Close; the end of ctx alone
+// does not end it.
 func Start(ctx context.Context, cfg Config) (*Plane, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() {
 		return nil, errors.New("workload plane: one address to listen on is required")
@@ -73,7 +73,7 @@ func Start(ctx context.Context, cfg Config) (*Plane, error) {
 		cfg: cfg, manager: inmemoryruntime.NewManager(scheme), orphans: make(chan struct{}, 1),
 		endpoints: map[string]*endpoint{}, machines: map[string]*machine{},
 	}
-	ctx, p.cancel = context.WithCancel(ctx)
+	ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	quiet := logr.NewContext(ctx, logr.Discard())
 	if err := p.manager.Start(quiet); err != nil {
 		p.cancel()

@@ -4,7 +4,6 @@
 package site
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,7 +71,7 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	}
 	w := &World{dir: tempDir(t), Password: "a-password", racks: map[string]string{}, checksums: map[string]string{}}
 	var err error
-	w.Workload, err = workload.Start(context.WithoutCancel(t.Context()), workload.Config{Address: cfg.Address})
+	w.Workload, err = workload.Start(t.Context(), workload.Config{Address: cfg.Address})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Workload.Close()) })
 	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
