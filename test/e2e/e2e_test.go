@@ -36,6 +36,7 @@ func TestManagementCluster(t *testing.T) {
 		play func(*testing.T, *stage)
 	}{
 		{"hosts become Available", registerHosts},
+		{"mistakes are answered", mistakes},
 		{"a cluster over three racks", haCluster},
 		{"a cluster of a class", topologyCluster},
 		{"no pod was restarted", podsAreWell},
