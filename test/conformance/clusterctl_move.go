@@ -14,7 +14,7 @@ import (
 func moveRules() []Rule {
 	return []Rule{
 		{
-			ID: "K48", Level: Must, Tag: TagTypeRun, Text: "move finds the kinds by the label that clusterctl puts on their definitions",
+			ID: "K48", Level: Must, Tag: TagShipRun, Text: "move finds the kinds by the label that clusterctl puts on their definitions",
 			Check: func(s *Shipped) error {
 				var p problems
 				n := 0
@@ -44,7 +44,7 @@ func moveRules() []Rule {
 			},
 		},
 		{
-			ID: "K49", Level: Must, Tag: TagTypeRun, Text: "the inventory moves with what it owns, claimed or not, by the label of its definitions",
+			ID: "K49", Level: Must, Tag: TagShipRun, Text: "the inventory moves with what it owns, claimed or not, by the label of its definitions",
 			Check: func(s *Shipped) error {
 				var p problems
 				for _, plural := range inventory {
@@ -60,7 +60,7 @@ func moveRules() []Rule {
 			},
 		},
 		{
-			ID: "K50", Level: Must, Tag: TagTypeRun, Text: "what is cluster-scoped is copied and stays; it holds nothing of one cluster",
+			ID: "K50", Level: Must, Tag: TagShipRun, Text: "what is cluster-scoped is copied and stays; it holds nothing of one cluster",
 			Check: func(s *Shipped) error {
 				var p problems
 				for _, plural := range inventory {

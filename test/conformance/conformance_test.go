@@ -103,7 +103,7 @@ func TestPrint(t *testing.T) {
 	results["M02"] = Result{State: Fails, Detail: "one; two"}
 	var out bytes.Buffer
 	check(t, Print(&out, results))
-	for _, want := range []string{"M01 holds\n", "M02 fails: one; two\n", "K51 document: " + moveBook + "\n", "R01 open: " + notBuilt + "\n", " rules hold (1 by document); "} {
+	for _, want := range []string{"M01 holds\n", "M02 fails: one; two\n", "K51 document: " + moveBook + "\n", "R01 open: " + notBuilt + "\n", " rules hold (1 by document)\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q", want)
 		}

@@ -142,7 +142,7 @@ func Print(w io.Writer, results map[string]Result) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nconformance: %d of %d rules hold (%d by document)%s\n", all.holds, all.rules, all.documents, all.rest())
+	_, err := fmt.Fprintf(w, "\n%sconformance: %d of %d rules hold (%d by document)\n", all.rest(), all.holds, all.rules, all.documents)
 	return err
 }
 
@@ -170,15 +170,15 @@ func (t *tally) row(w io.Writer, name string) {
 	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", name, t.rules, t.holds, t.documents, t.fails, t.open)
 }
 
-// rest says what is missing to all.
+// rest says what is missing to all, a line each.
 func (t *tally) rest() string {
 	out := ""
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{t.fails, "fail"}, {t.open, "open: " + notBuilt}, {t.notRun, "not run"}} {
+	}{{t.fails, "fail"}, {t.open, "are open: " + notBuilt}, {t.notRun, "were not run: make conformance"}} {
 		if part.n > 0 {
-			out += fmt.Sprintf("; %d %s", part.n, part.what)
+			out += fmt.Sprintf("%d %s\n", part.n, part.what)
 		}
 	}
 	return out

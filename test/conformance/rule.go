@@ -29,7 +29,8 @@ const (
 	TagReconcile Tag = "E"   // a run with Cluster API's controllers
 	TagHTTP      Tag = "H"   // the runtime extension's server
 	TagDocument  Tag = "D"   // a document
-	TagTypeRun   Tag = "T/E" // both
+	TagTypeRun   Tag = "T/E" // schema and run
+	TagShipRun   Tag = "R/E" // release and run
 )
 
 // A Rule is one rule of a contract.
