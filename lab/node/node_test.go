@@ -111,13 +111,9 @@ func testClose(t *testing.T, n *Node) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range links {
-		if namespace, err := os.Readlink(link); err == nil && namespaces[namespace] {
-			t.Errorf("%s outlived the node", filepath.Dir(filepath.Dir(link)))
+	for namespace := range namespaces {
+		if members := membersOf(t, namespace); len(members) > 0 {
+			t.Errorf("processes outlived the node: %v", members)
 		}
 	}
 	if _, err := netlink.LinkByName(n.link.name); !errors.As(err, &netlink.LinkNotFoundError{}) {
