@@ -19,8 +19,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s is there twice", rule.ID)
 		}
 		seen[rule.ID] = true
-		if rule.Text == "" || rule.Level == "" || rule.Tag == "" {
-			t.Errorf("%s: text, level or tag is missing", rule.ID)
+		if rule.Text == "" || rule.Source == "" || rule.Level == "" || rule.Tag == "" {
+			t.Errorf("%s: text, source, level or tag is missing", rule.ID)
 		}
 		if (rule.Check == nil) != (rule.Break == nil) || (rule.Live == nil) != (rule.BreakRun == nil) {
 			t.Errorf("%s: a check without a broken fixture, or a fixture without a check", rule.ID)

@@ -12,11 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// clusterTypes are the rules of the kinds (C01–C12).
-func clusterTypes() []Rule {
-	return concat(clusterDefinition(), clusterFields(), clusterTemplateType())
-}
-
 // clusterDefinition are the rules of its definition (C01–C05b).
 func clusterDefinition() []Rule {
 	return []Rule{

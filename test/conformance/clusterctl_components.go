@@ -20,11 +20,6 @@ var clusterScoped = []string{
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
-// componentRules are the rules of the components file (K15–K22, K28).
-func componentRules() []Rule {
-	return concat(componentFile(), componentProcesses())
-}
-
 // componentFile are the rules of the file and where its objects are (K15–K18).
 func componentFile() []Rule {
 	return []Rule{

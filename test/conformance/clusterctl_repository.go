@@ -40,11 +40,6 @@ func (s *Shipped) series() *Series {
 	return nil
 }
 
-// repositoryRules are the rules of the repository and the metadata (K01–K14).
-func repositoryRules() []Rule {
-	return concat(repositoryFiles(), repositoryName(), repositoryPlaces())
-}
-
 // repositoryFiles are the rules of what a repository holds (K01–K04).
 func repositoryFiles() []Rule {
 	return []Rule{

@@ -35,11 +35,6 @@ func parse(text string) []unstructured.Unstructured {
 	return out
 }
 
-// templateRules are the rules of cluster templates (K29–K35).
-func templateRules() []Rule {
-	return concat(templateFiles(), templateObjects())
-}
-
 // templateFiles are the rules of files and documents (K29–K31).
 func templateFiles() []Rule {
 	return []Rule{
@@ -172,11 +167,6 @@ func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured
 	}
 	o.SetName(name)
 	return o
-}
-
-// classRules are the rules of ClusterClasses (K36–K44b).
-func classRules() []Rule {
-	return concat(classFileRules(), classObjects(), classSharing())
 }
 
 // classFileRules are the rules of files and documents (K36–K38).

@@ -141,9 +141,9 @@ func TestBook(t *testing.T) {
 func table() string {
 	var b strings.Builder
 	for _, section := range Sections() {
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| rule | level | | tag | kept by |\n|---|---|---|---|---|\n", section.Name, section.Source)
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| rule | section | level | | tag | kept by |\n|---|---|---|---|---|---|\n", section.Name, section.Source)
 		for _, rule := range section.Rules {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", rule.ID, rule.Level, strings.NewReplacer("<", "&lt;", "|", "\\|").Replace(rule.Text), rule.Tag, keeper(rule))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", rule.ID, rule.Source, rule.Level, strings.NewReplacer("<", "&lt;", "|", "\\|").Replace(rule.Text), rule.Tag, keeper(rule))
 		}
 	}
 	b.WriteString("\n")

@@ -10,11 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// machineTypes are the rules of the kinds themselves (M01–M14).
-func machineTypes() []Rule {
-	return concat(machineDefinition(), machineShape())
-}
-
 // machineDefinition are the rules of access, versions and labels (M01–M09).
 func machineDefinition() []Rule {
 	return []Rule{
@@ -153,11 +148,6 @@ func renameMachine(s *Shipped) {
 		names := &s.definition(plural).Spec.Names
 		names.Kind, names.ListKind = kind, kind+"List"
 	}
-}
-
-// machineStatusTypes are the rules of fields (M15–M30).
-func machineStatusTypes() []Rule {
-	return concat(machineIdentity(), machineStatus())
 }
 
 // machineIdentity are the rules of identity and place (M15–M20).

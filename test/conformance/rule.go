@@ -39,6 +39,8 @@ type Rule struct {
 	ID string
 	// Text is the rule in our own short words.
 	Text string
+	// Source is the section of the document that has the rule; Section has the document.
+	Source string
 	// Level of the rule, as its document says.
 	Level Level
 	// Tag says by what it is checked.
@@ -71,22 +73,82 @@ type Section struct {
 
 // Sections returns all rules by document, in the documents' order.
 func Sections() []Section {
-	return []Section{
-		{
-			Name: "InfraMachine", Source: "InfraMachine contract v1beta1; Cluster API book v1.14, contracts/infra-machine",
-			Rules: concat(machineTypes(), machineStatusTypes(), machineTemplateRules(), machineTenancy(), machineFlow(), machineDeletion(), machineAdditions()),
-		},
-		{
-			Name: "InfraCluster", Source: "cluster infrastructure specification v1beta1; Cluster API book v1.14, contracts/infra-cluster",
-			Rules: concat(clusterTypes(), clusterFlow(), clusterDeletion(), clusterAccess(), clusterAdditions()),
-		},
-		{
-			Name: "clusterctl", Source: "clusterctl provider contract; Cluster API book v1.14, contracts/clusterctl",
-			Rules: concat(repositoryRules(), componentRules(), variableRules(), templateRules(), classRules(), transformationRules(), moveRules()),
-		},
-		{Name: "Runtime SDK", Source: "Runtime SDK proposal; Cluster API book v1.14, runtime-sdk", Rules: runtimeRules()},
-		{Name: "Lifecycle hooks", Source: "lifecycle hooks; Cluster API book v1.14, implement-lifecycle-hooks", Rules: lifecycleRules()},
+	return []Section{machineSection(), clusterSection(), clusterctlSection(), runtimeSection(), lifecycleSection()}
+}
+
+func machineSection() Section {
+	return Section{
+		Name: "InfraMachine", Source: "InfraMachine contract v1beta1; Cluster API book v1.14, contracts/infra-machine",
+		Rules: concat(
+			from("all resources", machineDefinition()),
+			from("resource definition", machineShape()),
+			from("provider ID, failure domain, addresses", machineIdentity()),
+			from("initialization, conditions, terminal failures", machineStatus()),
+			from("InfraMachineTemplate", machineTemplateRules()),
+			from("multi tenancy, clusterctl, pausing", machineTenancy()),
+			from("normal resource", machineFlow()),
+			from("deleted resource", machineDeletion()),
+			from("in-place changes, autoscaling from zero (v1.14)", machineAdditions()),
+		),
 	}
+}
+
+func clusterSection() Section {
+	return Section{
+		Name: "InfraCluster", Source: "cluster infrastructure specification v1beta1; Cluster API book v1.14, contracts/infra-cluster",
+		Rules: concat(
+			from("InfraCluster resources", clusterDefinition()),
+			from("InfraCluster resources", clusterFields()),
+			from("InfraClusterTemplate and lists", clusterTemplateType()),
+			from("normal resource", clusterFlow()),
+			from("deleted resource", clusterDeletion()),
+			from("RBAC", clusterAccess()),
+			from("conditions, pausing, externally managed (v1.14)", clusterAdditions()),
+		),
+	}
+}
+
+func clusterctlSection() Section {
+	return Section{
+		Name: "clusterctl", Source: "clusterctl provider contract; Cluster API book v1.14, contracts/clusterctl",
+		Rules: concat(
+			from("provider repositories", repositoryFiles()),
+			from("adding a provider", repositoryName()),
+			from("creating a repository; metadata", repositoryPlaces()),
+			from("components: naming, target namespace", componentFile()),
+			from("components: controllers, labels", componentProcesses()),
+			from("components: variables", variableRules()),
+			from("cluster templates: naming", templateFiles()),
+			from("cluster templates: namespace, variables", templateObjects()),
+			from("ClusterClass: naming", classFileRules()),
+			from("ClusterClass: namespace", classObjects()),
+			from("ClusterClass: variables, notes", classSharing()),
+			from("owner references; transformations; links", transformationRules()),
+			from("move", moveRules()),
+		),
+	}
+}
+
+func runtimeSection() Section {
+	return Section{
+		Name: "Runtime SDK", Source: "Runtime SDK proposal; Cluster API book v1.14, runtime-sdk",
+		Rules: from("runtime extensions", runtimeRules()),
+	}
+}
+
+func lifecycleSection() Section {
+	return Section{
+		Name: "Lifecycle hooks", Source: "lifecycle hooks; Cluster API book v1.14, implement-lifecycle-hooks",
+		Rules: from("lifecycle hooks", lifecycleRules()),
+	}
+}
+
+// from says in which section of its document rules stand.
+func from(section string, rules []Rule) []Rule {
+	for i := range rules {
+		rules[i].Source = section
+	}
+	return rules
 }
 
 // Rules returns all rules in the order of Sections.
