@@ -42,7 +42,7 @@ test-full: packages-test tools verify vet unit-full fuzz-short qemu-all ## Run a
 
 .PHONY: e2e-clusterctl
 e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
-	INGOT_E2E=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) ./lab/node ./test/e2e
+	INGOT_E2E=1 go test -p 1 -count=1 -timeout 60m -v $(TESTFLAGS) ./lab/node ./test/e2e
 
 # The report is printed also if rules fail; the log of the run only then.
 .PHONY: conformance
