@@ -108,10 +108,14 @@ func claimOf(machine, id string, state infrav1.ClaimState) *infrav1.HostClaim {
 		State: state, Image: image(), Cleaning: infrav1.CleaningMetadata, Hostname: machine}
 }
 
-// orderOf is an order whose agent is at work.
+// orderOf is an order for which the server is on. An agent at work on a wipe would
+// have clusterctl wait for it; that is seen in test/line.
 func orderOf(host *infrav1.IngotHost, kind infrav1.OrderKind) *infrav1.HostOrder {
-	return &infrav1.HostOrder{Kind: kind, ID: "33333333-3333-4333-8333-333333333333", Attempt: 1,
-		CreatedAt: past(), HostUID: string(host.UID), AgentKey: strings.Repeat("a", 64)}
+	order := &infrav1.HostOrder{Kind: kind, ID: "33333333-3333-4333-8333-333333333333", Attempt: 1, CreatedAt: past(), HostUID: string(host.UID)}
+	if kind == infrav1.OrderInspect {
+		order.AgentKey = strings.Repeat("a", 64)
+	}
+	return order
 }
 
 // fill makes a namespace as it is in the middle of its life: a cluster with a
