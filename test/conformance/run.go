@@ -178,9 +178,10 @@ func (r *Run) at(k Key, revision uint64) *unstructured.Unstructured {
 // keys of the objects of a kind that were there at any time.
 func (r *Run) keys(kind string) []Key {
 	var out []Key
+	seen := map[Key]bool{}
 	for i := range r.Versions {
-		o := &r.Versions[i].Object
-		if k := keyOf(o); k.Kind == kind && !slices.Contains(out, k) {
+		if k := keyOf(&r.Versions[i].Object); k.Kind == kind && !seen[k] {
+			seen[k] = true
 			out = append(out, k)
 		}
 	}
