@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,15 +113,20 @@ func (c *ControlPlane) Err() error {
 	return nil
 }
 
-// Stop stops all processes in the reverse order of their start, and returns when
-// all are gone, at the latest after ten seconds for each. Stop may be called
-// again.
+// Stop stops all processes and returns when all are gone, at the latest after
+// thirty seconds. Stop may be called again.
 //
-// So clients go before their server: the API server waits up to a minute for
-// open watches, which the controller manager would hold, and etcd's end would
-// leave it retrying.
+// Clients go first, side by side, then their server, then etcd: the API server
+// waits up to a minute for open watches, which the controller manager would hold,
+// and etcd's end would leave it retrying.
 func (c *ControlPlane) Stop() {
-	for _, p := range slices.Backward(c.children) {
+	servers := min(len(c.children), 2) // etcd and the API server are started first
+	var clients sync.WaitGroup
+	for _, p := range c.children[servers:] {
+		clients.Go(func() { p.Stop(stopGrace) })
+	}
+	clients.Wait()
+	for _, p := range slices.Backward(c.children[:servers]) {
 		p.Stop(stopGrace)
 	}
 	c.children = nil

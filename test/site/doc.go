@@ -31,6 +31,9 @@
 //	_ = world.Counts()                                // what BMCs and disks were asked to do
 //	_ = s.Changes(t, management.Username, time.Time{}) // what Ingot wrote, by the audit log
 //
+// Attach makes a site of a management cluster that runs elsewhere, for example with
+// pods (lab/node).
+//
 // A second site for a move: site.Start(t, site.Config{World: world, Name: "b"}),
 // and then s.Clusterctl(t, nil, "move", "--to-kubeconfig="+b.Kubeconfig()).
 package site
