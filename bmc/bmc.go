@@ -51,6 +51,12 @@ type BootTarget string
 const (
 	BootPXE  BootTarget = "PXE"
 	BootDisk BootTarget = "Disk"
+	// BootHTTP is UEFI HTTP boot of BootOverride.HTTPBootURI.
+	BootHTTP BootTarget = "HTTP"
+	// BootCD is a CD drive, a virtual one before a real one.
+	BootCD BootTarget = "CD"
+	// BootSetup is the firmware's setup.
+	BootSetup BootTarget = "Setup"
 	// BootNone: no override, the firmware's own order.
 	BootNone BootTarget = "None"
 )
@@ -71,6 +77,8 @@ type BootOverride struct {
 	Mode BootMode
 	// Persistent holds until changed; otherwise it holds for one boot.
 	Persistent bool
+	// HTTPBootURI is what BootHTTP loads; empty: what DHCP says.
+	HTTPBootURI string
 }
 
 // BootDevice reads and sets the boot override.
@@ -116,6 +124,17 @@ type Conn interface {
 	Power
 	BootDevice
 	Inventorier
+	// What not every BMC can answers ErrNotSupported; see Unsupported.
+	Media
+	Settings
+	Firmware
+	Health
+	EventLog
+	Console
+	Accounts
+	SecureBoot
+	Resetter
+	Indicator
 	// Close ends the session at the BMC, also when the context of its calls has ended.
 	Close(ctx context.Context) error
 }

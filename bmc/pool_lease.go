@@ -66,13 +66,18 @@ func (l *lease) once(ctx context.Context, name CallName, f func(context.Context,
 	})
 }
 
-// PowerState implements Power.
-func (l *lease) PowerState(ctx context.Context) (state PowerState, err error) {
-	err = l.call(ctx, CallPowerState, func(ctx context.Context, c Conn) (err error) {
-		state, err = c.PowerState(ctx)
+// ask runs one call that answers with a value.
+func ask[T any](ctx context.Context, l *lease, name CallName, f func(Conn, context.Context) (T, error)) (answer T, err error) {
+	err = l.call(ctx, name, func(ctx context.Context, c Conn) (err error) {
+		answer, err = f(c, ctx)
 		return err
 	})
-	return state, err
+	return answer, err
+}
+
+// PowerState implements Power.
+func (l *lease) PowerState(ctx context.Context) (PowerState, error) {
+	return ask(ctx, l, CallPowerState, Conn.PowerState)
 }
 
 // SetPower implements Power.
@@ -81,12 +86,8 @@ func (l *lease) SetPower(ctx context.Context, action PowerAction) error {
 }
 
 // BootOverride implements BootDevice.
-func (l *lease) BootOverride(ctx context.Context) (override BootOverride, err error) {
-	err = l.call(ctx, CallBootOverride, func(ctx context.Context, c Conn) (err error) {
-		override, err = c.BootOverride(ctx)
-		return err
-	})
-	return override, err
+func (l *lease) BootOverride(ctx context.Context) (BootOverride, error) {
+	return ask(ctx, l, CallBootOverride, Conn.BootOverride)
 }
 
 // SetBootOverride implements BootDevice.
@@ -97,21 +98,13 @@ func (l *lease) SetBootOverride(ctx context.Context, override BootOverride) erro
 }
 
 // Identity implements Inventorier.
-func (l *lease) Identity(ctx context.Context) (id Identity, err error) {
-	err = l.call(ctx, CallIdentity, func(ctx context.Context, c Conn) (err error) {
-		id, err = c.Identity(ctx)
-		return err
-	})
-	return id, err
+func (l *lease) Identity(ctx context.Context) (Identity, error) {
+	return ask(ctx, l, CallIdentity, Conn.Identity)
 }
 
 // Inventory implements Inventorier.
-func (l *lease) Inventory(ctx context.Context) (inv Inventory, err error) {
-	err = l.call(ctx, CallInventory, func(ctx context.Context, c Conn) (err error) {
-		inv, err = c.Inventory(ctx)
-		return err
-	})
-	return inv, err
+func (l *lease) Inventory(ctx context.Context) (Inventory, error) {
+	return ask(ctx, l, CallInventory, Conn.Inventory)
 }
 
 // Close ends the session now; the next call opens another.

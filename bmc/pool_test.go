@@ -38,6 +38,7 @@ type fakeBMC struct {
 }
 
 type fakeConn struct {
+	bmc.Unsupported
 	bmc    *fakeBMC
 	id     int
 	target bmc.Target

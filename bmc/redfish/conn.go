@@ -26,6 +26,8 @@ const logoutTimeout = 5 * time.Second
 
 // conn is one session with one system of one BMC.
 type conn struct {
+	bmc.Unsupported
+
 	target    bmc.Target
 	transport *transport
 	client    *gofish.APIClient

@@ -56,6 +56,8 @@ func TestHost(t *testing.T) {
 
 // fakeBMC stands for every BMC of a test; it logs the calls that switch.
 type fakeBMC struct {
+	bmc.Unsupported
+
 	mu     sync.Mutex
 	power  bmc.PowerState
 	macs   []string
