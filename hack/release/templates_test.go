@@ -137,7 +137,7 @@ func find[T runtime.Object](t *testing.T, template client.Template, name string)
 func TestSurge(t *testing.T) {
 	r := write(t)
 	for _, flavor := range flavors[:2] {
-		for controlPlanes, want := range map[int64]int{1: 1, 3: 0, 5: 0, 7: 0} {
+		for controlPlanes, want := range map[int64]int{1: 1, 3: 0, 5: 0, 7: 0, 9: 0} {
 			template := generate(t, r, flavor, controlPlanes, required)
 			kcp := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane")
 			if *kcp.Spec.Replicas != int32(controlPlanes) || kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != want {
