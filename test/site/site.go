@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -193,6 +195,16 @@ func (s *Site) connect(t testing.TB) {
 	if s.Namespace != "default" {
 		s.Kubectl(t, "create", "namespace", s.Namespace)
 	}
+}
+
+// In is the site as seen from another namespace, which is made if it is missing:
+// its hosts, and its clusters, are others.
+func (s *Site) In(t testing.TB, namespace string) *Site {
+	t.Helper()
+	check(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})))
+	other := *s
+	other.Namespace = namespace
+	return &other
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.

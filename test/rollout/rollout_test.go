@@ -1,0 +1,46 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/site"
+)
+
+// TestScenes plays the scenes, each in a row of servers of its own.
+func TestScenes(t *testing.T) {
+	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
+		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
+	}
+	scenes := []struct {
+		name string
+		play func(*testing.T, *scene)
+	}{
+		{"no-spare", noSpare}, {"topology", topology}, {"surge", surge}, {"waiting", waiting}, {"failing", failing}, {"deleted", deleted},
+	}
+	joins := &gate{}
+	world := site.NewWorld(t, site.WorldConfig{
+		Racks: len(scenes), ServersPerRack: 6,
+		Simulate: func(name string, c *server.Config) {
+			if strings.HasPrefix(name, fmt.Sprintf("r%d-", len(scenes))) {
+				hold(name, c, joins)
+			}
+		},
+	})
+	s := site.Start(t, site.Config{World: world})
+	for i, played := range scenes {
+		t.Run(played.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			played.play(t, &scene{Site: s.In(t, played.name), row: i + 1, joins: joins})
+			t.Logf("scene %s: %s", played.name, time.Since(began).Round(time.Second))
+		})
+	}
+}
