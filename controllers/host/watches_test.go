@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -96,4 +97,26 @@ func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reas
 		time.Sleep(50 * time.Millisecond)
 	}
 	y.t.Fatalf("condition %s is never %s %s: %+v", kind, status, reason, y.get(name).Status.Conditions)
+}
+
+// M41: the hosts of another manager are left alone, whoever leads here: two managers
+// would switch one server against each other.
+func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	y.WatchFilterValue = "mine"
+	for _, value := range []string{"mine", "theirs"} {
+		y.ready(value, func(h *infrav1.IngotHost) { h.Labels = map[string]string{clusterv1.WatchLabel: value} })
+	}
+	for range 3 { // finalizer, pause, and a look at the BMC
+		y.step("theirs")
+	}
+	if h := y.get("theirs"); len(h.Finalizers) != 0 || len(h.Status.Conditions) != 0 || y.bmc.readsSoFar() != 0 {
+		t.Errorf("another manager's host was touched: finalizers %v, conditions %v, BMC read %d times", h.Finalizers, h.Status.Conditions, y.bmc.readsSoFar())
+	}
+	for range 3 {
+		y.step("mine")
+	}
+	if y.get("mine").Status.Phase == "" || y.bmc.readsSoFar() == 0 {
+		t.Error("our host was not touched")
+	}
 }
