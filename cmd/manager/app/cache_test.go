@@ -5,14 +5,20 @@ package app
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,6 +101,68 @@ func TestCache(t *testing.T) {
 			less := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 			if diff := cmp.Diff(tc.want, got, less); diff != "" {
 				t.Errorf("cached (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// cut is the way to an API server that can go away.
+type cut struct {
+	http.RoundTripper
+	away *atomic.Bool
+}
+
+func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.away.Load() {
+		return nil, errors.New("the API server is away")
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// A boot never waits on the API server: all that the boot server's questions need is
+// in the cache before the first one, and stays there when the API server goes away.
+func TestBootServerCache(t *testing.T) {
+	config := rest.CopyConfig(envtest.Start(t, envtest.IngotCRDs(t)))
+	away := &atomic.Bool{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return cut{next, away} })
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, roles := range map[string][]string{"alone": {RoleBoot}, "with the controllers": {RoleControllers, RoleBoot}} {
+		t.Run(name, func(t *testing.T) {
+			away.Store(false)
+			defer away.Store(false)
+			o := DefaultOptions()
+			o.Roles = roles
+			options := cacheOptions(o)
+			options.Scheme = scheme
+			c, err := cache.New(config, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := setupCache(t.Context(), c, o); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- c.Start(ctx) }()
+			defer func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("cache: %v", err)
+				}
+			}()
+			if !c.WaitForCacheSync(ctx) {
+				t.Fatal("the cache does not start")
+			}
+			away.Store(true)
+			ctx, stop := context.WithTimeout(ctx, 10*time.Second) // a hang ends as a failure
+			defer stop()
+			for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
+				if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "none"}, object); !apierrors.IsNotFound(err) {
+					t.Errorf("%T: %v", object, err)
+				}
 			}
 		})
 	}

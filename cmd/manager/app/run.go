@@ -5,9 +5,13 @@ package app
 
 import (
 	"context"
+	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/webhooks"
 )
@@ -21,7 +25,7 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 	if err != nil {
 		return err
 	}
-	if err := setupIndexes(ctx, mgr, o); err != nil {
+	if err := setupCache(ctx, mgr.GetCache(), o); err != nil {
 		return err
 	}
 	identity, err := loadIdentity(ctx, mgr, o)
@@ -72,11 +76,22 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection is false: see everywhere.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// setupIndexes sets up what the roles ask the cache for. Each index starts a watch: a
-// boot server has no more than it may read.
-func setupIndexes(ctx context.Context, mgr manager.Manager, o *Options) error {
+// setupCache sets up what the roles ask the cache for. Each index starts a watch: a
+// boot server has no more than it may read. And a boot server has all of that before
+// it is ready: a watch that only the first boot starts would make that boot wait on
+// the API server, for ever if it is away then.
+func setupCache(ctx context.Context, c cache.Cache, o *Options) error {
+	setup := index.Setup
 	if o.passesAgents() {
-		return index.SetupDirectory(ctx, mgr.GetFieldIndexer())
+		setup = index.SetupDirectory
 	}
-	return index.Setup(ctx, mgr.GetFieldIndexer())
+	if err := setup(ctx, c); err != nil || !o.Has(RoleBoot) {
+		return err
+	}
+	for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
+		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T for the boot server: %w", object, err)
+		}
+	}
+	return nil
 }
