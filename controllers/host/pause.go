@@ -57,7 +57,7 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 	var why []string
 	if _, moving := host.Annotations[infrav1.MovePausedAnnotation]; moving {
 		out.Reason = infrav1.ReasonMovePaused
-		why = append(why, "every Cluster of the namespace was paused, as by clusterctl move: Ingot does nothing to the host until one of them is unpaused and, where the host is claimed, its IngotMachine is here and names it; if that will never be, remove the annotation "+infrav1.MovePausedAnnotation)
+		why = append(why, "every Cluster of the namespace was paused, as by clusterctl move: Ingot does nothing to the host until one of them is unpaused and, where the host is claimed, its IngotMachine is here and names it; a host that arrived with work to do rests some minutes first (--move-rest); if that will never be, remove the annotation "+infrav1.MovePausedAnnotation)
 	}
 	if cluster != nil && ptr.Deref(cluster.Spec.Paused, false) {
 		why = append(why, "Cluster spec.paused is set to true")

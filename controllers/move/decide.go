@@ -52,15 +52,15 @@ type Change struct {
 // IsZero says whether there is nothing to write.
 func (c Change) IsZero() bool { return c == Change{} }
 
-// Decide says what a host needs in a namespace of that state. resolved says that the
-// claim, if the host has one that needs it, names a machine that is here (see
-// NeedsMachine).
+// Decide says what a host needs in a namespace of that state. ready says that a pause
+// may be lifted: the claim, if the host has one that needs it, names a machine that is
+// here (see NeedsMachine), and a host that has arrived has rested.
 //
 // While a host is paused for a move it gets no block-move: there is nothing to wait
 // for. So block-move and the pause are exclusive but for the moment between the
 // pause and the standstill, which the host's controller ends, and the two never
 // write against each other.
-func Decide(host *infrav1.IngotHost, state State, resolved bool) Change {
+func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
 	_, leaving := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
 	_, paused := host.Annotations[infrav1.MovePausedAnnotation]
 	_, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]
@@ -70,7 +70,7 @@ func Decide(host *infrav1.IngotHost, state State, resolved bool) Change {
 	case state == Standstill:
 		change.Pause = !paused
 	case state == Active:
-		change.Lift = paused && resolved
+		change.Lift = paused && ready
 		change.Block = !blocked && (!paused || change.Lift)
 	case state == Empty:
 		change.Unblock = blocked

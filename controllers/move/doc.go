@@ -11,7 +11,9 @@
 //   - when all Clusters are paused, every host is paused as well, by an annotation
 //     that travels with it; package host takes block-move away once it stands still;
 //   - where hosts arrive, the pause is lifted when a Cluster is unpaused there, which
-//     clusterctl does last, and the host's claim names a machine that has arrived.
+//     clusterctl does last, and the host's claim names a machine that has arrived;
+//   - where work is due at a host that has arrived, only after a rest: until then
+//     nothing has been done that could not be moved back.
 //
 // Decide is the whole decision, a pure function of a host and of what its namespace's
 // Clusters say. The package knows no BMC and never touches claim, record or order.

@@ -26,14 +26,19 @@ import (
 const retry = time.Second
 
 // Reconciler keeps the annotations of a namespace's hosts. All fields but the last
-// are needed.
+// two are needed.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live  client.Reader
 	Clock clock.PassiveClock
+	// Rest is how long a host that has arrived by a move, and at which work is due,
+	// stands still at least; 0: not at all. See DefaultRest.
+	Rest time.Duration
 	// WatchFilterValue selects the hosts by label.
 	WatchFilterValue string
+
+	resting restings
 }
 
 // Reconcile looks at all hosts of the namespace that the request names.
@@ -64,7 +69,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if p.again {
 		return ctrl.Result{RequeueAfter: retry}, nil
 	}
-	return ctrl.Result{}, nil
+	if p.rest == 0 {
+		r.resting.end(p.namespace)
+	}
+	return ctrl.Result{RequeueAfter: p.rest}, nil
 }
 
 // pass is one look at all hosts of a namespace.
@@ -77,11 +85,16 @@ type pass struct {
 	written   map[Change]int
 	// again: somebody wrote meanwhile, or the cache lags.
 	again bool
+	// rest is when the next host will have rested; 0: none does.
+	rest time.Duration
 }
 
 // visit changes one host if it needs that.
 func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
-	change, err := p.decide(ctx, host, p.state)
+	change, rest, err := p.decide(ctx, host, p.state)
+	if rest > 0 && (p.rest == 0 || rest < p.rest) {
+		p.rest = rest
+	}
 	if err != nil || change.IsZero() {
 		return err
 	}
@@ -115,19 +128,24 @@ func stateOf(ctx context.Context, reader client.Reader, namespace string) (State
 	return StateOf(clusters.Items), nil
 }
 
-// decide gathers what Decide asks for.
-func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, state State) (Change, error) {
+// decide gathers what Decide asks for. rest is for how long the answer depends on
+// the time; 0: it does not.
+func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, state State) (change Change, rest time.Duration, err error) {
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
-		return Change{}, nil
+		return Change{}, 0, nil
 	}
-	resolved := true
-	if change := Decide(host, state, true); change.Lift && NeedsMachine(host) {
-		var err error
-		if resolved, err = r.resolves(ctx, host); err != nil {
-			return Change{}, err
+	ready := true
+	if Decide(host, state, true).Lift {
+		if NeedsMachine(host) {
+			ready, err = r.resolves(ctx, host)
 		}
+		if err != nil || !ready {
+			return Change{}, 0, err
+		}
+		rest = r.rests(host)
+		ready = rest == 0
 	}
-	return Decide(host, state, resolved), nil
+	return Decide(host, state, ready), rest, nil
 }
 
 // resolves says whether the machine that the claim names is here and names this host

@@ -33,7 +33,10 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	}
 	cfg := agent.Config{
 		Server: args.Server, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
-		Probe:  func(context.Context) (agentapi.Hardware, error) { return s.hardware(), nil },
+		Probe: func(ctx context.Context) (agentapi.Hardware, error) {
+			s.pace(ctx, StepProbe)
+			return s.hardware(), ctx.Err()
+		},
 		Disks:  (*agentDisks)(s),
 		Seeder: (*agentDisks)(s),
 		Dial:   s.cfg.NIC.DialContext,
@@ -64,6 +67,13 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		if !sleep(ctx, s.cfg.Retry) {
 			return powerOff, nil
 		}
+	}
+}
+
+// pace lets a step take its time.
+func (s *Server) pace(ctx context.Context, step Step) {
+	if s.cfg.Pace != nil {
+		s.cfg.Pace(ctx, step)
 	}
 }
 
@@ -103,7 +113,29 @@ func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device
 	if err != nil {
 		return nil, err
 	}
-	return d.open(ctx)
+	dev, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &pacedDisk{Device: dev, pace: func() { (*Server)(a).pace(ctx, StepWrite) }}, nil
+}
+
+// pacedDisk takes its time.
+type pacedDisk struct {
+	block.Device
+	pace func()
+}
+
+// WriteAt implements block.Device.
+func (p *pacedDisk) WriteAt(b []byte, off int64) (int, error) {
+	p.pace()
+	return p.Device.WriteAt(b, off)
+}
+
+// Zero implements block.Device.
+func (p *pacedDisk) Zero(off, n int64) error {
+	p.pace()
+	return p.Device.Zero(off, n)
 }
 
 // Seed implements agent.Seeder.

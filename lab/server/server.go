@@ -79,10 +79,25 @@ type Config struct {
 	// address, and runs until ctx ends with the power, the shutdown or the reset;
 	// the server is not off before it has returned. nil: there is no more to it.
 	System func(ctx context.Context, os System)
+	// Pace is called before each step of the agent's work on the hardware, and may
+	// take its time until ctx ends with the work: tests slow the agent down by it,
+	// or hold it. nil: no step takes time.
+	Pace func(ctx context.Context, step Step)
 	// Console gets a line for each event, in order; nil: nobody does. It must not
 	// call the server.
 	Console func(Event)
 }
+
+// Step is what the agent is about to do to the hardware.
+type Step string
+
+// The steps.
+const (
+	// StepProbe: look at what hardware there is.
+	StepProbe Step = "Probe"
+	// StepWrite: write or zero a part of a disk.
+	StepWrite Step = "Write"
+)
 
 // Event is something that happened on the server. It holds no secret.
 type Event struct {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -279,5 +280,31 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// Each write of the agent waits for its turn, and is none once the work has ended.
+func TestPace(t *testing.T) {
+	var steps []Step
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newServer(t, func(c *Config) {
+		c.Pace = func(_ context.Context, step Step) {
+			if steps = append(steps, step); len(steps) == 3 {
+				cancel()
+			}
+		}
+	})
+	dev, err := (*agentDisks)(s).Open(ctx, agentapi.Disk{Name: s.disks[0].name})
+	must(t, err)
+	defer func() { _ = dev.Close() }()
+	_, err = dev.WriteAt(make([]byte, 10), 0)
+	must(t, err)
+	must(t, dev.Zero(0, 20))
+	if _, err := dev.WriteAt(make([]byte, 30), 0); err == nil {
+		t.Error("a write after the end of the work")
+	}
+	written, zeroed := s.disks[0].BytesWritten()
+	if want := []Step{StepWrite, StepWrite, StepWrite}; written != 10 || zeroed != 20 || !slices.Equal(steps, want) {
+		t.Errorf("%d bytes written, %d zeroed, steps %q", written, zeroed, steps)
 	}
 }

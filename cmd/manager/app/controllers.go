@@ -57,7 +57,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error 
 			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
 		(&move.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(moveConcurrency)),
 	)
 }

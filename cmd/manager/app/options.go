@@ -11,6 +11,7 @@ import (
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/cluster-api/util/flags"
 
+	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -68,6 +69,7 @@ type Options struct {
 
 	PowerPoll time.Duration
 	Policy    inventory.Policy
+	MoveRest  time.Duration
 
 	Manager flags.ManagerOptions
 	Logs    *logsv1.LoggingConfiguration
@@ -91,7 +93,7 @@ func DefaultOptions() *Options {
 		AgentListen:  ":8843",
 		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
-		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(),
+		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		Logs: logs,
 	}
 }
@@ -152,6 +154,7 @@ func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "How long an operating system may take to shut down before its power is cut.")
 	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")
 	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")
+	fs.DurationVar(&o.MoveRest, "move-rest", o.MoveRest, "How long a host that arrived by clusterctl move rests before work that was cut off goes on; 0: not at all.")
 	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "After how many failures in a row a host is quarantined.")
 }
 

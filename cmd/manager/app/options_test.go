@@ -71,6 +71,8 @@ func TestValidate(t *testing.T) {
 		"negative deadline":      {func(o *Options) { o.Policy.AgentDeadline = -1 }, []string{"--agent-deadline: -1ns"}},
 		"no soft power-off":      {func(o *Options) { o.Policy.SoftPowerOff = 0 }, []string{"--soft-power-off"}},
 		"no reset interval":      {func(o *Options) { o.Policy.ResetInterval = 0 }, []string{"--reset-interval"}},
+		"negative rest":          {func(o *Options) { o.MoveRest = -1 }, []string{"--move-rest: -1ns must be at least 0"}},
+		"no rest":                {change: func(o *Options) { o.MoveRest = 0 }},
 		"no attempt":             {func(o *Options) { o.Policy.MaxAttempts = 0 }, []string{"--max-attempts: 0 must be at least 1"}},
 		"migration, all skipped": {change: func(o *Options) {
 			o.SkipCRDMigrationPhases = []string{"StorageVersionMigration", "CleanupManagedFields"}

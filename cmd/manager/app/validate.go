@@ -152,6 +152,9 @@ func (o *Options) validatePolicy() error {
 			errs = append(errs, fmt.Errorf("--%s: %s must be more than 0", option.name, option.value))
 		}
 	}
+	if o.MoveRest < 0 {
+		errs = append(errs, fmt.Errorf("--move-rest: %s must be at least 0", o.MoveRest))
+	}
 	if o.Policy.MaxAttempts < 1 {
 		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
 	}

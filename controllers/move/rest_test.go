@@ -1,0 +1,110 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// moment is a time of these tests, in seconds.
+func moment(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
+
+// movedHost was paused elsewhere at 1000 and created here at 1030, and is at work.
+func movedHost(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
+	host := hostWith()
+	host.Annotations = map[string]string{paused: moment(1000).UTC().Format(time.RFC3339)}
+	host.CreationTimestamp = moment(1030)
+	host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe}
+	change(host)
+	return host
+}
+
+func TestRests(t *testing.T) {
+	inspected := &infrav1.HostRecord{InspectedAt: moment(1)}
+	free := func(h *infrav1.IngotHost) { h.Spec.Order, h.Spec.Record = nil, inspected.DeepCopy() }
+	claimed := func(state infrav1.ClaimState) func(*infrav1.IngotHost) {
+		return func(h *infrav1.IngotHost) {
+			free(h)
+			h.Spec.Claim = &infrav1.HostClaim{State: state}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*infrav1.IngotHost)
+		want   bool
+	}{
+		"at work":                  {func(*infrav1.IngotHost) {}, true},
+		"a move that was given up": {func(h *infrav1.IngotHost) { h.CreationTimestamp = moment(10) }, false},
+		"paused by hand":           {func(h *infrav1.IngotHost) { h.Annotations[paused] = "" }, false},
+		"free":                     {free, false},
+		"installed":                {claimed(infrav1.ClaimProvisioned), false},
+		"about to be fenced":       {claimed(infrav1.ClaimReleasing), true},
+		"about to be installed":    {claimed(infrav1.ClaimProvisioning), true},
+		"unknown":                  {func(h *infrav1.IngotHost) { h.Spec.Order = nil }, true},
+		"to be cleaned":            {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, true},
+		"not to be cleaned":        {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningNone }, false},
+		"quarantined, to be cleaned": {func(h *infrav1.IngotHost) {
+			free(h)
+			h.Spec.Record.CleaningDue = infrav1.CleaningMetadata
+			h.Spec.Record.Quarantine = &infrav1.Quarantine{}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			if got := y.rests(movedHost(tc.change)); got != 0 {
+				t.Errorf("rests for %s though no rest is asked for", got)
+			}
+			y.Rest = time.Minute
+			if got := y.rests(movedHost(tc.change)); got != 0 && got != time.Minute || (got != 0) != tc.want {
+				t.Errorf("rests for %s, want any: %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// On the target a host at work is lifted last, and nobody has to bring it up. A
+// standstill in between, or a new manager, starts the rest again.
+func TestLiftAfterTheRest(t *testing.T) {
+	running := clusterOf("a", nil)
+	working := movedHost(func(h *infrav1.IngotHost) { h.Name = "working" })
+	free := movedHost(func(h *infrav1.IngotHost) {
+		h.Name, h.Spec.Order, h.Spec.Record = "free", nil, &infrav1.HostRecord{InspectedAt: moment(1)}
+	})
+	y := newYard(t, &running, working, free)
+	y.Rest = time.Minute
+	for _, tc := range []struct {
+		name  string
+		at    int64
+		do    func()
+		after time.Duration
+		want  map[string]int
+	}{
+		{"unpaused", 1060, func() {}, time.Minute, map[string]int{paused: 1, blocked: 1}},
+		{"resting", 1080, func() {}, 40 * time.Second, map[string]int{paused: 1, blocked: 1}},
+		{"a new manager", 1090, func() { y.resting = restings{} }, time.Minute, map[string]int{paused: 1, blocked: 1}},
+		{"paused again", 1100, func() { y.pauseCluster("a", true) }, 0, map[string]int{paused: 2, blocked: 1}},
+		{"unpaused again", 1110, func() { y.pauseCluster("a", false) }, time.Minute, map[string]int{paused: 1, blocked: 1}},
+		{"rested", 1170, func() {}, 0, map[string]int{blocked: 2}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			y.Clock = testclock.NewFakePassiveClock(moment(tc.at).Time)
+			tc.do()
+			if after := y.step().RequeueAfter; after != tc.after {
+				t.Errorf("comes again after %s, want %s", after, tc.after)
+			}
+			if diff := cmp.Diff(tc.want, y.carries()); diff != "" {
+				t.Errorf("hosts carry (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if len(y.resting.since) != 0 {
+		t.Errorf("remembered for ever: %v", y.resting.since)
+	}
+}
