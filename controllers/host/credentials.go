@@ -115,13 +115,6 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 
 // adopted says whether an object carries the label and names the host as an owner.
 func adopted(host *infrav1.IngotHost, obj metav1.Object) bool {
-	if _, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]; !labelled {
-		return false
-	}
-	for _, owner := range obj.GetOwnerReferences() {
-		if owner.UID == host.UID {
-			return true
-		}
-	}
-	return false
+	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
+	return labelled && names(host, obj)
 }

@@ -6,10 +6,12 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -55,6 +57,9 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	case err == nil && ofAnother(host, hardware):
 		// What a deleted host of this name left behind is about to be collected.
 	case err == nil:
+		if err := r.ownHardware(ctx, host, hardware); err != nil {
+			return err
+		}
 		seen.hardware = hardware
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("hardware of the host: %w", err)
@@ -78,6 +83,34 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 func ofAnother(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
 	owner := metav1.GetControllerOf(hardware)
 	return owner != nil && owner.UID != host.UID
+}
+
+// ownHardware puts back that the facts belong to the host, which a backup or a
+// person may have removed: they would not move with it, nor go with it.
+func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) error {
+	if !host.DeletionTimestamp.IsZero() || (names(host, hardware) && metav1.IsControlledBy(hardware, host)) {
+		return nil
+	}
+	base := hardware.DeepCopy()
+	if err := controllerutil.SetControllerReference(host, hardware, r.Client.Scheme()); err != nil {
+		return fmt.Errorf("owner of the hardware: %w", err)
+	}
+	err := r.Client.Patch(ctx, hardware, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return nil // the facts are what was read; the next reconcile tries again
+	}
+	if err != nil {
+		return fmt.Errorf("owner of the hardware: %w", err)
+	}
+	return nil
+}
+
+// names says whether the object has the host as an owner, by the version of the
+// API that is written today.
+func names(host *infrav1.IngotHost, object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		return owner.UID == host.UID && owner.APIVersion == infrav1.GroupVersion.String()
+	})
 }
 
 // observeDuplicates looks for another host that is the same server (I8).
