@@ -30,6 +30,8 @@ grub-common        grub-mkimage                            test test-full demo t
 grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image
 grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image
 dpkg               dpkg-deb                                test test-full demo agent-image release e2e-clusterctl
+openipmi           ipmi_sim                                test test-full test-bmc
+ipmitool           ipmitool                                test test-full test-bmc
 ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
 runc               runc                                    e2e-clusterctl
 containernetworking-plugins /usr/lib/cni/bridge            e2e-clusterctl
