@@ -6,10 +6,14 @@ package hardware_test
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
@@ -34,5 +38,26 @@ func TestNew(t *testing.T) {
 	}
 	if _, err := hardware.New(host, runtime.NewScheme()); err == nil {
 		t.Error("a scheme that does not know hosts was accepted")
+	}
+}
+
+// M41: the label is asked of what people make.
+func TestWatchFilter(t *testing.T) {
+	labelled := metav1.ObjectMeta{Labels: map[string]string{clusterv1.WatchLabel: "mine"}}
+	for name, tc := range map[string]struct {
+		value  string
+		object client.Object
+		want   bool
+	}{
+		"no filter":               {"", &infrav1.IngotHost{}, true},
+		"another manager's":       {"mine", &infrav1.IngotHost{}, false},
+		"ours":                    {"mine", &infrav1.IngotHost{ObjectMeta: labelled}, true},
+		"hardware without labels": {"mine", &infrav1.IngotHardware{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := hardware.WatchFilter(runtime.NewScheme(), logr.Discard(), tc.value).Create(event.CreateEvent{Object: tc.object}); got != tc.want {
+				t.Errorf("lets through: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -42,7 +43,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(matters())).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.machineOfHardware),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // reported addresses
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }

@@ -25,7 +25,8 @@ import (
 )
 
 // M43, M44, M65 on a real API server: what a template's status depends on wakes it,
-// and while its Cluster is paused nothing changes.
+// and while its Cluster is paused nothing changes. The watch filter (M41) asks for a
+// label on what people make, and not on IngotHardware, which Ingot makes.
 func TestOnServer(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
@@ -37,7 +38,7 @@ func TestOnServer(t *testing.T) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	s := &server{t: t, ctx: t.Context()}
 	s.must(err)
-	s.must((&Reconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, controller.Options{}))
+	s.must((&Reconciler{Client: mgr.GetClient(), WatchFilterValue: "mine"}).SetupWithManager(mgr, controller.Options{}))
 	s.api, err = client.New(cfg, client.Options{Scheme: scheme})
 	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,11 +49,12 @@ func TestOnServer(t *testing.T) {
 		s.must(<-done)
 	}()
 
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	mine := map[string]string{clusterv1.WatchLabel: "mine"}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", Labels: mine}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotCluster", Name: "c"}
 	s.must(s.api.Create(s.ctx, cluster))
-	s.must(s.api.Create(s.ctx, &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}))
-	template := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "t",
+	s.must(s.api.Create(s.ctx, &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", Labels: mine}}))
+	template := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "t", Labels: mine,
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: cluster.UID}}}}
 	template.Spec.Template.Spec.Image = infrav1.Image{URL: "http://x.example/i", Checksum: "sha256:" + strings.Repeat("0", 64), Format: infrav1.ImageFormatRaw}
 	s.must(s.api.Create(s.ctx, template))
@@ -92,7 +94,7 @@ func (s *server) must(err error) {
 
 func (s *server) host(name, mac string, threads int32) {
 	s.t.Helper()
-	h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.WatchLabel: "mine"}}}
 	h.Spec.BootMACAddress, h.Spec.NetworkRef.Name = mac, "net"
 	h.Spec.BMC = &infrav1.BMC{Address: "redfish://" + name, CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
 	s.must(s.api.Create(s.ctx, h))

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -144,7 +145,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
 }

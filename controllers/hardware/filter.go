@@ -1,0 +1,25 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hardware
+
+import (
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// WatchFilter lets through what carries --watch-filter's label (M41; an empty value:
+// everything), and every IngotHardware: Ingot makes these, and nobody labels them.
+// To whom it leads is asked again when that is reconciled.
+func WatchFilter(scheme *runtime.Scheme, log logr.Logger, value string) predicate.Predicate {
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		_, ok := o.(*infrav1.IngotHardware)
+		return ok
+	})
+	return predicate.Or(ours, predicates.ResourceHasFilterLabel(scheme, log, value))
+}
