@@ -88,6 +88,7 @@ var homes = []home{
 	{library: "golang.org/x", in: everywhere, reason: "the wire types use the standard library only"},
 	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
+	{library: "github.com/onsi/ginkgo/v2", testsOnly: true, reason: "what the validators of Cluster API's test framework run in"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
 	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image"}, reason: "container images are made there, without an engine"},
 	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
