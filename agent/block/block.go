@@ -4,6 +4,7 @@
 package block
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,17 +32,40 @@ type Device interface {
 	Close() error
 }
 
-// zeroes is what is written where a device cannot zero by itself.
-const zeroChunk = 1 << 20
+// zeroPiece is zeroed by the device at a time, and zeroChunk written where it cannot
+// zero by itself. Between two of them the work can be called off; a disk to which the
+// kernel has to send the zeroes takes some seconds for a piece.
+const (
+	zeroPiece = 256 << 20
+	zeroChunk = 1 << 20
+)
 
-// Zero makes a range read as zero, by the device's own means or by writing.
-func Zero(dev Device, off, n int64) error {
-	err := dev.Zero(off, n)
-	if err == nil || !errors.Is(err, ErrNotSupported) {
-		return err
+// Zero makes a range read as zero, by the device's own means or by writing. The
+// context's end stops it in between, with its cause.
+func Zero(ctx context.Context, dev Device, off, n int64) error {
+	for n > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		piece := min(n, zeroPiece)
+		err := dev.Zero(off, piece)
+		if errors.Is(err, ErrNotSupported) {
+			return writeZeroes(ctx, dev, off, n)
+		}
+		if err != nil {
+			return err
+		}
+		off, n = off+piece, n-piece
 	}
+	return nil
+}
+
+func writeZeroes(ctx context.Context, dev Device, off, n int64) error {
 	buf := make([]byte, min(n, zeroChunk))
 	for n > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		chunk := min(n, int64(len(buf)))
 		if _, err := dev.WriteAt(buf[:chunk], off); err != nil {
 			return fmt.Errorf("write zeroes at %d: %w", off, err)

@@ -5,6 +5,7 @@ package block_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -24,10 +25,10 @@ func TestFileZeroReadsAsZeroAndKeepsTheRest(t *testing.T) {
 	}
 	defer dev.Close()
 	// Not aligned to any block: what is around must stay.
-	if err := block.Zero(dev, 1000, 500_000); err != nil {
+	if err := block.Zero(t.Context(), dev, 1000, 500_000); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(dev.Sync(), dev.DropCache(), block.Zero(dev, 5, 0)); err != nil {
+	if err := errors.Join(dev.Sync(), dev.DropCache(), block.Zero(t.Context(), dev, 5, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := bytes.Repeat([]byte{7}, 1<<20)
@@ -70,7 +71,7 @@ func (p *plain) WriteAt(b []byte, off int64) (int, error) {
 
 func TestZeroIsWrittenWhereItIsNotSupported(t *testing.T) {
 	p := &plain{content: bytes.Repeat([]byte{7}, 3<<20)}
-	if err := block.Zero(p, 10, 2<<20+5); err != nil {
+	if err := block.Zero(t.Context(), p, 10, 2<<20+5); err != nil {
 		t.Fatal(err)
 	}
 	want := bytes.Repeat([]byte{7}, 3<<20)
@@ -79,8 +80,55 @@ func TestZeroIsWrittenWhereItIsNotSupported(t *testing.T) {
 		t.Error("not zeroed as asked")
 	}
 	p.fail = true
-	if err := block.Zero(p, 0, 1); err == nil {
+	if err := block.Zero(t.Context(), p, 0, 1); err == nil {
 		t.Error("a failed write is no error")
+	}
+}
+
+// endless is a large disk; after its first write somebody calls the work off.
+type endless struct {
+	block.Device
+	supported bool
+	stop      context.CancelCauseFunc
+	zeroed    int64
+}
+
+var errCalledOff = errors.New("called off")
+
+func (e *endless) Zero(_, n int64) error {
+	if !e.supported {
+		return block.ErrNotSupported
+	}
+	e.zeroed += n
+	e.stop(errCalledOff)
+	return nil
+}
+
+func (e *endless) WriteAt(b []byte, _ int64) (int, error) {
+	e.zeroed += int64(len(b))
+	e.stop(errCalledOff)
+	return len(b), nil
+}
+
+// I10: zeroes may be most of a large disk, and many devices are sent every one of them.
+func TestZeroIsCalledOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		supported bool
+		most      int64
+	}{
+		"by the device": {true, 256 << 20},
+		"by writing":    {false, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancelCause(t.Context())
+			disk := &endless{supported: tc.supported, stop: stop}
+			if err := block.Zero(ctx, disk, 0, 100<<30); !errors.Is(err, errCalledOff) {
+				t.Errorf("Zero = %v", err)
+			}
+			if disk.zeroed > tc.most {
+				t.Errorf("%d MiB were zeroed, the most after a stop is %d", disk.zeroed>>20, tc.most>>20)
+			}
+		})
 	}
 }
 

@@ -11,5 +11,5 @@
 //	dev, err := block.OpenFile("disk.raw")
 //	...
 //	defer dev.Close()
-//	err = block.Zero(dev, 0, 1<<20) // however the device does it
+//	err = block.Zero(ctx, dev, 0, 1<<20) // however the device does it
 package block

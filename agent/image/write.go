@@ -68,7 +68,7 @@ type chunk struct {
 
 // Write writes the image, verifies the source's checksum and samples of the disk,
 // writes the first MiB, and returns when everything is durable. It works once. The
-// context's end stops it between two chunks.
+// context's end stops it between two chunks, or in a run of zeroes.
 func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Result, error) {
 	if m.rawSize > dev.Size() {
 		return Result{}, fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, m.rawSize, dev.Size())
@@ -111,7 +111,7 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 			if ctx.Err() != nil { // what is decoded already is not written any more
 				return context.Cause(ctx)
 			}
-			if err := w.write(c); err != nil {
+			if err := w.write(ctx, c); err != nil {
 				return err
 			}
 			free <- c.data[:cap(c.data)]

@@ -43,17 +43,14 @@ type sample struct {
 func (w *writer) clear(ctx context.Context) error {
 	ends := append(without(Range{0, headSize}, w.opts.Reserved), Range{w.dev.Size() - tailSize, tailSize})
 	for _, r := range ends {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := block.Zero(w.dev, r.Off, r.Len); err != nil {
+		if err := block.Zero(ctx, w.dev, r.Off, r.Len); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) write(c chunk) error {
+func (w *writer) write(ctx context.Context, c chunk) error {
 	if c.off+int64(len(c.data)) > w.dev.Size() {
 		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, w.dev.Size())
 	}
@@ -69,7 +66,7 @@ func (w *writer) write(c chunk) error {
 		w.samples = append(w.samples, sample{Range{off, int64(len(part))}, sha256.Sum256(part)})
 	}
 	w.count++
-	if err := w.spread(off, data); err != nil {
+	if err := w.spread(ctx, off, data); err != nil {
 		return err
 	}
 	if w.opts.OnWrite != nil {
@@ -80,7 +77,7 @@ func (w *writer) write(c chunk) error {
 
 // spread writes the content of a chunk and collects its zeroes into runs, which
 // may go over many chunks.
-func (w *writer) spread(off int64, data []byte) error {
+func (w *writer) spread(ctx context.Context, off int64, data []byte) error {
 	for len(data) > 0 {
 		n, zero := run(data)
 		if zero {
@@ -89,7 +86,7 @@ func (w *writer) spread(off int64, data []byte) error {
 			}
 			w.zero.Len += int64(n)
 		} else {
-			if err := w.flushZero(); err != nil {
+			if err := w.flushZero(ctx); err != nil {
 				return err
 			}
 			if _, err := w.dev.WriteAt(data[:n], off); err != nil {
@@ -116,10 +113,10 @@ func run(data []byte) (n int, zero bool) {
 	return n, zero
 }
 
-func (w *writer) flushZero() error {
+func (w *writer) flushZero(ctx context.Context) error {
 	r := w.zero
 	w.zero = Range{}
-	return block.Zero(w.dev, r.Off, r.Len)
+	return block.Zero(ctx, w.dev, r.Off, r.Len)
 }
 
 // finish makes the body durable, reads samples back, and only then writes the
@@ -128,7 +125,7 @@ func (w *writer) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := w.flushZero(); err != nil {
+	if err := w.flushZero(ctx); err != nil {
 		return err
 	}
 	if err := w.checkReserved(); err != nil {

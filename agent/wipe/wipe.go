@@ -75,13 +75,7 @@ func avoid(extents []extent, hole extent) []extent {
 // clean zeroes extents, waits until that is durable, and reads them back.
 func clean(ctx context.Context, dev block.Device, extents []extent) error {
 	for _, e := range extents {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if e.len <= 0 {
-			continue
-		}
-		if err := block.Zero(dev, e.off, e.len); err != nil {
+		if err := block.Zero(ctx, dev, e.off, e.len); err != nil {
 			return err
 		}
 	}
