@@ -58,12 +58,12 @@ func topologyCluster(t *testing.T, s *stage) {
 func upgrade(t *testing.T, s *stage) {
 	t.Helper()
 	before := s.world.Counts()
-	s.site.Clusterctl(t, variables(s.site), "upgrade", "apply", "--infrastructure=ingot:"+nextVersion, "--wait-providers")
+	s.site.Clusterctl(t, variables(s.site), "upgrade", "apply", "--infrastructure=ingot:"+s.versions.next, "--wait-providers")
 	if err := s.node.AwaitPods(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const image = "--output=jsonpath={range .items[*]}{.spec.template.spec.containers[0].image}{\"\\n\"}{end}"
-	want := strings.Repeat(release.DefaultImage+":"+nextVersion+"\n", 2)
+	want := strings.Repeat(release.DefaultImage+":"+s.versions.next+"\n", 2)
 	if diff := cmp.Diff(want, s.site.Kubectl(t, "--namespace=ingot-system", "get", "deployments", image)); diff != "" {
 		t.Errorf("images of Ingot's Deployments (-want +got):\n%s", diff)
 	}
@@ -72,7 +72,7 @@ func upgrade(t *testing.T, s *stage) {
 			t.Errorf("%s was touched by the upgrade (-before +after):\n%s", name, diff)
 		}
 	}
-	s.watch.lap("clusterctl upgrade to " + nextVersion)
+	s.watch.lap("clusterctl upgrade to " + s.versions.next)
 }
 
 // deleteCluster ends a cluster and waits until its hosts are free, and their disks

@@ -17,6 +17,7 @@ import (
 type stage struct {
 	// first is the version of Ingot that is installed first, next the one after.
 	first, next *release.Release
+	versions    versions
 
 	node  *node.Node
 	site  *site.Site
@@ -59,7 +60,7 @@ func setUp(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.first, s.next = writeReleases(t, set.Root())
+	s.first, s.next, s.versions = writeReleases(t, set.Root())
 	s.watch.lap("two releases are written")
 	s.node = startNode(t, s.first, s.next)
 	s.watch.lap("the node is Ready")

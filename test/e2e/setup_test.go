@@ -16,12 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/test/site"
 )
 
-const (
-	// provisioning is the boot server's interface to the servers.
-	provisioning = "prov0"
-	// nextVersion of Ingot: the same source under another name.
-	nextVersion = "v0.1.1"
-)
+// provisioning is the boot server's interface to the servers.
+const provisioning = "prov0"
 
 // stopwatch tells how long each step takes.
 type stopwatch struct {
@@ -41,20 +37,6 @@ func (s *stopwatch) lap(what string) {
 	now := time.Now()
 	s.t.Logf("%6.1f s, after %6.1f s: %s", now.Sub(s.last).Seconds(), now.Sub(s.began).Seconds(), what)
 	s.last = now
-}
-
-// writeReleases writes two versions of Ingot into one repository.
-func writeReleases(t *testing.T, root string) (first, next *release.Release) {
-	t.Helper()
-	out := t.TempDir()
-	built := map[string]*release.Release{}
-	for _, version := range []string{site.Version, nextVersion} {
-		var err error
-		if built[version], err = release.Write(t.Context(), release.Options{Root: root, Version: version, Out: out}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return built[site.Version], built[nextVersion]
 }
 
 // startNode starts a node that has the images of releases.
