@@ -42,8 +42,7 @@ func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcom
 		return next, nil
 	}
 	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		s.waitsForCluster()
-		return stop(0), nil
+		return s.waitForCluster(), nil
 	}
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
 		s.notClaimed(infrav1.ReasonWaitingForBootstrapData, "The bootstrap data of Machine "+s.owner.Name+" is not there yet; a host is chosen as soon as it is")
@@ -200,8 +199,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		return r.clearIntent(ctx, s, id, "the host does not exist any more")
 	}
 	if s.ingotCluster == nil {
-		s.waitsForCluster() // it says which label is the failure domain
-		return stop(0), nil
+		return s.waitForCluster(), nil // it says which label is the failure domain
 	}
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)

@@ -205,6 +205,25 @@ func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// I13: an IngotCluster that a restore brings after its machines is looked for again;
+// nothing else brings them up.
+func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.must(s.api.Delete(s.ctx, &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "c"}}))
+	s.host("h", "a")
+	s.machine("new")
+	s.machine("chosen", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h", InstanceID: s.NewID()}.String()
+	})
+	for _, name := range []string{"new", "chosen"} {
+		s.settle(name)
+		s.want(name, infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForCluster, "IngotCluster c")
+		if after := s.step(name).RequeueAfter; after <= 0 || after > 2*retryPlacement {
+			t.Errorf("%s is looked at again after %s", name, after)
+		}
+	}
+}
+
 // M41: the machines of another manager are left alone, whoever leads here.
 func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)

@@ -36,7 +36,7 @@ func installMessage(host *infrav1.IngotHost) string {
 		message += ": " + operation.Step
 	}
 	if ready := conditions.Get(host, infrav1.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "" {
-		message += ". " + ready.Message
+		message += "; " + ready.Message
 	}
 	return message
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	capierrors "sigs.k8s.io/cluster-api/api/deprecated/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -36,9 +37,15 @@ func (s *scope) notClaimed(reason, message string) bool {
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 
-// waitsForCluster: M49.
-func (s *scope) waitsForCluster() {
+// waitForCluster: M49. The Cluster brings the machine up again when its infrastructure
+// is provisioned; an IngotCluster that comes after that is looked for.
+func (s *scope) waitForCluster() outcome {
+	if s.ingotCluster == nil {
+		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet; a host is chosen as soon as it does and is provisioned. Ingot looks for it every half minute")
+		return stop(wait.Jitter(retryPlacement, retryJitter))
+	}
 	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
+	return stop(0)
 }
 
 // claimed shows the bond: host and failure domain (M18).
