@@ -71,6 +71,9 @@ func sayEnded(in *input) (string, string) {
 	if in.revoked() {
 		return infrav1.ReasonAgentKeyConflict, "two agents came with the same token, so neither is trusted"
 	}
+	if result := in.order.Result; result.Outcome == infrav1.OrderFailed {
+		return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s has failed (%s)", verb(in.order.Kind), result.Reason)
+	}
 	return infrav1.ReasonInProgress, fmt.Sprintf("the agent has reported the end of its order to %s", verb(in.order.Kind))
 }
 func sayWantedOff(*input) (string, string) {

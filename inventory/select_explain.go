@@ -64,10 +64,17 @@ func (c *criteria) asked() string {
 	return strings.Join(words, ", ")
 }
 
-// nearest is the host that fails the fewest criteria, by name among equals.
+// nearest is the host that fails the fewest criteria. Among equals it is one that no
+// machine has, since a person can do something about that one; then by name.
 func nearest(refused []judgement) judgement {
+	inUse := func(j judgement) int {
+		if j.Host.Spec.Claim != nil {
+			return 1
+		}
+		return 0
+	}
 	return slices.MinFunc(refused, func(a, b judgement) int {
-		return cmp.Or(cmp.Compare(len(a.misses), len(b.misses)), cmp.Compare(a.Host.Name, b.Host.Name))
+		return cmp.Or(cmp.Compare(len(a.misses), len(b.misses)), cmp.Compare(inUse(a), inUse(b)), cmp.Compare(a.Host.Name, b.Host.Name))
 	})
 }
 

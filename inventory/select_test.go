@@ -56,6 +56,8 @@ func TestSelect(t *testing.T) {
 		{"least used rack before best fit", func(r *SelectionRequest) { r.DomainUse = map[string]int{"r1": 2, "r2": 1} }, []Candidate{large, candidate("small", "r1")}, "large"},
 		{"strict failure domain", func(r *SelectionRequest) { r.FailureDomain = "r3" }, []Candidate{large},
 			`in failure domain "r3" (label ` + infrav1.RackLabel + `); nearest miss: large (in failure domain "r2")`},
+		{"a free host is nearer than one in use", func(r *SelectionRequest) { r.FailureDomain = "r1" },
+			[]Candidate{with("a", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), large}, `nearest miss: large (in failure domain "r2")`},
 		{"minimum", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
