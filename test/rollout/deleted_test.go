@@ -20,7 +20,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/test/site"
@@ -74,7 +73,7 @@ func hold(name string, c *server.Config, joins *gate) {
 }
 
 // deleted: Machine, MachineDeployment and Cluster are deleted while their hosts are
-// claimed and not booted, in the middle of writing, or booted and not joined. All
+// claimed and not booted, in the middle of an installation, or booted and not joined. All
 // come back, wiped.
 func deleted(t *testing.T, s *scene) {
 	s.register(t, place{1, "a", controlPlane}, place{2, "b", "early"}, place{3, "c", "early"}, place{4, "d", worker}, place{5, "e", controlPlane}, place{6, "f", controlPlane})
@@ -86,22 +85,22 @@ func deleted(t *testing.T, s *scene) {
 	image := s.halfAnImage(t)
 	s.earlyWorkers(t, c, image)
 	s.Await(t, "a host claimed that has not booted", s.Hosts([]string{s.server(2)}, claimed))
-	s.Await(t, "a host in the middle of writing", s.Hosts([]string{s.server(3)}, writing))
+	s.Await(t, "a host in the middle of its installation", s.Hosts([]string{s.server(3)}, installing))
 
 	id := s.Host(t, s.server(3)).Spec.Claim
 	s.deleteMachine(t, id.MachineRef.Name)
-	s.Await(t, "another machine has the host of one that was deleted while it was written", s.Hosts([]string{s.server(3)}, func(h *infrav1.IngotHost) string {
+	s.Await(t, "another machine has the host of one that was deleted while it was installed", s.Hosts([]string{s.server(3)}, func(h *infrav1.IngotHost) string {
 		if h.Spec.Claim == nil || h.Spec.Claim.InstanceID == id.InstanceID {
 			return "it is not claimed anew"
 		}
-		return writing(h)
+		return installing(h)
 	}))
 	s.kubectl(t, "delete", "machinedeployment", "early", "--wait=false")
 	early := []string{s.server(2), s.server(3)}
 	s.Await(t, "hosts of a MachineDeployment given back, wiped", site.All(s.Free(early...), s.Wiped(early...)))
 
 	s.newDeployment(t, c)
-	s.Await(t, "one in the middle of writing, one claimed", site.All(s.Hosts([]string{s.server(3)}, writing), s.Hosts([]string{s.server(2)}, claimed)))
+	s.Await(t, "one in the middle of its installation, one claimed", site.All(s.Hosts([]string{s.server(3)}, installing), s.Hosts([]string{s.server(2)}, claimed)))
 	s.Await(t, "hosts that have booted and not joined", s.booted(2, s.server(1), s.server(5), s.server(6)))
 	s.Await(t, "a worker that has booted and not joined", s.booted(1, s.server(4)))
 	if nodes := s.Nodes(t, c); len(nodes) != 1 {
@@ -121,11 +120,11 @@ func claimed(h *infrav1.IngotHost) string {
 	return ""
 }
 
-// writing: the image is on its way to the disk.
-func writing(h *infrav1.IngotHost) string {
-	operation := h.Status.Operation
-	if operation == nil || operation.Kind != infrav1.OrderInstall || operation.Step != string(agentapi.StepWrite) {
-		return "it does not write"
+// installing: the agent has its order, and waits for the image.
+func installing(h *infrav1.IngotHost) string {
+	claim, operation := h.Spec.Claim, h.Status.Operation
+	if claim == nil || claim.State != infrav1.ClaimProvisioning || operation == nil || operation.Kind != infrav1.OrderInstall || operation.LastContactTime.IsZero() {
+		return "no agent installs it"
 	}
 	return ""
 }

@@ -4,9 +4,7 @@
 package rollout
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,11 +26,10 @@ func noSpare(t *testing.T, s *scene) {
 	s.spread(t, c, oneEach)
 
 	controlPlanes, workers := s.machines(t, c)
-	s.rotateControlPlane(t, c, "2", c.Kubernetes, func(spec *infrav1.IngotMachineSpec) { spec.Cleaning = infrav1.CleaningMetadata })
-	s.Await(t, "control plane rotated", s.replaced(c, controlPlanes))
+	s.rotateControlPlane(t, c, "2", c.Kubernetes, cleaned)
+	s.rotateWorkers(t, c, "2", c.Kubernetes, cleaned)
+	s.Await(t, "control plane and workers rotated", s.replaced(c, append(controlPlanes, workers...)))
 	s.spread(t, c, oneEach)
-	s.rotateWorkers(t, c, "2", c.Kubernetes, func(spec *infrav1.IngotMachineSpec) { spec.Cleaning = infrav1.CleaningMetadata })
-	s.Await(t, "workers rotated", s.replaced(c, workers))
 	s.versions(t, c, older)
 
 	url, checksum := s.World.Image(t, newer)
@@ -46,6 +43,10 @@ func noSpare(t *testing.T, s *scene) {
 	s.versions(t, c, newer)
 	s.end(t, c)
 }
+
+// cleaned is a change of a template that changes nothing else: it says what is so
+// by default.
+func cleaned(spec *infrav1.IngotMachineSpec) { spec.Cleaning = infrav1.CleaningMetadata }
 
 // rotateControlPlane gives the control plane a copy of its first template, and a version.
 func (s *scene) rotateControlPlane(t *testing.T, c site.Cluster, generation, version string, edit func(*infrav1.IngotMachineSpec)) {
@@ -101,45 +102,4 @@ func (s *scene) changeTopology(t *testing.T, c site.Cluster, version, url, check
 		}
 	}
 	must(t, s.Client.Patch(t.Context(), cluster, client.MergeFrom(before)))
-}
-
-// surge: one spare host, in a rack that has no control plane, lets a machine be
-// made before another is deleted. Then the control plane grows into a host that
-// comes late, and shrinks. A rack of workers alone is never its own.
-func surge(t *testing.T, s *scene) {
-	s.register(t, place{1, "a", controlPlane}, place{2, "b", controlPlane}, place{3, "c", controlPlane}, place{4, "d", controlPlane}, place{6, "w", worker})
-	offered := s.offers(t)
-	c := s.create(t, site.Cluster{Name: "spare", ControlPlanes: 3, Workers: 1})
-	s.patch(t, "kubeadmcontrolplane", c.Name+"-control-plane", `{"spec":{"rollout":{"strategy":{"rollingUpdate":{"maxSurge":1}}}}}`)
-	controlPlanes, _ := s.machines(t, c)
-	s.rotateControlPlane(t, c, "2", c.Kubernetes, func(spec *infrav1.IngotMachineSpec) { spec.Cleaning = infrav1.CleaningMetadata })
-	s.Await(t, "control plane rotated with a spare host", s.replaced(c, controlPlanes))
-	s.atMostOne(t, c)
-
-	s.kubectl(t, "scale", "kubeadmcontrolplane", c.Name+"-control-plane", "--replicas=5")
-	s.Await(t, "four of five", func(ctx context.Context) (string, error) {
-		list, _, err := s.Machines(ctx, c)
-		running := 0
-		for _, m := range list {
-			if m.Status.Phase == string(clusterv1.MachinePhaseRunning) {
-				running++
-			}
-		}
-		if len(list) != 5 || running != 4 {
-			return fmt.Sprintf("%d machines, of which %d run", len(list), running), err
-		}
-		return "", err
-	})
-	s.register(t, place{5, "d", controlPlane})
-	c.ControlPlanes = 5
-	s.Await(t, "five control planes", s.Running(c))
-	s.kubectl(t, "scale", "kubeadmcontrolplane", c.Name+"-control-plane", "--replicas=3")
-	c.ControlPlanes = 3
-	s.Await(t, "three control planes", s.Running(c))
-	s.end(t, c)
-	for _, domain := range offered(t) {
-		if domain == "w" {
-			t.Error("a rack of workers was offered to the control plane")
-		}
-	}
 }
