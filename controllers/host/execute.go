@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -255,13 +257,29 @@ func (r *Reconciler) patchLocked(ctx context.Context, next, host *infrav1.IngotH
 }
 
 // again says when to look at the host again, when nothing else brings it up.
-func (r *Reconciler) again(obs inventory.Observation, decision inventory.Decision) time.Duration {
-	wait := r.Poll
-	if step, ok := decision.Step.(inventory.Wait); ok && !step.Until.IsZero() {
-		wait = min(wait, max(step.Until.Sub(obs.Now), soon))
-	}
-	if _, ok := decision.Step.(inventory.Forget); ok {
+func (r *Reconciler) again(host *infrav1.IngotHost, obs inventory.Observation, decision inventory.Decision) time.Duration {
+	switch step := decision.Step.(type) {
+	case inventory.Forget:
 		return 0
+	case inventory.Wait:
+		if !step.Until.IsZero() {
+			return min(r.Poll, max(step.Until.Sub(obs.Now), soon))
+		}
+	}
+	return untilTurn(host.UID, r.Clock.Now(), r.Poll)
+}
+
+// untilTurn is how long it is to the host's own moment in every poll, by its UID,
+// and between a half and one and a half polls: what brings up all hosts at once, as
+// the start of a manager or the end of a pause, does not have all BMCs asked at the
+// same moment from then on.
+func untilTurn(uid types.UID, now time.Time, poll time.Duration) time.Duration {
+	digest := fnv.New64a()
+	_, _ = digest.Write([]byte(uid)) // it never fails
+	own := time.Duration(digest.Sum64() % uint64(poll))
+	wait := (own - time.Duration(now.UnixNano()%int64(poll)) + poll) % poll
+	if wait <= poll/2 {
+		wait += poll
 	}
 	return wait
 }

@@ -53,7 +53,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.Clock
 	Policy   inventory.Policy
-	// Poll is how often a host at rest is asked for its power state.
+	// Poll is how often a host at rest is asked for its power state, each at a moment
+	// of its own.
 	Poll time.Duration
 	// NewID mints the UUIDs of orders.
 	NewID func() string
@@ -115,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if after == 0 {
-		after = r.again(seen.Observation, decision)
+		after = r.again(host, seen.Observation, decision)
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
 }

@@ -324,7 +324,7 @@ func (y *yard) atRest(name string) {
 	before := y.get(name)
 	for range 5 {
 		y.clock.Step(time.Minute)
-		if after := y.step(name).RequeueAfter; after <= 0 || after > y.Poll {
+		if after := y.step(name).RequeueAfter; after <= 0 || after > 3*y.Poll/2 {
 			y.t.Errorf("looked at again after %s", after)
 		}
 	}
