@@ -143,4 +143,20 @@ var redfishGaps = []Gap{
 		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: SecureBoot,
 		Why: "bmcweb Redfish.md: Systems/system has no SecureBoot",
 	},
+	{
+		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: UpdateURL,
+		Why: "bmcweb has SimpleUpdate only where built with insecure-tftp-update or for HTTPS pulls; the usual build pushes (redfish-core/lib/update_service.hpp)",
+	},
+	{
+		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: BootHTTP,
+		Why: "X11 lists None, Pxe, Hdd, Diags, CD/DVD, BiosSetup, Floppy, UsbKey, UsbHdd, UsbCd and their UEFI forms as boot targets, no UefiHttp",
+	},
+	{
+		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: SecureBoot,
+		Why: "X11 speaks Redfish 1.0.1; the SecureBoot resource came with DSP8010 2016.1",
+	},
+	{
+		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: UpdatePush,
+		Why: "MultipartHttpPushUri came with UpdateService 1.6 (DSP2046, 2019.2); X11 has SimpleUpdate alone",
+	},
 }
