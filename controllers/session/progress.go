@@ -51,7 +51,8 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 		Attempts:        host.Spec.Order.Attempt,
 		LastContactTime: metav1.NewTime(now),
 	}
-	if err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base)); err != nil {
+	err := s.Client.Status().Patch(ctx, host, client.MergeFrom(base))
+	if err != nil && ctx.Err() == nil { // an agent that has finished the step hangs up
 		s.Log.Error(err, "Could not save the progress of an agent", "host", client.ObjectKeyFromObject(host).String())
 	}
 }
