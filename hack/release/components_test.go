@@ -290,3 +290,31 @@ func tableOf(t *testing.T, page, head string) map[string][]string {
 	}
 	return rows
 }
+
+// The label by which the book marks nodes of the provisioning network is the one
+// that the boot servers look for.
+func TestBootLabelIsDocumented(t *testing.T) {
+	const label = "ingot.infrastructure.cluster.x-k8s.io/boot"
+	r := write(t)
+	var keys []string
+	for _, o := range provider(t, r, "", nil).Objs() {
+		if o.GetKind() != "Deployment" || o.GetName() != "ingot-boot" {
+			continue
+		}
+		walk(o.Object, func(key string, value any) {
+			if affinity, ok := value.(map[string]any); ok && key == "nodeAffinity" {
+				walk(affinity, func(key string, value any) {
+					if key == "key" {
+						keys = append(keys, fmt.Sprint(value))
+					}
+				})
+			}
+		})
+	}
+	if diff := cmp.Diff([]string{label}, keys); diff != "" {
+		t.Errorf("labels that ingot-boot prefers (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(read(t, filepath.Join(root, "docs", "book", "install.md")), label+"=") {
+		t.Errorf("docs/book/install.md does not tell to label nodes with %s", label)
+	}
+}
