@@ -82,7 +82,7 @@ func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *a
 		s.Log.Error(err, "Could not read the host of an agent", "host", c.claims.Host)
 		return nil, notReady("the API server does not answer")
 	}
-	paused, err := s.isPaused(ctx, host)
+	paused, err := isPaused(ctx, s.Live, host)
 	if err != nil {
 		return nil, notReady("the API server does not answer")
 	}
@@ -94,7 +94,7 @@ func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *a
 
 // isPaused says whether nobody may act on the host (I10): a person or its Cluster
 // paused it, or clusterctl moves it, to which it belongs until it is gone here.
-func (s *Server) isPaused(ctx context.Context, host *infrav1.IngotHost) (bool, error) {
+func isPaused(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (bool, error) {
 	for _, name := range []string{clusterv1.PausedAnnotation, infrav1.MovePausedAnnotation, clusterctlv1.DeleteForMoveAnnotation} {
 		if _, found := host.Annotations[name]; found {
 			return true, nil
@@ -104,7 +104,7 @@ func (s *Server) isPaused(ctx context.Context, host *infrav1.IngotHost) (bool, e
 		return false, nil
 	}
 	cluster := &clusterv1.Cluster{}
-	err := s.Live.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
@@ -180,7 +180,7 @@ func stands(host *infrav1.IngotHost, instanceID string) bool {
 // authorize judges, and carries out what the verdict asks for. On success the
 // host is as it was read.
 func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c caller) *agentapi.Error {
-	recorded, err := s.recordedAddress(ctx, host)
+	recorded, err := recordedAddress(ctx, s.Live, host)
 	if err != nil {
 		return notReady("the API server does not answer")
 	}
@@ -221,9 +221,9 @@ func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) 
 }
 
 // recordedAddress of the host's boot NIC; invalid when none is recorded.
-func (s *Server) recordedAddress(ctx context.Context, host *infrav1.IngotHost) (netip.Addr, error) {
+func recordedAddress(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (netip.Addr, error) {
 	hardware := &infrav1.IngotHardware{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return netip.Addr{}, client.IgnoreNotFound(err)
 	}
 	if hardware.Spec.Address == nil || hardware.Spec.Address.MAC != host.Spec.BootMACAddress {

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ const canary = "CANARY-4711-in-user-data"
 // site is an agent API over real TLS in front of an API server's fake.
 type site struct {
 	t      *testing.T
-	client client.Client
+	client client.WithWatch
 	keys   token.Keys
 	clock  *testclock.FakeClock
 	events *events.FakeRecorder
@@ -53,8 +54,12 @@ type site struct {
 	mu      sync.Mutex
 	onPatch func(obj client.Object) error
 	onGet   func(obj client.Object) error
-	log     *lockedBuffer
-	seen    []string
+	// stale changes what the server reads from its cache; live counts what it reads
+	// past it.
+	stale func(obj client.Object)
+	live  atomic.Int32
+	log   *lockedBuffer
+	seen  []string
 }
 
 // lockedBuffer collects the log of a server that serves at the same time.
@@ -106,7 +111,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 		t.Fatal(err)
 	}
 	s.url = "https://" + listener.Addr().String()
-	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Pins: pins, Address: listener.Addr().String(),
+	server := New(Options{Client: s.cached(), Live: counted{s.client, &s.live}, Keys: s.keys, Pins: pins, Address: listener.Addr().String(),
 		Recorder: s.events, Clock: s.clock, Log: funcr.New(func(prefix, args string) { s.log.add(prefix + " " + args) }, funcr.Options{Verbosity: 10})})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -119,6 +124,32 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 		s.noCanary()
 	})
 	return s
+}
+
+// cached is the client of a server whose cache lags as the test says.
+func (s *site) cached() client.Client {
+	return interceptor.NewClient(s.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			err := c.Get(ctx, key, obj, opts...)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err == nil && s.stale != nil {
+				s.stale(obj)
+			}
+			return err
+		},
+	})
+}
+
+// counted counts what is read live.
+type counted struct {
+	client.Reader
+	reads *atomic.Int32
+}
+
+func (c counted) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	c.reads.Add(1)
+	return c.Reader.Get(ctx, key, obj, opts...)
 }
 
 func (s *site) faults() interceptor.Funcs {

@@ -24,7 +24,10 @@ func (s *Server) takeProgress(r *http.Request, in agentapi.Progress) (agentapi.P
 	if refusal != nil {
 		return agentapi.ProgressReply{}, refusal
 	}
-	host, refusal := s.holder(r.Context(), c, in.OrderID)
+	host := s.atWork(r.Context(), c, in.OrderID)
+	if host == nil {
+		host, refusal = s.holder(r.Context(), c, in.OrderID)
+	}
 	if refusal != nil {
 		if refusal.Reason == agentapi.ReasonOrderGone {
 			return agentapi.ProgressReply{Stop: true}, nil
@@ -33,6 +36,29 @@ func (s *Server) takeProgress(r *http.Request, in agentapi.Progress) (agentapi.P
 	}
 	s.note(r.Context(), host, in)
 	return agentapi.ProgressReply{}, nil
+}
+
+// atWork returns the host if, by the cache, the caller works on its order and may go
+// on; nil if that is not sure. Every agent asks that every few seconds, and a thousand
+// of them would crowd out the live reads on which claims and switches wait. The answer
+// gives no authority, and the cache lags behind by far less than an agent is given to
+// hear of a pause (I10). What it denies, only a live read may deny.
+func (s *Server) atWork(ctx context.Context, c caller, orderID string) *infrav1.IngotHost {
+	host := &infrav1.IngotHost{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: c.claims.Namespace, Name: c.claims.Host}, host); err != nil {
+		return nil
+	}
+	paused, pauseErr := isPaused(ctx, s.Client, host)
+	recorded, addressErr := recordedAddress(ctx, s.Client, host)
+	switch order := host.Spec.Order; {
+	case pauseErr != nil, addressErr != nil, paused, orderID != c.claims.OrderID:
+		return nil
+	case judge(host, c, recorded, false).refusal != nil:
+		return nil
+	case order.AgentKey == "", order.Result != nil:
+		return nil
+	}
+	return host
 }
 
 // note writes progress to the host's status, where it is new enough to matter.
