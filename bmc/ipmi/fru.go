@@ -1,0 +1,199 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+const (
+	// maxFRU bounds what is read of a FRU, in bytes: three areas at most.
+	maxFRU = 3 * 255 * 8
+	// fruChunk is what one read asks for; smaller where a BMC cannot.
+	fruChunk, fruLeastChunk = 32, 8
+)
+
+// fru is what Ingot wants of a FRU (Platform Management FRU Information Storage
+// Definition v1.3): the texts of the areas, in their order.
+type fru struct {
+	// chassis: part, serial. board: manufacturer, product, serial, part. product:
+	// manufacturer, name, part, version, serial.
+	chassis, board, product []string
+}
+
+func (f fru) serial() string { return cmp.Or(at(f.product, 4), at(f.chassis, 1), at(f.board, 2)) }
+
+func (f fru) manufacturer() string { return cmp.Or(at(f.product, 0), at(f.board, 0)) }
+
+func (f fru) model() string { return cmp.Or(at(f.product, 1), at(f.board, 1)) }
+
+func at(texts []string, i int) string {
+	if i < len(texts) {
+		return texts[i]
+	}
+	return ""
+}
+
+// fru reads FRU 0, the server's. A BMC without one, or with one that makes no
+// sense, has an empty one: the rest of the identity still counts.
+func (c *conn) fru(ctx context.Context) (fru, error) {
+	info, err := c.run(ctx, command{what: "read FRU size", netFn: netFnStorage, code: 0x10, data: []byte{0}, least: 3})
+	if err != nil {
+		return fru{}, ignoreCode(err)
+	}
+	size := int(binary.LittleEndian.Uint16(info))
+	words := info[2]&1 != 0
+	r := &fruReader{conn: c, size: size, words: words, chunk: fruChunk}
+	header, err := r.read(ctx, 0, 8)
+	if err != nil {
+		return fru{}, ignoreCode(err)
+	}
+	var f fru
+	for _, area := range areasOf(header) {
+		start, err := r.read(ctx, area.offset, 2)
+		if err != nil {
+			return fru{}, ignoreCode(err)
+		}
+		if len(start) < 2 || int(start[1])*8 < 2 {
+			continue
+		}
+		data, err := r.read(ctx, area.offset, int(start[1])*8)
+		if err != nil {
+			return fru{}, ignoreCode(err)
+		}
+		area.put(&f, data)
+	}
+	return f, nil
+}
+
+// ignoreCode lets a refusal pass for "has none", if it is final.
+func ignoreCode(err error) error {
+	if isAnyCode(err) && !errors.Is(err, bmc.ErrBusy) && !errors.Is(err, bmc.ErrUnauthorized) {
+		return nil
+	}
+	return err
+}
+
+// fruArea is one area and where its texts begin.
+type fruArea struct {
+	offset, texts int
+	into          func(*fru) *[]string
+}
+
+func (a fruArea) put(f *fru, data []byte) { *a.into(f) = parseTexts(data, a.texts) }
+
+// areasOf reads the common header (§8); a wrong checksum: nothing.
+func areasOf(header []byte) []fruArea {
+	if len(header) < 8 || header[0]&0x0f != 1 || checksum(header[:8]) != 0 {
+		return nil
+	}
+	var areas []fruArea
+	for _, a := range []struct {
+		at   byte
+		area fruArea
+	}{
+		{header[2], fruArea{texts: 3, into: func(f *fru) *[]string { return &f.chassis }}}, // §10
+		{header[3], fruArea{texts: 6, into: func(f *fru) *[]string { return &f.board }}},   // §11
+		{header[4], fruArea{texts: 3, into: func(f *fru) *[]string { return &f.product }}}, // §12
+	} {
+		if a.at != 0 {
+			a.area.offset = int(a.at) * 8
+			areas = append(areas, a.area)
+		}
+	}
+	return areas
+}
+
+// parseTexts reads type/length texts up to the end mark C1h (§13). An area whose
+// checksum is wrong has none.
+func parseTexts(area []byte, from int) []string {
+	if len(area) < from || checksum(area) != 0 {
+		return nil
+	}
+	var texts []string
+	for rest := area[from:]; len(rest) > 0 && rest[0] != 0xc1; {
+		kind, n := rest[0]>>6, int(rest[0]&0x3f)
+		if 1+n > len(rest) {
+			break
+		}
+		texts = append(texts, text(kind, rest[1:1+n]))
+		rest = rest[1+n:]
+	}
+	return texts
+}
+
+// text decodes a text and keeps what can be shown.
+func text(kind byte, raw []byte) string {
+	var b strings.Builder
+	switch kind {
+	case 0: // binary: no text
+	case 1: // BCD plus
+		for _, x := range raw {
+			b.WriteByte("0123456789 -.???"[x>>4])
+			b.WriteByte("0123456789 -.???"[x&0x0f])
+		}
+	case 2: // six bits a character, packed from the low end
+		bits, have := 0, 0
+		for _, x := range raw {
+			bits |= int(x) << have
+			for have += 8; have >= 6; have -= 6 {
+				b.WriteByte(byte(bits&0x3f) + ' ')
+				bits >>= 6
+			}
+		}
+	case 3:
+		for _, x := range raw {
+			if x >= ' ' && x < 0x7f {
+				b.WriteByte(x)
+			}
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// fruReader reads a FRU in pieces (§34.2).
+type fruReader struct {
+	conn  *conn
+	size  int
+	words bool
+	chunk int
+	total int
+}
+
+// read returns n bytes from offset, or fewer at the FRU's end.
+func (r *fruReader) read(ctx context.Context, offset, n int) ([]byte, error) {
+	n = min(n, r.size-offset)
+	out := make([]byte, 0, max(n, 0))
+	for len(out) < n && r.total < maxFRU {
+		at, count := offset+len(out), min(n-len(out), r.chunk)
+		unit := 1
+		if r.words {
+			unit, count = 2, count&^1
+		}
+		data, err := r.conn.run(ctx, command{
+			what: "read FRU", netFn: netFnStorage, code: 0x11, least: 1,
+			data: []byte{0, byte(at / unit), byte(at / unit >> 8), byte(count / unit)},
+		})
+		if isCode(err, 0xc7, 0xc8, 0xca) && r.chunk > fruLeastChunk {
+			r.chunk /= 2
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		got := min(int(data[0])*unit, len(data)-1, count)
+		if got == 0 {
+			break
+		}
+		out = append(out, data[1:1+got]...)
+		r.total += got
+	}
+	return out, nil
+}

@@ -1,0 +1,288 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+const (
+	// maxRecords bounds the sensor records that are read.
+	maxRecords = 1000
+	// recordHeader is the length of a record's header, recordChunk what one read of
+	// a piece asks for where a BMC cannot send a record at once.
+	recordHeader, recordChunk = 5, 16
+)
+
+// sensorRecord is a sensor that the BMC reads itself.
+type sensorRecord struct {
+	number byte
+	kind   types.SensorType
+	name   string
+	// thresholds: its states are levels; otherwise they are events of its kind.
+	thresholds bool
+	// convert makes text of a reading; nil: it has none for people.
+	convert func(raw byte) string
+}
+
+// Health implements bmc.Health: the chassis' faults (§28.2) and the sensors of
+// the repository (§33, §35.14). Sensors that are off, or cannot be read, are left
+// out. The first call reads the repository, which takes a second or more.
+func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
+	status, err := c.chassisStatus(ctx)
+	if err != nil {
+		return bmc.HealthReport{}, err
+	}
+	report := bmc.HealthReport{Components: chassisFaults(status)}
+	if c.records == nil {
+		records, err := c.readRecords(ctx)
+		if err != nil {
+			return bmc.HealthReport{}, err
+		}
+		c.records = records
+	}
+	for _, record := range c.records {
+		data, err := c.run(ctx, command{
+			what: "read sensor", netFn: netFnSensor, code: 0x2d, data: []byte{record.number}, least: 2,
+		})
+		if err != nil {
+			if ignoreCode(err) == nil {
+				continue
+			}
+			return bmc.HealthReport{}, err
+		}
+		if component, ok := record.component(data); ok {
+			report.Components = append(report.Components, component)
+		}
+	}
+	report.Overall = worst(report.Components)
+	return report, nil
+}
+
+// chassisFaults are the faults in Get Chassis Status (§28.2 table 28-3).
+func chassisFaults(s chassisStatus) []bmc.ComponentHealth {
+	var out []bmc.ComponentHealth
+	for _, f := range []struct {
+		set        bool
+		kind, name string
+	}{
+		{s.power&0x02 != 0, "PowerSupply", "power overload"},
+		{s.power&0x08 != 0, "PowerSupply", "main power fault"},
+		{s.power&0x10 != 0, "PowerSupply", "power control fault"},
+		{s.misc&0x04 != 0, "Drive", "drive fault"},
+		{s.misc&0x08 != 0, "Fan", "cooling fault"},
+	} {
+		if f.set {
+			out = append(out, bmc.ComponentHealth{Kind: f.kind, Name: f.name, State: bmc.HealthCritical})
+		}
+	}
+	return out
+}
+
+// rank orders the states; Unknown does not count.
+func rank(s bmc.HealthState) int {
+	switch s {
+	case bmc.HealthCritical:
+		return 2
+	case bmc.HealthWarning:
+		return 1
+	}
+	return 0
+}
+
+func worst(components []bmc.ComponentHealth) bmc.HealthState {
+	state := bmc.HealthOK
+	for _, c := range components {
+		if rank(c.State) > rank(state) {
+			state = c.State
+		}
+	}
+	return state
+}
+
+// component reads a sensor's answer (§35.14); false: it has no reading.
+func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
+	const scanning, unavailable = 0x40, 0x20
+	if data[1]&scanning == 0 || data[1]&unavailable != 0 {
+		return bmc.ComponentHealth{}, false
+	}
+	out := bmc.ComponentHealth{Kind: kindOf(r.kind), Name: r.name, State: bmc.HealthOK}
+	var states byte
+	if len(data) > 2 {
+		states = data[2]
+	}
+	if r.thresholds {
+		// Lower and upper: 0 and 3 not critical, 1 and 4 critical, 2 and 5 worse.
+		switch {
+		case states&0b110110 != 0:
+			out.State = bmc.HealthCritical
+		case states&0b001001 != 0:
+			out.State = bmc.HealthWarning
+		}
+		if r.convert != nil {
+			out.Reading = r.convert(data[0])
+		}
+		return out, true
+	}
+	critical, warning := badStates(r.kind)
+	switch {
+	case states&critical != 0:
+		out.State = bmc.HealthCritical
+	case states&warning != 0:
+		out.State = bmc.HealthWarning
+	}
+	return out, critical|warning != 0
+}
+
+// badStates are the bits of a sensor-specific state that mean harm (§42.2 table
+// 42-3); kinds without any are not shown.
+func badStates(kind types.SensorType) (critical, warning byte) {
+	switch kind {
+	case types.SensorTypeProcessor:
+		return 0b0000_0111, 0b0000_1000 // IERR, thermal trip, FRB1; FRB2
+	case types.SensorTypePowerSupply:
+		return 0b0000_1010, 0b0000_0100 // failure, input lost; failure predicted
+	case types.SensorTypeMemory:
+		return 0b0000_0010, 0b0010_0001 // uncorrectable; correctable, their limit
+	case types.SensorTypeDriveSlot:
+		return 0b0110_0010, 0b0000_0100 // fault, in a critical or failed array; failure predicted
+	}
+	return 0, 0
+}
+
+// kindOf names a sensor's kind in Redfish's words where it has one.
+func kindOf(kind types.SensorType) string {
+	switch kind {
+	case types.SensorTypeTemperature:
+		return "Temperature"
+	case types.SensorTypeVoltage:
+		return "Voltage"
+	case types.SensorTypeCurrent:
+		return "Current"
+	case types.SensorTypeFan:
+		return "Fan"
+	case types.SensorTypeProcessor:
+		return "Processor"
+	case types.SensorTypePowerSupply:
+		return "PowerSupply"
+	case types.SensorTypeMemory:
+		return "Memory"
+	case types.SensorTypeDriveSlot:
+		return "Drive"
+	}
+	return "Sensor"
+}
+
+// readRecords reads the sensor repository (§33.12). A BMC without one has none.
+func (c *conn) readRecords(ctx context.Context) ([]sensorRecord, error) {
+	records := []sensorRecord{}
+	for id, n := uint16(0), 0; n < maxRecords; n++ {
+		raw, next, err := c.readRecord(ctx, id)
+		if err != nil {
+			if err := ignoreCode(err); err != nil {
+				return nil, err
+			}
+			return records, nil
+		}
+		if r, ok := parseRecord(raw); ok {
+			records = append(records, r)
+		}
+		if next == 0xffff || next == id {
+			break
+		}
+		id = next
+	}
+	return records, nil
+}
+
+// readRecord reads one record, at once where the BMC can, else piece by piece.
+func (c *conn) readRecord(ctx context.Context, id uint16) (raw []byte, next uint16, _ error) {
+	raw, next, err := c.readPiece(ctx, 0, id, 0, 0xff)
+	if !isCode(err, 0xc7, 0xc8, 0xca) {
+		return raw, next, err
+	}
+	data, err := c.run(ctx, command{what: "reserve sensor records", netFn: netFnStorage, code: 0x22, least: 2})
+	if err != nil {
+		return nil, 0, err
+	}
+	reservation := binary.LittleEndian.Uint16(data)
+	if raw, next, err = c.readPiece(ctx, reservation, id, 0, recordHeader); err != nil || len(raw) < recordHeader {
+		return nil, next, err
+	}
+	for length := recordHeader + int(raw[4]); len(raw) < length; {
+		piece, _, err := c.readPiece(ctx, reservation, id, len(raw), min(recordChunk, length-len(raw)))
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(piece) == 0 {
+			break
+		}
+		raw = append(raw, piece...)
+	}
+	return raw, next, nil
+}
+
+func (c *conn) readPiece(ctx context.Context, reservation, id uint16, offset, count int) ([]byte, uint16, error) {
+	ask := binary.LittleEndian.AppendUint16(nil, reservation)
+	ask = binary.LittleEndian.AppendUint16(ask, id)
+	data, err := c.run(ctx, command{
+		what: "read sensor record", netFn: netFnStorage, code: 0x23, data: append(ask, byte(offset), byte(count)), least: 2,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return append([]byte(nil), data[2:]...), binary.LittleEndian.Uint16(data), nil
+}
+
+// parseRecord reads a record of a sensor that the BMC owns (§43.1, §43.2); false:
+// it is another record, or makes no sense.
+func parseRecord(raw []byte) (_ sensorRecord, ok bool) {
+	defer func() {
+		// go-ipmi trusts the lengths in records.
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	const owner = 5 // of all sensor records
+	if len(raw) <= owner || raw[owner] != addressBMC {
+		return sensorRecord{}, false
+	}
+	sdr, err := types.ParseSDR(raw, 0)
+	if err != nil {
+		return sensorRecord{}, false
+	}
+	switch {
+	case sdr.Full != nil:
+		full := sdr.Full
+		r := sensorRecord{
+			number: byte(full.SensorNumber), kind: full.SensorType, name: cleanName(full.IDStringBytes),
+			thresholds: full.SensorEventReadingType == types.EventReadingTypeThreshold,
+		}
+		if full.HasAnalogReading() {
+			unit := full.SensorUnit.BaseUnit.String()
+			r.convert = func(raw byte) string {
+				return strings.TrimSpace(strconv.FormatFloat(full.ConvertReading(raw), 'g', 4, 64) + " " + unit)
+			}
+		}
+		return r, true
+	case sdr.Compact != nil:
+		compact := sdr.Compact
+		return sensorRecord{
+			number: byte(compact.SensorNumber), kind: compact.SensorType, name: cleanName(compact.IDStringBytes),
+			thresholds: compact.SensorEventReadingType == types.EventReadingTypeThreshold,
+		}, true
+	}
+	return sensorRecord{}, false
+}
+
+func cleanName(raw []byte) string {
+	return text(3, raw)
+}

@@ -1,0 +1,292 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/bougou/go-ipmi/pkg/crypto"
+	"github.com/bougou/go-ipmi/pkg/rmcpplus"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// session is an open RMCP+ session.
+type session struct {
+	wire *wire
+	keys keys
+	// ours and its are the session's IDs: ours is in packets to us.
+	ours, its uint32
+	// sequence is of the last packet sent, highest of the packets received.
+	sequence, highest uint32
+	// request is the sequence of the last request: 6 bits.
+	request byte
+}
+
+// role is the highest privilege asked for: Administrator, looked up by the name
+// alone (§13.20), as ipmitool does.
+const role = 0x14
+
+// privilegeAdministrator is what calls need (appendix G).
+const privilegeAdministrator = 0x04
+
+// openSession opens a session: who listens, cipher suite, RAKP, privilege
+// (§13.15). A session that did not come about leaves none at the BMC.
+func openSession(ctx context.Context, host string, target bmc.Target) (*session, error) {
+	w, err := openWire(ctx, host)
+	if err != nil {
+		return nil, setupError("look up the BMC", nil, err)
+	}
+	s := &session{wire: w}
+	if err := s.capabilities(ctx); err != nil {
+		w.close()
+		return nil, setupError("ask for IPMI v2.0", w, err)
+	}
+	err = s.negotiate(ctx, target)
+	if err == nil {
+		if err = s.raise(ctx); err != nil {
+			s.forget()
+		}
+	}
+	if err != nil {
+		w.close()
+		return nil, setupError("open a session", w, err)
+	}
+	return s, nil
+}
+
+// capabilities asks who is there: Get Channel Authentication Capabilities, for
+// this channel and administrators (§22.13).
+func (s *session) capabilities(ctx context.Context) error {
+	s.request++
+	ask := request15(netFnApp, 0x38, s.request, []byte{0x8e, privilegeAdministrator})
+	var a answer
+	err := s.wire.exchange(ctx, plan{}, func() ([]byte, error) { return ask, nil }, func(p []byte) (bool, error) {
+		var err error
+		a, err = parse15(p)
+		return err == nil && a.command == 0x38 && a.sequence == s.request, nil
+	})
+	if err != nil {
+		return err
+	}
+	a.data = append([]byte(nil), a.data...) // the wire's buffer is used again
+	switch {
+	case a.code != 0:
+		return &codeError{code: a.code}
+	case len(a.data) < 4:
+		return bmc.ErrProtocol
+	case a.data[1]&0x80 == 0 || a.data[3]&0x02 == 0:
+		return fmt.Errorf("%w: it speaks IPMI v1.5 only, which does not encrypt", bmc.ErrNotSupported)
+	}
+	return nil
+}
+
+// negotiate tries the cipher suites. Only a refused suite, or silence, leads to
+// the next one: a second login after a refused one might lock the account.
+func (s *session) negotiate(ctx context.Context, target bmc.Target) error {
+	var last error
+	for i, suite := range suites() {
+		p := plan{}
+		if i == 0 {
+			p.tries = 2 // some BMCs do not answer what they do not know
+		}
+		err := s.login(ctx, suite, target, p)
+		if err == nil {
+			return nil
+		}
+		var refused *statusError
+		switch {
+		case errors.As(err, &refused) && refused.wantsOtherSuite(), errors.Is(err, errNoAnswer) && s.its == 0:
+			last = err
+		default:
+			return err
+		}
+	}
+	return last
+}
+
+// setup exchanges one message of session setup; answers are told by type and tag.
+func (s *session) setup(ctx context.Context, p plan, ask byte, payload []byte, want byte) ([]byte, error) {
+	packet := plainPacket(ask, payload)
+	var got []byte
+	err := s.wire.exchange(ctx, p, func() ([]byte, error) { return packet, nil }, func(p []byte) (bool, error) {
+		kind, payload, err := openPlain(p)
+		if err != nil || kind != want || len(payload) < 8 {
+			return false, nil
+		}
+		if id := binary.LittleEndian.Uint32(payload[4:]); id != s.ours && payload[1] == 0 {
+			return false, nil // of another session, or an earlier attempt
+		}
+		got = append([]byte(nil), payload...)
+		return true, nil
+	})
+	return got, err
+}
+
+// login runs Open Session and RAKP with one suite.
+func (s *session) login(ctx context.Context, suite suite, target bmc.Target, p plan) error {
+	var random [20]byte
+	_, _ = rand.Read(random[:]) // never fails
+	s.ours, s.its = binary.LittleEndian.Uint32(random[16:])|1, 0
+	auth, integrity, crypt := rmcpplus.NewAlgorithmPayloads(suite.auth, suite.integrity, types.CryptAlg_AES_CBC_128)
+	open := &rmcpplus.OpenSessionRequest{
+		RemoteConsoleSessionID: s.ours, AuthenticationPayload: auth, IntegrityPayload: integrity, ConfidentialityPayload: crypt,
+	}
+	raw, err := s.setup(ctx, p, payloadOpenRequest, open.Pack(), payloadOpenResponse)
+	if err != nil {
+		return err
+	}
+	var opened rmcpplus.OpenSessionResponse
+	if err := opened.Unpack(raw); err != nil {
+		return fmt.Errorf("%w: open session: %w", bmc.ErrProtocol, err)
+	}
+	switch {
+	case opened.RmcpStatusCode != 0:
+		return &statusError{status: byte(opened.RmcpStatusCode), suite: suite.id}
+	case opened.AuthAlg != byte(suite.auth) || opened.IntegrityAlg != byte(suite.integrity) || opened.CryptAlg != byte(types.CryptAlg_AES_CBC_128):
+		// Nobody may talk us down to less than was asked for.
+		return fmt.Errorf("%w: BMC chose other algorithms than those of cipher suite %d", bmc.ErrProtocol, suite.id)
+	case opened.ManagedSystemSessionID == 0:
+		return fmt.Errorf("%w: session 0", bmc.ErrProtocol)
+	}
+	s.its = opened.ManagedSystemSessionID
+	return s.rakp(ctx, suite, target, [16]byte(random[:16]))
+}
+
+// rakp proves each side's knowledge of the password and derives the keys
+// (§13.20–13.25, §13.31).
+func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours [16]byte) error {
+	key := crypto.PadPassword20([]byte(target.Password.Reveal()))
+	first := &rmcpplus.RAKPMessage1{
+		ManagedSystemSessionID: s.its, RemoteConsoleRandomNumber: ours, NameOnlyLookup: true,
+		RequestedMaximumPrivilegeLevel: privilegeAdministrator,
+		UsernameLength:                 uint8(len(target.Username)), Username: []byte(target.Username),
+	}
+	raw, err := s.setup(ctx, plan{}, payloadRAKP1, first.Pack(), payloadRAKP2)
+	if err != nil {
+		return err
+	}
+	second := rmcpplus.RAKPMessage2{AuthAlg: suite.auth}
+	if err := second.Unpack(raw); err != nil {
+		return fmt.Errorf("%w: RAKP message 2: %w", bmc.ErrProtocol, err)
+	}
+	if second.RmcpStatusCode != 0 {
+		return &statusError{status: byte(second.RmcpStatusCode), suite: suite.id}
+	}
+	theirs, guid := second.ManagedSystemRandomNumber[:], second.ManagedSystemGUID[:]
+	want, err := crypto.RAKP2AuthCode(suite.auth, s.ours, s.its, ours[:], theirs, guid, role, target.Username, key)
+	if err != nil {
+		return fmt.Errorf("RAKP message 2: %w", err)
+	}
+	third := &rmcpplus.RAKPMessage3{ManagedSystemSessionID: s.its}
+	if !hmac.Equal(want, second.KeyExchangeAuthenticationCode) {
+		// The BMC knows another password. It is told so that it drops the session.
+		third.RmcpStatusCode = types.RmcpStatusCodeInvalidIntegrityCheckValue
+		_, _ = s.wire.conn.Write(plainPacket(payloadRAKP3, third.Pack()))
+		return &statusError{status: byte(third.RmcpStatusCode), suite: suite.id}
+	}
+	if third.KeyExchangeAuthenticationCode, err = crypto.RAKP3AuthCode(suite.auth, theirs, s.ours, role, target.Username, key); err != nil {
+		return fmt.Errorf("RAKP message 3: %w", err)
+	}
+	sik, k1, k2, err := crypto.DeriveSessionKeys(suite.auth, ours[:], theirs, role, target.Username, key)
+	if err != nil {
+		return fmt.Errorf("session keys: %w", err)
+	}
+	if raw, err = s.setup(ctx, plan{}, payloadRAKP3, third.Pack(), payloadRAKP4); err != nil {
+		return err
+	}
+	fourth := rmcpplus.RAKPMessage4{AuthAlg: suite.auth}
+	if err := fourth.Unpack(raw); err != nil {
+		return fmt.Errorf("%w: RAKP message 4: %w", bmc.ErrProtocol, err)
+	}
+	if fourth.RmcpStatusCode != 0 {
+		return &statusError{status: byte(fourth.RmcpStatusCode), suite: suite.id}
+	}
+	check, err := crypto.RAKP4ICV(suite.auth, ours[:], s.its, guid, sik)
+	if err != nil || !hmac.Equal(check, fourth.IntegrityCheckValue) {
+		return fmt.Errorf("%w: RAKP message 4 has another check value", bmc.ErrProtocol)
+	}
+	s.keys = keys{suite: suite, k1: k1, k2: k2}
+	return nil
+}
+
+// raise asks for the privilege that calls need: a session begins as User (§22.18).
+func (s *session) raise(ctx context.Context) error {
+	a, err := s.do(ctx, plan{}, netFnApp, 0x3b, []byte{privilegeAdministrator})
+	if err != nil {
+		return err
+	}
+	if a.code == 0x80 || a.code == 0x81 { // not available to this user; above its limit
+		return fmt.Errorf("%w: the account has no administrator privilege", bmc.ErrUnauthorized)
+	}
+	if a.code != 0 {
+		return &codeError{code: a.code}
+	}
+	return nil
+}
+
+// do runs one command in the session. The answer's code is the caller's to read.
+func (s *session) do(ctx context.Context, p plan, netFn, command byte, data []byte) (answer, error) {
+	s.request = s.request%63 + 1
+	m := message(netFn, command, s.request, data)
+	var a answer
+	err := s.wire.exchange(ctx, p, func() ([]byte, error) { return s.seal(payloadIPMI, m) }, func(p []byte) (bool, error) {
+		kind, payload, err := s.unseal(p)
+		if err != nil || kind != payloadIPMI {
+			return false, nil
+		}
+		got, err := parseMessage(payload)
+		if err != nil || got.sequence != s.request || got.command != command || got.netFn != netFn|1 {
+			return false, nil
+		}
+		a = got
+		return true, nil
+	})
+	return a, err
+}
+
+func (s *session) seal(kind byte, payload []byte) ([]byte, error) {
+	s.sequence++
+	return s.keys.seal(kind, s.its, s.sequence, payload)
+}
+
+// unseal refuses what is not of this session, and what is older than the window
+// of the standard allows (§6.12.13, widened to 32).
+func (s *session) unseal(p []byte) (byte, []byte, error) {
+	kind, sequence, payload, err := s.keys.unseal(p, s.ours)
+	if err != nil || sequence == 0 || sequence+32 <= s.highest {
+		return 0, nil, errPacket
+	}
+	s.highest = max(s.highest, sequence)
+	return kind, payload, nil
+}
+
+// close ends the session at the BMC and the socket.
+func (s *session) close(ctx context.Context) error {
+	defer s.wire.close()
+	a, err := s.do(ctx, plan{tries: 2}, netFnApp, 0x3c, binary.LittleEndian.AppendUint32(nil, s.its))
+	if err != nil {
+		return setupError("close the session", s.wire, err)
+	}
+	if a.code != 0 && a.code != 0x87 { // 87h: no such session
+		return (&codeError{code: a.code}).as("close the session", false)
+	}
+	return nil
+}
+
+// forget ends a session that is of no use any more, and does not wait: if the
+// BMC still has it, it is told, and if not, nothing is lost.
+func (s *session) forget() {
+	s.request = s.request%63 + 1
+	if p, err := s.seal(payloadIPMI, message(netFnApp, 0x3c, s.request, binary.LittleEndian.AppendUint32(nil, s.its))); err == nil {
+		_, _ = s.wire.conn.Write(p)
+	}
+	s.wire.close()
+}
