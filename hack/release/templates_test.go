@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -216,6 +217,35 @@ func TestExternalEndpointIsTheDefaultWithoutKubeVIP(t *testing.T) {
 	kubeVIP := find[*controlplanev1.KubeadmControlPlane](t, external, "c1-control-plane").Spec.KubeadmConfigSpec
 	if len(kubeVIP.Files) != 0 || len(kubeVIP.PreKubeadmCommands) != 0 {
 		t.Error("external-endpoint has something of kube-vip")
+	}
+}
+
+// The static Pod of the default template is read as the kubelet does, and is the
+// same as that of the class.
+func TestKubeVIP(t *testing.T) {
+	r := write(t)
+	template := generate(t, r, "", 3, with(map[string]string{"CONTROL_PLANE_ENDPOINT_PORT": "7443"}))
+	kcp := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane")
+	manifest := kcp.Spec.KubeadmConfigSpec.Files[0].Content
+	checkKubeVIP(t, manifest)
+	class := read(t, filepath.Join(r.Dir, "clusterclass-ingot.yaml"))
+	_, class, found := strings.Cut(class, "\n"+strings.Repeat(" ", 16)+"apiVersion: v1\n")
+	if !found {
+		t.Fatal("the class has no static Pod")
+	}
+	class, _, _ = strings.Cut(class, "\n---\n")
+	fill := strings.NewReplacer("{{ .kubeVIP.image }}", "ghcr.io/kube-vip/kube-vip:v1.1.2", "{{ .kubeVIP.interface }}", "",
+		"{{ .controlPlaneEndpoint.host }}", required["CONTROL_PLANE_ENDPOINT_HOST"], "{{ .controlPlaneEndpoint.port }}", "7443",
+		"\n"+strings.Repeat(" ", 16), "\n")
+	var want, got corev1.Pod
+	if err := yaml.Unmarshal([]byte("apiVersion: v1\n"+fill.Replace("\n"+class)), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(manifest), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("static Pod (-class +default):\n%s", diff)
 	}
 }
 

@@ -203,7 +203,8 @@ func checkKubeVIP(t *testing.T, manifest string) {
 	for _, e := range pod.Spec.Containers[0].Env {
 		env[e.Name] = e.Value
 	}
-	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" {
+	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" ||
+		env["kubernetes_addr"] != "kubernetes:7443" {
 		t.Errorf("kube-vip's environment: %v", env)
 	}
 }
