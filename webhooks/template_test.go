@@ -116,92 +116,56 @@ func TestTopologyDryRun(t *testing.T) {
 // An object that would be refused today can be labelled, given owners, and lose its
 // finalizers while it is deleted; of every kind that is validated.
 func TestWhatStandsMayStand(t *testing.T) {
-	touch := func(object client.Object) {
-		object.SetLabels(map[string]string{"a": "b"})
-		object.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Cluster", Name: "c"}})
-		object.SetFinalizers(nil)
-		now := metav1.Now()
-		object.SetDeletionTimestamp(&now)
-	}
 	bad := []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Gt"}}
 	o := outlook.Outlook{Reader: unreadable{}}
-	ctx := request(t.Context(), "alice")
-	tests := map[string]func() error{
-		"IngotMachine": func() error {
-			before := &v1beta2.IngotMachine{Spec: v1beta2.IngotMachineSpec{ProviderID: "nonsense", Hostname: "UPPER",
-				HostSelector: &v1beta2.HostSelector{MatchExpressions: bad}}}
-			after := before.DeepCopy()
-			defaultMachine(after)
-			touch(after)
-			_, err := (&machineValidator{guard: guard{managerUsername: "ingot"}, outlook: o}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotMachineTemplate": func() error {
-			before := machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
-				m.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
-				m.Spec.Template.Spec.Hostname = "UPPER"
-				m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: bad}
-			})
-			after := before.DeepCopy()
-			defaultMachineTemplate(after)
-			touch(after)
-			_, err := (&machineTemplateValidator{outlook: o}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotCluster": func() error {
-			before := &v1beta2.IngotCluster{} // without the label, as it was stored once
-			before.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
-			before.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: bad}
-			before.Status.Initialization.Provisioned = new(true)
-			after := before.DeepCopy()
-			defaultCluster(after)
-			touch(after)
-			_, err := (&clusterValidator{outlook: o}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotClusterTemplate": func() error {
-			before := clusterTemplate(func(c *v1beta2.IngotClusterTemplate) {
-				c.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
-				c.Spec.Template.Spec.FailureDomainLabel = ""
-				c.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
-			})
-			after := before.DeepCopy()
-			defaultClusterTemplate(after)
-			touch(after)
-			_, err := (&clusterTemplateValidator{outlook: o}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotNetwork": func() error {
-			before := network("n", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "10.10.0.255")
-			after := before.DeepCopy()
-			touch(after)
-			_, err := (&networkValidator{reader: unreadable{}, outlook: o}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotHost": func() error {
-			before := claimed("h")
-			before.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
-			before.Annotations = map[string]string{v1beta2.RebootAnnotation: "perhaps", v1beta2.ForceReleaseAnnotation: "false"}
-			after := before.DeepCopy()
-			touch(after)
-			v := &hostValidator{guard: guard{managerUsername: "ingot"}, hosts: unreadable{}, live: unreadable{}, outlook: o}
-			_, err := v.ValidateUpdate(ctx, before, after)
-			return err
-		},
-		"IngotHardware": func() error {
-			before := &v1beta2.IngotHardware{Spec: v1beta2.IngotHardwareSpec{Architecture: "pdp11"}}
-			after := before.DeepCopy()
-			touch(after)
-			_, err := (&hardwareValidator{guard: guard{managerUsername: "ingot"}}).ValidateUpdate(ctx, before, after)
-			return err
-		},
-	}
-	for kind, update := range tests {
+	g := guard{managerUsername: "ingot"}
+	host := claimed("h")
+	host.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.999"}
+	host.Annotations = map[string]string{v1beta2.RebootAnnotation: "perhaps", v1beta2.ForceReleaseAnnotation: "false"}
+	cluster := &v1beta2.IngotCluster{} // without the label, as it was stored once
+	cluster.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
+	cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: bad}
+	cluster.Status.Initialization.Provisioned = new(true)
+	for kind, update := range map[string]func(context.Context) error{
+		"IngotMachine": touched(&v1beta2.IngotMachine{Spec: v1beta2.IngotMachineSpec{ProviderID: "nonsense", Hostname: "UPPER",
+			HostSelector: &v1beta2.HostSelector{MatchExpressions: bad}}}, defaultMachine, &machineValidator{guard: g, outlook: o}),
+		"IngotMachineTemplate": touched(machineTemplate(func(m *v1beta2.IngotMachineTemplate) {
+			m.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+			m.Spec.Template.Spec.Hostname = "UPPER"
+			m.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchExpressions: bad}
+		}), defaultMachineTemplate, &machineTemplateValidator{outlook: o}),
+		"IngotCluster": touched(cluster, defaultCluster, &clusterValidator{outlook: o}),
+		"IngotClusterTemplate": touched(clusterTemplate(func(c *v1beta2.IngotClusterTemplate) {
+			c.Spec.Template.ObjectMeta.Labels = map[string]string{"a b": "c"}
+			c.Spec.Template.Spec.FailureDomainLabel = ""
+			c.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: bad}
+		}), defaultClusterTemplate, &clusterTemplateValidator{outlook: o}),
+		"IngotNetwork": touched(network("n", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "10.10.0.255"), defaultNetwork,
+			&networkValidator{reader: unreadable{}, outlook: o}),
+		"IngotHost": touched(host, defaultHost, &hostValidator{guard: g, hosts: unreadable{}, live: unreadable{}, outlook: o}),
+		"IngotHardware": touched(&v1beta2.IngotHardware{Spec: v1beta2.IngotHardwareSpec{Architecture: "pdp11"}},
+			func(*v1beta2.IngotHardware) {}, &hardwareValidator{guard: g}),
+	} {
 		t.Run(kind, func(t *testing.T) {
-			if err := update(); err != nil {
+			if err := update(request(t.Context(), "alice")); err != nil {
 				t.Errorf("was refused: %v", err)
 			}
 		})
+	}
+}
+
+// touched changes nothing but the metadata of an object, and asks the validator.
+func touched[T client.Object](before T, defaults func(T), v admission.Validator[T]) func(context.Context) error {
+	return func(ctx context.Context) error {
+		after := before.DeepCopyObject().(T)
+		defaults(after)
+		after.SetLabels(map[string]string{"a": "b"})
+		after.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Cluster", Name: "c"}})
+		after.SetFinalizers(nil)
+		now := metav1.Now()
+		after.SetDeletionTimestamp(&now)
+		_, err := v.ValidateUpdate(ctx, before, after)
+		return err
 	}
 }
 

@@ -75,18 +75,7 @@ func TestCache(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- c.Start(ctx) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Errorf("cache: %v", err)
-				}
-			}()
-			if !c.WaitForCacheSync(ctx) {
-				t.Fatal("the cache does not start")
-			}
+			ctx := start(t, c)
 			got := map[string][]string{}
 			for kind, list := range map[string]client.ObjectList{"Secret": &corev1.SecretList{}, "ConfigMap": &corev1.ConfigMapList{},
 				"IngotHardware": &infrav1.IngotHardwareList{}, "IngotNetwork": &infrav1.IngotNetworkList{}} {
@@ -104,6 +93,24 @@ func TestCache(t *testing.T) {
 			}
 		})
 	}
+}
+
+// start fills the cache; it is stopped with the test, to which the context belongs.
+func start(t *testing.T, c cache.Cache) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("cache: %v", err)
+		}
+	})
+	if !c.WaitForCacheSync(ctx) {
+		t.Fatal("the cache does not start")
+	}
+	return ctx
 }
 
 // cut is the way to an API server that can go away.
@@ -144,18 +151,7 @@ func TestBootServerCache(t *testing.T) {
 			if err := setupCache(t.Context(), c, o); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- c.Start(ctx) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Errorf("cache: %v", err)
-				}
-			}()
-			if !c.WaitForCacheSync(ctx) {
-				t.Fatal("the cache does not start")
-			}
+			ctx := start(t, c)
 			away.Store(true)
 			ctx, stop := context.WithTimeout(ctx, 10*time.Second) // a hang ends as a failure
 			defer stop()
