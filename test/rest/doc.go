@@ -1,0 +1,16 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rest looks at clusters that nobody touches: what Ingot writes and asks
+// while nothing happens (nothing, and one question a host and minute), and that
+// owner references and finalizers come back when somebody removes them, by the
+// validators of Cluster API's own test framework. It takes no part in how clusters
+// come up (test/site).
+//
+// The validators are made for Ginkgo and stop the program outside of it; they run
+// in a suite of their own inside the test, which judges the rest when they are done.
+// Ginkgo runs one suite in a process, so "go test -count=2" is refused.
+//
+//	INGOT_CAPI=1 go test ./test/rest               # one minute of rest
+//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/rest # ten, and prints what was counted
+package rest
