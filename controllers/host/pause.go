@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // agentStops is how long after the beginning of a pause an agent may still be
@@ -85,7 +86,8 @@ func sameCondition(was, now metav1.Condition) bool {
 	return now.Status == metav1.ConditionFalse || was.ObservedGeneration == now.ObservedGeneration
 }
 
-// savePause writes the condition. With the end of a pause the deadline of an agent
+// savePause writes the condition, and with the beginning of a pause the phase, which
+// a host that has just arrived by a move does not have. With the end of a pause the deadline of an agent
 // that waited it out starts again: it was silent because it was told to be.
 func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now metav1.Condition) error {
 	base := host.DeepCopy()
@@ -95,6 +97,9 @@ func (r *Reconciler) savePause(ctx context.Context, host *infrav1.IngotHost, now
 	}
 	now.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 	conditions.Set(host, now)
+	if now.Status == metav1.ConditionTrue {
+		host.Status.Phase = inventory.PhaseOf(host)
+	}
 	ctrl.LoggerFrom(ctx).Info("Pause of the host changes", "paused", now.Status, "reason", now.Reason)
 	return r.Client.Status().Patch(ctx, host, client.MergeFrom(base))
 }

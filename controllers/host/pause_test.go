@@ -147,6 +147,9 @@ func testMovedOrder(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if writes := y.bmc.took(); writes != "" || y.bmc.readsSoFar() != 0 {
 		t.Errorf("switched before the move is over: %q", writes)
 	}
+	if phase := y.get("h").Status.Phase; phase != infrav1.PhaseDeprovisioning {
+		t.Errorf("while it stands still people see the phase %q", phase)
+	}
 	y.annotate("h", nil)
 	for range 3 {
 		y.step("h")
