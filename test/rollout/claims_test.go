@@ -12,7 +12,6 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/test/history"
-	"github.com/ingot-metal/ingot/test/site"
 )
 
 // versionsOf are the versions of the scene's objects that were recorded.
@@ -46,25 +45,6 @@ func (s *scene) offers(t *testing.T) func(*testing.T) []string {
 			}
 		}
 		return names
-	}
-}
-
-// atMostOne: no rack has two control planes.
-func (s *scene) atMostOne(t *testing.T, c site.Cluster) {
-	t.Helper()
-	controlPlanes, _ := s.machines(t, c)
-	racks := map[string]string{}
-	for _, m := range controlPlanes {
-		host := s.hostOf(t, m)
-		if host == nil {
-			t.Errorf("machine %s has no host", m.Name)
-			continue
-		}
-		rack := host.Labels[site.RackLabel]
-		if other := racks[rack]; other != "" {
-			t.Errorf("rack %s has %s and %s", rack, other, m.Name)
-		}
-		racks[rack] = m.Name
 	}
 }
 

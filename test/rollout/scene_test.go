@@ -169,26 +169,31 @@ func (s *scene) hostOf(t *testing.T, m clusterv1.Machine) *infrav1.IngotHost {
 	return s.Host(t, machine.Status.HostRef.Name)
 }
 
-// spread: the control plane machines by rack are as wanted, and each is in the
-// rack that its Machine names.
-func (s *scene) spread(t *testing.T, c site.Cluster, want map[string]int) {
+// byRack counts the control plane machines by rack; each is in the rack that its
+// Machine names, if it names one.
+func (s *scene) byRack(t *testing.T, c site.Cluster) map[string]int {
 	t.Helper()
 	controlPlanes, _ := s.machines(t, c)
-	got := map[string]int{}
+	racks := map[string]int{}
 	for _, m := range controlPlanes {
 		host := s.hostOf(t, m)
 		if host == nil {
 			t.Errorf("machine %s has no host", m.Name)
 			continue
 		}
-		rack := host.Labels[site.RackLabel]
-		got[rack]++
-		if m.Spec.FailureDomain != rack || host.Spec.Claim.FailureDomain != rack {
-			t.Errorf("machine %s asks for rack %q, its claim says %q, and host %s is in %q",
-				m.Name, m.Spec.FailureDomain, host.Spec.Claim.FailureDomain, host.Name, rack)
+		rack, asked := host.Labels[site.RackLabel], m.Spec.FailureDomain
+		racks[rack]++
+		if (asked != "" && asked != rack) || host.Spec.Claim.FailureDomain != rack {
+			t.Errorf("machine %s asks for rack %q, its claim says %q, and host %s is in %q", m.Name, asked, host.Spec.Claim.FailureDomain, host.Name, rack)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	return racks
+}
+
+// spread: the control plane machines by rack are as wanted.
+func (s *scene) spread(t *testing.T, c site.Cluster, want map[string]int) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.byRack(t, c)); diff != "" {
 		t.Errorf("control planes by rack (-want +got):\n%s", diff)
 	}
 }
