@@ -42,6 +42,7 @@ func TestServer(t *testing.T) {
 	t.Run("Impersonated", s.testImpersonated)
 	t.Run("Moved", s.testMoved)
 	t.Run("Converted", s.testConverted)
+	t.Run("Book", s.testBook)
 }
 
 // createValid creates every valid object, each as the least that may: it proves
