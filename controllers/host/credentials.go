@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -51,10 +50,10 @@ func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost) (acc
 	case err != nil:
 		return out, fmt.Errorf("credentials of the BMC: %w", err)
 	}
-	for _, key := range []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} {
-		if len(secret.Data[key]) == 0 {
-			return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", secret.Name, key), nil
-		}
+	if key := missingKey(secret); key != "" {
+		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", secret.Name, key), nil
+	}
+	for _, key := range secretKeys() {
 		_, _ = fmt.Fprintf(digest, "%q", secret.Data[key])
 	}
 	out.target.Username = string(secret.Data[infrav1.SecretKeyUsername])
@@ -68,7 +67,7 @@ func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost) (acc
 			return out.missing(inventory.BMCCAMissing, "ConfigMap %q does not exist in namespace %q", spec.CABundleRef.Name, host.Namespace), nil
 		case err != nil:
 			return out, fmt.Errorf("CA bundle of the BMC: %w", err)
-		case bundle.Data[infrav1.CAKey] == "":
+		case missingKey(bundle) != "":
 			return out.missing(inventory.BMCCAMissing, "ConfigMap %q has no key %q, or it is empty", bundle.Name, infrav1.CAKey), nil
 		}
 		out.target.CABundle = []byte(bundle.Data[infrav1.CAKey])
@@ -81,7 +80,8 @@ func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost) (acc
 // adopt reads a Secret or ConfigMap that the host names, labels it and makes every
 // host that names it an owner: so it is cached, watched and moved (I18), and goes
 // with the last of its hosts, not with the first. The cache holds labelled ones
-// only: one that a person has just made is read live.
+// only: one that a person has just made is read live. One without credentials, which
+// was named by mistake, is watched and gets no owner: it would be deleted with the host.
 func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
 	key := client.ObjectKey{Namespace: host.Namespace, Name: name}
 	err := r.Client.Get(ctx, key, obj)
@@ -100,8 +100,10 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 		labels[label] = value
 	}
 	obj.SetLabels(labels)
-	if err := controllerutil.SetOwnerReference(host, obj, r.Client.Scheme()); err != nil {
-		return err
+	if missingKey(obj) == "" {
+		if err := controllerutil.SetOwnerReference(host, obj, r.Client.Scheme()); err != nil {
+			return err
+		}
 	}
 	// Hosts that share a Secret adopt it at the same time: by optimistic lock, so
 	// that none is lost. Who comes too late has read the data all the same, and
@@ -113,8 +115,29 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 	return err
 }
 
-// adopted says whether an object carries the label and names the host as an owner.
-func adopted(host *infrav1.IngotHost, obj metav1.Object) bool {
+// adopted says whether an object carries the label and names the host as an owner, if
+// it is to have one.
+func adopted(host *infrav1.IngotHost, obj client.Object) bool {
 	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	return labelled && names(host, obj)
+	return labelled && (names(host, obj) || missingKey(obj) != "")
+}
+
+func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }
+
+// missingKey is the first key that a Secret with credentials, or a ConfigMap with a
+// CA, needs and the object has not, or has empty; "" when it has all.
+func missingKey(obj client.Object) string {
+	switch obj := obj.(type) {
+	case *corev1.Secret:
+		for _, key := range secretKeys() {
+			if len(obj.Data[key]) == 0 {
+				return key
+			}
+		}
+	case *corev1.ConfigMap:
+		if obj.Data[infrav1.CAKey] == "" {
+			return infrav1.CAKey
+		}
+	}
+	return ""
 }

@@ -72,3 +72,42 @@ func testOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		t.Errorf("written again and again (-before +after):\n%s", diff)
 	}
 }
+
+// A Secret or ConfigMap that holds no credentials was named by mistake: it gets no
+// owner with whose end it would be deleted. It is watched, until somebody corrects it
+// or the host.
+func testWrongSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	meta := metav1.ObjectMeta{Namespace: y.ns, Name: "precious"}
+	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
+	bundle := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"settings": "s"}}
+	y.create(secret)
+	y.create(bundle)
+	y.host("a", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "precious" })
+	y.ready("b", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.LocalReference{Name: "precious"} })
+	owned := func(object client.Object, host string) bool {
+		t.Helper()
+		for range 4 {
+			y.step(host)
+		}
+		must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object))
+		if _, labelled := object.GetLabels()[infrav1.BMCCredentialsLabel]; !labelled {
+			t.Errorf("%T is not watched", object)
+		}
+		return len(object.GetOwnerReferences()) > 0
+	}
+	if owned(secret, "a") || owned(bundle, "b") {
+		t.Errorf("would be deleted with a host: %+v, %+v", secret.OwnerReferences, bundle.OwnerReferences)
+	}
+	before := []string{secret.ResourceVersion, bundle.ResourceVersion}
+	if owned(secret, "a"); secret.ResourceVersion != before[0] {
+		t.Error("the Secret is written again and again")
+	}
+	secret.Data[infrav1.SecretKeyPassword] = []byte(canary)
+	must(y, y.api.Update(y.ctx, secret))
+	bundle.Data[infrav1.CAKey] = "certificate"
+	must(y, y.api.Update(y.ctx, bundle))
+	if !owned(secret, "a") || !owned(bundle, "b") {
+		t.Error("a Secret or ConfigMap that was completed has no owner, and would not be moved")
+	}
+}

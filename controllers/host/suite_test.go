@@ -49,7 +49,7 @@ func TestHost(t *testing.T) {
 		"deletion": testDeletion, "strangers": testStrangers, "pause": testPause, "soft off": testSoftOff,
 		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
-		"watch filter": testWatchFilter,
+		"watch filter": testWatchFilter, "wrong secret": testWrongSecret,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
