@@ -22,6 +22,9 @@ const (
 	DefaultIdleTimeout = 5 * time.Minute
 	// DefaultCloseTimeout is how long a BMC may take to end a session.
 	DefaultCloseTimeout = 10 * time.Second
+	// DefaultTransferTimeout is enough for 500 MiB at 300 KiB/s, which is what
+	// slow BMCs take.
+	DefaultTransferTimeout = 30 * time.Minute
 )
 
 // ErrPoolClosed reports a call of a pool after Close.
@@ -38,6 +41,12 @@ type PoolOptions struct {
 	// CloseTimeout bounds the end of a session, whose calls may have been
 	// cancelled; 0 means DefaultCloseTimeout.
 	CloseTimeout time.Duration
+	// TransferTimeout is the deadline of a call that transfers an image; 0 means
+	// DefaultTransferTimeout.
+	TransferTimeout time.Duration
+	// Rest and Pace spare BMCs.
+	Rest RestOptions
+	Pace PaceOptions
 	// Observer is told of every call; nil: nobody is.
 	Observer Observer
 }
@@ -59,6 +68,8 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	entries map[string]*entry
+	// dealings outlive sessions.
+	dealings map[string]*dealings
 }
 
 // NewPool returns a pool whose sessions are opened by dial. Close ends it.
@@ -72,20 +83,28 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	if opts.CloseTimeout == 0 {
 		opts.CloseTimeout = DefaultCloseTimeout
 	}
+	if opts.TransferTimeout == 0 {
+		opts.TransferTimeout = DefaultTransferTimeout
+	}
+	opts.Rest, opts.Pace = opts.Rest.filled(), opts.Pace.filled()
 	if opts.Observer == nil {
 		opts.Observer = func(Call) {}
 	}
 	base, cancel := context.WithCancel(context.Background())
-	return &Pool{dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}), entries: map[string]*entry{}}
+	return &Pool{
+		dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}),
+		entries: map[string]*entry{}, dealings: map[string]*dealings{},
+	}
 }
 
 // entry is one BMC. Its fields belong to whoever holds the lock, except those
 // that Pool.mu guards.
 type entry struct {
 	// lock holds one value while nobody uses the BMC.
-	lock   chan struct{}
-	target Target
-	conn   Conn // nil: no session
+	lock     chan struct{}
+	dealings *dealings
+	target   Target
+	conn     Conn // nil: no session
 
 	// Guarded by Pool.mu:
 	idle *time.Timer
@@ -102,8 +121,9 @@ type entry struct {
 //
 // A call that a session opened earlier answers with ErrUnauthorized is repeated
 // once on a new session: BMCs forget their sessions when they restart. Nothing
-// else is ever repeated (I17). Errors are those of Dialer and Conn, the
-// context's, and ErrPoolClosed.
+// else is ever repeated (I17). A BMC that failed often in a row is left alone for
+// a while: Do then answers with a *RestError and calls nothing. Errors are those
+// of Dialer and Conn, the context's, *RestError and ErrPoolClosed.
 func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Context, conn Conn) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,6 +135,9 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 		return fmt.Errorf("wait for BMC %s: %w", target.Address, err)
 	}
 	defer p.release(target.Address, e)
+	if err := e.dealings.admit(target, time.Now()); err != nil {
+		return fmt.Errorf("BMC %s: %w", target.Address, err)
+	}
 	if e.conn != nil && !e.target.equal(target) {
 		_ = p.closeSession(e) // told to the observer
 	}
@@ -134,6 +157,7 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 func (p *Pool) Forget(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.dealings, address)
 	e, ok := p.entries[address]
 	if !ok || p.closed {
 		return
@@ -221,7 +245,12 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 	}
 	e, ok := p.entries[address]
 	if !ok {
-		e = &entry{lock: make(chan struct{}, 1)}
+		d, known := p.dealings[address]
+		if !known {
+			d = &dealings{}
+			p.dealings[address] = d
+		}
+		e = &entry{lock: make(chan struct{}, 1), dealings: d}
 		e.lock <- struct{}{}
 		p.entries[address] = e
 	}
@@ -301,6 +330,9 @@ func (p *Pool) retire(address string, e *entry) {
 		e.forgotten = false
 		if e.waiting == 0 && p.entries[address] == e {
 			delete(p.entries, address)
+			if e.dealings.void(time.Now(), p.opts.Pace) && p.dealings[address] == e.dealings {
+				delete(p.dealings, address)
+			}
 		}
 	})
 }
@@ -314,7 +346,7 @@ func (e *entry) stopIdle() {
 
 // open dials. The entry's lock is held.
 func (p *Pool) open(ctx context.Context, e *entry) error {
-	return p.observe(ctx, e.target.Address, CallDial, func(ctx context.Context) error {
+	return p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
 		conn, err := p.dial(ctx, e.target)
 		if err != nil {
 			return err
@@ -334,17 +366,34 @@ func (p *Pool) closeSession(e *entry) error {
 	e.conn = nil
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.CloseTimeout)
 	defer cancel()
-	return p.observe(ctx, e.target.Address, CallClose, conn.Close)
+	return p.observe(ctx, e, CallClose, p.opts.CloseTimeout, conn.Close)
 }
 
-// observe runs one call under its deadline and tells the observer.
-func (p *Pool) observe(ctx context.Context, address string, name CallName, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
+// observe runs one call under its deadline, tells the observer, and remembers how
+// it went. The end of a session says nothing of what is to come.
+func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, paced{e.dealings, p.opts.Pace}), timeout)
 	defer cancel()
 	start := time.Now()
 	err := f(ctx)
-	p.opts.Observer(Call{Address: address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
+	if name != CallClose {
+		e.dealings.note(err, time.Now(), p.opts.Rest)
+	}
+	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
 	return err
+}
+
+// Contact tells how the calls to a BMC fare.
+func (p *Pool) Contact(address string) Contact {
+	p.mu.Lock()
+	d, ok := p.dealings[address]
+	p.mu.Unlock()
+	if !ok {
+		return Contact{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.contact
 }
 
 // equal says whether a session opened for one target serves the other.

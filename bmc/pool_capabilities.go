@@ -55,11 +55,6 @@ func (l *lease) FirmwareInventory(ctx context.Context) ([]FirmwareItem, error) {
 	return ask(ctx, l, CallFirmwareInventory, Conn.FirmwareInventory)
 }
 
-// UpdateFirmware implements Firmware.
-func (l *lease) UpdateFirmware(ctx context.Context, update Update) (Task, error) {
-	return ask(ctx, l, CallUpdateFirmware, func(c Conn, ctx context.Context) (Task, error) { return c.UpdateFirmware(ctx, update) })
-}
-
 // Task implements Firmware.
 func (l *lease) Task(ctx context.Context, id string) (Task, error) {
 	return ask(ctx, l, CallTask, func(c Conn, ctx context.Context) (Task, error) { return c.Task(ctx, id) })
@@ -106,8 +101,9 @@ func (l *lease) SetSecureBoot(ctx context.Context, enabled bool) error {
 	return l.call(ctx, CallSetSecureBoot, func(ctx context.Context, c Conn) error { return c.SetSecureBoot(ctx, enabled) })
 }
 
-// ResetBMC implements Resetter.
+// ResetBMC implements Resetter. The session is no more once the BMC restarts.
 func (l *lease) ResetBMC(ctx context.Context) error {
+	l.drop = true
 	return l.call(ctx, CallResetBMC, func(ctx context.Context, c Conn) error { return c.ResetBMC(ctx) })
 }
 

@@ -6,6 +6,9 @@ package bmc
 import (
 	"context"
 	"errors"
+	"io"
+	"sync/atomic"
+	"time"
 )
 
 // ErrLeaseEnded reports use of a Conn after the function that Pool.Do lent it to
@@ -34,14 +37,20 @@ func (l *lease) end() {
 
 // call runs one call; a forgotten session is replaced once.
 func (l *lease) call(ctx context.Context, name CallName, f func(context.Context, Conn) error) error {
+	return l.callWithin(ctx, name, l.pool.opts.CallTimeout, f, func() bool { return true })
+}
+
+// callWithin is call with a deadline of its own; a call that must not be repeated
+// any more says so.
+func (l *lease) callWithin(ctx context.Context, name CallName, timeout time.Duration, f func(context.Context, Conn) error, repeatable func() bool) error {
 	if l.ended {
 		return ErrLeaseEnded
 	}
-	err := l.once(ctx, name, f)
+	err := l.once(ctx, name, timeout, f)
 	if !errors.Is(err, ErrUnauthorized) {
 		return err
 	}
-	if !l.stale {
+	if !l.stale || !repeatable() {
 		l.drop = true
 		return err
 	}
@@ -52,16 +61,16 @@ func (l *lease) call(ctx context.Context, name CallName, f func(context.Context,
 	if err := l.pool.open(ctx, l.entry); err != nil {
 		return err
 	}
-	return l.call(ctx, name, f)
+	return l.callWithin(ctx, name, timeout, f, repeatable)
 }
 
-func (l *lease) once(ctx context.Context, name CallName, f func(context.Context, Conn) error) error {
+func (l *lease) once(ctx context.Context, name CallName, timeout time.Duration, f func(context.Context, Conn) error) error {
 	if l.entry.conn == nil {
 		if err := l.pool.open(ctx, l.entry); err != nil {
 			return err
 		}
 	}
-	return l.pool.observe(ctx, l.entry.target.Address, name, func(ctx context.Context) error {
+	return l.pool.observe(ctx, l.entry, name, timeout, func(ctx context.Context) error {
 		return f(ctx, l.entry.conn)
 	})
 }
@@ -113,4 +122,31 @@ func (l *lease) Close(context.Context) error {
 		return ErrLeaseEnded
 	}
 	return l.pool.closeSession(l.entry)
+}
+
+// UpdateFirmware implements Firmware. An image has a deadline of its own, and once
+// something of it was read the call is not repeated: the rest would be no image.
+func (l *lease) UpdateFirmware(ctx context.Context, update Update) (task Task, err error) {
+	timeout, touched := l.pool.opts.CallTimeout, &touchedReader{}
+	if update.Image != nil {
+		timeout, touched.r = l.pool.opts.TransferTimeout, update.Image
+		update.Image = touched
+	}
+	err = l.callWithin(ctx, CallUpdateFirmware, timeout, func(ctx context.Context, c Conn) (err error) {
+		task, err = c.UpdateFirmware(ctx, update)
+		return err
+	}, func() bool { return !touched.touched.Load() })
+	return task, err
+}
+
+// touchedReader remembers whether it was read.
+type touchedReader struct {
+	r       io.Reader
+	touched atomic.Bool
+}
+
+// Read implements io.Reader.
+func (t *touchedReader) Read(p []byte) (int, error) {
+	t.touched.Store(true)
+	return t.r.Read(p)
 }

@@ -6,6 +6,7 @@ package bmctest
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,20 @@ type Server interface {
 	Restart()
 	// Sessions counts what is open at the BMC.
 	Sessions() int
+	Extras
+}
+
+// Extras are what only some features need; see NoExtras.
+type Extras interface {
+	// Writes counts the requests to the BMC that were no reads; 0 where they are
+	// not counted.
+	Writes() int
+	// FirmwareURL is an image for UpdateURL, and FirmwareImage for UpdatePush, with
+	// the version that it brings.
+	FirmwareURL(t *testing.T) (url, version string)
+	FirmwareImage(t *testing.T) (image io.Reader, size int64, version string)
+	// Console checks both directions of an open console.
+	Console(ctx context.Context, stream io.ReadWriter) error
 }
 
 // Rig is one BMC under test, its server off and without a boot override.
@@ -33,11 +48,11 @@ type Rig struct {
 	Inventory bmc.Inventory
 }
 
-// Run runs the suite; each test gets a rig of its own.
+// Run runs what every driver must do on every BMC; each test gets a rig of its own.
 func Run(t *testing.T, newRig func(t *testing.T) Rig) {
 	for _, tc := range []struct {
 		name string
-		test func(t *testing.T, r Rig, conn bmc.Conn)
+		test cell
 	}{
 		{"power", testPower},
 		{"restart", testRestart},
@@ -46,23 +61,7 @@ func Run(t *testing.T, newRig func(t *testing.T) Rig) {
 		{"boot mode", testBootMode},
 		{"inventory", testInventory},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
-			conn, err := r.Dial(t.Context(), r.Target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tc.test(t, r, conn)
-			// A caller that has run out of time still ends its session.
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := conn.Close(ctx); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-			if n := r.Server.Sessions(); n != 0 {
-				t.Errorf("%d sessions left open", n)
-			}
-		})
+		t.Run(tc.name, func(t *testing.T) { withConn(t, newRig(t), tc.test) })
 	}
 	t.Run("wrong password", func(t *testing.T) { testWrongPassword(t, newRig(t)) })
 }
@@ -80,9 +79,7 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 		{bmc.ActionOn, bmc.PowerOn},
 		{bmc.ActionGracefulOff, bmc.PowerOff},
 	} {
-		if err := conn.SetPower(t.Context(), step.action); err != nil {
-			t.Fatalf("SetPower(%s): %v", step.action, err)
-		}
+		setPower(t, conn, step.action)
 		got, err := conn.PowerState(t.Context())
 		if err != nil {
 			t.Fatalf("PowerState: %v", err)
@@ -97,9 +94,9 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 }
 
 func testRestart(t *testing.T, r Rig, conn bmc.Conn) {
-	must(t, conn.SetPower(t.Context(), bmc.ActionOn))
-	must(t, conn.SetPower(t.Context(), bmc.ActionForceRestart))
-	must(t, conn.SetPower(t.Context(), bmc.ActionGracefulRestart))
+	setPower(t, conn, bmc.ActionOn)
+	setPower(t, conn, bmc.ActionForceRestart)
+	setPower(t, conn, bmc.ActionGracefulRestart)
 	want := []bmc.BootTarget{bmc.BootNone, bmc.BootNone, bmc.BootNone}
 	if diff := cmp.Diff(want, r.Server.Boots()); diff != "" {
 		t.Errorf("boots (-want +got):\n%s", diff)
@@ -109,12 +106,12 @@ func testRestart(t *testing.T, r Rig, conn bmc.Conn) {
 func testBootOnce(t *testing.T, r Rig, conn bmc.Conn) {
 	for _, target := range []bmc.BootTarget{bmc.BootPXE, bmc.BootDisk} {
 		want := bmc.BootOverride{Target: target}
-		must(t, conn.SetBootOverride(t.Context(), want))
+		setBoot(t, conn, want)
 		wantOverride(t, conn, want)
-		must(t, conn.SetPower(t.Context(), bmc.ActionOn))
+		setPower(t, conn, bmc.ActionOn)
 		wantOverride(t, conn, bmc.BootOverride{Target: bmc.BootNone}) // used up
 		r.Server.Restart()
-		must(t, conn.SetPower(t.Context(), bmc.ActionForceOff))
+		setPower(t, conn, bmc.ActionForceOff)
 	}
 	want := []bmc.BootTarget{bmc.BootPXE, bmc.BootNone, bmc.BootDisk, bmc.BootNone}
 	if diff := cmp.Diff(want, r.Server.Boots()); diff != "" {
@@ -124,11 +121,11 @@ func testBootOnce(t *testing.T, r Rig, conn bmc.Conn) {
 
 func testBootPersistent(t *testing.T, r Rig, conn bmc.Conn) {
 	persistent := bmc.BootOverride{Target: bmc.BootDisk, Persistent: true}
-	must(t, conn.SetBootOverride(t.Context(), persistent))
-	must(t, conn.SetPower(t.Context(), bmc.ActionOn))
+	setBoot(t, conn, persistent)
+	setPower(t, conn, bmc.ActionOn)
 	r.Server.Restart()
 	wantOverride(t, conn, persistent)
-	must(t, conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootNone}))
+	setBoot(t, conn, bmc.BootOverride{Target: bmc.BootNone})
 	wantOverride(t, conn, bmc.BootOverride{Target: bmc.BootNone})
 	r.Server.Restart()
 	want := []bmc.BootTarget{bmc.BootDisk, bmc.BootDisk, bmc.BootNone}
@@ -140,8 +137,8 @@ func testBootPersistent(t *testing.T, r Rig, conn bmc.Conn) {
 // testBootMode: a mode that was set stays when an override without one follows.
 func testBootMode(t *testing.T, _ Rig, conn bmc.Conn) {
 	for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI} {
-		must(t, conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: mode}))
-		must(t, conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootDisk}))
+		setBoot(t, conn, bmc.BootOverride{Target: bmc.BootPXE, Mode: mode})
+		setBoot(t, conn, bmc.BootOverride{Target: bmc.BootDisk})
 		got, err := conn.BootOverride(t.Context())
 		must(t, err)
 		if want := (bmc.BootOverride{Target: bmc.BootDisk, Mode: mode}); got != want {
@@ -165,7 +162,13 @@ func testInventory(t *testing.T, r Rig, conn bmc.Conn) {
 
 func testWrongPassword(t *testing.T, r Rig) {
 	r.Target.Password += "-wrong"
-	conn, err := r.Dial(t.Context(), r.Target)
+	testRefused(t, r.Dial, r.Target)
+}
+
+// testRefused: the BMC refuses the target's credentials.
+func testRefused(t *testing.T, dial bmc.Dialer, target bmc.Target) {
+	t.Helper()
+	conn, err := dial(t.Context(), target)
 	if err == nil {
 		// A protocol without sessions may find out with the first call.
 		_, err = conn.PowerState(t.Context())

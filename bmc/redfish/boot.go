@@ -46,6 +46,12 @@ func (b *bootResource) override() bmc.BootOverride {
 		o.Target = bmc.BootPXE
 	case redfish.HddBootSourceOverrideTarget:
 		o.Target = bmc.BootDisk
+	case redfish.CdBootSourceOverrideTarget, targetUsbCd, targetCdDvd:
+		o.Target = bmc.BootCD
+	case redfish.BiosSetupBootSourceOverrideTarget:
+		o.Target = bmc.BootSetup
+	case redfish.UefiHTTPBootSourceOverrideTarget:
+		o.Target, o.HTTPBootURI = bmc.BootHTTP, b.HTTPBootURI
 	case redfish.NoneBootSourceOverrideTarget, "":
 		return o
 	default:
@@ -55,12 +61,25 @@ func (b *bootResource) override() bmc.BootOverride {
 	return o
 }
 
-// bootBody is what is sent. HttpBootUri is left out, not empty: iLO answers 400 to
-// an empty one (field notes).
+// Words that Supermicro has for a CD drive beside Redfish's own; UsbCd is the
+// virtual one.
+const (
+	targetUsbCd redfish.BootSourceOverrideTarget = "UsbCd"
+	targetCdDvd redfish.BootSourceOverrideTarget = "CD/DVD"
+)
+
+// bootBody is what is sent.
 type bootBody struct {
 	Enabled redfish.BootSourceOverrideEnabled `json:"BootSourceOverrideEnabled,omitempty"`
 	Target  redfish.BootSourceOverrideTarget  `json:"BootSourceOverrideTarget,omitempty"`
 	Mode    redfish.BootSourceOverrideMode    `json:"BootSourceOverrideMode,omitempty"`
+	URI     *string                           `json:"HttpBootUri,omitempty"`
+}
+
+// bootRung is one place to send bodies to, best first.
+type bootRung struct {
+	path   string
+	bodies []bootBody
 }
 
 // SetBootOverride implements bmc.BootDevice. It climbs a ladder: from one rung to
@@ -68,33 +87,37 @@ type bootBody struct {
 // known (I17).
 func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) error {
 	c.transport.begin(ctx)
-	fail := func(err error) error {
+	if err := c.setBootOverride(override); err != nil {
 		return fmt.Errorf("set boot override %s: %w", override.Target, err)
 	}
-	system, err := c.readSystem()
+	return nil
+}
+
+func (c *conn) setBootOverride(override bmc.BootOverride) error {
+	system, err := c.systemForWrite()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	system.etag = c.transport.last.etag
 	if system.Boot == nil {
-		return fail(fmt.Errorf("%w: the system shows no boot override", bmc.ErrNotSupported))
+		return lacking("the system shows no boot override")
 	}
-	bodies, err := bootBodies(override, system.Boot)
+	bodies, err := c.bootBodies(override, system.Boot)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	var refused error
-	for _, path := range c.bootPaths(system) {
-		for _, body := range bodies {
-			err := c.patchBoot(system, path, body)
+	for _, rung := range c.bootLadder(system, bodies) {
+		for _, body := range rung.bodies {
+			tag := ""
+			if rung.path == c.system {
+				tag = system.etag
+			}
+			err := c.patchBoot(rung.path, tag, body)
 			if err == nil {
-				if err := c.verifyBoot(path, override); err != nil {
-					return fail(err)
-				}
-				return nil
+				return c.verifyBoot(rung.path, override)
 			}
 			if !isRefusedRung(err) {
-				return fail(err)
+				return err
 			}
 			if refused == nil || !isMissing(err) {
 				refused = err
@@ -104,18 +127,38 @@ func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) e
 			}
 		}
 	}
-	return fail(fmt.Errorf("%w: last answer: %w", bmc.ErrNotSupported, refused))
+	return fmt.Errorf("%w: last answer: %w", bmc.ErrNotSupported, refused)
 }
 
-// bootBodies lists what to send, best first.
-//
-//   - Supermicro: BootSourceOverrideEnabled is always sent, and the mode with it,
-//     because the mode falls back to BIOS when the device changes without it.
-//   - Some X10 have no BootSourceOverrideMode, some iLO 5 cannot switch it: a
-//     second body leaves it out. What the mode then is, verifyBoot sees.
-//   - HPE: 400 for Enabled with target None: an override is ended by Enabled
-//     alone first. AMI and ASRock want mode, enabled and target together: last.
-func bootBodies(override bmc.BootOverride, now *bootResource) ([]bootBody, error) {
+// patchBoot sends one body. On the system no tag is asked for where the read of
+// it showed none.
+func (c *conn) patchBoot(path, tag string, body bootBody) error {
+	if path == c.system && tag == "" {
+		return c.send(http.MethodPatch, path, map[string]any{"Boot": body}, nil)
+	}
+	return c.patch(path, tag, map[string]any{"Boot": body})
+}
+
+// bootLadder lists where to send what: the system; the settings resource that it
+// names; AMI's future state. The table says who wants it otherwise.
+func (c *conn) bootLadder(system *systemResource, bodies []bootBody) []bootRung {
+	rungs := []bootRung{{c.system, bodies}}
+	if settings := system.Settings.Object.ID; settings != "" && settings != c.system {
+		rungs = append(rungs, bootRung{settings, bodies})
+		if c.has(bootInSettings) {
+			slices.Reverse(rungs)
+		}
+	}
+	future := bootRung{c.system + "/SD", bodies}
+	if c.has(bootInFuture) {
+		return append([]bootRung{future}, rungs...)
+	}
+	return append(rungs, future)
+}
+
+// bootBodies lists what to send, best first: all of it; without the mode, which
+// some BMCs do not have or cannot switch. What the mode then is, verifyBoot sees.
+func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootBody, error) {
 	mode := now.Mode
 	switch override.Mode {
 	case bmc.ModeUEFI:
@@ -124,76 +167,65 @@ func bootBodies(override bmc.BootOverride, now *bootResource) ([]bootBody, error
 		mode = redfish.LegacyBootSourceOverrideMode
 	}
 	if override.Target == bmc.BootNone {
-		disabled, none := redfish.DisabledBootSourceOverrideEnabled, redfish.NoneBootSourceOverrideTarget
-		bodies := []bootBody{{Enabled: disabled, Mode: mode}, {Enabled: disabled}, {Enabled: disabled, Target: none, Mode: mode}}
-		return slices.Compact(bodies), nil
+		return c.bootOff(mode), nil
 	}
 	body := bootBody{Enabled: redfish.OnceBootSourceOverrideEnabled, Mode: mode}
 	if override.Persistent {
 		body.Enabled = redfish.ContinuousBootSourceOverrideEnabled
 	}
-	switch override.Target {
-	case bmc.BootPXE:
-		body.Target = redfish.PxeBootSourceOverrideTarget
-	case bmc.BootDisk:
-		body.Target = redfish.HddBootSourceOverrideTarget
-	default:
-		return nil, fmt.Errorf("%w: no such target", bmc.ErrNotSupported)
+	wanted := bootTargets(override.Target)
+	if len(wanted) == 0 {
+		return nil, lacking("no such target")
 	}
-	if len(now.AllowedTargets) > 0 && !slices.Contains(now.AllowedTargets, string(body.Target)) {
-		return nil, fmt.Errorf("%w: wants %s, the system allows %s", bmc.ErrNotSupported,
-			body.Target, shorten(strings.Join(now.AllowedTargets, ", "), 200))
+	i := slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool {
+		return len(now.AllowedTargets) == 0 || slices.Contains(now.AllowedTargets, string(t))
+	})
+	if i < 0 {
+		return nil, lacking(fmt.Sprintf("wants %s, the system allows %s", wanted[0], shorten(strings.Join(now.AllowedTargets, ", "), 200)))
+	}
+	body.Target = wanted[i]
+	if override.Target == bmc.BootHTTP && (override.HTTPBootURI != "" || now.HTTPBootURI != "" && !c.has(noEmptyURI)) {
+		body.URI = &override.HTTPBootURI
 	}
 	bodies := []bootBody{body}
-	if body.Mode != "" {
+	if body.Mode != "" && (now.Mode == "" || !c.has(modeWithBoot)) {
 		body.Mode = ""
 		bodies = append(bodies, body)
 	}
 	return bodies, nil
 }
 
-// bootPaths lists where to send it: the system; the settings resource that it
-// names (iDRAC10: Boot is read-only on the main resource); AMI's future state.
-func (c *conn) bootPaths(system *systemResource) []string {
-	paths := []string{c.system}
-	if settings := system.Settings.Object.ID; settings != "" && settings != c.system {
-		paths = append(paths, settings)
+// bootOff ends an override: by Enabled alone, since target None beside it is
+// refused by some, and wanted by others.
+func (c *conn) bootOff(mode redfish.BootSourceOverrideMode) []bootBody {
+	disabled := redfish.DisabledBootSourceOverrideEnabled
+	bodies := []bootBody{{Enabled: disabled, Mode: mode}}
+	if mode != "" && !c.has(modeWithBoot) {
+		bodies = append(bodies, bootBody{Enabled: disabled})
 	}
-	return append(paths, c.system+"/SD")
+	if whole := (bootBody{Enabled: disabled, Target: redfish.NoneBootSourceOverrideTarget, Mode: mode}); c.has(bootInFuture) {
+		bodies = []bootBody{whole}
+	} else if !c.has(noTargetNone) {
+		bodies = append(bodies, whole)
+	}
+	return bodies
 }
 
-// patchBoot sends one body to one path, with the resource's ETag where it has
-// one. A tag that is another's by now (412) is read again once: nothing was
-// written.
-func (c *conn) patchBoot(system *systemResource, path string, body bootBody) error {
-	tag := system.etag
-	for attempt := 0; ; attempt++ {
-		if path != c.system || attempt > 0 {
-			var settings settingsResource
-			if err := c.get(path, &settings); err != nil {
-				return err
-			}
-			tag = c.transport.last.etag
-		}
-		var header map[string]string
-		if tag != "" {
-			header = map[string]string{"If-Match": cleanETag(tag)}
-		}
-		err := c.send(http.MethodPatch, path, map[string]any{"Boot": body}, header)
-		e, ok := refusal(err)
-		if !ok || e.status != http.StatusPreconditionFailed || attempt > 0 {
-			return err
-		}
+// bootTargets are Redfish's words for a target, best first.
+func bootTargets(target bmc.BootTarget) []redfish.BootSourceOverrideTarget {
+	switch target {
+	case bmc.BootPXE:
+		return []redfish.BootSourceOverrideTarget{redfish.PxeBootSourceOverrideTarget}
+	case bmc.BootDisk:
+		return []redfish.BootSourceOverrideTarget{redfish.HddBootSourceOverrideTarget}
+	case bmc.BootHTTP:
+		return []redfish.BootSourceOverrideTarget{redfish.UefiHTTPBootSourceOverrideTarget}
+	case bmc.BootCD:
+		return []redfish.BootSourceOverrideTarget{targetUsbCd, redfish.CdBootSourceOverrideTarget, targetCdDvd}
+	case bmc.BootSetup:
+		return []redfish.BootSourceOverrideTarget{redfish.BiosSetupBootSourceOverrideTarget}
 	}
-}
-
-// cleanETag removes the "-gzip" that iDRAC's web server adds to the tag that it
-// sends and does not know when it comes back (field notes).
-func cleanETag(tag string) string {
-	if strings.HasSuffix(tag, `-gzip"`) {
-		return strings.TrimSuffix(tag, `-gzip"`) + `"`
-	}
-	return strings.TrimSuffix(tag, "-gzip")
+	return nil
 }
 
 // isRefusedRung reports an answer after which the next rung may be tried: the BMC
@@ -218,7 +250,7 @@ func (c *conn) verifyBoot(path string, want bmc.BootOverride) error {
 		return fmt.Errorf("read back: %w: shows no boot override", bmc.ErrNotApplied)
 	}
 	got := shown.Boot.override()
-	same := got.Target == want.Target && got.Persistent == (want.Persistent && want.Target != bmc.BootNone)
+	same := got.Target == want.Target && got.HTTPBootURI == want.HTTPBootURI && got.Persistent == (want.Persistent && want.Target != bmc.BootNone)
 	// Where no mode is shown, there is none to be wrong.
 	if want.Mode != "" && got.Mode != "" && got.Mode != want.Mode {
 		same = false

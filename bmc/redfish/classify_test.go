@@ -32,10 +32,9 @@ func TestRefusals(t *testing.T) {
 		{"the same words elsewhere", read, 403, "", full, "", bmc.ErrUnauthorized, 0},
 		{"429", read, 429, "", "", "3", bmc.ErrBusy, 3 * time.Second},
 		{"503", write, 503, "", "", "", bmc.ErrBusy, 0},
-		{"409 of iDRAC", write, 409, "", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"409", write, 409, "", "", "", bmc.ErrBusy, 0},
 		{"409 that says how long", write, 409, "", "", "60", bmc.ErrBusy, time.Minute},
-		{"Lenovo in POST", write, 400, "", "The system is in POST state", "", bmc.ErrBusy, 5 * time.Second},
-		{"wrong in a POST request", write, 400, "", "unknown property in POST request", "", bmc.ErrNotSupported, 0},
+		{"in POST", write, 400, "", "The system is in POST state", "", bmc.ErrNotSupported, 0},
 		{"400 of a write", write, 400, "", "", "", bmc.ErrNotSupported, 0},
 		{"400 of a read", read, 400, "", "", "", bmc.ErrProtocol, 0},
 		{"404", write, 404, "", "", "", bmc.ErrNotSupported, 0},
@@ -85,12 +84,16 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestCleanETag(t *testing.T) {
+func TestTagFor(t *testing.T) {
+	c := &conn{traits: []trait{cutGzipTag}}
 	for tag, want := range map[string]string{
 		`"v1"`: `"v1"`, `"v1-gzip"`: `"v1"`, `W/"v1-gzip"`: `W/"v1"`, `v1-gzip`: `v1`, "": "",
 	} {
-		if got := cleanETag(tag); got != want {
+		if got := c.tagFor(tag); got != want {
 			t.Errorf("%s: %s, want %s", tag, got, want)
+		}
+		if got := (&conn{}).tagFor(tag); got != tag {
+			t.Errorf("%s: %s without the trait", tag, got)
 		}
 	}
 }

@@ -32,10 +32,20 @@ type conn struct {
 	transport *transport
 	client    *gofish.APIClient
 	root      rootResource
+	// base is https://host[:port].
+	base string
 	// session is the path to end it at; empty: none.
 	session string
 	// system is the path of the system.
 	system string
+	// traits are the maker's, as far as learned.
+	traits  []trait
+	learned bool
+	// secrets beside the password and the token that no error may show.
+	secrets []string
+	// schemas of the registry of that name, once read.
+	schemas     map[string]bmc.SettingSchema
+	schemasName string
 	// resetTypes is what the system allows once it is known.
 	resetTypes []string
 }
@@ -57,7 +67,7 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", ep.base, err)
 	}
-	c := &conn{target: target, transport: t, system: ep.system}
+	c := &conn{target: target, transport: t, base: ep.base, system: ep.system}
 	t.begin(ctx)
 	if err := c.connect(ctx, ep.base); err != nil {
 		t.CloseIdleConnections()
@@ -92,6 +102,7 @@ func (c *conn) connect(ctx context.Context, base string) error {
 	if err := decode(body.Bytes(), &c.root); err != nil {
 		return fmt.Errorf("read service root of %s: %w", base, err)
 	}
+	c.traits = maker{vendor: strings.TrimSpace(c.root.Vendor)}.traits()
 	return nil
 }
 
@@ -124,10 +135,7 @@ func (c *conn) login() error {
 // sessionPath is where the session can be ended: the Location header (DSP0266),
 // which may be an absolute URL, or the body where a BMC leaves that out.
 func sessionPath(resp *http.Response) string {
-	path := resp.Header.Get("Location")
-	if u, err := url.Parse(path); err == nil && u.IsAbs() {
-		path = u.EscapedPath()
-	}
+	path := locationPath(resp)
 	if path == "" {
 		var body link
 		if data, err := io.ReadAll(resp.Body); err == nil && json.Unmarshal(data, &body) == nil {
@@ -136,6 +144,15 @@ func sessionPath(resp *http.Response) string {
 	}
 	if !isLink(path) {
 		return ""
+	}
+	return path
+}
+
+// locationPath is the Location header as a path.
+func locationPath(resp *http.Response) string {
+	path := resp.Header.Get("Location")
+	if u, err := url.Parse(path); err == nil && u.IsAbs() {
+		path = u.EscapedPath()
 	}
 	return path
 }
@@ -192,31 +209,60 @@ func (c *conn) Close(ctx context.Context) error {
 
 // get reads one resource.
 func (c *conn) get(path string, into any) error {
+	body, err := c.read(path)
+	if err != nil {
+		return err
+	}
+	if err := decode(body, into); err != nil {
+		return fmt.Errorf("%s: %w", c.clean("read "+shorten(path, 200)), err)
+	}
+	return nil
+}
+
+func (c *conn) read(path string) ([]byte, error) {
 	what := "read " + shorten(path, 200)
 	if !isLink(path) {
-		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
+		return nil, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
 	resp, err := c.client.Get(path)
 	if err != nil {
-		return c.failure(read, what, err)
+		return nil, c.failure(read, what, err)
 	}
 	defer discard(resp)
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return c.failure(read, what, err)
+		return nil, c.failure(read, what, err)
 	}
-	if err := decode(body, into); err != nil {
-		return fmt.Errorf("%s: %w", c.clean(what), err)
-	}
-	return nil
+	return body, nil
+}
+
+// getLarge is get for what is large by nature: registries and logs.
+func (c *conn) getLarge(path string, into any) error {
+	c.transport.limit = maxLargeBody
+	defer func() { c.transport.limit = maxBody }()
+	return c.get(path, into)
+}
+
+// answer is what a write was answered with.
+type answer struct {
+	status   int
+	location string
+	body     []byte
 }
 
 // send makes one write. It is not repeated by anybody below: net/http repeats
 // requests that have a body only if not a byte of them was sent.
 func (c *conn) send(method, path string, body any, header map[string]string) error {
+	_, err := c.ask(method, path, body, header)
+	return err
+}
+
+// ask is send for those whom the answer's body interests; a success is one,
+// whatever its body says.
+func (c *conn) ask(method, path string, body any, header map[string]string) (answer, error) {
 	what := strings.ToLower(method) + " " + shorten(path, 200)
 	if !isLink(path) {
-		return fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
+		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
 	call := c.client.PostWithHeaders
 	if method == http.MethodPatch {
@@ -224,15 +270,48 @@ func (c *conn) send(method, path string, body any, header map[string]string) err
 	}
 	resp, err := call(path, body, header)
 	if err != nil {
-		return c.failure(write, what, err)
+		return answer{}, c.failure(write, what, err)
 	}
-	discard(resp) // a success is one, whatever its body says
-	return nil
+	return c.answered(resp), nil
+}
+
+// answered reads what came with a success.
+func (c *conn) answered(resp *http.Response) answer {
+	a := answer{status: resp.StatusCode, location: locationPath(resp)}
+	a.body, _ = io.ReadAll(resp.Body) // bounded; a broken one tells nothing
+	discard(resp)
+	return a
+}
+
+// patch changes a resource, with its ETag where it has one: tag, or where that is
+// empty the one that a read shows. A tag that is another's by now (412) is read
+// again once: nothing was written.
+func (c *conn) patch(path, tag string, body any) error {
+	for attempt := 0; ; attempt++ {
+		if tag == "" || attempt > 0 {
+			var any struct{}
+			if err := c.get(path, &any); err != nil {
+				return err
+			}
+			tag = c.transport.last.etag
+		}
+		var header map[string]string
+		if tag != "" {
+			header = map[string]string{"If-Match": c.tagFor(tag)}
+		}
+		err := c.send(http.MethodPatch, path, body, header)
+		e, ok := refusal(err)
+		if !ok || e.status != http.StatusPreconditionFailed || attempt > 0 {
+			return err
+		}
+	}
 }
 
 // members lists a collection, sorted, since some BMCs list in random order (field
 // notes). It follows Members@odata.nextLink up to maxMembers.
-func (c *conn) members(path string) ([]string, error) {
+func (c *conn) members(path string) ([]string, error) { return c.membersUpTo(path, maxMembers) }
+
+func (c *conn) membersUpTo(path string, limit int) ([]string, error) {
 	var paths []string
 	for page := 0; path != ""; page++ {
 		if page > maxMembers {
@@ -247,8 +326,8 @@ func (c *conn) members(path string) ([]string, error) {
 				paths = append(paths, m.ID)
 			}
 		}
-		if len(paths) > maxMembers {
-			return nil, fmt.Errorf("read %s: %w: more than %d members", shorten(path, 200), bmc.ErrProtocol, maxMembers)
+		if len(paths) > limit {
+			return nil, fmt.Errorf("read %s: %w: more than %d members", shorten(path, 200), bmc.ErrProtocol, limit)
 		}
 		path = collection.Next
 	}

@@ -174,9 +174,9 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
 		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
 		return busy(0)
-	case e.status >= 400 && e.status < 500 && saysInPOST(message):
-		// Lenovo refuses a boot change while the server is in POST (field notes).
-		return busy(5 * time.Second)
+	}
+	if wait, ok := c.passing(e.status, message); ok {
+		return busy(wait)
 	}
 	switch e.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -184,8 +184,7 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return busy(0)
 	case http.StatusConflict, http.StatusLocked:
-		// iDRAC: 409 on On right after ForceOff (field notes).
-		return busy(10 * time.Second)
+		return busy(0)
 	}
 	if e.status >= 500 && e.status != http.StatusNotImplemented {
 		switch {
@@ -209,13 +208,6 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	return bmc.ErrProtocol
 }
 
-// saysInPOST reports that the server is in its power-on self-test, and not that
-// something is wrong in a POST request.
-func saysInPOST(message string) bool {
-	lower := strings.ToLower(message)
-	return strings.Contains(message, "in POST") && !strings.Contains(lower, "request") && !strings.Contains(lower, "body")
-}
-
 // has reports a message of any registry version ("Base.1.16.<name>").
 func (e *callError) has(name string) bool {
 	return slices.ContainsFunc(e.ids, func(id string) bool { return strings.HasSuffix(id, "."+name) || id == name })
@@ -235,7 +227,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 
 // clean removes the secrets that a BMC, or a library, may have repeated.
 func (c *conn) clean(text string) string {
-	for _, secret := range []string{c.target.Password.Reveal(), c.transport.token} {
+	for _, secret := range append([]string{c.target.Password.Reveal(), c.transport.token}, c.secrets...) {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "***")
 			if quoted := strings.Trim(strconv.Quote(secret), `"`); quoted != secret {

@@ -39,12 +39,8 @@ func (c *conn) identity(system *systemResource) (bmc.Identity, error) {
 	if id.SystemID == "" {
 		id.SystemID = c.system
 	}
-	path, err := c.managerPath(system)
-	if err != nil || path == "" {
-		return id, optional(err)
-	}
-	var manager managerResource
-	if err := c.get(path, &manager); err != nil {
+	manager, _, err := c.manager(system)
+	if err != nil {
 		return id, optional(err)
 	}
 	id.BMCFirmware = strings.TrimSpace(manager.FirmwareVersion)

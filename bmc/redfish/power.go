@@ -48,7 +48,7 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	if len(candidates) == 0 {
 		return fail(fmt.Errorf("%w: no such action", bmc.ErrNotSupported))
 	}
-	system, err := c.readSystem()
+	system, err := c.systemForWrite()
 	if err != nil {
 		return fail(err)
 	}

@@ -87,8 +87,13 @@ func (r *rig) dial(t *testing.T) bmc.Conn {
 }
 
 // server is the suite's view of the Bench.
-type server struct{ *rig }
+type server struct {
+	*rig
+	bmctest.NoExtras
+}
 
+func (s server) Sessions() int { return s.rig.Sessions() }
+func (s server) Writes() int   { return len(s.rig.Writes()) }
 func (s server) Powered() bool { return s.bench.Powered() }
 func (s server) Restart()      { _ = s.bench.Power(context.Background(), labbmc.Reset) }
 
@@ -105,24 +110,31 @@ func (s server) Boots() []bmc.BootTarget {
 // TestSuite runs what every driver must do, on every maker's reading of the
 // standard that leaves nothing out.
 func TestSuite(t *testing.T) {
-	for name, quirks := range map[string]labbmc.Quirks{
-		"standard":               {},
-		"etag":                   {ETag: true},
-		"gzip etag (iDRAC)":      {ETag: true, GzipETag: true},
-		"no target None (HPE)":   {NoTargetNone: true},
-		"enabled (Supermicro)":   {NeedEnabled: true, ForgetBootMode: true},
-		"settings URI (iDRAC10)": {BootSettingsURI: true, ETag: true, GzipETag: true},
-		"future state (AMI)":     {BootFutureState: true, NeedWholeBoot: true},
-		"action info":            {ResetTypesByActionInfo: true},
-		"allowable not told":     {NoAllowableValues: true},
-		"network adapters":       {NoEthernetInterfaces: true, NetworkAdapters: true},
-		"other system id":        {SystemID: "System.Embedded.1"},
+	for name, tc := range map[string]struct {
+		vendor string
+		quirks labbmc.Quirks
+	}{
+		"standard":               {"", labbmc.Quirks{}},
+		"etag":                   {"", labbmc.Quirks{ETag: true}},
+		"gzip etag (iDRAC)":      {"Dell", labbmc.Quirks{ETag: true, GzipETag: true}},
+		"no target None (HPE)":   {"HPE", labbmc.Quirks{NoTargetNone: true}},
+		"enabled (Supermicro)":   {"Supermicro", labbmc.Quirks{NeedEnabled: true, ForgetBootMode: true}},
+		"settings URI (iDRAC10)": {"Dell", labbmc.Quirks{BootSettingsURI: true, ETag: true, GzipETag: true}},
+		"future state (AMI)":     {"AMI", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
+		"future state (unknown)": {"", labbmc.Quirks{BootFutureState: true, NeedWholeBoot: true}},
+		"action info":            {"", labbmc.Quirks{ResetTypesByActionInfo: true}},
+		"allowable not told":     {"", labbmc.Quirks{NoAllowableValues: true}},
+		"network adapters":       {"", labbmc.Quirks{NoEthernetInterfaces: true, NetworkAdapters: true}},
+		"other system id":        {"", labbmc.Quirks{SystemID: "System.Embedded.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bmctest.Run(t, func(t *testing.T) bmctest.Rig {
-				r := newRig(t, func(c *labbmc.Config) { c.Quirks = quirks })
 				s := system()
-				return bmctest.Rig{Dial: redfish.Dial, Target: r.target, Server: server{r}, Inventory: bmc.Inventory{
+				if tc.vendor != "" {
+					s.Manufacturer = tc.vendor
+				}
+				r := newRig(t, func(c *labbmc.Config) { c.Quirks, c.System = tc.quirks, s })
+				return bmctest.Rig{Dial: redfish.Dial, Target: r.target, Server: server{rig: r}, Inventory: bmc.Inventory{
 					Identity: bmc.Identity{
 						SystemID: r.SystemPath(), UUID: s.UUID, Serial: s.Serial, Manufacturer: s.Manufacturer, Model: s.Model,
 						BMCFirmware: s.BMCFirmware, BMCUUID: s.BMCUUID,

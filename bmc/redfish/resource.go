@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/stmcginnis/gofish/redfish"
 )
@@ -17,9 +18,13 @@ type link struct {
 }
 
 type rootResource struct {
-	Systems  link `json:"Systems"`
-	Managers link `json:"Managers"`
-	Links    struct {
+	Vendor         string `json:"Vendor"`
+	Systems        link   `json:"Systems"`
+	Managers       link   `json:"Managers"`
+	UpdateService  link   `json:"UpdateService"`
+	AccountService link   `json:"AccountService"`
+	Registries     link   `json:"Registries"`
+	Links          struct {
 		Sessions link `json:"Sessions"`
 	} `json:"Links"`
 }
@@ -51,6 +56,7 @@ type systemResource struct {
 	} `json:"@Redfish.Settings"`
 	Links struct {
 		ManagedBy []link `json:"ManagedBy"`
+		Chassis   []link `json:"Chassis"`
 	} `json:"Links"`
 	EthernetInterfaces link `json:"EthernetInterfaces"`
 	NetworkInterfaces  link `json:"NetworkInterfaces"`
@@ -59,8 +65,31 @@ type systemResource struct {
 		CoreCount int32 `json:"CoreCount"`
 	} `json:"ProcessorSummary"`
 	MemorySummary struct {
-		TotalGiB json.Number `json:"TotalSystemMemoryGiB"`
+		TotalGiB json.Number     `json:"TotalSystemMemoryGiB"`
+		Status   *statusResource `json:"Status"`
 	} `json:"MemorySummary"`
+	Status         statusResource `json:"Status"`
+	VirtualMedia   link           `json:"VirtualMedia"`
+	Bios           link           `json:"Bios"`
+	SecureBoot     link           `json:"SecureBoot"`
+	LogServices    link           `json:"LogServices"`
+	Storage        link           `json:"Storage"`
+	Memory         link           `json:"Memory"`
+	LocationActive *bool          `json:"LocationIndicatorActive"`
+	IndicatorLED   string         `json:"IndicatorLED"`
+}
+
+// statusResource is Resource.Status. Some leave State out (HPE drives).
+type statusResource struct {
+	State  string `json:"State"`
+	Health string `json:"Health"`
+	Rollup string `json:"HealthRollup"`
+}
+
+// actionResource is an action that needs nothing but its target.
+type actionResource struct {
+	Target  string   `json:"target"`
+	Allowed []string `json:"ResetType@Redfish.AllowableValues"`
 }
 
 type bootResource struct {
@@ -68,6 +97,7 @@ type bootResource struct {
 	Target         redfish.BootSourceOverrideTarget  `json:"BootSourceOverrideTarget"`
 	Mode           redfish.BootSourceOverrideMode    `json:"BootSourceOverrideMode"`
 	AllowedTargets []string                          `json:"BootSourceOverrideTarget@Redfish.AllowableValues"`
+	HTTPBootURI    string                            `json:"HttpBootUri"`
 }
 
 // settingsResource is what a settings URI shows of the future state.
@@ -84,7 +114,13 @@ type actionInfoResource struct {
 
 type managerResource struct {
 	FirmwareVersion string `json:"FirmwareVersion"`
+	Model           string `json:"Model"`
 	UUID            string `json:"UUID"`
+	VirtualMedia    link   `json:"VirtualMedia"`
+	LogServices     link   `json:"LogServices"`
+	Actions         struct {
+		Reset *actionResource `json:"#Manager.Reset"`
+	} `json:"Actions"`
 }
 
 type processorResource struct {
@@ -103,4 +139,26 @@ type networkInterfaceResource struct {
 
 type networkFunctionResource struct {
 	Ethernet macResource `json:"Ethernet"`
+}
+
+// number is a number as text, empty where what is shown is none: some BMCs say
+// "N/A" for what they cannot measure.
+type number string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *number) UnmarshalJSON(data []byte) error {
+	*n = ""
+	if c := data[0]; c == '-' || c >= '0' && c <= '9' {
+		*n = number(shorten(string(data), 32))
+	}
+	return nil
+}
+
+// int64 is the number where it is whole; nil otherwise.
+func (n number) int64() *int64 {
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &i
 }

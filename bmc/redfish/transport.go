@@ -23,6 +23,9 @@ const (
 	// maxBody of one answer, in bytes after decompression. The largest resource
 	// that this driver reads is a system, below 100 KiB on real ones.
 	maxBody = 1 << 20
+	// maxLargeBody of a registry of BIOS attributes or a page of a log: up to about
+	// 3 MiB on real ones.
+	maxLargeBody = 8 << 20
 	// maxHeader of one answer, in bytes.
 	maxHeader = 64 << 10
 	// maxMembers of one collection, and maxLink bytes of one reference.
@@ -33,8 +36,8 @@ const (
 	maxRequests = 200
 )
 
-// errTooLarge reports a body beyond maxBody.
-var errTooLarge = errors.New("answer is larger than 1 MiB")
+// errTooLarge reports a body beyond its limit.
+var errTooLarge = errors.New("answer is larger than its limit")
 
 // transport makes gofish's requests fit: gofish has one context for the life of
 // its client and asks to close each connection; here every request gets the
@@ -51,6 +54,8 @@ type transport struct {
 	ctx context.Context
 	// last is what is known of the last request.
 	last exchange
+	// limit of a body, in bytes.
+	limit int64
 	// left counts down the requests of the call in progress.
 	left int
 	// copy, where not nil, gets a copy of what is read of an answer's body.
@@ -81,7 +86,8 @@ func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
 		}
 	}
 	return &transport{
-		host: ep.host,
+		limit: maxBody,
+		host:  ep.host,
 		base: &http.Transport{
 			// No proxy: a BMC is in the management network.
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -106,6 +112,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.left--; t.left < 0 {
 		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
+	if err := bmc.Pace(t.ctx); err != nil {
+		return nil, err
+	}
 	seen := &t.last
 	ctx := httptrace.WithClientTrace(t.ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { seen.connected = true },
@@ -121,7 +130,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxBody}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit}
 	if t.copy != nil {
 		resp.Body = struct {
 			io.Reader

@@ -1,0 +1,178 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// ReportEnv names the directory into which Matrix writes what became of each cell:
+// a file per driver and personality, of lines that hack/bmc-matrix.sh reads.
+const ReportEnv = "INGOT_BMC_REPORT"
+
+// The results of a cell in a report.
+const (
+	resultPlanned     = "planned"
+	resultHolds       = "holds"
+	resultUnsupported = "unsupported"
+	resultFails       = "fails"
+	resultSkipped     = "skipped"
+)
+
+// cell is one test of a feature, on a rig of its own.
+type cell func(t *testing.T, r Rig, conn bmc.Conn)
+
+// Matrix runs every feature of a driver against one personality. A cell that
+// Unsupported names must answer ErrNotSupported; all others must hold. newRig is
+// called for each test.
+func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T) Rig) {
+	report := newReport(t, driver, p)
+	for _, f := range Features() {
+		report.add(f, resultPlanned)
+	}
+	for _, f := range Features() {
+		why, lacks := Unsupported(driver, p, f)
+		t.Run(string(f), func(t *testing.T) {
+			t.Cleanup(func() {
+				result := resultHolds
+				switch {
+				case t.Failed():
+					result = resultFails
+				case t.Skipped():
+					result = resultSkipped
+				case lacks:
+					result = resultUnsupported
+				}
+				report.add(f, result)
+			})
+			if lacks {
+				t.Logf("not supported: %s", why)
+				withConn(t, newRig(t), func(t *testing.T, r Rig, conn bmc.Conn) { refuses(t, r, conn, f) })
+				return
+			}
+			for _, c := range cells[f] {
+				withConn(t, newRig(t), c)
+			}
+			if f == Power {
+				testWrongPassword(t, newRig(t))
+			}
+		})
+	}
+}
+
+// withConn runs a test on a session, which must be ended after it, also by a
+// caller that has run out of time.
+func withConn(t *testing.T, r Rig, test cell) {
+	t.Helper()
+	conn, err := r.Dial(t.Context(), r.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		cancel()
+		if err := conn.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if n := r.Server.Sessions(); n != 0 {
+			t.Errorf("%d sessions left open", n)
+		}
+	}()
+	test(t, r, conn)
+}
+
+// refuses checks a cell that is "not supported": the driver says so.
+func refuses(t *testing.T, r Rig, conn bmc.Conn, f Feature) {
+	err := try(t.Context(), r, conn, f)
+	// A BMC that takes a boot mode and forgets it is found out by reading back.
+	if !errors.Is(err, bmc.ErrNotSupported) && (f != BootMode || !errors.Is(err, bmc.ErrNotApplied)) {
+		t.Errorf("error %v, want ErrNotSupported", err)
+	}
+}
+
+// try uses the first verb of a feature.
+func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
+	switch f {
+	case Power:
+		_, err = conn.PowerState(ctx)
+	case Boot:
+		_, err = conn.BootOverride(ctx)
+	case BootMode:
+		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeBIOS})
+	case BootCD:
+		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootCD})
+	case BootSetup:
+		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootSetup})
+	case BootHTTP:
+		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootHTTP, HTTPBootURI: bootURI})
+	case Inventory:
+		_, err = conn.Inventory(ctx)
+	case Media:
+		_, err = conn.InsertMedia(ctx, bmc.MediaCD, bootURI)
+	case Settings:
+		_, err = conn.Settings(ctx)
+	case Versions:
+		_, err = conn.FirmwareInventory(ctx)
+	case UpdateURL:
+		_, err = conn.UpdateFirmware(ctx, bmc.Update{URL: bootURI})
+	case UpdatePush:
+		_, err = conn.UpdateFirmware(ctx, bmc.Update{Image: strings.NewReader("x"), Size: 1})
+	case Health:
+		_, err = conn.Health(ctx)
+	case EventLog:
+		_, err = conn.EventLog(ctx, 1)
+	case Console:
+		_, err = conn.OpenConsole(ctx)
+	case Accounts:
+		err = conn.SetPassword(ctx, r.Target.Password+"2")
+	case SecureBoot:
+		_, err = conn.SecureBoot(ctx)
+	case Reset:
+		err = conn.ResetBMC(ctx)
+	case Indicator:
+		err = conn.SetIndicator(ctx, true)
+	}
+	return err
+}
+
+// report is the file of one driver and personality; without ReportEnv there is
+// none.
+type report struct {
+	t            *testing.T
+	path, prefix string
+}
+
+func newReport(t *testing.T, driver string, p Personality) *report {
+	dir := os.Getenv(ReportEnv)
+	if dir == "" {
+		return &report{}
+	}
+	r := &report{t: t, path: filepath.Join(dir, fmt.Sprintf("%s.%s", driver, p)), prefix: fmt.Sprintf("%s %s", driver, p)}
+	if err := os.WriteFile(r.path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *report) add(f Feature, result string) {
+	if r.path == "" {
+		return
+	}
+	file, err := os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(file, "%s %s %s\n", r.prefix, f, result)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		r.t.Errorf("write report: %v", err)
+	}
+}

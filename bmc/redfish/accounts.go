@@ -1,0 +1,74 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+type accountServiceResource struct {
+	Accounts link `json:"Accounts"`
+}
+
+type accountResource struct {
+	UserName string `json:"UserName"`
+}
+
+// SetPassword implements bmc.Accounts: of the account that the session belongs to.
+func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
+	c.transport.begin(ctx)
+	c.secrets = append(c.secrets, password.Reveal())
+	path, err := c.ownAccount()
+	if err == nil {
+		err = c.patch(path, "", map[string]any{"Password": password.Reveal()})
+	}
+	if err != nil {
+		return fmt.Errorf("set password: %w", err)
+	}
+	return nil
+}
+
+// ownAccount finds the account by the user whom the session names, which may be
+// written otherwise than the one that logged in.
+func (c *conn) ownAccount() (string, error) {
+	names := []string{c.target.Username}
+	var own accountResource
+	if err := optional(c.get(c.session, &own)); err != nil {
+		return "", err
+	}
+	if own.UserName != "" {
+		names = append(names, own.UserName)
+	}
+	if c.root.AccountService.ID == "" {
+		return "", lacking("the BMC has no AccountService")
+	}
+	var service accountServiceResource
+	if err := c.get(c.root.AccountService.ID, &service); err != nil {
+		return "", err
+	}
+	if service.Accounts.ID == "" {
+		return "", lacking("the AccountService has no accounts")
+	}
+	members, err := c.members(service.Accounts.ID)
+	if err != nil {
+		return "", err
+	}
+	for _, path := range members {
+		var account accountResource
+		if err := c.get(path, &account); err != nil {
+			if err := optional(err); err != nil {
+				return "", err
+			}
+			continue
+		}
+		if account.UserName != "" && slices.Contains(names, account.UserName) {
+			return path, nil
+		}
+	}
+	return "", lacking("none of the accounts is the session's user")
+}

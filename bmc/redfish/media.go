@@ -1,0 +1,249 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// mediaResource is VirtualMedia (DSP2046).
+type mediaResource struct {
+	ID           string   `json:"@odata.id"`
+	Types        []string `json:"MediaTypes"`
+	Image        string   `json:"Image"`
+	Inserted     *bool    `json:"Inserted"`
+	ConnectedVia string   `json:"ConnectedVia"`
+	Actions      struct {
+		Insert *actionResource `json:"#VirtualMedia.InsertMedia"`
+		Eject  *actionResource `json:"#VirtualMedia.EjectMedia"`
+	} `json:"Actions"`
+}
+
+// MediaSlots implements bmc.Media.
+func (c *conn) MediaSlots(ctx context.Context) ([]bmc.MediaSlot, error) {
+	c.transport.begin(ctx)
+	media, err := c.media()
+	if err != nil {
+		return nil, fmt.Errorf("list virtual media: %w", err)
+	}
+	slots := make([]bmc.MediaSlot, len(media))
+	for i, m := range media {
+		slots[i] = c.slot(m)
+	}
+	return slots, nil
+}
+
+// media reads the slots below the system and below its manager: where they are
+// changed with the years (iDRAC moved them to the system).
+func (c *conn) media() ([]mediaResource, error) {
+	system, err := c.systemForWrite()
+	if err != nil {
+		return nil, err
+	}
+	manager, _, err := c.manager(system)
+	if err := optional(err); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, collection := range []string{system.VirtualMedia.ID, manager.VirtualMedia.ID} {
+		if collection == "" {
+			continue
+		}
+		members, err := c.members(collection)
+		if err != nil && !isMissing(err) {
+			return nil, err
+		}
+		paths = append(paths, members...)
+	}
+	slices.Sort(paths)
+	var media []mediaResource
+	for _, path := range slices.Compact(paths) {
+		var m mediaResource
+		if err := c.get(path, &m); err != nil {
+			if err := optional(err); err != nil {
+				return nil, err
+			}
+			continue // a slot that cannot be read cannot be used
+		}
+		m.ID = path
+		media = append(media, m)
+	}
+	if len(media) == 0 {
+		return nil, lacking("no slot for virtual media")
+	}
+	return media, nil
+}
+
+func (c *conn) slot(m mediaResource) bmc.MediaSlot {
+	s := bmc.MediaSlot{ID: m.ID, Image: withoutUser(m.Image)}
+	for _, kind := range []bmc.MediaKind{bmc.MediaCD, bmc.MediaDVD, bmc.MediaUSB} {
+		if slices.Contains(m.Types, string(kind)) {
+			s.Kinds = append(s.Kinds, kind)
+		}
+	}
+	s.Inserted = m.Image != ""
+	if m.Inserted != nil {
+		s.Inserted = *m.Inserted
+	}
+	if c.has(staleImage) && m.ConnectedVia == "NotConnected" {
+		s.Inserted = false
+	}
+	if !s.Inserted {
+		s.Image = ""
+	}
+	return s
+}
+
+// withoutUser removes credentials from a URL, and hides what is no URL.
+func withoutUser(image string) string {
+	u, err := url.Parse(image)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return u.String()
+}
+
+// InsertMedia implements bmc.Media. A slot that declines is passed over: some are
+// the BMC's own console's alone (field notes: Cisco, OpenBMC, Lenovo).
+func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string) (bmc.MediaSlot, error) {
+	c.transport.begin(ctx)
+	fail := func(err error) (bmc.MediaSlot, error) {
+		return bmc.MediaSlot{}, fmt.Errorf("insert %s: %w", kind, err)
+	}
+	media, err := c.media()
+	if err != nil {
+		return fail(err)
+	}
+	candidates := mediaFor(kind, media)
+	if len(candidates) == 0 {
+		return fail(lacking("no slot of that kind"))
+	}
+	for _, m := range candidates {
+		if s := c.slot(m); s.Inserted && s.Image == image {
+			return s, nil
+		}
+	}
+	var refused error
+	for _, m := range candidates {
+		slot, err := c.insert(m, image)
+		if err == nil {
+			return slot, nil
+		}
+		if !isRefusedRung(err) {
+			return fail(err)
+		}
+		refused = err
+	}
+	return fail(fmt.Errorf("%w: no slot took it; last answer: %w", bmc.ErrNotApplied, refused))
+}
+
+// mediaFor lists the slots for a kind: those with an action first, then those of
+// exactly the kind; a CD's image goes into a DVD drive too.
+func mediaFor(kind bmc.MediaKind, media []mediaResource) []mediaResource {
+	fits := func(m mediaResource) bool {
+		disc := kind != bmc.MediaUSB && (slices.Contains(m.Types, string(bmc.MediaDVD)) || slices.Contains(m.Types, string(bmc.MediaCD)))
+		return len(m.Types) == 0 || disc || slices.Contains(m.Types, string(kind))
+	}
+	rank := func(m mediaResource) int {
+		n := 0
+		if m.Actions.Insert == nil {
+			n += 2
+		}
+		if !slices.Contains(m.Types, string(kind)) {
+			n++
+		}
+		return n
+	}
+	out := slices.DeleteFunc(slices.Clone(media), func(m mediaResource) bool { return !fits(m) })
+	slices.SortStableFunc(out, func(a, b mediaResource) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+// insert puts an image into one slot and reads back. Image alone is sent with the
+// action: the other parameters default to what is wanted (DSP2046: Inserted and
+// WriteProtected are true), and X11 refuses them.
+func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
+	if c.slot(m).Inserted {
+		if err := c.eject(m); err != nil {
+			return bmc.MediaSlot{}, err
+		}
+	}
+	var err error
+	if action := m.Actions.Insert; action != nil && action.Target != "" && !c.has(mediaByPatch) {
+		err = c.send(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
+		if e, ok := refusal(err); ok && e.has("ActionParameterMissing") {
+			scheme, _, _ := strings.Cut(image, ":")
+			err = c.send(http.MethodPost, action.Target, map[string]any{
+				"Image": image, "Inserted": true, "WriteProtected": true, "TransferProtocolType": strings.ToUpper(scheme),
+			}, nil)
+		}
+	} else {
+		err = c.patch(m.ID, "", map[string]any{"Image": image, "Inserted": true})
+	}
+	if err != nil {
+		return bmc.MediaSlot{}, err
+	}
+	slot, err := c.readSlot(m.ID)
+	if err != nil {
+		return bmc.MediaSlot{}, fmt.Errorf("read back: %w", err)
+	}
+	if !slot.Inserted || slot.Image != image {
+		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, shorten(slot.Image, 200))
+	}
+	return slot, nil
+}
+
+func (c *conn) readSlot(path string) (bmc.MediaSlot, error) {
+	var m mediaResource
+	err := c.get(path, &m)
+	m.ID = path
+	return c.slot(m), err
+}
+
+// EjectMedia implements bmc.Media.
+func (c *conn) EjectMedia(ctx context.Context, slot string) error {
+	c.transport.begin(ctx)
+	media, err := c.media()
+	if err == nil {
+		i := slices.IndexFunc(media, func(m mediaResource) bool { return m.ID == slot })
+		if i < 0 {
+			err = lacking("no such slot")
+		} else if c.slot(media[i]).Inserted {
+			err = c.eject(media[i])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("eject %s: %w", shorten(slot, 200), err)
+	}
+	return nil
+}
+
+func (c *conn) eject(m mediaResource) error {
+	var err error
+	if action := m.Actions.Eject; action != nil && action.Target != "" && !c.has(mediaByPatch) {
+		err = c.send(http.MethodPost, action.Target, map[string]any{}, nil)
+	} else {
+		err = c.patch(m.ID, "", map[string]any{"Image": nil, "Inserted": false})
+	}
+	if err != nil {
+		return err
+	}
+	slot, err := c.readSlot(m.ID)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if slot.Inserted {
+		return fmt.Errorf("%w: the slot still shows an image", bmc.ErrNotApplied)
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// maxSettings bounds the attributes of a BIOS; real ones have up to about 1,500.
+const maxSettings = 5000
+
+// biosResource is Bios, or its settings object (DSP2046).
+type biosResource struct {
+	Registry   string                     `json:"AttributeRegistry"`
+	Attributes map[string]json.RawMessage `json:"Attributes"`
+	Settings   struct {
+		Object     link     `json:"SettingsObject"`
+		ApplyTimes []string `json:"SupportedApplyTimes"`
+	} `json:"@Redfish.Settings"`
+	Actions struct {
+		Reset *actionResource `json:"#Bios.ResetBios"`
+	} `json:"Actions"`
+}
+
+// Settings implements bmc.Settings.
+func (c *conn) Settings(ctx context.Context) (map[string]bmc.Value, error) {
+	c.transport.begin(ctx)
+	bios, _, err := c.bios()
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	return values(bios.Attributes), nil
+}
+
+// bios reads the Bios resource that has attributes, and learns the maker.
+func (c *conn) bios() (biosResource, string, error) {
+	system, err := c.systemForWrite()
+	if err != nil {
+		return biosResource{}, "", err
+	}
+	path := system.Bios.ID
+	if path == "" {
+		return biosResource{}, "", lacking("the system has no Bios")
+	}
+	var bios biosResource
+	if err := c.getLarge(path, &bios); err != nil {
+		return biosResource{}, "", err
+	}
+	if bios.Attributes == nil {
+		return biosResource{}, "", lacking("Bios has no attributes")
+	}
+	if len(bios.Attributes) > maxSettings {
+		return biosResource{}, "", fmt.Errorf("%w: more than %d attributes", bmc.ErrProtocol, maxSettings)
+	}
+	return bios, path, nil
+}
+
+// values reads attributes; what is no plain value, and what is a password by its
+// name, is left out.
+func values(attributes map[string]json.RawMessage) map[string]bmc.Value {
+	out := make(map[string]bmc.Value, len(attributes))
+	for name, raw := range attributes {
+		if v, ok := value(raw); ok && !strings.Contains(strings.ToLower(name), "password") {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func value(raw json.RawMessage) (bmc.Value, bool) {
+	text := strings.TrimSpace(string(raw))
+	var s string
+	switch {
+	case text == "true" || text == "false":
+		return bmc.Value{Kind: bmc.ValueBoolean, Bool: text == "true"}, true
+	case strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &s) == nil:
+		return bmc.Value{Kind: bmc.ValueString, Text: s}, true
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return bmc.Value{Kind: bmc.ValueInteger, Int: n}, err == nil
+}
+
+// PendingSettings implements bmc.Settings. Some BMCs repeat all settings in the
+// settings object: those that differ are pending.
+func (c *conn) PendingSettings(ctx context.Context) (map[string]bmc.Value, error) {
+	c.transport.begin(ctx)
+	bios, _, err := c.bios()
+	if err == nil {
+		var pending map[string]bmc.Value
+		if pending, err = c.pending(bios); err == nil {
+			return pending, nil
+		}
+	}
+	return nil, fmt.Errorf("read pending settings: %w", err)
+}
+
+func (c *conn) pending(bios biosResource) (map[string]bmc.Value, error) {
+	if bios.Settings.Object.ID == "" {
+		return map[string]bmc.Value{}, nil // what is written is in force
+	}
+	var future biosResource
+	if err := c.getLarge(bios.Settings.Object.ID, &future); err != nil {
+		return nil, err
+	}
+	now, then := values(bios.Attributes), values(future.Attributes)
+	maps.DeleteFunc(then, func(name string, v bmc.Value) bool {
+		have, ok := now[name]
+		return ok && have == v
+	})
+	return then, nil
+}
+
+// SetSettings implements bmc.Settings. Values that are, or will be, so already
+// are not sent: with some BMCs each write is a job that needs a reboot.
+func (c *conn) SetSettings(ctx context.Context, wanted map[string]string) error {
+	c.transport.begin(ctx)
+	if err := c.setSettings(wanted); err != nil {
+		return fmt.Errorf("set settings: %w", err)
+	}
+	return nil
+}
+
+func (c *conn) setSettings(wanted map[string]string) error {
+	bios, path, err := c.bios()
+	if err != nil {
+		return err
+	}
+	schemas, err := c.schemasOf(bios)
+	if err := optional(err); err != nil {
+		return err
+	}
+	typed, err := typedSettings(wanted, values(bios.Attributes), schemas)
+	if err != nil {
+		return err
+	}
+	next, err := c.next(bios)
+	if err != nil {
+		return err
+	}
+	attributes := map[string]any{}
+	for name, v := range typed {
+		if next[name] != v {
+			attributes[name] = plain(v)
+		}
+	}
+	if len(attributes) == 0 {
+		return nil
+	}
+	if err := c.writeSettings(bios, path, attributes); err != nil {
+		return err
+	}
+	if bios, _, err = c.bios(); err == nil {
+		next, err = c.next(bios)
+	}
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	for name, v := range typed {
+		if next[name] != v {
+			return fmt.Errorf("%w: %s will be %q", bmc.ErrNotApplied, name, shorten(next[name].String(), 100))
+		}
+	}
+	return nil
+}
+
+// next is what the next boot will find.
+func (c *conn) next(bios biosResource) (map[string]bmc.Value, error) {
+	pending, err := c.pending(bios)
+	if err != nil {
+		return nil, err
+	}
+	next := values(bios.Attributes)
+	maps.Copy(next, pending)
+	return next, nil
+}
+
+// writeSettings sends attributes to where the BMC takes them, with the time to
+// apply them (DSP0266, settings resources) where that makes the difference.
+func (c *conn) writeSettings(bios biosResource, path string, attributes map[string]any) error {
+	if bios.Settings.Object.ID != "" {
+		path = bios.Settings.Object.ID
+	}
+	body := map[string]any{"Attributes": attributes}
+	if c.has(applyOnReset) || slices.Contains(bios.Settings.ApplyTimes, "OnReset") {
+		body["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": "OnReset"}
+	}
+	return c.patch(path, "", body)
+}
+
+// typedSettings turns text into values, or says why not. The first complaint by
+// name is returned, so that it is the same each time.
+func typedSettings(wanted map[string]string, now map[string]bmc.Value, schemas map[string]bmc.SettingSchema) (map[string]bmc.Value, error) {
+	typed := make(map[string]bmc.Value, len(wanted))
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		text := wanted[name]
+		fail := func(why string) (map[string]bmc.Value, error) {
+			return nil, &bmc.SettingError{Name: name, Value: text, Why: why}
+		}
+		have, known := now[name]
+		if !known {
+			return fail("unknown to this firmware")
+		}
+		schema, described := schemas[name]
+		if described && schema.ReadOnly {
+			return fail("read-only")
+		}
+		v, why := parseValue(text, have.Kind)
+		if why == "" && described {
+			why = misfit(v, schema)
+		}
+		if why != "" {
+			return fail(why)
+		}
+		typed[name] = v
+	}
+	return typed, nil
+}
+
+// parseValue reads text as the kind of the value in force.
+func parseValue(text string, kind bmc.ValueKind) (v bmc.Value, why string) {
+	v.Kind = kind
+	var err error
+	switch kind {
+	case bmc.ValueInteger:
+		if v.Int, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return v, "not a whole number"
+		}
+	case bmc.ValueBoolean:
+		if v.Bool, err = strconv.ParseBool(text); err != nil {
+			return v, "neither true nor false"
+		}
+	default:
+		v.Text = text
+	}
+	return v, ""
+}
+
+func misfit(v bmc.Value, s bmc.SettingSchema) string {
+	switch {
+	case s.Kind == bmc.ValueEnumeration && len(s.Choices) > 0 && !slices.Contains(s.Choices, v.Text):
+		return "not one of " + shorten(strings.Join(s.Choices, ", "), 300)
+	case s.Kind == bmc.ValueInteger && s.Min != nil && v.Int < *s.Min:
+		return fmt.Sprintf("less than %d", *s.Min)
+	case s.Kind == bmc.ValueInteger && s.Max != nil && v.Int > *s.Max:
+		return fmt.Sprintf("more than %d", *s.Max)
+	case s.Kind == bmc.ValueString && s.MaxLength != nil && int64(len(v.Text)) > *s.MaxLength:
+		return fmt.Sprintf("longer than %d", *s.MaxLength)
+	}
+	return ""
+}
+
+func plain(v bmc.Value) any {
+	switch v.Kind {
+	case bmc.ValueInteger:
+		return v.Int
+	case bmc.ValueBoolean:
+		return v.Bool
+	}
+	return v.Text
+}
+
+// ResetSettings implements bmc.Settings.
+func (c *conn) ResetSettings(ctx context.Context) error {
+	c.transport.begin(ctx)
+	bios, _, err := c.bios()
+	if err == nil {
+		if action := bios.Actions.Reset; action == nil || action.Target == "" {
+			err = lacking("Bios has no ResetBios")
+		} else {
+			err = c.send(http.MethodPost, action.Target, map[string]any{}, nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reset settings: %w", err)
+	}
+	return nil
+}
