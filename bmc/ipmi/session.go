@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bougou/go-ipmi/pkg/crypto"
 	"github.com/bougou/go-ipmi/pkg/rmcpplus"
@@ -62,21 +63,30 @@ func openSession(ctx context.Context, host string, target bmc.Target) (*session,
 	return s, nil
 }
 
+// ask asks outside of any session, in the form of IPMI v1.5.
+func (s *session) ask(ctx context.Context, p plan, code byte, data []byte) (answer, error) {
+	s.request = s.request%63 + 1
+	packet := request15(netFnApp, code, s.request, data)
+	var a answer
+	err := s.wire.exchange(ctx, p, func() ([]byte, error) { return packet, nil }, func(p []byte) (bool, error) {
+		got, err := parse15(p)
+		if err != nil || got.command != code || got.sequence != s.request {
+			return false, nil
+		}
+		a = got
+		a.data = append([]byte(nil), got.data...) // the buffer is used again
+		return true, nil
+	})
+	return a, err
+}
+
 // capabilities asks who is there: Get Channel Authentication Capabilities, for
 // this channel and administrators (§22.13).
 func (s *session) capabilities(ctx context.Context) error {
-	s.request++
-	ask := request15(netFnApp, 0x38, s.request, []byte{0x8e, privilegeAdministrator})
-	var a answer
-	err := s.wire.exchange(ctx, plan{}, func() ([]byte, error) { return ask, nil }, func(p []byte) (bool, error) {
-		var err error
-		a, err = parse15(p)
-		return err == nil && a.command == 0x38 && a.sequence == s.request, nil
-	})
+	a, err := s.ask(ctx, plan{}, 0x38, []byte{0x8e, privilegeAdministrator})
 	if err != nil {
 		return err
 	}
-	a.data = append([]byte(nil), a.data...) // the wire's buffer is used again
 	switch {
 	case a.code != 0:
 		return &codeError{code: a.code}
@@ -88,13 +98,52 @@ func (s *session) capabilities(ctx context.Context) error {
 	return nil
 }
 
-// negotiate tries the cipher suites. Only a refused suite, or silence, leads to
-// the next one: a second login after a refused one might lock the account.
+// offered asks which cipher suites the BMC lists (§22.15): one that it does not
+// know may be met with silence. Nil: it does not tell.
+func (s *session) offered(ctx context.Context) []int {
+	const whole, most = 16, 64 // bytes in an answer that goes on; answers
+	var list []byte
+	for index := range most {
+		a, err := s.ask(ctx, plan{tries: 2}, 0x54, []byte{0x0e, payloadIPMI, byte(0x80 | index)})
+		if err != nil || a.code != 0 || len(a.data) < 1 {
+			break
+		}
+		list = append(list, a.data[1:]...)
+		if len(a.data) < 1+whole {
+			break
+		}
+	}
+	return parseSuites(list)
+}
+
+// parseSuites reads cipher suite records (§22.15.2 table 22-18): C0h and the ID, or
+// C1h, the ID and a maker; then algorithms, whose first two bits are not both set.
+func parseSuites(list []byte) []int {
+	var ids []int
+	for i := 0; i < len(list); i++ {
+		if list[i]&0xfe == 0xc0 && i+1 < len(list) {
+			if list[i] == 0xc0 {
+				ids = append(ids, int(list[i+1]))
+			}
+			i++
+		}
+	}
+	return ids
+}
+
+// negotiate tries the cipher suites that the BMC lists, and all where it lists
+// none of them. Only a refused suite, or silence, leads to the next one: a second
+// login after a refused one might lock the account.
 func (s *session) negotiate(ctx context.Context, target bmc.Target) error {
+	wanted := suites()
+	offered := s.offered(ctx)
+	if listed := slices.DeleteFunc(suites(), func(c suite) bool { return !slices.Contains(offered, c.id) }); len(listed) > 0 {
+		wanted = listed
+	}
 	var last error
-	for i, suite := range suites() {
+	for i, suite := range wanted {
 		p := plan{}
-		if i == 0 {
+		if i < len(wanted)-1 {
 			p.tries = 2 // some BMCs do not answer what they do not know
 		}
 		err := s.login(ctx, suite, target, p)
@@ -189,7 +238,7 @@ func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours
 	if !hmac.Equal(want, second.KeyExchangeAuthenticationCode) {
 		// The BMC knows another password. It is told so that it drops the session.
 		third.RmcpStatusCode = types.RmcpStatusCodeInvalidIntegrityCheckValue
-		_, _ = s.wire.conn.Write(plainPacket(payloadRAKP3, third.Pack()))
+		_, _ = s.setup(ctx, plan{tries: 1}, payloadRAKP3, third.Pack(), payloadRAKP4)
 		return &statusError{status: byte(third.RmcpStatusCode), suite: suite.id}
 	}
 	if third.KeyExchangeAuthenticationCode, err = crypto.RAKP3AuthCode(suite.auth, theirs, s.ours, role, target.Username, key); err != nil {
