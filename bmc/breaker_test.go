@@ -1,0 +1,114 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestContact pins when a BMC rests and for how long, call by call.
+func TestContact(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	o := RestOptions{After: 3, Base: time.Second, Max: 6 * time.Second}
+	down := fmt.Errorf("x: %w", ErrUnreachable)
+	for _, tc := range []struct {
+		name   string
+		o      RestOptions
+		jitter float64
+		calls  []error
+		// failures and rest after the last call.
+		failures int
+		rest     time.Duration
+	}{
+		{"answers", o, 0, []error{nil, nil}, 0, 0},
+		{"fails twice", o, 0, []error{down, down}, 2, 0},
+		{"fails three times", o, 0, []error{down, down, down}, 3, time.Second},
+		{"fails on", o, 0, []error{down, down, down, down, down}, 5, 4 * time.Second},
+		{"bounded", o, 0, []error{down, down, down, down, down, down, down}, 7, 6 * time.Second},
+		{"jittered", o, 0.5, []error{down, down, down, down}, 4, 1500 * time.Millisecond},
+		{"an answer ends it", o, 0, []error{down, down, down, nil}, 0, 0},
+		{"a refusal is an answer", o, 0, []error{down, down, down, ErrNotSupported}, 0, 0},
+		{"so is an error of its own", o, 0, []error{down, down, down, &SettingError{}}, 0, 0},
+		{"a caller who gives up says nothing", o, 0, []error{down, down, down, fmt.Errorf("x: %w", errCanceled)}, 3, time.Second},
+		{"all kinds count", o, 0, []error{ErrTimeout, ErrUnknownOutcome, ErrUnauthorized, ErrCertificate}, 4, 2 * time.Second},
+		{"it asks for more", o, 0, []error{ErrTimeout, ErrTimeout, &BusyError{RetryAfter: time.Minute}}, 3, time.Minute},
+		{"it asks for too much", o, 0, []error{ErrTimeout, ErrTimeout, &BusyError{RetryAfter: time.Hour}}, 3, maxAsked},
+		{"it asks, and has failed once", o, 0, []error{&BusyError{RetryAfter: time.Minute}}, 1, 0},
+		{"never", RestOptions{After: -1}, 0, []error{down, down, down, down}, 4, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var c Contact
+			now := start
+			for _, err := range tc.calls {
+				now = now.Add(time.Minute)
+				c = c.after(err, now, tc.jitter, tc.o.filled())
+			}
+			if c.Failures != tc.failures {
+				t.Errorf("%d failures, want %d", c.Failures, tc.failures)
+			}
+			if c.Failures > 0 && (c.Since != start.Add(time.Minute) || c.Err == nil || c.Last == OutcomeOK) {
+				t.Errorf("contact %+v", c)
+			}
+			var rest time.Duration
+			if !c.RestsUntil.IsZero() {
+				rest = c.RestsUntil.Sub(start.Add(time.Duration(len(tc.calls)) * time.Minute))
+				if tc.name == "a caller who gives up says nothing" {
+					rest += time.Minute // since the call before
+				}
+			}
+			if rest != tc.rest {
+				t.Errorf("rests %s, want %s", rest, tc.rest)
+			}
+		})
+	}
+}
+
+var errCanceled = fmt.Errorf("given up: %w", context.Canceled)
+
+func TestBucket(t *testing.T) {
+	o := PaceOptions{Rate: 2, Burst: 3}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var b bucket
+	var got []time.Duration
+	for _, after := range []time.Duration{0, 0, 0, 0, 0, time.Second, time.Hour, 0} {
+		at = at.Add(after)
+		got = append(got, b.take(at, o))
+	}
+	want := []time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second, 500 * time.Millisecond, 0, 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
+	}
+	if b.full(at, o) || !b.full(at.Add(time.Second), o) {
+		t.Error("full at the wrong time")
+	}
+	if wait := b.take(at, PaceOptions{Rate: -1}); wait != 0 {
+		t.Errorf("unbounded, and waits %s", wait)
+	}
+}
+
+func TestRetryAfterOf(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"none", nil, 0},
+		{"does not say", ErrTimeout, 0},
+		{"busy", fmt.Errorf("x: %w", &BusyError{RetryAfter: time.Second}), time.Second},
+		{"rests", fmt.Errorf("x: %w", &RestError{RetryAfter: time.Minute, Err: &BusyError{RetryAfter: time.Second}}), time.Minute},
+	} {
+		if got := RetryAfter(tc.err); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	if err := error(&RestError{Err: ErrCertificate}); !errors.Is(err, ErrCertificate) || OutcomeOf(err) != OutcomeCertificate {
+		t.Error("the cause is lost")
+	}
+}
