@@ -5,17 +5,47 @@ package bmc
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc/endpoint"
+	"github.com/ingot-metal/ingot/lab/bmc/hardware"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+	"github.com/ingot-metal/ingot/lab/bmc/session"
+)
+
+// The parts of the emulator that its users speak of.
+type (
+	// Authority signs the certificates of BMCs.
+	Authority = endpoint.Authority
+	// Personality is one maker's BMC as data.
+	Personality = personality.Personality
+	// Quirks are how a maker reads the standard.
+	Quirks = personality.Quirks
+	// Drive is a disk of the server.
+	Drive = hardware.Drive
+)
+
+// NewAuthority makes an authority and a certificate for localhost, the loopback
+// addresses and the names and addresses given. Both are valid for ten years.
+func NewAuthority(names ...string) (*Authority, error) { return endpoint.NewAuthority(names...) }
+
+// Personalities lists the makers' BMCs, the standard's own first. Each call makes
+// new ones.
+func Personalities() []Personality { return personality.All() }
+
+// ActionLogin and ActionLogout are writes that do nothing to the server.
+const (
+	ActionLogin  = session.ActionLogin
+	ActionLogout = session.ActionLogout
 )
 
 // DefaultMaxSessions is what iDRAC allows (field notes).
@@ -34,6 +64,8 @@ type System struct {
 	MemoryBytes int64
 	// BMCFirmware and BMCUUID identify the manager.
 	BMCFirmware, BMCUUID string
+	// Drives; nil: one of 480 GB.
+	Drives []Drive
 }
 
 // Config describes one BMC.
@@ -45,12 +77,32 @@ type Config struct {
 	// Listener takes plain TCP connections; TLS is the BMC's own. Nil listens on
 	// a free port of 127.0.0.1. The BMC closes it.
 	Listener net.Listener
+	// Relisten makes a new Listener after a restart of the BMC; where Listener is
+	// given and Relisten is not, connections are broken meanwhile, not refused.
+	Relisten func() (net.Listener, error)
 	// Username and Password of the only account. Required.
 	Username, Password string
-	System             System
-	Quirks             Quirks
-	// MaxSessions that may be open; 0 means DefaultMaxSessions.
+	// System is the server. Manufacturer, Model and BMCFirmware may be empty with
+	// a personality, which has its own.
+	System System
+	// Personality is the maker; the zero value is a bare BMC without a maker.
+	Personality Personality
+	// Quirks of a bare BMC; a personality has its own.
+	Quirks Quirks
+	// MaxSessions that may be open; 0 means the personality's, or DefaultMaxSessions.
 	MaxSessions int
+	// SessionTimeout ends sessions that nobody used for so long; 0 means the
+	// personality's, or never.
+	SessionTimeout time.Duration
+	// TaskSteps that a task takes; each read of a task or of the firmware
+	// inventory is one. 0 means 3.
+	TaskSteps int
+	// RebootTime that the BMC is gone after Manager.Reset; 0 means 1 s.
+	RebootTime time.Duration
+	// Client fetches firmware and pushes events; nil: one of its own.
+	Client *http.Client
+	// Now is the clock of sessions and the event log; nil: time.Now.
+	Now func() time.Time
 	// MaxTLS bounds the TLS version; 0: the newest.
 	MaxTLS uint16
 }
@@ -70,27 +122,29 @@ type Write struct {
 // BMC is a running emulator. It is safe for concurrent use.
 type BMC struct {
 	cfg      Config
-	listener net.Listener
-	server   *http.Server
-	done     chan struct{}
+	p        Personality
+	endpoint *endpoint.Endpoint
+	sessions *session.Service
+	services *services // nil for a bare BMC
 	closed   chan struct{}
 	close    sync.Once
 
-	// handlers counts the requests in progress; Close waits for them.
+	// handlers counts the requests and restarts in progress; Close waits for them.
 	handlers sync.WaitGroup
 
 	mu         sync.Mutex
 	stopped    bool
-	faults     Faults
+	faults     []*fault
 	stalePower bool // the state that Stale tells
-	sessions   map[string]string
-	lastID     int
-	opened     int
-	peak       int
 	writes     []Write
 	reads      int
 	// etag counts changes of the system resource.
 	etag int
+	// started is how many boots have been seen; conflicts and refusals are what is
+	// left of OnConflicts and POSTRefusals.
+	started             uint64
+	conflicts, refusals int
+	lit                 bool
 }
 
 // Start starts a BMC. Close stops it.
@@ -98,48 +152,44 @@ func Start(cfg Config) (*BMC, error) {
 	if cfg.Authority == nil || cfg.Machine == nil || cfg.Username == "" || cfg.Password == "" {
 		return nil, errors.New("start BMC: authority, machine, username and password are required")
 	}
-	if cfg.MaxSessions == 0 {
-		cfg.MaxSessions = DefaultMaxSessions
+	p := cfg.Personality
+	if p.Bare() {
+		p.Quirks = cfg.Quirks
 	}
-	if cfg.Quirks.SystemID == "" {
-		cfg.Quirks.SystemID = "1"
+	cfg.MaxSessions = cmp.Or(cfg.MaxSessions, p.MaxSessions, DefaultMaxSessions)
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, p.SessionTimeout)
+	cfg.RebootTime = cmp.Or(cfg.RebootTime, time.Second)
+	cfg.System.Manufacturer = cmp.Or(cfg.System.Manufacturer, p.Manufacturer)
+	cfg.System.Model = cmp.Or(cfg.System.Model, p.Model)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	l := cfg.Listener
-	if l == nil {
-		var err error
-		if l, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
-			return nil, fmt.Errorf("start BMC: %w", err)
-		}
+	if cfg.System.BMCFirmware != "" {
+		p.BMCFirmware = cfg.System.BMCFirmware
 	}
-	b := &BMC{
-		cfg: cfg, listener: l, done: make(chan struct{}), closed: make(chan struct{}),
-		sessions: map[string]string{},
+	b := &BMC{cfg: cfg, p: p, closed: make(chan struct{})}
+	b.sessions = session.New(session.Config{
+		Personality: p, Username: cfg.Username, Password: cfg.Password, Max: cfg.MaxSessions, Timeout: cfg.SessionTimeout, Now: cfg.Now,
+	})
+	b.started = b.boots()
+	if !p.Bare() {
+		b.services = newServices(b)
 	}
-	b.server = &http.Server{
-		Handler:           b,
-		ReadHeaderTimeout: 30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{cfg.Authority.leaf},
-			MinVersion:   tls.VersionTLS10, // old BMCs speak nothing newer: the client has to refuse
-			MaxVersion:   cfg.MaxTLS,
-			NextProtos:   []string{"http/1.1"},
-		},
-		// What goes wrong in a handshake is the client's to tell.
-		ErrorLog: log.New(io.Discard, "", 0),
+	var err error
+	b.endpoint, err = endpoint.Start(endpoint.Config{
+		Authority: cfg.Authority, Handler: b, Listener: cfg.Listener, Relisten: cfg.Relisten, MaxTLS: cfg.MaxTLS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start BMC: %w", err)
 	}
-	go func() {
-		defer close(b.done)
-		_ = b.server.ServeTLS(l, "", "") // ends with Close
-	}()
 	return b, nil
 }
 
 // Address is redfish://host:port.
-func (b *BMC) Address() string { return "redfish://" + b.listener.Addr().String() }
+func (b *BMC) Address() string { return "redfish://" + b.endpoint.Addr().String() }
 
 // SystemPath is the @odata.id of the system.
-func (b *BMC) SystemPath() string { return "/redfish/v1/Systems/" + b.cfg.Quirks.SystemID }
+func (b *BMC) SystemPath() string { return b.p.System() }
 
 // Close stops the BMC and breaks its connections.
 func (b *BMC) Close() error {
@@ -149,21 +199,27 @@ func (b *BMC) Close() error {
 		b.mu.Lock()
 		b.stopped = true
 		b.mu.Unlock()
-		err = b.server.Close()
-		<-b.done
+		err = b.endpoint.Close()
+		if b.services != nil {
+			b.services.close()
+		}
 		b.handlers.Wait()
 	})
 	return err
 }
 
-// SetFaults replaces what is wrong.
-func (b *BMC) SetFaults(f Faults) {
+// SetFaults replaces what is wrong. Several faults that fit a request add up; of
+// what only one can say, the first counts.
+func (b *BMC) SetFaults(faults ...Faults) {
 	powered := b.cfg.Machine.Powered()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults, b.stalePower = f, powered
-	if f.ForgetSessions {
-		clear(b.sessions)
+	b.faults, b.stalePower = nil, powered
+	for _, f := range faults {
+		b.faults = append(b.faults, &fault{Faults: f})
+		if f.ForgetSessions {
+			b.sessions.Forget()
+		}
 	}
 }
 
@@ -193,26 +249,28 @@ func (b *BMC) Reads() int {
 	return b.reads
 }
 
-// Sessions counts the open sessions; PeakSessions the most that were ever open at
-// once, and OpenedSessions all that were.
+// Sessions counts the open sessions.
 func (b *BMC) Sessions() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.sessions)
+	open, _, _, _ := b.sessions.Counts()
+	return open
 }
 
 // PeakSessions is the most sessions that were open at once.
 func (b *BMC) PeakSessions() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.peak
+	_, peak, _, _ := b.sessions.Counts()
+	return peak
 }
 
 // OpenedSessions counts all sessions ever opened.
 func (b *BMC) OpenedSessions() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.opened
+	_, _, opened, _ := b.sessions.Counts()
+	return opened
+}
+
+// BasicRequests counts the requests with Basic credentials.
+func (b *BMC) BasicRequests() int {
+	_, _, _, basics := b.sessions.Counts()
+	return basics
 }
 
 // ServeHTTP counts, logs, and applies the faults.
@@ -228,25 +286,34 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if read {
 		b.reads++
 	}
-	f := b.faults
+	f := b.faultsFor(r.Method, r.URL.Path)
 	b.mu.Unlock()
-	if f.Match != nil && !f.Match(r.Method, r.URL.Path) {
-		f = Faults{}
+	b.catchUp()
+	if b.isPush(r) {
+		b.serveWrite(w, r, f)
+		return
 	}
 	// net/http notices that a client has gone only once the body was read.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		writeError(w, http.StatusRequestEntityTooLarge, "Base.1.16.PayloadTooLarge", "the body cannot be read")
+		resource.Fail(http.StatusRequestEntityTooLarge, "PayloadTooLarge", "the body cannot be read").Send(w)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if read {
-		if f.before(w, r, b.closed) {
-			b.read(w, r, f)
-		}
+	if !read {
+		b.serveWrite(w, r, f)
 		return
 	}
-	b.serveWrite(w, r, f)
+	if !f.before(w, r, b.closed) {
+		return
+	}
+	if !f.changes() {
+		b.read(w, r, f)
+		return
+	}
+	answer := &recorder{header: http.Header{}}
+	b.read(answer, r, f)
+	f.change(w, r, answer, b.closed)
 }
 
 // serveWrite answers from memory, so that the log holds the status and the
@@ -267,6 +334,10 @@ func (b *BMC) serveWrite(w http.ResponseWriter, r *http.Request, f Faults) {
 		}
 	}
 	answer.replay(w)
+	if entry.Action == actionResetBMC && answer.status < http.StatusMultipleChoices {
+		_ = http.NewResponseController(w).Flush() // the client may have gone
+		b.Reboot(b.cfg.RebootTime)
+	}
 }
 
 // recorder is an answer that has not been sent.

@@ -4,10 +4,14 @@
 package bmc
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
 )
 
 // PowerLie is how a BMC misreports the power state.
@@ -21,11 +25,17 @@ const (
 	Opposite PowerLie = "Opposite"
 )
 
+// extraMember is in the path of each member that Faults.Members adds.
+const extraMember = "/extra-"
+
 // Faults are what is wrong with a BMC. They may be changed at any time; requests
-// that have begun keep the faults they began with. The zero value is health.
+// that have begun keep the faults they began with. The zero value is health. What
+// is no matter of requests has methods: Reboot, Down, SetAuthority, SetPassword.
 type Faults struct {
 	// Match limits the faults to some requests; nil: all of them.
 	Match func(method, path string) bool
+	// Every limits the faults to each n-th request that matches; 0 and 1: all.
+	Every int
 	// Latency is added to each answer.
 	Latency time.Duration
 	// Status is answered instead of doing anything, for example 401 or 503; with
@@ -34,12 +44,25 @@ type Faults struct {
 	RetryAfter time.Duration
 	// Hang never answers; the request has no effect.
 	Hang bool
+	// Drop breaks the connection without an answer; the request has no effect.
+	Drop bool
 	// LoseReply does what was asked, and then drops the connection.
 	LoseReply bool
 	// Body is sent with status 200 instead of the answer, whatever it is.
 	Body string
 	// Flood answers a GET with a JSON text that does not end.
 	Flood bool
+	// Truncate ends the text of an answer to a GET in its middle.
+	Truncate bool
+	// WrongTypes sends numbers for texts, texts for numbers and objects for lists.
+	WrongTypes bool
+	// Members is how many members each collection has at least; those added can
+	// be read and are nothing.
+	Members int
+	// Trickle sends the answer to a GET byte by byte, with so much time between.
+	Trickle time.Duration
+	// SessionsFull refuses logins as if the table of sessions were full.
+	SessionsFull bool
 	// PowerLie misreports PowerState.
 	PowerLie PowerLie
 	// ForgetBoot accepts a boot override and drops it.
@@ -49,61 +72,53 @@ type Faults struct {
 	ForgetSessions bool
 }
 
-// Quirks are how a maker reads the standard. They are fixed for the life of a BMC.
-type Quirks struct {
-	// ResetTypes allowed; empty: all that the emulator knows.
-	ResetTypes []string
-	// ResetTypesByActionInfo tells them in an ActionInfo resource only.
-	ResetTypesByActionInfo bool
-	// NoAllowableValues tells them nowhere.
-	NoAllowableValues bool
-	// NoBootMode has no BootSourceOverrideMode and refuses one (Supermicro X10).
-	NoBootMode bool
-	// FixedBootMode refuses a change of the mode (some iLO 5).
-	FixedBootMode bool
-	// ForgetBootMode falls back to Legacy when the override is changed without a
-	// mode (Supermicro).
-	ForgetBootMode bool
-	// NeedEnabled refuses an override without BootSourceOverrideEnabled.
-	NeedEnabled bool
-	// NeedWholeBoot refuses an override without mode, enabled and target (AMI).
-	NeedWholeBoot bool
-	// NoTargetNone refuses BootSourceOverrideEnabled with target None (iLO).
-	NoTargetNone bool
-	// BootSettingsURI makes Boot read-only on the system and writable on the
-	// resource that @Redfish.Settings names (iDRAC10).
-	BootSettingsURI bool
-	// BootFutureState answers OperationSupportedInFutureStateURI on the system
-	// and takes the override at <system>/SD with an ETag (AMI, ASRock).
-	BootFutureState bool
-	// ETag makes If-Match compulsory for PATCH; GzipETag adds "-gzip" to the tag
-	// that is sent, but not to the one that is wanted (iDRAC).
-	ETag, GzipETag bool
-	// NoEthernetInterfaces has no such collection; NetworkAdapters shows the
-	// addresses below NetworkInterfaces instead.
-	NoEthernetInterfaces bool
-	NetworkAdapters      bool
-	// BrokenInterface makes the first interface answer 500.
-	BrokenInterface bool
-	// Systems is how many systems the BMC lists; 0 means 1. Only the first is real.
-	Systems int
-	// SystemID is the last segment of the system's path; empty: "1".
-	SystemID string
+// fault is one of the faults that are set, and how often it was asked for.
+type fault struct {
+	Faults
+	asked int
+}
+
+func (f *fault) fits(method, path string) bool {
+	if f.Match != nil && !f.Match(method, path) {
+		return false
+	}
+	f.asked++
+	return f.Every <= 1 || f.asked%f.Every == 0
+}
+
+// faultsFor adds up what is wrong with a request; it is called with the lock held.
+func (b *BMC) faultsFor(method, path string) (sum Faults) {
+	for _, f := range b.faults {
+		if f.fits(method, path) {
+			sum = sum.plus(f.Faults)
+		}
+	}
+	return sum
+}
+
+func (f Faults) plus(o Faults) Faults {
+	f.Latency += o.Latency
+	if f.Status == 0 {
+		f.Status, f.RetryAfter = o.Status, o.RetryAfter
+	}
+	if f.Body == "" {
+		f.Body = o.Body
+	}
+	if f.PowerLie == "" {
+		f.PowerLie = o.PowerLie
+	}
+	f.Members, f.Trickle = max(f.Members, o.Members), max(f.Trickle, o.Trickle)
+	f.Hang, f.Drop, f.LoseReply, f.Flood = f.Hang || o.Hang, f.Drop || o.Drop, f.LoseReply || o.LoseReply, f.Flood || o.Flood
+	f.Truncate, f.WrongTypes = f.Truncate || o.Truncate, f.WrongTypes || o.WrongTypes
+	f.SessionsFull, f.ForgetBoot = f.SessionsFull || o.SessionsFull, f.ForgetBoot || o.ForgetBoot
+	return f
 }
 
 // before applies the faults that come before the request is understood. It
 // returns false when the request has been dealt with.
 func (f Faults) before(w http.ResponseWriter, r *http.Request, closed <-chan struct{}) bool {
-	if f.Latency > 0 {
-		t := time.NewTimer(f.Latency)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-r.Context().Done():
-			return false
-		case <-closed:
-			return false
-		}
+	if f.Latency > 0 && !pause(r, f.Latency, closed) {
+		return false
 	}
 	switch {
 	case f.Hang:
@@ -112,11 +127,13 @@ func (f Faults) before(w http.ResponseWriter, r *http.Request, closed <-chan str
 		case <-closed:
 		}
 		panic(http.ErrAbortHandler)
+	case f.Drop:
+		panic(http.ErrAbortHandler)
 	case f.Status != 0:
 		if f.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
 		}
-		writeError(w, f.Status, "Base.1.16.GeneralError", "fault")
+		resource.Fail(f.Status, "GeneralError", "fault").Send(w)
 		return false
 	case f.Body != "":
 		w.Header().Set("Content-Type", "application/json")
@@ -127,6 +144,72 @@ func (f Faults) before(w http.ResponseWriter, r *http.Request, closed <-chan str
 		return false
 	}
 	return true
+}
+
+// pause waits; false when the client or the BMC has gone meanwhile.
+func pause(r *http.Request, d time.Duration, closed <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+	case <-closed:
+	}
+	return false
+}
+
+// changes says whether an answer to a GET is changed after it was made.
+func (f Faults) changes() bool {
+	return f.Truncate || f.WrongTypes || f.Members > 0 || f.Trickle > 0
+}
+
+// change sends the answer with what is wrong with it.
+func (f Faults) change(w http.ResponseWriter, r *http.Request, answer *recorder, closed <-chan struct{}) {
+	body := answer.body.Bytes()
+	if f.Members > 0 {
+		body = padded(body, r.URL.Path, f.Members)
+	}
+	if f.WrongTypes {
+		body = wrong(body)
+	}
+	if f.Truncate {
+		body = body[:len(body)/2]
+	}
+	answer.body.Reset()
+	if f.Trickle == 0 {
+		_, _ = answer.body.Write(body)
+		answer.replay(w)
+		return
+	}
+	answer.replay(w)
+	out := http.NewResponseController(w)
+	for i := range body {
+		if _, err := w.Write(body[i : i+1]); err != nil || out.Flush() != nil || !pause(r, f.Trickle, closed) {
+			return
+		}
+	}
+}
+
+// padded adds members to a collection.
+func padded(body []byte, path string, members int) []byte {
+	var collection map[string]any
+	if json.Unmarshal(body, &collection) != nil {
+		return body
+	}
+	have, ok := collection["Members"].([]any)
+	if !ok {
+		return body
+	}
+	for i := len(have); i < members; i++ {
+		have = append(have, resource.Ref(fmt.Sprint(path, extraMember, i)))
+	}
+	collection["Members"], collection["Members@odata.count"] = have, len(have)
+	out, err := json.Marshal(collection)
+	if err != nil {
+		return body
+	}
+	return out
 }
 
 // flood writes until the client has had enough.

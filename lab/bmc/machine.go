@@ -41,11 +41,14 @@ type Machine interface {
 // BootSource).
 type Target string
 
-// The targets that the emulator offers.
+// The targets. A bare BMC offers the first three.
 const (
-	TargetNone Target = "None"
-	TargetPXE  Target = "Pxe"
-	TargetDisk Target = "Hdd"
+	TargetNone  Target = "None"
+	TargetPXE   Target = "Pxe"
+	TargetDisk  Target = "Hdd"
+	TargetCD    Target = "Cd"
+	TargetHTTP  Target = "UefiHttp"
+	TargetSetup Target = "BiosSetup"
 )
 
 // Mode of the firmware, in Redfish's words (BootSourceOverrideMode).
@@ -72,13 +75,25 @@ type Boot struct {
 	Enabled Persistence
 	Target  Target
 	Mode    Mode
+	// HTTPBootURI is what TargetHTTP boots; empty: what DHCP says. It outlives an
+	// override for once.
+	HTTPBootURI string
 }
 
 // BootSetting keeps a machine's override; Machine implementations embed it. The
 // zero value is no override, UEFI. It is safe for concurrent use.
 type BootSetting struct {
-	mu   sync.Mutex
-	boot Boot
+	mu      sync.Mutex
+	boot    Boot
+	started uint64
+}
+
+// Started counts the boots so far. What is pending in the firmware's settings is
+// applied when it grows.
+func (s *BootSetting) Started() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started
 }
 
 // Boot returns the setting.
@@ -101,10 +116,11 @@ func (s *BootSetting) SetBoot(boot Boot) {
 func (s *BootSetting) ConsumeBoot() (Target, Mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.started++
 	b := s.boot.filled()
 	switch b.Enabled {
 	case Once:
-		s.boot = Boot{Enabled: Disabled, Target: TargetNone, Mode: b.Mode}
+		s.boot = Boot{Enabled: Disabled, Target: TargetNone, Mode: b.Mode, HTTPBootURI: b.HTTPBootURI}
 		return b.Target, b.Mode
 	case Continuous:
 		return b.Target, b.Mode

@@ -4,253 +4,208 @@
 package bmc
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
+
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+	"github.com/ingot-metal/ingot/lab/bmc/session"
 )
+
+// isSystem says whether the path is the system's or one of those at which its
+// boot override can be.
+func (b *BMC) isSystem(path string) bool {
+	tail, ok := strings.CutPrefix(path, b.SystemPath())
+	return ok && (tail == "" || tail == "/SD" || tail == "/Settings")
+}
 
 // readSystem answers with the system, or with its settings resource, which shows
 // the boot override alone.
 func (b *BMC) readSystem(w http.ResponseWriter, path string, f Faults) {
-	q := b.cfg.Quirks
+	q := b.p.Quirks
 	if (strings.HasSuffix(path, "/SD") && !q.BootFutureState) || (strings.HasSuffix(path, "/Settings") && !q.BootSettingsURI) {
 		notFound(w, path)
 		return
 	}
-	if q.ETag || q.BootFutureState {
-		tag := b.tag()
-		if q.GzipETag {
-			tag = strings.TrimSuffix(tag, `"`) + `-gzip"`
-		}
-		w.Header().Set("ETag", tag)
+	if q.ETag || q.BootFutureState || b.services != nil {
+		w.Header().Set("ETag", b.shown(b.tag()))
 	}
 	if path != b.SystemPath() {
-		writeJSON(w, http.StatusOK, resource{"@odata.id": path, "Id": "Settings", "Name": "Settings", "Boot": b.boot()})
+		resource.Send(w, http.StatusOK, object{"@odata.id": path, "Id": "Settings", "Name": "Settings", "Boot": b.boot(true)})
 		return
 	}
-	writeJSON(w, http.StatusOK, b.system(f))
+	resource.Send(w, http.StatusOK, b.system(f))
 }
 
+// tag is the system's, which changes with its settings only.
 func (b *BMC) tag() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Sprintf("%q", fmt.Sprint("v", b.etag))
 }
 
-func (b *BMC) system(f Faults) resource {
-	s, q, path := b.cfg.System, b.cfg.Quirks, b.SystemPath()
-	reset := resource{"target": path + "/Actions/ComputerSystem.Reset"}
+// shown is the tag as it is sent.
+func (b *BMC) shown(tag string) string {
+	if b.p.Quirks.GzipETag {
+		return strings.TrimSuffix(tag, `"`) + `-gzip"`
+	}
+	return tag
+}
+
+func (b *BMC) system(f Faults) object {
+	s, q, path := b.cfg.System, b.p.Quirks, b.SystemPath()
+	reset := object{"target": path + "/Actions/ComputerSystem.Reset"}
 	switch {
 	case q.ResetTypesByActionInfo:
 		reset["@Redfish.ActionInfo"] = path + "/ResetActionInfo"
 	case !q.NoAllowableValues:
 		reset["ResetType@Redfish.AllowableValues"] = b.resetTypes()
 	}
-	res := resource{
-		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem", "Id": q.SystemID, "Name": "System",
-		"SystemType": "Physical", "UUID": strings.ToUpper(s.UUID), "SerialNumber": s.Serial,
-		"Manufacturer": s.Manufacturer, "Model": s.Model, "PowerState": b.powerState(f), "Boot": b.boot(),
-		"ProcessorSummary": resource{"Count": 1, "CoreCount": s.Cores},
-		"MemorySummary":    resource{"TotalSystemMemoryGiB": float64(s.MemoryBytes) / (1 << 30)},
-		"Actions":          resource{"#ComputerSystem.Reset": reset},
-		"Links":            resource{"ManagedBy": []resource{ref(pathManager)}, "Chassis": []resource{ref(pathChassis)}},
-	}
+	res := resource.New(path, "ComputerSystem.v1_20_0", "System")
+	res["SystemType"], res["UUID"], res["SerialNumber"] = "Physical", b.uuid(), s.Serial
+	res["Manufacturer"], res["Model"], res["PowerState"] = s.Manufacturer, s.Model, b.powerState(f)
+	res["Boot"] = b.boot(!q.BootSettingsURI || b.p.Bare())
+	res["ProcessorSummary"] = object{"Count": 1, "CoreCount": s.Cores}
+	res["MemorySummary"] = object{"TotalSystemMemoryGiB": float64(s.MemoryBytes) / (1 << 30)}
+	res["Actions"] = object{"#ComputerSystem.Reset": reset}
+	res["Links"] = object{"ManagedBy": []object{resource.Ref(b.p.Manager())}, "Chassis": []object{resource.Ref(b.p.Chassis())}}
 	if !q.NoEthernetInterfaces {
-		res["EthernetInterfaces"] = ref(path + "/EthernetInterfaces")
+		res["EthernetInterfaces"] = resource.Ref(path + "/EthernetInterfaces")
 	}
 	if q.NetworkAdapters {
-		res["NetworkInterfaces"] = ref(path + "/NetworkInterfaces")
+		res["NetworkInterfaces"] = resource.Ref(path + "/NetworkInterfaces")
 	}
 	if q.BootSettingsURI {
-		res["@Redfish.Settings"] = resource{"SettingsObject": ref(path + "/Settings")}
+		res["@Redfish.Settings"] = object{"SettingsObject": resource.Ref(path + "/Settings")}
+	}
+	if b.services != nil {
+		b.services.linkSystem(res)
+		b.indicate(res)
 	}
 	return res
 }
 
-func (b *BMC) powerState(f Faults) string {
-	on := b.cfg.Machine.Powered()
-	switch f.PowerLie {
-	case Opposite:
-		on = !on
-	case Stale:
-		b.mu.Lock()
-		on = b.stalePower
-		b.mu.Unlock()
+func (b *BMC) indicate(res object) {
+	lit := b.Lit()
+	switch {
+	case !b.p.OldLED:
+		res["LocationIndicatorActive"] = lit
+	case lit:
+		res["IndicatorLED"] = "Blinking"
+	default:
+		res["IndicatorLED"] = "Off"
 	}
-	if on {
-		return "On"
-	}
-	return "Off"
 }
 
-func (b *BMC) boot() resource {
-	boot := b.cfg.Machine.Boot()
-	res := resource{
-		"BootSourceOverrideEnabled":                        boot.Enabled,
-		"BootSourceOverrideTarget":                         boot.Target,
-		"BootSourceOverrideTarget@Redfish.AllowableValues": []Target{TargetNone, TargetPXE, TargetDisk},
+// uuid is the system's as this maker tells it. Redfish and SMBIOS differ in case,
+// and some swap the bytes of the first three fields.
+func (b *BMC) uuid() string {
+	id := strings.ToUpper(b.cfg.System.UUID)
+	if b.p.Quirks.SwapUUID && len(id) == 36 {
+		at := func(order ...int) (s string) {
+			for _, i := range order {
+				s += id[i : i+2]
+			}
+			return s
+		}
+		id = at(6, 4, 2, 0) + "-" + at(11, 9) + "-" + at(16, 14) + id[18:]
 	}
-	if !b.cfg.Quirks.NoBootMode {
-		res["BootSourceOverrideMode"] = boot.Mode
+	if b.p.Quirks.LowerUUID {
+		return strings.ToLower(id)
 	}
-	return res
+	return id
 }
 
 // write does what POST, PATCH and DELETE ask, and says what it was about.
 func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
-	path := strings.TrimSuffix(r.URL.Path, "/")
-	if path == pathSessions && r.Method == http.MethodPost {
-		b.login(w, r)
-		return ActionLogin
+	if b.isPush(r) {
+		if !b.sessions.Authorized(r.Header) {
+			unauthorized(w)
+			return ""
+		}
+		a := b.services.update.Push(r)
+		a.Send(w)
+		return a.Action
 	}
-	if !b.authorized(r) {
+	req, ok := understood(w, r)
+	if !ok {
+		return ""
+	}
+	if req.Is(http.MethodPost, pathSessions) {
+		a, token := b.sessions.Login(req, session.LoginOptions{Full: f.SessionsFull})
+		if token != "" {
+			w.Header().Set("X-Auth-Token", token)
+		}
+		a.Send(w)
+		return a.Action
+	}
+	if !b.sessions.Authorized(r.Header) {
 		unauthorized(w)
 		return ""
 	}
-	system := b.SystemPath()
-	switch {
-	case r.Method == http.MethodDelete && strings.HasPrefix(path, pathSessions+"/"):
-		b.logout(w, path)
-		return ActionLogout
-	case r.Method == http.MethodPost && path == system+"/Actions/ComputerSystem.Reset":
-		return b.reset(w, r)
-	case r.Method == http.MethodPatch && (path == system || path == system+"/SD" || path == system+"/Settings"):
-		return b.patch(w, r, path, f)
-	}
-	writeError(w, http.StatusMethodNotAllowed, "Base.1.16.OperationNotAllowed", "not allowed here")
-	return ""
+	a := b.dispatch(req, f)
+	a.Send(w)
+	return a.Action
 }
 
-// actionOf maps ResetType to what the machine is asked.
-func actionOf(resetType string) (Action, bool) {
-	switch resetType {
-	case "On", "ForceOn":
-		return On, true
-	case "ForceOff":
-		return Off, true
-	case "GracefulShutdown":
-		return Shutdown, true
-	case "GracefulRestart":
-		return Reboot, true
-	case "ForceRestart", "PowerCycle":
-		return Reset, true
-	}
-	return "", false
+func (b *BMC) isPush(r *http.Request) bool {
+	return b.services != nil && r.Method == http.MethodPost && b.p.PushPath != "" && r.URL.Path == b.p.PushPath
 }
 
-func (b *BMC) reset(w http.ResponseWriter, r *http.Request) string {
-	var body struct{ ResetType string }
-	if !decode(w, r, &body) {
-		return ""
+func understood(w http.ResponseWriter, r *http.Request) (resource.Request, bool) {
+	body, err := readAll(r)
+	if err != nil {
+		resource.Fail(http.StatusBadRequest, "MalformedJSON", "the body cannot be read").Send(w)
+		return resource.Request{}, false
 	}
-	action, ok := actionOf(body.ResetType)
-	if !ok || !slices.Contains(b.resetTypes(), body.ResetType) {
-		writeError(w, http.StatusBadRequest, "Base.1.16.ActionParameterValueNotInList", "ResetType is not in the list")
-		return "Reset " + body.ResetType
-	}
-	if err := b.cfg.Machine.Power(r.Context(), action); err != nil {
-		writeError(w, http.StatusInternalServerError, "Base.1.16.InternalError", err.Error())
-		return "Reset " + body.ResetType
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return "Reset " + body.ResetType
+	return resource.Request{Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), Header: r.Header, Body: body}, true
 }
 
-// bootPatch is the part of a PATCH that the emulator understands.
-type bootPatch struct {
-	Enabled *Persistence `json:"BootSourceOverrideEnabled"`
-	Target  *Target      `json:"BootSourceOverrideTarget"`
-	Mode    *Mode        `json:"BootSourceOverrideMode"`
-	// HTTPBootURI is known only to be refused when empty (iLO).
-	HTTPBootURI *string `json:"HttpBootUri"`
+// dispatch finds who answers a write.
+func (b *BMC) dispatch(r resource.Request, f Faults) resource.Answer {
+	if r.Method == http.MethodPatch && b.isSystem(r.Path) {
+		return b.patch(r, f)
+	}
+	if r.Is(http.MethodPost, b.SystemPath()+"/Actions/ComputerSystem.Reset") {
+		return b.reset(r)
+	}
+	if b.services != nil {
+		if a, ok := b.precondition(r); !ok {
+			return a
+		}
+		if r.Is(http.MethodPost, b.p.Manager()+"/Actions/Manager.Reset") {
+			return b.resetManager(r)
+		}
+	}
+	if a, ok := b.sessions.Write(r); ok {
+		return a
+	}
+	if b.services != nil {
+		if a, ok := b.services.write(r); ok {
+			return a
+		}
+	}
+	return resource.Fail(http.StatusMethodNotAllowed, "OperationNotAllowed", "not allowed here")
 }
 
-func (b *BMC) patch(w http.ResponseWriter, r *http.Request, path string, f Faults) string {
-	var body struct{ Boot *bootPatch }
-	if !decode(w, r, &body) {
-		return ""
+// precondition checks If-Match of a PATCH against the resource as it is now
+// (DSP0266, ETags); makers may want one.
+func (b *BMC) precondition(r resource.Request) (resource.Answer, bool) {
+	if r.Method != http.MethodPatch {
+		return resource.Answer{}, true
 	}
-	if body.Boot == nil {
-		writeError(w, http.StatusBadRequest, "Base.1.16.PropertyUnknown", "only Boot can be written")
-		return ""
+	have := r.Header.Get("If-Match")
+	q := b.p.Quirks
+	bios := strings.HasPrefix(r.Path, b.SystemPath()+"/Bios")
+	if have == "" {
+		if q.ETag || q.SettingsETag && bios {
+			return resource.Fail(http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is missing"), false
+		}
+		return resource.Answer{}, true
 	}
-	if status, id, message := b.refuse(r, path, *body.Boot); status != 0 {
-		writeError(w, status, id, message)
-		return "Boot"
+	res, ok := b.lookup(r.Path)
+	if ok && have != "*" && have != resource.Tag(res) {
+		return resource.Fail(http.StatusPreconditionFailed, "PreconditionFailed", "the ETag is another's"), false
 	}
-	boot := body.Boot.apply(b.cfg.Machine.Boot(), b.cfg.Quirks)
-	if !f.ForgetBoot {
-		b.cfg.Machine.SetBoot(boot)
-		b.mu.Lock()
-		b.etag++
-		b.mu.Unlock()
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return fmt.Sprintf("Boot %s %s %s", boot.Enabled, boot.Target, boot.Mode)
-}
-
-// refuse plays the quirks; status 0 lets the patch pass.
-func (b *BMC) refuse(r *http.Request, path string, p bootPatch) (status int, id, message string) {
-	q, onSystem := b.cfg.Quirks, path == b.SystemPath()
-	tagged := q.ETag || (q.BootFutureState && !onSystem)
-	switch {
-	case onSystem && q.BootFutureState:
-		return http.StatusBadRequest, "Base.1.16.OperationSupportedInFutureStateURI", "set it at the future state URI"
-	case onSystem && q.BootSettingsURI:
-		return http.StatusBadRequest, "Base.1.16.PropertyNotWritable", "Boot is read-only here"
-	case !onSystem && !strings.HasSuffix(path, "/SD") && !q.BootSettingsURI, strings.HasSuffix(path, "/SD") && !q.BootFutureState:
-		return http.StatusNotFound, "Base.1.16.ResourceMissingAtURI", "no such resource"
-	case tagged && r.Header.Get("If-Match") == "":
-		return http.StatusPreconditionRequired, "Base.1.16.PreconditionRequired", "If-Match is missing"
-	case tagged && r.Header.Get("If-Match") != b.tag():
-		return http.StatusPreconditionFailed, "Base.1.16.PreconditionFailed", "the ETag is another's"
-	case p.HTTPBootURI != nil && *p.HTTPBootURI == "":
-		return http.StatusBadRequest, "Base.1.16.PropertyValueFormatError", "HttpBootUri is empty"
-	case p.Mode != nil && q.NoBootMode:
-		return http.StatusBadRequest, "Base.1.16.PropertyUnknown", "BootSourceOverrideMode is unknown"
-	case p.Mode != nil && q.FixedBootMode && *p.Mode != b.cfg.Machine.Boot().Mode:
-		return http.StatusBadRequest, "Base.1.16.PropertyNotWritable", "BootSourceOverrideMode is read-only"
-	case p.Enabled == nil && q.NeedEnabled:
-		return http.StatusBadRequest, "Base.1.16.PropertyMissing", "BootSourceOverrideEnabled is missing"
-	case q.NeedWholeBoot && (p.Enabled == nil || p.Mode == nil || p.Target == nil):
-		return http.StatusBadRequest, "Base.1.16.PropertyMissing", "mode, enabled and target go together"
-	case q.NoTargetNone && p.Enabled != nil && p.Target != nil && *p.Target == TargetNone:
-		return http.StatusBadRequest, "Base.1.16.PropertyValueConflict", "Enabled with target None"
-	case p.Target != nil && !slices.Contains([]Target{TargetNone, TargetPXE, TargetDisk}, *p.Target):
-		return http.StatusBadRequest, "Base.1.16.PropertyValueNotInList", "BootSourceOverrideTarget is not in the list"
-	case p.Enabled != nil && !slices.Contains([]Persistence{Disabled, Once, Continuous}, *p.Enabled):
-		return http.StatusBadRequest, "Base.1.16.PropertyValueNotInList", "BootSourceOverrideEnabled is not in the list"
-	case p.Mode != nil && *p.Mode != UEFI && *p.Mode != Legacy:
-		return http.StatusBadRequest, "Base.1.16.PropertyValueNotInList", "BootSourceOverrideMode is not in the list"
-	}
-	return 0, "", ""
-}
-
-func (p bootPatch) apply(boot Boot, q Quirks) Boot {
-	if p.Enabled != nil {
-		boot.Enabled = *p.Enabled
-	}
-	if p.Target != nil {
-		boot.Target = *p.Target
-	}
-	switch {
-	case p.Mode != nil:
-		boot.Mode = *p.Mode
-	case q.ForgetBootMode:
-		boot.Mode = Legacy
-	}
-	if boot.Enabled == Disabled {
-		boot.Target = TargetNone
-	}
-	return boot
-}
-
-func decode(w http.ResponseWriter, r *http.Request, into any) bool {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		writeError(w, http.StatusBadRequest, "Base.1.16.MalformedJSON", "the body is not JSON")
-		return false
-	}
-	return true
+	return resource.Answer{}, true
 }

@@ -1,0 +1,181 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package personality
+
+import "time"
+
+func dellResets() []string {
+	return []string{"On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton", "Nmi", "PowerCycle"}
+}
+
+func iLOResets() []string {
+	return []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton", "GracefulRestart"}
+}
+
+func superResets() []string {
+	return []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
+}
+
+// iDRAC9: at most 8 sessions, boot mode and Secure Boot only by a reboot job,
+// BIOS settings by jobs, no If-Match on SimpleUpdate, media below the manager.
+func iDRAC9() Personality {
+	manager := root + "/Managers/iDRAC.Embedded.1"
+	return Personality{
+		Name: "dell-idrac9", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R640", BMCFirmware: "6.10.80.00", BIOSFirmware: "2.19.1",
+		RedfishVersion: "1.13.1", SystemID: "System.Embedded.1", ManagerID: "iDRAC.Embedded.1", ChassisID: "System.Embedded.1",
+		ManagerResetTypes: []string{"GracefulRestart"},
+		Targets:           []string{"None", "Pxe", "Floppy", "Cd", "Hdd", "BiosSetup", "Utilities", "UefiTarget", "SDCard", "UefiHttp"},
+		Modes:             []string{"Legacy", "UEFI"},
+		MaxSessions:       8, SessionTimeout: 30 * time.Minute, Basic: true,
+		AccountID: "2", EmptyAccounts: []string{"1", "3", "4"}, PasswordMax: 127,
+		Media:   []Slot{{ID: "RemovableDisk", Kinds: []string{"USBStick"}}, {ID: "CD", Kinds: []string{"CD", "DVD"}}},
+		MediaAt: OnManager, BIOSSettings: "Settings", BIOSRegistry: "BiosAttributeRegistry.v1_0_0", SecureBoot: true,
+		LogAt: OnManager, Log: "Sel", Sensors: BothSensors,
+		SimpleUpdate: true, PushPath: root + "/UpdateService/MultipartUpload", Jobs: manager + "/Jobs",
+		Subscriptions: 8, SSE: true, PowerEvents: [2]string{"IDRAC.2.8.SYS1000", "IDRAC.2.8.SYS1001"},
+		Quirks: Quirks{
+			ResetTypes: dellResets(), BootModeByJob: true, SettingsByJob: true, UpdateNoIfMatch: true, LowerUUID: true, SamePowerStatus: 409,
+		},
+	}
+}
+
+// iDRAC10 has what iDRAC9 has, media below the system, and the Boot object
+// read-only where it is shown, with tags that end in -gzip.
+func iDRAC10() Personality {
+	p := iDRAC9()
+	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware, p.RedfishVersion = "dell-idrac10", "PowerEdge R670", "1.20.50.50", "1.2.6", "1.20.1"
+	p.Media = []Slot{{ID: "1", Kinds: []string{"CD", "DVD", "USBStick"}}, {ID: "2", Kinds: []string{"CD", "DVD", "USBStick"}}}
+	p.MediaAt, p.Sensors, p.Modes = OnSystem, NewSensors, []string{"UEFI"}
+	p.Quirks.BootSettingsURI, p.Quirks.ETag, p.Quirks.GzipETag = true, true, true
+	p.Quirks.OnConflicts = 2
+	return p
+}
+
+// iLO5: 400 for an empty HttpBootUri and for Enabled with target None, a fixed
+// boot mode, drives without a state, the old Thermal and Power.
+func iLO5() Personality {
+	return Personality{
+		Name: "hpe-ilo5", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL360 Gen10", BMCFirmware: "iLO 5 v2.78", BIOSFirmware: "U32 v2.76",
+		RedfishVersion: "1.6.0", SystemID: "1", ManagerID: "1", ChassisID: "1",
+		ManagerResetTypes: []string{"ForceRestart", "GracefulRestart"},
+		Targets:           []string{"None", "Cd", "Hdd", "Usb", "SDCard", "Utilities", "Diags", "BiosSetup", "Pxe", "UefiShell", "UefiHttp", "UefiTarget"},
+		Modes:             []string{"Legacy", "UEFI"},
+		MaxSessions:       16, SessionTimeout: 30 * time.Minute, Basic: true, AccountID: "1", PasswordMax: 39,
+		Media:   []Slot{{ID: "1", Kinds: []string{"Floppy", "USBStick"}}, {ID: "2", Kinds: []string{"CD", "DVD"}}},
+		MediaAt: OnManager, BIOSSettings: "settings", BIOSRegistry: "BiosAttributeRegistryU32.v1_2_76", SecureBoot: true,
+		LogAt: OnSystem, Log: "IML", OldLED: true, Sensors: OldSensors,
+		SimpleUpdate: true, PushPath: root + "/UpdateService/update", Subscriptions: 10, SSE: true,
+		PowerEvents: [2]string{"iLOEvents.2.3.ServerPoweredOn", "iLOEvents.2.3.ServerPoweredOff"},
+		Quirks: Quirks{
+			ResetTypes: iLOResets(), GzipRegistry: true, WholePending: true, NoEmptyHTTPBootURI: true, NoTargetNone: true, FixedBootMode: true, OmitDriveState: true, SamePowerStatus: 400,
+		},
+	}
+}
+
+// iLO6 is iLO 5 with both ways of sensors, LocationIndicatorActive, media below
+// the system's manager still, and a boot mode that can be set.
+func iLO6() Personality {
+	p := iLO5()
+	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware = "hpe-ilo6", "ProLiant DL360 Gen11", "iLO 6 v1.55", "U54 v1.54"
+	p.RedfishVersion, p.BIOSRegistry = "1.13.0", "BiosAttributeRegistryU54.v1_1_54"
+	p.OldLED, p.Sensors = false, BothSensors
+	p.Quirks.FixedBootMode = false
+	return p
+}
+
+// supermicroX11: the boot mode falls back, the override wants Enabled, an ejected
+// image stays on show, one CD below the manager, no push and no events by stream.
+func supermicroX11() Personality {
+	return Personality{
+		Name: "supermicro-x11", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "SYS-1029P-WTR", BMCFirmware: "01.73.12", BIOSFirmware: "3.4",
+		RedfishVersion: "1.0.1", SystemID: "1", ManagerID: "1", ChassisID: "1",
+		Targets: []string{"None", "Pxe", "Hdd", "Diags", "CD/DVD", "BiosSetup", "FloppyRemovableMedia", "UsbKey", "UsbHdd", "UsbFloppy", "UsbCd", "UefiUsbKey", "UefiCd", "UefiHdd"},
+		Modes:   []string{"Legacy", "UEFI"}, NoHTTPBootURI: true,
+		MaxSessions: 16, SessionTimeout: 5 * time.Minute, Basic: true, AccountID: "2", EmptyAccounts: []string{"1"}, PasswordMax: 20,
+		Media: []Slot{{ID: "CD1", Kinds: []string{"CD", "DVD"}}}, MediaAt: OnManager,
+		BIOSSettings: "SD", BIOSRegistry: "BiosAttributeRegistry.1.0.0",
+		LogAt: OnManager, Log: "Log1", OldLED: true, Sensors: OldSensors,
+		SimpleUpdate: true, Subscriptions: 4,
+		PowerEvents: Standard().PowerEvents,
+		Quirks: Quirks{
+			ResetTypes: superResets(), ForgetBootMode: true, NeedEnabled: true, KeepImageName: true, PlainMediaURL: true, NoMediaFlags: true,
+			ResetWithoutType: true, SettingsETag: true, SilentUpdate: true, SwapUUID: true,
+		},
+	}
+}
+
+// supermicroX12 has UefiHttp, push with tasks and Manager.Reset with a type.
+func supermicroX12() Personality {
+	p := supermicroX11()
+	p.Name, p.Model, p.BMCFirmware, p.BIOSFirmware, p.RedfishVersion = "supermicro-x12", "SYS-120U-TNR", "01.04.08", "1.6", "1.11.0"
+	p.Targets = []string{"None", "Pxe", "Floppy", "Cd", "Usb", "Hdd", "BiosSetup", "UsbCd", "UefiBootNext", "UefiHttp"}
+	p.NoHTTPBootURI, p.ManagerResetTypes, p.Sensors, p.SecureBoot = false, []string{"GracefulRestart"}, BothSensors, true
+	p.LogAt, p.PushPath, p.Subscriptions, p.SSE = OnSystem, root+"/UpdateService/upload", 10, true
+	p.Media = []Slot{{ID: "VirtualMedia1", Kinds: []string{"CD", "DVD"}}, {ID: "VirtualMedia2", Kinds: []string{"CD", "DVD"}}}
+	p.Quirks.ResetWithoutType, p.Quirks.NoMediaFlags, p.Quirks.SilentUpdate, p.Quirks.SwapUUID = false, false, false, false
+	return p
+}
+
+// xcc inserts media by PATCH behind slots that only its own console uses, and
+// refuses boot changes while the system is in POST.
+func xcc() Personality {
+	return Personality{
+		Name: "lenovo-xcc", Vendor: "Lenovo", Manufacturer: "Lenovo", Model: "ThinkSystem SR630 V2", BMCFirmware: "AFBT20X-1.89", BIOSFirmware: "AFE126H-1.51",
+		RedfishVersion: "1.14.0", SystemID: "1", ManagerID: "1", ChassisID: "1",
+		ManagerResetTypes: []string{"GracefulRestart", "ForceRestart"},
+		Targets:           []string{"None", "Pxe", "Cd", "Usb", "Hdd", "BiosSetup", "Diags", "UefiTarget", "UefiHttp"}, Modes: []string{"UEFI", "Legacy"},
+		MaxSessions: 16, SessionTimeout: 20 * time.Minute, Basic: true, AccountID: "1", PasswordMax: 32,
+		Media: []Slot{
+			{ID: "RDOC1", Kinds: []string{"CD", "USBStick"}}, {ID: "RDOC2", Kinds: []string{"CD", "USBStick"}},
+			{ID: "EXT1", Kinds: []string{"CD", "DVD", "USBStick"}}, {ID: "EXT2", Kinds: []string{"CD", "DVD", "USBStick"}},
+		},
+		MediaAt: OnManager, BIOSSettings: "Pending", BIOSRegistry: "BiosAttributeRegistry.1.0.0", SecureBoot: true,
+		LogAt: OnSystem, Log: "PlatformLog", Sensors: BothSensors,
+		SimpleUpdate: true, PushPath: root + "/mfwupdate", Subscriptions: 8, SSE: true,
+		PowerEvents: Standard().PowerEvents,
+		Quirks:      Quirks{MediaByPatch: true, DumbSlots: 2, DumbSlotStatus: 404, POSTRefusals: 2},
+	}
+}
+
+// openBMC has no Bios resource and no Secure Boot; its first media slot takes no
+// actions.
+func openBMC() Personality {
+	return Personality{
+		Name: "openbmc", Vendor: "OpenBMC", Manufacturer: "Wiwynn", Model: "SV7220G3", BMCFirmware: "2.14.0-dev", BIOSFirmware: "Y3DCM03",
+		RedfishVersion: "1.17.0", SystemID: "system", ManagerID: "bmc", ChassisID: "chassis",
+		ManagerResetTypes: []string{"GracefulRestart", "ForceRestart"},
+		Targets:           []string{"None", "Pxe", "Hdd", "Cd", "Diags", "BiosSetup", "Usb"}, Modes: []string{"UEFI", "Legacy"}, NoHTTPBootURI: true,
+		MaxSessions: 64, SessionTimeout: 30 * time.Minute, Basic: true, AccountID: "root", PasswordMax: 20,
+		Media:   []Slot{{ID: "Slot_0", Kinds: []string{"CD", "USBStick"}}, {ID: "Slot_2", Kinds: []string{"CD", "USBStick"}}},
+		MediaAt: OnManager, LogAt: OnSystem, Log: "EventLog", Sensors: BothSensors,
+		SimpleUpdate: false, PushPath: root + "/UpdateService/update-multipart", Subscriptions: 20, SSE: true,
+		PowerEvents: [2]string{"OpenBMC.0.4.DCPowerOn", "OpenBMC.0.4.DCPowerOff"},
+		Quirks: Quirks{
+			ResetTypesByActionInfo: true, ResetTypes: []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"},
+			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true,
+		},
+	}
+}
+
+// ami takes boot override and settings only at its future state URIs, whole and
+// with an ETag.
+func ami() Personality {
+	return Personality{
+		Name: "ami", Vendor: "AMI", Manufacturer: "ASRockRack", Model: "1U2E-ROME", BMCFirmware: "13.05.00", BIOSFirmware: "P3.50",
+		RedfishVersion: "1.11.0", SystemID: "Self", ManagerID: "Self", ChassisID: "Self",
+		ManagerResetTypes: []string{"ForceRestart"},
+		Targets:           []string{"None", "Pxe", "Floppy", "Cd", "Usb", "Hdd", "BiosSetup", "Utilities", "Diags", "UefiTarget", "UefiHttp"},
+		Modes:             []string{"Legacy", "UEFI"},
+		MaxSessions:       32, SessionTimeout: 30 * time.Minute, AccountID: "1", PasswordMax: 20,
+		Media:   []Slot{{ID: "CD1", Kinds: []string{"CD", "DVD"}}, {ID: "HD1", Kinds: []string{"USBStick"}}},
+		MediaAt: OnManager, BIOSSettings: "SD", BIOSRegistry: "BiosAttributeRegistry.v1_0_0", SecureBoot: true,
+		LogAt: OnManager, Log: "SEL", OldLED: true, Sensors: OldSensors,
+		SimpleUpdate: true, PushPath: root + "/UpdateService/upload", Subscriptions: 16, SSE: true,
+		PowerEvents: Standard().PowerEvents,
+		Quirks: Quirks{
+			ResetTypes:      []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "PowerCycle"},
+			BootFutureState: true, NeedWholeBoot: true, SettingsETag: true, LogoutOnPassword: true,
+		},
+	}
+}

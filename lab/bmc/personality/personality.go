@@ -1,0 +1,159 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package personality
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Slot is one slot for virtual media.
+type Slot struct {
+	ID string
+	// Kinds in Redfish's words: "CD", "DVD", "USBStick", "Floppy".
+	Kinds []string
+}
+
+// Place is where a service hangs: below the system or below its manager.
+type Place string
+
+// The places.
+const (
+	OnSystem  Place = "System"
+	OnManager Place = "Manager"
+)
+
+// Sensors is how a chassis tells of fans, supplies and temperatures.
+type Sensors string
+
+// The ways: Thermal and Power (until Redfish 2020.4), or ThermalSubsystem,
+// PowerSubsystem and Sensors; some BMCs have both.
+const (
+	OldSensors  Sensors = "Thermal"
+	NewSensors  Sensors = "ThermalSubsystem"
+	BothSensors Sensors = "Both"
+)
+
+// Personality is one maker's BMC. The zero value is a bare one: power, boot
+// override, interfaces and sessions, and no other service.
+type Personality struct {
+	// Name such as "dell-idrac9"; empty: bare.
+	Name string
+	// Vendor of the service root; Manufacturer, Model of the server; firmware
+	// versions of the BMC and the server's firmware.
+	Vendor, Manufacturer, Model, BMCFirmware, BIOSFirmware string
+	// RedfishVersion that the root tells.
+	RedfishVersion string
+	// Last segments of the paths.
+	SystemID, ManagerID, ChassisID string
+	// ResetTypes of the manager.
+	ManagerResetTypes []string
+	// Targets of the boot override, None first; Modes it may have.
+	Targets, Modes []string
+	// NoHTTPBootURI has no Boot.HttpBootUri and refuses one.
+	NoHTTPBootURI bool
+
+	// MaxSessions that may be open, and the time after which an unused one ends.
+	MaxSessions    int
+	SessionTimeout time.Duration
+	// Basic authentication is taken too.
+	Basic bool
+	// AccountID of the only account; EmptyAccounts are slots without a name that
+	// are listed beside it. PasswordMax bounds passwords, in bytes.
+	AccountID     string
+	EmptyAccounts []string
+	PasswordMax   int
+
+	// Media slots, and where they are.
+	Media   []Slot
+	MediaAt Place
+	// BIOSSettings is the last segment of the settings object of Bios; empty: no
+	// Bios resource. BIOSRegistry is the AttributeRegistry's ID; empty: none.
+	BIOSSettings, BIOSRegistry string
+	SecureBoot                 bool
+	// LogAt and Log are the place and ID of the system event log.
+	LogAt Place
+	Log   string
+	// OldLED has IndicatorLED instead of LocationIndicatorActive.
+	OldLED  bool
+	Sensors Sensors
+	// SimpleUpdate and the path for multipart push; empty: none.
+	SimpleUpdate bool
+	PushPath     string
+	// Jobs is the path of a manager's job queue; empty: none (Dell).
+	Jobs string
+	// Subscriptions is how many event subscriptions there may be; 0: no event
+	// service. SSE offers server-sent events.
+	Subscriptions int
+	SSE           bool
+	// PowerEvents are the message IDs told when power goes on and off.
+	PowerEvents [2]string
+
+	Quirks Quirks
+}
+
+const root = "/redfish/v1"
+
+// System is the system's path.
+func (p Personality) System() string {
+	return root + "/Systems/" + cmp.Or(p.Quirks.SystemID, p.SystemID, "1")
+}
+
+// Manager is the manager's path.
+func (p Personality) Manager() string { return root + "/Managers/" + cmp.Or(p.ManagerID, "1") }
+
+// Chassis is the chassis' path.
+func (p Personality) Chassis() string { return root + "/Chassis/" + cmp.Or(p.ChassisID, "1") }
+
+// At is the path of the place.
+func (p Personality) At(place Place) string {
+	if place == OnManager {
+		return p.Manager()
+	}
+	return p.System()
+}
+
+// Bare is what the zero value is.
+func (p Personality) Bare() bool { return p.Name == "" }
+
+// All lists the personalities, the standard's own first. Each call makes new ones.
+func All() []Personality {
+	return []Personality{
+		Standard(), iDRAC9(), iDRAC10(), iLO5(), iLO6(), supermicroX11(), supermicroX12(), xcc(), openBMC(), ami(),
+	}
+}
+
+// Named is the personality of the name.
+func Named(name string) (Personality, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(p Personality) bool { return p.Name == name })
+	if i < 0 {
+		return Personality{}, false
+	}
+	return all[i], true
+}
+
+// Standard is what DSP0266 and DSP2046 describe, with everything the emulator has.
+func Standard() Personality {
+	return Personality{
+		Name: "standard", Vendor: "Contoso", Manufacturer: "Contoso", Model: "3500", BMCFirmware: "1.45.455b66-rev4", BIOSFirmware: "P79 v1.45",
+		RedfishVersion: "1.17.0", SystemID: "437XR1138R2", ManagerID: "BMC", ChassisID: "1U",
+		ManagerResetTypes: []string{"ForceRestart", "GracefulRestart"},
+		Targets:           []string{"None", "Pxe", "Hdd", "Cd", "Usb", "BiosSetup", "UefiHttp"}, Modes: []string{"UEFI", "Legacy"},
+		MaxSessions: 16, SessionTimeout: 30 * time.Minute, Basic: true, AccountID: "1", PasswordMax: 64,
+		Media:   []Slot{{ID: "CD1", Kinds: []string{"CD", "DVD"}}, {ID: "USB1", Kinds: []string{"USBStick"}}},
+		MediaAt: OnSystem, BIOSSettings: "Settings", BIOSRegistry: "BiosAttributeRegistryP79.v1_0_0", SecureBoot: true,
+		LogAt: OnSystem, Log: "SEL", Sensors: NewSensors,
+		SimpleUpdate: true, PushPath: root + "/UpdateService/upload", Subscriptions: 20, SSE: true,
+		PowerEvents: [2]string{"ResourceEvent.1.3.ResourcePoweredOn", "ResourceEvent.1.3.ResourcePoweredOff"},
+	}
+}
+
+// WithoutQuirks is a personality whose services and names stay and whose quirks
+// go: what the maker's BMC would be if it kept to the standard.
+func (p Personality) WithoutQuirks() Personality {
+	p.Quirks = Quirks{}
+	return p
+}

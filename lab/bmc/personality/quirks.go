@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package personality
+
+// Quirks are how a maker reads the standard. They are fixed for the life of a BMC.
+type Quirks struct {
+	// ResetTypes allowed; empty: all that the emulator knows.
+	ResetTypes []string
+	// ResetTypesByActionInfo tells them in an ActionInfo resource only.
+	ResetTypesByActionInfo bool
+	// NoAllowableValues tells them nowhere.
+	NoAllowableValues bool
+	// NoBootMode has no BootSourceOverrideMode and refuses one (Supermicro X10).
+	NoBootMode bool
+	// FixedBootMode refuses a change of the mode (some iLO 5).
+	FixedBootMode bool
+	// ForgetBootMode falls back to Legacy when the override is changed without a
+	// mode (Supermicro).
+	ForgetBootMode bool
+	// NeedEnabled refuses an override without BootSourceOverrideEnabled.
+	NeedEnabled bool
+	// NeedWholeBoot refuses an override without mode, enabled and target (AMI).
+	NeedWholeBoot bool
+	// NoTargetNone refuses BootSourceOverrideEnabled with target None (iLO).
+	NoTargetNone bool
+	// NoEmptyHTTPBootURI refuses a HttpBootUri that is present and empty (iLO).
+	// A BMC without a personality always does.
+	NoEmptyHTTPBootURI bool
+	// BootSettingsURI makes Boot read-only on the system and writable on the
+	// resource that @Redfish.Settings names (iDRAC10).
+	BootSettingsURI bool
+	// BootFutureState answers OperationSupportedInFutureStateURI on the system
+	// and takes the override at <system>/SD with an ETag (AMI, ASRock).
+	BootFutureState bool
+	// ETag makes If-Match compulsory for PATCH; GzipETag adds "-gzip" to the tag
+	// that is sent, but not to the one that is wanted (iDRAC).
+	ETag, GzipETag bool
+	// NoEthernetInterfaces has no such collection; NetworkAdapters shows the
+	// addresses below NetworkInterfaces instead.
+	NoEthernetInterfaces bool
+	NetworkAdapters      bool
+	// BrokenInterface and BrokenDrive make the first member of the collection
+	// answer 500.
+	BrokenInterface, BrokenDrive bool
+	// Systems is how many systems the BMC lists; 0 means 1. Only the first is real.
+	Systems int
+	// SystemID is the last segment of the system's path; empty: the
+	// personality's, or "1".
+	SystemID string
+
+	// OnConflicts answers so many requests for On after each ForceOff with 409
+	// (iDRAC10: right after it).
+	OnConflicts int
+	// POSTRefusals answers so many changes of the boot override after the start
+	// of each boot with 400, because the system is "in POST" (Lenovo).
+	POSTRefusals int
+	// BootModeByJob refuses BootSourceOverrideMode and Secure Boot where they
+	// would change; SettingsByJob keeps BIOS settings pending, without effect,
+	// until a job takes them to the next boot: by @Redfish.SettingsApplyTime in
+	// the PATCH, or a POST to the manager's Jobs. While a job waits, settings are
+	// refused (Dell).
+	BootModeByJob, SettingsByJob bool
+	// UpdateNoIfMatch answers a SimpleUpdate that carries If-Match with 412 (Dell).
+	UpdateNoIfMatch bool
+	// MediaByPatch has no InsertMedia and EjectMedia: PATCH inserts (Lenovo).
+	MediaByPatch bool
+	// DumbSlots is how many slots come before the others, without actions, and
+	// answer writes with DumbSlotStatus: 405 (OpenBMC), 400 (Cisco), 404 (Lenovo).
+	DumbSlots, DumbSlotStatus int
+	// KeepImageName leaves Image and ImageName as they were after an eject
+	// (Supermicro).
+	KeepImageName bool
+	// PlainMediaURL refuses image URLs with "&" or "?".
+	PlainMediaURL bool
+	// NoMediaFlags refuses Inserted and WriteProtected in InsertMedia
+	// (Supermicro X11).
+	NoMediaFlags bool
+	// OmitDriveState has no Status.State on drives (iLO).
+	OmitDriveState bool
+	// SwapUUID tells the first three fields of the UUID in the other byte order
+	// than SMBIOS; LowerUUID tells it in lower case.
+	SwapUUID, LowerUUID bool
+	// LogoutOnPassword ends all sessions when the password changes.
+	LogoutOnPassword bool
+	// SettingsETag makes If-Match compulsory for BIOS settings (AMI, Supermicro).
+	SettingsETag bool
+	// WholePending shows all BIOS attributes in the settings object, the pending
+	// ones with their new values; otherwise it shows only the pending ones (iLO).
+	WholePending bool
+	// GzipRegistry sends attribute registries compressed, asked or not (iLO).
+	GzipRegistry bool
+	// ResetWithoutType refuses a ResetType in Manager.Reset (Supermicro X11).
+	ResetWithoutType bool
+	// FullTableStatus is answered when the session table is full; 0 means 400.
+	FullTableStatus int
+	// SilentUpdate starts an update without telling a task.
+	SilentUpdate bool
+	// SamePowerStatus is answered when an action wants the state that the machine
+	// has, or a restart of one that is off: 409 (Dell), 400 (HPE); 0: nothing.
+	SamePowerStatus int
+}

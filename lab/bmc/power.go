@@ -1,0 +1,258 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc/media"
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+	"github.com/ingot-metal/ingot/lab/bmc/task"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+const actionResetBMC = "ResetBMC"
+
+// resetTypes allowed; by default those that the emulator knows (DSP0268,
+// Resource.ResetType).
+func (b *BMC) resetTypes() []string {
+	if len(b.p.Quirks.ResetTypes) > 0 {
+		return b.p.Quirks.ResetTypes
+	}
+	return []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "ForceOn"}
+}
+
+func (b *BMC) powerState(f Faults) string {
+	on := b.cfg.Machine.Powered()
+	switch f.PowerLie {
+	case Opposite:
+		on = !on
+	case Stale:
+		b.mu.Lock()
+		on = b.stalePower
+		b.mu.Unlock()
+	}
+	if on {
+		return "On"
+	}
+	return "Off"
+}
+
+// actionOf maps ResetType to what the machine is asked.
+func actionOf(resetType string) (Action, bool) {
+	switch resetType {
+	case "On", "ForceOn":
+		return On, true
+	case "ForceOff":
+		return Off, true
+	case "GracefulShutdown":
+		return Shutdown, true
+	case "GracefulRestart":
+		return Reboot, true
+	case "ForceRestart", "PowerCycle":
+		return Reset, true
+	}
+	return "", false
+}
+
+func (b *BMC) reset(r resource.Request) resource.Answer {
+	var body struct{ ResetType string }
+	if a, ok := r.Decode(&body); !ok {
+		return a
+	}
+	name := "Reset " + body.ResetType
+	action, ok := actionOf(body.ResetType)
+	if !ok || !slices.Contains(b.resetTypes(), body.ResetType) {
+		return resource.Fail(http.StatusBadRequest, "ActionParameterValueNotInList", "ResetType is not in the list").Named(name)
+	}
+	if a, ok := b.refuseReset(action); !ok {
+		return a.Named(name)
+	}
+	if err := b.cfg.Machine.Power(context.Background(), action); err != nil {
+		return resource.Fail(http.StatusInternalServerError, "InternalError", err.Error()).Named(name)
+	}
+	if b.services != nil {
+		b.services.journal.Append("OK", "Power control: "+body.ResetType+".")
+	}
+	return resource.Done(name)
+}
+
+// refuseReset plays the quirks of power; ok lets the action pass.
+func (b *BMC) refuseReset(action Action) (a resource.Answer, ok bool) {
+	q, powered := b.p.Quirks, b.cfg.Machine.Powered()
+	if q.SamePowerStatus != 0 && powered == (action == On) {
+		id, state := "IDRAC.2.8.PSU501", map[bool]string{true: "on", false: "off"}[powered]
+		if b.p.Vendor == "HPE" {
+			id = "iLO.2.14.InvalidOperationForSystemState"
+		}
+		return resource.Fail(q.SamePowerStatus, id, "The operation was not successful because the server is powered "+state+"."), false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case action == Off:
+		b.conflicts = q.OnConflicts
+	case action == On && b.conflicts > 0:
+		b.conflicts--
+		return resource.Fail(http.StatusConflict, "ResourceInUse", "The change to the requested resource failed because the resource is in use or in transition."), false
+	}
+	return resource.Answer{}, true
+}
+
+func (b *BMC) resetManager(r resource.Request) resource.Answer {
+	var body struct{ ResetType *string }
+	if a, ok := r.Decode(&body); !ok && len(r.Body) > 0 {
+		return a.Named(actionResetBMC)
+	}
+	switch {
+	case b.p.Quirks.ResetWithoutType && body.ResetType != nil:
+		return resource.Fail(http.StatusBadRequest, "ActionParameterUnknown", "ResetType is unknown").Named(actionResetBMC)
+	case !b.p.Quirks.ResetWithoutType && (body.ResetType == nil || !slices.Contains(b.p.ManagerResetTypes, *body.ResetType)):
+		return resource.Fail(http.StatusBadRequest, "ActionParameterValueNotInList", "ResetType is not in the list").Named(actionResetBMC)
+	}
+	return resource.Done(actionResetBMC)
+}
+
+// Down is the begin of a restart of the BMC: connections break, new ones are
+// refused, all sessions are gone. The server keeps running. Up ends it.
+func (b *BMC) Down() {
+	if b.services != nil {
+		b.services.events.Break()
+	}
+	b.endpoint.Down()
+	b.sessions.Forget()
+}
+
+// Up ends Down; firmware of the BMC that waited for a restart is in force then.
+func (b *BMC) Up() error {
+	if b.services != nil {
+		b.services.tasks.Happened(task.ManagerReset)
+	}
+	return b.endpoint.Up()
+}
+
+// Reboot restarts the BMC, which is gone for the time given. It returns at once.
+func (b *BMC) Reboot(gone time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return
+	}
+	b.handlers.Go(func() {
+		b.Down()
+		t := time.NewTimer(gone)
+		defer t.Stop()
+		select {
+		case <-b.closed:
+			return
+		case <-t.C:
+		}
+		for b.Up() != nil { // somebody has the port: try again
+			select {
+			case <-b.closed:
+				return
+			case <-time.After(gone/10 + time.Millisecond):
+			}
+		}
+	})
+}
+
+// SetAuthority changes the certificate, and breaks all connections.
+func (b *BMC) SetAuthority(a *Authority) { b.endpoint.SetAuthority(a) }
+
+// SetPassword changes the account's password behind everybody's back; Password is
+// the one it has now.
+func (b *BMC) SetPassword(password string) { b.sessions.SetPassword(password) }
+
+// Password that the account has now.
+func (b *BMC) Password() string { return b.sessions.Password() }
+
+// SetHealth sets the health of a part ("Fan 1", "PSU 2", "Inlet", "CPU 1",
+// "DIMM 2", "Drive 1") to "OK", "Warning" or "Critical". It does nothing to a bare
+// BMC.
+func (b *BMC) SetHealth(part, health string) {
+	if b.services != nil {
+		b.services.hardware.SetHealth(part, health)
+		b.services.journal.Append(health, fmt.Sprintf("%s is %s.", part, health))
+	}
+}
+
+// Media lists the slots for virtual media and what is in them; nil for a bare BMC.
+func (b *BMC) Media() []media.Slot {
+	if b.services == nil {
+		return nil
+	}
+	return b.services.media.Slots()
+}
+
+// Firmware tells the versions in force of the server's firmware and the BMC's.
+func (b *BMC) Firmware() (bios, manager string) {
+	if b.services == nil {
+		return b.p.BIOSFirmware, b.p.BMCFirmware
+	}
+	return b.services.update.Version(update.BIOS), b.services.update.Version(update.BMC)
+}
+
+// PushedBytes counts the bytes of firmware images that were taken in.
+func (b *BMC) PushedBytes() int64 {
+	if b.services == nil {
+		return 0
+	}
+	return b.services.update.Pushed()
+}
+
+// Subscriptions counts the event subscriptions.
+func (b *BMC) Subscriptions() int {
+	if b.services == nil {
+		return 0
+	}
+	return b.services.events.Subscriptions()
+}
+
+// Lit says whether the indicator is lit.
+func (b *BMC) Lit() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lit
+}
+
+// starter is a Machine that counts its boots, as those with a BootSetting do.
+type starter interface{ Started() uint64 }
+
+// boots counts the machine's boots so far; always 0 for one that does not count.
+func (b *BMC) boots() uint64 {
+	if m, ok := b.cfg.Machine.(starter); ok {
+		return m.Started()
+	}
+	return 0
+}
+
+// catchUp applies what waited for the machine's next boot, if it has booted since.
+// It runs before each request, so that nothing has to wait for the machine.
+func (b *BMC) catchUp() {
+	now := b.boots()
+	b.mu.Lock()
+	if now == b.started {
+		b.mu.Unlock()
+		return
+	}
+	b.started, b.refusals = now, b.p.Quirks.POSTRefusals
+	b.mu.Unlock()
+	if b.services != nil {
+		b.services.booted()
+	}
+}
+
+func readAll(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	return body, nil
+}

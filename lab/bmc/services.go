@@ -1,0 +1,189 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc/events"
+	"github.com/ingot-metal/ingot/lab/bmc/hardware"
+	"github.com/ingot-metal/ingot/lab/bmc/journal"
+	"github.com/ingot-metal/ingot/lab/bmc/media"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+	"github.com/ingot-metal/ingot/lab/bmc/settings"
+	"github.com/ingot-metal/ingot/lab/bmc/task"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// lookTime is how often the machine's power is looked at while somebody has
+// subscribed to events.
+const lookTime = 50 * time.Millisecond
+
+// services are what a BMC with a personality has beside power and boot override.
+type services struct {
+	p        Personality
+	tasks    *task.List
+	settings *settings.Service
+	update   *update.Service
+	media    *media.Service
+	hardware *hardware.Service
+	journal  *journal.Service
+	events   *events.Service
+	watch    watch
+}
+
+// service is what each of them is to the BMC.
+type service interface {
+	Read(path string) (resource.Object, bool)
+}
+
+type writer interface {
+	Write(r resource.Request) (resource.Answer, bool)
+}
+
+func newServices(b *BMC) *services {
+	client := b.cfg.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	s := &services{p: b.p, tasks: task.New(task.Config{Steps: b.cfg.TaskSteps, Jobs: b.p.Jobs})}
+	s.settings = settings.New(settings.Config{Personality: b.p, Tasks: s.tasks, SetUEFI: func(uefi bool) {
+		boot := b.cfg.Machine.Boot()
+		if boot.Mode = Legacy; uefi {
+			boot.Mode = UEFI
+		}
+		b.cfg.Machine.SetBoot(boot)
+	}})
+	s.update = update.New(update.Config{Personality: b.p, Tasks: s.tasks, Client: client})
+	s.media = media.New(b.p)
+	s.hardware = hardware.New(hardware.Config{
+		Personality: b.p, Cores: b.cfg.System.Cores, MemoryBytes: b.cfg.System.MemoryBytes, Drives: b.cfg.System.Drives,
+	})
+	s.journal = journal.New(b.p, b.cfg.Now)
+	s.watch.look = b.catchUp
+	s.watch.powered = b.cfg.Machine.Powered
+	s.watch.changed = func(on bool) { s.tellPower(on) }
+	s.events = events.New(events.Config{Personality: b.p, Client: client, OnUse: s.watch.begin, OnIdle: s.watch.end})
+	return s
+}
+
+func (s *services) close() {
+	s.events.Close()
+	s.watch.end()
+	s.watch.work.Wait()
+	s.update.Close()
+}
+
+func (s *services) read(path string) (resource.Object, bool) {
+	if path != task.Service && strings.HasPrefix(path, task.Service+"/") || s.p.Jobs != "" && strings.HasPrefix(path, s.p.Jobs+"/") {
+		s.tasks.Step()
+	}
+	for _, r := range []service{s.tasks, s.settings, s.update, s.media, s.hardware, s.journal, s.events} {
+		if res, ok := r.Read(path); ok {
+			return res, true
+		}
+	}
+	return nil, false
+}
+
+func (s *services) write(r resource.Request) (resource.Answer, bool) {
+	for _, w := range []writer{s.settings, s.update, s.media, s.journal, s.events} {
+		if a, ok := w.Write(r); ok {
+			return a, true
+		}
+	}
+	return resource.Answer{}, false
+}
+
+func (s *services) linkRoot(root object) {
+	for _, name := range []string{"Registries", "AccountService", "UpdateService"} {
+		root[name] = resource.Ref(resource.Root + "/" + name)
+	}
+	root["Tasks"] = resource.Ref(task.Service)
+	if s.p.Subscriptions > 0 {
+		root["EventService"] = resource.Ref(resource.Root + "/EventService")
+	}
+}
+
+func (s *services) linkSystem(system object) {
+	system["BiosVersion"] = s.update.Version(update.BIOS)
+	s.settings.Link(system)
+	s.media.Link(personality.OnSystem, system)
+	s.journal.Link(personality.OnSystem, system)
+	s.hardware.Link(system)
+}
+
+func (s *services) linkManager(manager object) {
+	manager["FirmwareVersion"] = s.update.Version(update.BMC)
+	s.media.Link(personality.OnManager, manager)
+	s.journal.Link(personality.OnManager, manager)
+}
+
+// booted tells the services that the machine has started.
+func (s *services) booted() {
+	s.settings.Booted()
+	s.tasks.Happened(task.Boot)
+	s.journal.Append("OK", "The system has started.")
+}
+
+func (s *services) tellPower(on bool) {
+	id, message := s.p.PowerEvents[1], "The system is powered off."
+	if on {
+		id, message = s.p.PowerEvents[0], "The system is powered on."
+	}
+	s.events.Tell(events.Event{MessageID: id, Message: message, Origin: s.p.System()})
+}
+
+// watch looks at the machine while somebody wants to hear of it: a machine may
+// switch off by itself, and does not say so.
+type watch struct {
+	look    func()
+	powered func() bool
+	changed func(on bool)
+
+	work   sync.WaitGroup
+	mu     sync.Mutex
+	cancel context.CancelFunc
+}
+
+func (w *watch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	before := w.powered()
+	w.work.Go(func() {
+		t := time.NewTicker(lookTime)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			w.look()
+			if now := w.powered(); now != before {
+				before = now
+				w.changed(now)
+			}
+		}
+	})
+}
+
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+		w.cancel = nil
+	}
+}

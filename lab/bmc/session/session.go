@@ -1,0 +1,284 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+)
+
+const (
+	pathService = resource.Root + "/SessionService"
+	// Path of the sessions.
+	Path = pathService + "/Sessions"
+
+	pathAccounts = resource.Root + "/AccountService"
+
+	// ActionLogin and ActionLogout are writes that do nothing to the server.
+	ActionLogin  = "Login"
+	ActionLogout = "Logout"
+)
+
+// Config describes a service.
+type Config struct {
+	Personality        personality.Personality
+	Username, Password string
+	// Max sessions that may be open.
+	Max int
+	// Timeout ends sessions that nobody used for so long; 0: never.
+	Timeout time.Duration
+	// Now is the clock. Required.
+	Now func() time.Time
+}
+
+type session struct {
+	id   string
+	used time.Time
+}
+
+// Service is sessions and accounts. It is safe for concurrent use.
+type Service struct {
+	cfg Config
+
+	mu       sync.Mutex
+	password string
+	sessions map[string]*session // by token
+	last     int
+	opened   int
+	peak     int
+	basics   int
+}
+
+// New makes a service without sessions.
+func New(cfg Config) *Service { return &Service{cfg: cfg, password: cfg.Password} }
+
+// expire drops what has timed out; it is called with the lock held.
+func (s *Service) expire() {
+	if s.cfg.Timeout == 0 {
+		return
+	}
+	limit := s.cfg.Now().Add(-s.cfg.Timeout)
+	for token, have := range s.sessions {
+		if have.used.Before(limit) {
+			delete(s.sessions, token)
+		}
+	}
+}
+
+// Authorized says whether the request carries the token of an open session
+// (DSP0266, Redfish session login authentication), or Basic credentials where the
+// personality takes them. A bare BMC does not, so that a client that falls back to
+// them is found out.
+func (s *Service) Authorized(h http.Header) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	if token := h.Get("X-Auth-Token"); token != "" {
+		have := s.sessions[token]
+		if have != nil {
+			have.used = s.cfg.Now()
+		}
+		return have != nil
+	}
+	user, password, ok := (&http.Request{Header: h}).BasicAuth()
+	if !ok || !s.cfg.Personality.Basic {
+		return false
+	}
+	s.basics++
+	return s.valid(user, password)
+}
+
+// valid is called with the lock held.
+func (s *Service) valid(user, password string) bool {
+	u := subtle.ConstantTimeCompare([]byte(user), []byte(s.cfg.Username))
+	p := subtle.ConstantTimeCompare([]byte(password), []byte(s.password))
+	return u&p == 1
+}
+
+// Forget ends all sessions.
+func (s *Service) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.sessions)
+}
+
+// Counts are the sessions that are open, the most that ever were at once, all that
+// ever were, and the requests with Basic credentials.
+func (s *Service) Counts() (open, peak, opened, basics int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	return len(s.sessions), s.peak, s.opened, s.basics
+}
+
+// Password that the account has now.
+func (s *Service) Password() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.password
+}
+
+// SetPassword changes the password behind everybody's back.
+func (s *Service) SetPassword(password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.password = password
+}
+
+// LoginOptions are what Login obeys.
+type LoginOptions struct {
+	// Full answers as if the table were full.
+	Full bool
+}
+
+// Login opens a session. The token is empty when it was refused.
+func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answer, token string) {
+	var body struct{ UserName, Password string }
+	if a, ok := r.Decode(&body); !ok {
+		return a.Named(ActionLogin), ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.valid(body.UserName, body.Password) {
+		// Real ones have been seen to repeat what they got: the client must not.
+		return resource.Fail(http.StatusUnauthorized, "ResourceAtUriUnauthorized",
+			fmt.Sprintf("while logging in with %s / %s, access was denied", body.UserName, body.Password)).Named(ActionLogin), ""
+	}
+	s.expire()
+	if opts.Full || len(s.sessions) >= s.cfg.Max {
+		status := http.StatusBadRequest
+		if q := s.cfg.Personality.Quirks; q.FullTableStatus != 0 {
+			status = q.FullTableStatus
+		}
+		return resource.Fail(status, "SessionLimitExceeded",
+			"The session establishment failed due to the number of simultaneous sessions exceeding the limit of the implementation.").Named(ActionLogin), ""
+	}
+	s.last++
+	s.opened++
+	if s.sessions == nil {
+		s.sessions = map[string]*session{}
+	}
+	id, token := strconv.Itoa(s.last), rand.Text()
+	s.sessions[token] = &session{id, s.cfg.Now()}
+	s.peak = max(s.peak, len(s.sessions))
+	return resource.Answer{Status: http.StatusCreated, Location: Path + "/" + id, Body: s.object(id), Action: ActionLogin}, token
+}
+
+func (s *Service) object(id string) resource.Object {
+	o := resource.New(Path+"/"+id, "Session.v1_7_0", "User Session")
+	o["UserName"], o["Password"] = s.cfg.Username, nil
+	return o
+}
+
+// Write ends sessions and changes the account.
+func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, ok := strings.CutPrefix(r.Path, Path+"/"); ok && r.Method == http.MethodDelete {
+		for token, have := range s.sessions {
+			if have.id == id {
+				delete(s.sessions, token)
+				return resource.Done(ActionLogout), true
+			}
+		}
+		return resource.Fail(http.StatusNotFound, "ResourceMissingAtURI", "no resource at "+r.Path).Named(ActionLogout), true
+	}
+	if !s.cfg.Personality.Bare() && r.Is(http.MethodPatch, pathAccounts+"/Accounts/"+s.cfg.Personality.AccountID) {
+		return s.patchAccount(r).Named("Account"), true
+	}
+	return resource.Answer{}, false
+}
+
+func (s *Service) patchAccount(r resource.Request) resource.Answer {
+	var body struct{ Password *string }
+	if a, ok := r.Decode(&body); !ok {
+		return a
+	}
+	p := s.cfg.Personality
+	switch {
+	case body.Password == nil:
+		return resource.Fail(http.StatusBadRequest, "PropertyMissing", "only Password can be written")
+	case *body.Password == "" || len(*body.Password) > p.PasswordMax:
+		return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError", fmt.Sprintf("the password has not 1 to %d bytes", p.PasswordMax))
+	}
+	s.password = *body.Password
+	if p.Quirks.LogoutOnPassword {
+		clear(s.sessions)
+	}
+	return resource.Done("Account")
+}
+
+// Read finds the services, sessions and accounts.
+func (s *Service) Read(path string) (resource.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	switch path {
+	case pathService:
+		o := resource.New(path, "SessionService.v1_1_9", "Session Service")
+		timeout := s.cfg.Timeout
+		if timeout == 0 {
+			timeout = 30 * time.Minute
+		}
+		o["ServiceEnabled"], o["SessionTimeout"], o["Sessions"] = true, int(timeout/time.Second), resource.Ref(Path)
+		return o, true
+	case Path:
+		paths := make([]string, 0, len(s.sessions))
+		for _, have := range s.sessions {
+			paths = append(paths, Path+"/"+have.id)
+		}
+		return resource.Collection(path, "Session", paths), true
+	}
+	for _, have := range s.sessions {
+		if path == Path+"/"+have.id {
+			return s.object(have.id), true
+		}
+	}
+	if s.cfg.Personality.Bare() {
+		return nil, false
+	}
+	return s.readAccounts(path)
+}
+
+func (s *Service) readAccounts(path string) (resource.Object, bool) {
+	p := s.cfg.Personality
+	switch path {
+	case pathAccounts:
+		o := resource.New(path, "AccountService.v1_15_0", "Account Service")
+		o["Accounts"], o["MaxPasswordLength"], o["MinPasswordLength"] = resource.Ref(path+"/Accounts"), p.PasswordMax, 1
+		return o, true
+	case pathAccounts + "/Accounts":
+		paths := []string{path + "/" + p.AccountID}
+		for _, id := range p.EmptyAccounts {
+			paths = append(paths, path+"/"+id)
+		}
+		return resource.Collection(path, "ManagerAccount", paths), true
+	}
+	id, ok := strings.CutPrefix(path, pathAccounts+"/Accounts/")
+	if !ok {
+		return nil, false
+	}
+	o := resource.New(path, "ManagerAccount.v1_12_0", "User Account")
+	o["Password"], o["RoleId"], o["Enabled"] = nil, "Administrator", true
+	if id == p.AccountID {
+		o["UserName"] = s.cfg.Username
+		return o, true
+	}
+	for _, empty := range p.EmptyAccounts {
+		if id == empty {
+			o["UserName"], o["Enabled"], o["RoleId"] = "", false, "None"
+			return o, true
+		}
+	}
+	return nil, false
+}

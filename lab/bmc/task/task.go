@@ -1,0 +1,282 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ingot-metal/ingot/lab/bmc/resource"
+)
+
+// Service is the path of the task service.
+const Service = resource.Root + "/TaskService"
+
+const (
+	pathTasks    = Service + "/Tasks"
+	pathMonitors = Service + "/TaskMonitors"
+	// maxTasks that are kept; the oldest go first.
+	maxTasks = 64
+)
+
+// Wait is what a task waits for once its own work is done.
+type Wait string
+
+// The waits.
+const (
+	Nothing      Wait = ""
+	Boot         Wait = "Boot"
+	ManagerReset Wait = "ManagerReset"
+)
+
+// Config describes a task service.
+type Config struct {
+	// Steps that the work of a task takes; 0 means 3.
+	Steps int
+	// Jobs is the path of a job queue that shows the tasks too; empty: none. Its
+	// tasks have IDs like JID_000000000001.
+	Jobs string
+}
+
+// Options describes a task.
+type Options struct {
+	Name string
+	// Until says what is waited for when the work is done.
+	Until Wait
+	// Idle tasks have no work: they wait at once (a BIOS settings job).
+	Idle bool
+	// Held tasks do not move until Release: their image is on its way.
+	Held bool
+	// Done is called once, at the good end, without locks held; nil: nothing.
+	Done func()
+}
+
+// Task is one task. Its methods are safe for concurrent use.
+type Task struct {
+	list    *List
+	opts    Options
+	id      string
+	state   string
+	percent int
+	message string
+	held    bool
+	// gone: the monitor has told the end.
+	gone bool
+}
+
+// List is a task service. It is safe for concurrent use.
+type List struct {
+	cfg Config
+
+	mu    sync.Mutex
+	tasks []*Task
+	last  int
+}
+
+// New makes a task service without tasks.
+func New(cfg Config) *List {
+	if cfg.Steps == 0 {
+		cfg.Steps = 3
+	}
+	return &List{cfg: cfg}
+}
+
+// Start begins a task.
+func (l *List) Start(opts Options) *Task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	t := &Task{list: l, opts: opts, id: strconv.Itoa(l.last), state: "Running", message: "The task is running.", held: opts.Held}
+	if l.cfg.Jobs != "" {
+		t.id = fmt.Sprintf("JID_%012d", l.last)
+	}
+	if opts.Idle {
+		t.wait()
+	}
+	if l.tasks = append(l.tasks, t); len(l.tasks) > maxTasks {
+		l.tasks = l.tasks[1:]
+	}
+	return t
+}
+
+// wait is called with the lock held.
+func (t *Task) wait() {
+	t.state, t.message = "Pending", "The task waits for a restart of the system."
+	if t.opts.Until == ManagerReset {
+		t.message = "The task waits for a restart of the manager."
+	}
+}
+
+// Path is the task's @odata.id.
+func (t *Task) Path() string { return pathTasks + "/" + t.id }
+
+// Monitor is the URI of the task monitor.
+func (t *Task) Monitor() string { return pathMonitors + "/" + t.id }
+
+// JobPath is the task's path in the job queue, or Path where there is none.
+func (t *Task) JobPath() string {
+	if t.list.cfg.Jobs == "" {
+		return t.Path()
+	}
+	return t.list.cfg.Jobs + "/" + t.id
+}
+
+// Release lets a held task move, and says what it waits for then.
+func (t *Task) Release(until Wait) {
+	t.list.mu.Lock()
+	defer t.list.mu.Unlock()
+	t.held, t.opts.Until = false, until
+}
+
+// Fail ends the task badly.
+func (t *Task) Fail(why string) {
+	t.list.mu.Lock()
+	defer t.list.mu.Unlock()
+	t.state, t.message = "Exception", why
+}
+
+// Object is the task as a resource.
+func (t *Task) Object() resource.Object {
+	t.list.mu.Lock()
+	defer t.list.mu.Unlock()
+	return t.object()
+}
+
+func (t *Task) object() resource.Object {
+	o := resource.New(t.Path(), "Task.v1_7_3", t.opts.Name)
+	o["TaskState"], o["PercentComplete"], o["TaskMonitor"] = t.state, t.percent, t.Monitor()
+	o["TaskStatus"] = "OK"
+	if t.state == "Exception" {
+		o["TaskStatus"] = "Critical"
+	}
+	o["Messages"] = []resource.Object{{"MessageId": "TaskEvent.1.0.TaskProgressChanged", "Message": t.message}}
+	return o
+}
+
+// Step moves all tasks by one step, and finishes those that have no more to do.
+func (l *List) Step() {
+	l.finish(func(t *Task) bool {
+		if t.state != "Running" || t.held {
+			return false
+		}
+		if t.percent += (99 + l.cfg.Steps) / l.cfg.Steps; t.percent < 100 {
+			return false
+		}
+		if t.percent = 100; t.opts.Until == Nothing {
+			return true
+		}
+		t.wait()
+		return false
+	})
+}
+
+// Happened finishes the tasks that waited for it.
+func (l *List) Happened(what Wait) {
+	l.finish(func(t *Task) bool { return t.state == "Pending" && t.opts.Until == what })
+}
+
+func (l *List) finish(ended func(*Task) bool) {
+	var done []func()
+	l.mu.Lock()
+	for _, t := range l.tasks {
+		if ended(t) {
+			t.state, t.percent, t.message = "Completed", 100, "The task completed successfully."
+			if t.opts.Done != nil {
+				done = append(done, t.opts.Done)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, f := range done {
+		f()
+	}
+}
+
+// Waiting says whether a task waits for what.
+func (l *List) Waiting(what Wait) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.tasks {
+		if t.state == "Pending" && t.opts.Until == what {
+			return true
+		}
+	}
+	return false
+}
+
+// Read finds the service, the tasks and the jobs.
+func (l *List) Read(path string) (resource.Object, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch path {
+	case Service:
+		o := resource.New(path, "TaskService.v1_2_1", "Task Service")
+		o["ServiceEnabled"], o["Tasks"] = true, resource.Ref(pathTasks)
+		return o, true
+	case pathTasks:
+		return resource.Collection(path, "Task", l.paths((*Task).Path)), true
+	case l.cfg.Jobs:
+		return resource.Collection(path, "DellJob", l.paths((*Task).JobPath)), path != ""
+	}
+	for _, t := range l.tasks {
+		switch path {
+		case t.Path():
+			return t.object(), true
+		case t.JobPath():
+			return t.job(), true
+		}
+	}
+	return nil, false
+}
+
+func (l *List) paths(path func(*Task) string) []string {
+	paths := make([]string, len(l.tasks))
+	for i, t := range l.tasks {
+		paths[i] = path(t)
+	}
+	return paths
+}
+
+// job is the task as Dell's queue shows it.
+func (t *Task) job() resource.Object {
+	o := resource.New(t.JobPath(), "DellJob.v1_5_0", t.opts.Name)
+	state := map[string]string{"Pending": "Scheduled", "Exception": "Failed"}[t.state]
+	if state == "" {
+		state = t.state
+	}
+	o["JobState"], o["PercentComplete"], o["Message"] = state, t.percent, t.message
+	if t.state == "Pending" {
+		o["PercentComplete"] = 0
+	}
+	return o
+}
+
+// Monitor answers GET of a task monitor: 202 while the task goes on, its result
+// once, and 404 from then on (DSP0266, task monitors).
+func (l *List) Monitor(path string) (resource.Answer, bool) {
+	id, ok := strings.CutPrefix(path, pathMonitors+"/")
+	if !ok {
+		return resource.Answer{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.tasks {
+		if t.id != id || t.gone {
+			continue
+		}
+		switch t.state {
+		case "Completed":
+			t.gone = true
+			return resource.Answer{Status: http.StatusOK, Body: t.object()}, true
+		case "Exception":
+			t.gone = true
+			return resource.Fail(http.StatusInternalServerError, "InternalError", t.message), true
+		}
+		return resource.Answer{Status: http.StatusAccepted, Location: t.Monitor(), Body: t.object()}, true
+	}
+	return resource.Answer{}, false
+}
