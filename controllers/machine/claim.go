@@ -78,6 +78,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		s.claimed()
 		return next, nil
 	case s.settled():
+		if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
+			return stop(retryConflict), err
+		}
 		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host), seen: s.machine.Status.HostRef != nil}), nil
 	}
 	return r.bond(ctx, s, host, id)
@@ -229,7 +232,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 }
 
 // stillMeans reads the machine live: an intent that only a stale cache shows must
-// not become a second claim (I1).
+// not become a second claim (I1), nor a loss, which is for ever (M28).
 func (r *Reconciler) stillMeans(ctx context.Context, machine *infrav1.IngotMachine, id infrav1.ProviderID) (bool, error) {
 	live := &infrav1.IngotMachine{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(machine), live)
@@ -237,7 +240,7 @@ func (r *Reconciler) stillMeans(ctx context.Context, machine *infrav1.IngotMachi
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("live read before a claim: %w", err)
+		return false, fmt.Errorf("live read of the machine: %w", err)
 	}
 	return live.UID == machine.UID && live.DeletionTimestamp.IsZero() && live.Spec.ProviderID == id.String(), nil
 }

@@ -205,6 +205,28 @@ func testLateHost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// M29: what cannot be taken back is not said on an old view: of the machine's choice
+// before the present one, for example.
+func testStaleLoss(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "a")
+	s.machine("m")
+	s.provision("m")
+	now := s.settle("m")
+	before := now.DeepCopy()
+	before.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h", InstanceID: s.NewID()}.String()
+	s.Client = &stale{Indexed: s.api, machine: before}
+	if after := s.step("m").RequeueAfter; after != retryConflict {
+		t.Errorf("looked at again after %s", after)
+	}
+	if m := s.get("m"); m.ResourceVersion != now.ResourceVersion {
+		t.Errorf("the machine was written to: %+v", m.Status)
+	}
+	if n := s.toldTimes(infrav1.ReasonHostLost); n != 0 {
+		t.Errorf("%d events of a loss that was none", n)
+	}
+}
+
 // I13: an IngotCluster that a restore brings after its machines is looked for again;
 // nothing else brings them up.
 func testLateCluster(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {

@@ -44,7 +44,7 @@ func TestMachine(t *testing.T) {
 		"install failed": testInstallFailed, "lost": testLost, "deletion": testDeletion, "force": testForce, "pause": testPause,
 		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
-		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster,
+		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
