@@ -11,6 +11,5 @@
 // in a suite of their own inside the test, which judges the rest when they are done.
 // Ginkgo runs one suite in a process, so "go test -count=2" is refused.
 //
-//	INGOT_CAPI=1 go test ./test/rest               # one minute of rest
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/rest # ten, and prints what was counted
+//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/rest # a quarter of an hour; prints what was counted
 package rest

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,14 +21,13 @@ import (
 	clusterctlcluster "sigs.k8s.io/cluster-api/cmd/clusterctl/client/cluster"
 	"sigs.k8s.io/cluster-api/test/framework"
 
-	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 const (
-	// identities of Ingot's Deployments begin so.
-	identities = "system:serviceaccount:" + management.Namespace + ":"
+	// duration of the rest.
+	duration = 10 * time.Minute
 	// settled is how long Ingot has written nothing before the clusters count as at
 	// rest: longer than its longest wait here, the power poll.
 	settled = 70 * time.Second
@@ -47,15 +45,11 @@ type yard struct {
 // TestAtRest lets 50 hosts and two clusters rest, and then removes owner references
 // and finalizers.
 func TestAtRest(t *testing.T) {
-	if os.Getenv("INGOT_CAPI") == "" {
-		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
-	}
-	duration := time.Minute
-	if os.Getenv("INGOT_FULL") != "" {
-		duration = 10 * time.Minute
+	if os.Getenv("INGOT_CAPI") == "" || os.Getenv("INGOT_FULL") == "" {
+		t.Skip("set INGOT_CAPI=1 and INGOT_FULL=1, as make test-full does")
 	}
 	y := newYard(t)
-	y.AwaitFor(t, 10*time.Minute, "silence", y.silence())
+	y.Await(t, "silence", y.Silent(settled))
 
 	m := startMeter(y.World)
 	var quiet window
@@ -129,54 +123,17 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
-// silence says what Ingot wrote last, until that was long enough ago.
-func (y *yard) silence() site.Missing {
-	return func(context.Context) (string, error) {
-		events, err := audit.Read(y.Plane.AuditLog())
-		if err != nil {
-			return "", err
-		}
-		writes, _ := split(events, window{from: time.Now().Add(-settled), to: time.Now()})
-		if len(writes) == 0 {
-			return "", nil
-		}
-		return "Ingot writes: " + text(writes[len(writes)-1]), nil
-	}
-}
-
-// split picks from an audit log what Ingot wrote in a window, and how often its
-// leader renewed the lease by which it leads: that is no write about anything, and
-// is told apart.
-func split(events []audit.Event, w window) (writes []audit.Event, leases int) {
-	for _, e := range events {
-		if !strings.HasPrefix(e.User.Username, identities) || !e.Changes() || e.Received.Before(w.from) || e.Received.After(w.to) {
-			continue
-		}
-		if e.Object.APIGroup == "coordination.k8s.io" && e.Object.Resource == "leases" {
-			leases++
-			continue
-		}
-		writes = append(writes, e)
-	}
-	return writes, leases
-}
-
-func text(e audit.Event) string {
-	return fmt.Sprintf("%s %s %s %s/%s %s", e.User.Username, e.Verb, strings.Trim(e.Object.Resource+"/"+e.Object.Subresource, "/"), e.Object.Namespace, e.Object.Name, e.RequestBody)
-}
-
 // quiet: Ingot wrote nothing in the window.
 func (y *yard) quiet(t *testing.T, w window) {
 	t.Helper()
-	events, err := audit.Read(y.Plane.AuditLog())
+	writes, leases, err := y.Writes(w.from, w.to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes, leases := split(events, w)
 	t.Logf("audit log of %.1f minutes with %d hosts: %d writes by Ingot, and %d renewals of its leader's lease, which do not count",
 		w.minutes(), len(y.World.Servers()), len(writes), leases)
 	for _, e := range writes {
-		t.Error(text(e))
+		t.Error(site.Text(e))
 	}
 	if leases == 0 {
 		t.Error("the leader did not renew its lease: the audit log has nothing of Ingot")

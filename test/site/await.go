@@ -5,12 +5,15 @@ package site
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/audit"
+	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/test/history"
 )
 
@@ -110,4 +113,54 @@ func (s *Site) Changes(t testing.TB, username string, since time.Time) []audit.E
 		}
 	}
 	return changes
+}
+
+// identities are how the users of Ingot's Deployments begin.
+const identities = "system:serviceaccount:" + management.Namespace + ":"
+
+// Writes are the requests by Ingot's Deployments in a window that changed something
+// or were to. leases counts apart from them how often a leader renewed what it leads
+// by: that is about no object of a cluster.
+func (s *Site) Writes(from, to time.Time) (writes []audit.Event, leases int, _ error) {
+	events, err := audit.Read(s.Plane.AuditLog())
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, e := range events {
+		if !strings.HasPrefix(e.User.Username, identities) || !e.Changes() || e.Answered.Before(from) || e.Received.After(to) {
+			continue
+		}
+		if e.Object.APIGroup == "coordination.k8s.io" && e.Object.Resource == "leases" {
+			leases++
+			continue
+		}
+		writes = append(writes, e)
+	}
+	return writes, leases, nil
+}
+
+// Silent says what Ingot wrote last, until that is as long ago as asked for.
+func (s *Site) Silent(span time.Duration) Missing {
+	var last audit.Event
+	return func(context.Context) (string, error) {
+		if time.Since(last.Answered) >= span { // the log is long, and need not be read before
+			writes, _, err := s.Writes(last.Answered.Add(time.Nanosecond), time.Now())
+			if err != nil {
+				return "", err
+			}
+			if len(writes) > 0 {
+				last = writes[len(writes)-1]
+			}
+		}
+		if time.Since(last.Answered) >= span {
+			return "", nil
+		}
+		return "silence after: " + Text(last), nil
+	}
+}
+
+// Text is one request of an audit log, for people.
+func Text(e audit.Event) string {
+	resource := strings.Trim(e.Object.Resource+"/"+e.Object.Subresource, "/")
+	return fmt.Sprintf("%s: %s %s %s/%s %s", strings.TrimPrefix(e.User.Username, identities), e.Verb, resource, e.Object.Namespace, e.Object.Name, e.RequestBody)
 }

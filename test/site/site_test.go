@@ -37,6 +37,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("cluster of five: %s", time.Since(began).Round(time.Second))
 	spread(t, s, c)
 	nodes(t, s, c)
+	quiet(t, s)
 
 	s.Kubectl(t, "scale", "machinedeployment", c.Name+"-md-0", "--replicas=1")
 	c.Workers = 1
@@ -57,6 +58,23 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	recorded(t, s, h)
+}
+
+// quiet: Ingot writes nothing while nobody touches anything. Each host is polled
+// every two seconds here, so that half a minute is many polls; test/rest has more
+// hosts and time.
+func quiet(t *testing.T, s *site.Site) {
+	t.Helper()
+	s.Await(t, "silence", s.Silent(5*time.Second))
+	from := time.Now()
+	time.Sleep(30 * time.Second)
+	writes, _, err := s.Writes(from, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range writes {
+		t.Errorf("written at rest: %s", site.Text(e))
+	}
 }
 
 // spread: one control plane machine in each failure domain, in the rack that the
