@@ -23,8 +23,8 @@ const (
 	patience = 20 * time.Second
 )
 
-// cells are the tests of each feature.
-var cells = map[Feature][]cell{
+// checks are the tests of each feature, where the rig knows no better one (Beyond).
+var checks = map[Feature][]check{
 	Power:      {testPower, testRestart},
 	Boot:       {testBootOnce, testBootPersistent},
 	BootMode:   {testBootMode},
@@ -34,16 +34,16 @@ var cells = map[Feature][]cell{
 	Inventory:  {testInventory},
 	Media:      {testMedia},
 	Settings:   {testSettings, testSettingsRefused},
-	Versions:   {testVersions},
+	Versions:   {checkVersions},
 	UpdateURL:  {testUpdateURL},
 	UpdatePush: {testUpdatePush},
-	Health:     {testHealth},
-	EventLog:   {testEventLog},
-	Console:    {testConsole},
-	Accounts:   {testAccounts},
+	Health:     {checkHealth},
+	EventLog:   {checkEventLog},
+	Console:    {checkConsole},
+	Accounts:   {checkAccounts},
 	SecureBoot: {testSecureBoot},
-	Reset:      {testReset},
-	Indicator:  {testIndicator},
+	Reset:      {checkReset},
+	Indicator:  {checkIndicator},
 }
 
 // patiently repeats a call that the BMC asks to repeat later, as controllers do;
@@ -69,7 +69,7 @@ func setBoot(t *testing.T, conn bmc.Conn, o bmc.BootOverride) {
 	patiently(t, func() error { return conn.SetBootOverride(t.Context(), o) })
 }
 
-func testBootFrom(o bmc.BootOverride) cell {
+func testBootFrom(o bmc.BootOverride) check {
 	return func(t *testing.T, r Rig, conn bmc.Conn) {
 		setBoot(t, conn, o)
 		wantOverride(t, conn, o)
@@ -226,7 +226,7 @@ func testSettingsRefused(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-func testVersions(t *testing.T, _ Rig, conn bmc.Conn) {
+func checkVersions(t *testing.T, _ Rig, conn bmc.Conn) {
 	items, err := conn.FirmwareInventory(t.Context())
 	must(t, err)
 	if len(items) < 2 {
@@ -303,7 +303,7 @@ func follow(t *testing.T, conn bmc.Conn, version string, start func() (bmc.Task,
 	}
 }
 
-func testHealth(t *testing.T, _ Rig, conn bmc.Conn) {
+func checkHealth(t *testing.T, _ Rig, conn bmc.Conn) {
 	report, err := conn.Health(t.Context())
 	must(t, err)
 	if report.Overall != bmc.HealthOK {
@@ -319,7 +319,7 @@ func testHealth(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 }
 
-func testEventLog(t *testing.T, _ Rig, conn bmc.Conn) {
+func checkEventLog(t *testing.T, _ Rig, conn bmc.Conn) {
 	for range 3 { // something to log
 		setPower(t, conn, bmc.ActionOn)
 		setPower(t, conn, bmc.ActionForceOff)
@@ -350,8 +350,8 @@ func testEventLog(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 }
 
-// testConsole: what the server's console says arrives, and what is typed reaches it.
-func testConsole(t *testing.T, r Rig, conn bmc.Conn) {
+// checkConsole: what the server's console says arrives, and what is typed reaches it.
+func checkConsole(t *testing.T, r Rig, conn bmc.Conn) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	stream, err := conn.OpenConsole(ctx)
@@ -362,7 +362,7 @@ func testConsole(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-func testAccounts(t *testing.T, r Rig, conn bmc.Conn) {
+func checkAccounts(t *testing.T, r Rig, conn bmc.Conn) {
 	changed := r.Target
 	changed.Password = "An0ther-Pa55"
 	must(t, conn.SetPassword(t.Context(), changed.Password))
@@ -371,7 +371,7 @@ func testAccounts(t *testing.T, r Rig, conn bmc.Conn) {
 	_, err = fresh.PowerState(t.Context())
 	must(t, err)
 	must(t, fresh.Close(t.Context()))
-	testRefused(t, r.Dial, r.Target)
+	refusedCredentials(t, r.Dial, r.Target)
 }
 
 func testSecureBoot(t *testing.T, _ Rig, conn bmc.Conn) {
@@ -393,8 +393,8 @@ func testSecureBoot(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 }
 
-// testReset: the BMC comes back and the server never noticed.
-func testReset(t *testing.T, r Rig, conn bmc.Conn) {
+// checkReset: the BMC comes back and the server never noticed.
+func checkReset(t *testing.T, r Rig, conn bmc.Conn) {
 	setPower(t, conn, bmc.ActionOn)
 	boots := len(r.Server.Boots())
 	if err := conn.ResetBMC(t.Context()); err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
@@ -422,7 +422,7 @@ func testReset(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
-func testIndicator(t *testing.T, _ Rig, conn bmc.Conn) {
+func checkIndicator(t *testing.T, _ Rig, conn bmc.Conn) {
 	for _, lit := range []bool{true, true, false} {
 		must(t, conn.SetIndicator(t.Context(), lit))
 		got, err := conn.Indicator(t.Context())

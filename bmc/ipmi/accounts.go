@@ -5,6 +5,7 @@ package ipmi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -16,9 +17,16 @@ const (
 	long        = 0x80 // 20 bytes instead of 16
 )
 
+// shortPassword is the longest that IPMI v1.5 had room for, in bytes.
+const shortPassword = 16
+
 // SetPassword implements bmc.Accounts for the user of the connection. A password
 // that IPMI has no room for is bmc.ErrNotSupported before anything is sent. The
 // session lives on; a new one is opened with the new password.
+//
+// Some BMCs (ipmi_sim 2.0.33) take 20 bytes and keep 16. A password longer than
+// that is proven by a login; if it is refused, the old password is set again, and
+// the answer is bmc.ErrNotApplied.
 func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	if err := checkPassword(password); err != nil {
 		return fmt.Errorf("set password: %w", err)
@@ -30,17 +38,50 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	if err != nil {
 		return fmt.Errorf("set password: %w", err)
 	}
-	data, size := []byte{id, setPassword}, 16
-	if len(password.Reveal()) > size {
-		data[0], size = id|long, 20
-	}
-	data = append(data, make([]byte, size)...)
-	copy(data[2:], password.Reveal())
-	if _, err := c.run(ctx, command{what: "set password", netFn: netFnApp, code: 0x47, data: data, write: true}); err != nil {
+	if err := c.putPassword(ctx, id, password); err != nil {
 		return err
+	}
+	if len(password.Reveal()) > shortPassword {
+		if err := c.provePassword(ctx, id, password); err != nil {
+			return err
+		}
 	}
 	c.target.Password = password
 	return nil
+}
+
+func (c *conn) putPassword(ctx context.Context, id byte, password bmc.Password) error {
+	data, size := []byte{id, setPassword}, shortPassword
+	if len(password.Reveal()) > size {
+		data[0], size = id|long, maxPassword
+	}
+	data = append(data, make([]byte, size)...)
+	copy(data[2:], password.Reveal())
+	_, err := c.run(ctx, command{what: "set password", netFn: netFnApp, code: 0x47, data: data, write: true})
+	return err
+}
+
+// provePassword logs in with a new password, and goes back to the old one if that
+// is refused.
+func (c *conn) provePassword(ctx context.Context, id byte, password bmc.Password) error {
+	target := c.target
+	target.Password = password
+	s, err := openSession(ctx, c.host, target)
+	if err == nil {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+		defer cancel()
+		_ = s.close(end) // it has proven what it had to
+		return nil
+	}
+	if !errors.Is(err, bmc.ErrUnauthorized) {
+		return fmt.Errorf("set password: %w: it was set, and no login could prove it: %w", bmc.ErrUnknownOutcome, err)
+	}
+	if err := c.putPassword(ctx, id, c.target.Password); err != nil {
+		return fmt.Errorf("set password: %w: it was set and is refused, and the old one could not be set again: %w",
+			bmc.ErrUnknownOutcome, err)
+	}
+	return fmt.Errorf("set password: %w: the BMC keeps less than %d bytes of it; the old one is set again",
+		bmc.ErrNotApplied, len(password.Reveal()))
 }
 
 // user finds the slot of the connection's user (§22.27, §22.29).

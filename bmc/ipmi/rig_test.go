@@ -20,7 +20,7 @@ import (
 
 const (
 	// canary is the password: no error may show it.
-	canary   = "canary-p4ssword"
+	canary   = "canary-p4w"
 	username = "admin"
 	// soon is a deadline that is meant to pass.
 	soon = 300 * time.Millisecond

@@ -1,0 +1,303 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/ipmi"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+)
+
+func isNotApplied(err error) bool   { return errors.Is(err, bmc.ErrNotApplied) }
+func isUnauthorized(err error) bool { return errors.Is(err, bmc.ErrUnauthorized) }
+
+// wantError checks the class of an error, and that it shows no password.
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+	if err != nil && strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), canary) {
+		t.Errorf("error shows the password: %v", err)
+	}
+}
+
+// chassisControls counts the power actions that reached the BMC.
+func chassisControls(b *labipmi.BMC) []string {
+	var got []string
+	for _, c := range b.Commands() {
+		if c.NetFn == 0x00 && c.Code == 0x02 {
+			got = append(got, c.String())
+		}
+	}
+	return got
+}
+
+func TestDialRefusesWithoutSending(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*bmc.Target)
+		want   error
+	}{
+		{"scheme", func(t *bmc.Target) { t.Address = "redfish://127.0.0.1" }, bmc.ErrAddress},
+		{"path", func(t *bmc.Target) { t.Address += "/redfish/v1/Systems/1" }, bmc.ErrAddress},
+		{"user in the address", func(t *bmc.Target) { t.Address = "ipmi://u:" + canary + "@127.0.0.1" }, bmc.ErrAddress},
+		{"bad address with a password", func(t *bmc.Target) { t.Address = "ipmi://u:" + canary + "@[::1" }, bmc.ErrAddress},
+		{"port", func(t *bmc.Target) { t.Address = "ipmi://127.0.0.1:0" }, bmc.ErrAddress},
+		{"long password", func(t *bmc.Target) { t.Password = canary + canary + canary }, bmc.ErrNotSupported},
+		{"zero in the password", func(t *bmc.Target) { t.Password = canary + "\x00" }, bmc.ErrNotSupported},
+		{"long user", func(t *bmc.Target) { t.Username = strings.Repeat("u", 17) }, bmc.ErrNotSupported},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			target := bmc.Target{Address: "ipmi://" + l.LocalAddr().String(), Username: username, Password: canary}
+			tc.change(&target)
+			_, err = ipmi.Dial(t.Context(), target)
+			wantError(t, err, tc.want)
+			_ = l.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if n, _, err := l.ReadFrom(make([]byte, 100)); err == nil {
+				t.Errorf("%d bytes were sent", n)
+			}
+		})
+	}
+}
+
+func TestDialFailures(t *testing.T) {
+	t.Run("wrong password", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.target.Password = canary + "x"
+		_, err := ipmi.Dial(t.Context(), r.target)
+		wantError(t, err, bmc.ErrUnauthorized)
+	})
+	t.Run("wrong user", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.target.Username = "nobody"
+		_, err := ipmi.Dial(t.Context(), r.target)
+		wantError(t, err, bmc.ErrUnauthorized)
+	})
+	t.Run("silence", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.SetFaults(labipmi.Faults{Silent: true})
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		_, err := ipmi.Dial(ctx, r.target)
+		wantError(t, err, bmc.ErrUnreachable)
+		wantError(t, err, context.DeadlineExceeded)
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		l, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := "ipmi://" + l.LocalAddr().String()
+		_ = l.Close()
+		_, err = ipmi.Dial(t.Context(), bmc.Target{Address: address, Username: username, Password: canary})
+		wantError(t, err, bmc.ErrUnreachable)
+	})
+	t.Run("session table full", func(t *testing.T) {
+		r := newRig(t, func(c *labipmi.Config) { c.MaxSessions = 1 })
+		r.dial(t)
+		_, err := ipmi.Dial(t.Context(), r.target)
+		wantError(t, err, bmc.ErrBusy)
+	})
+	t.Run("given up", func(t *testing.T) {
+		r := newRig(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := ipmi.Dial(ctx, r.target)
+		wantError(t, err, context.Canceled)
+	})
+	t.Run("garbage", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.SetFaults(labipmi.Faults{Garbage: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")})
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		_, err := ipmi.Dial(ctx, r.target)
+		wantError(t, err, bmc.ErrProtocol)
+	})
+}
+
+func TestCodes(t *testing.T) {
+	for _, tc := range []struct {
+		code        byte
+		read, write error
+	}{
+		{0xc0, bmc.ErrBusy, bmc.ErrBusy},
+		{0xc1, bmc.ErrNotSupported, bmc.ErrNotSupported},
+		{0xc3, bmc.ErrProtocol, bmc.ErrUnknownOutcome},
+		{0xcc, bmc.ErrNotSupported, bmc.ErrNotSupported},
+		{0xd2, bmc.ErrBusy, bmc.ErrBusy},
+		{0xd4, bmc.ErrUnauthorized, bmc.ErrUnauthorized},
+		{0xd5, bmc.ErrBusy, bmc.ErrBusy},
+		{0xff, bmc.ErrProtocol, bmc.ErrUnknownOutcome},
+		{0x99, bmc.ErrProtocol, bmc.ErrProtocol},
+	} {
+		t.Run(fmt.Sprintf("%02X", tc.code), func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			r.SetFaults(labipmi.Faults{Code: tc.code})
+			_, err := conn.PowerState(t.Context())
+			wantError(t, err, tc.read)
+			wantError(t, conn.SetPower(t.Context(), bmc.ActionGracefulOff), tc.write)
+		})
+	}
+}
+
+// TestLostWrite (I17): a write whose answer is lost was sent once, and the next
+// call finds out on a new session.
+func TestLostWrite(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labipmi.Faults{LoseReplies: true})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	err := conn.SetPower(ctx, bmc.ActionOn)
+	wantError(t, err, bmc.ErrUnknownOutcome)
+	if errors.Is(err, bmc.ErrTimeout) {
+		t.Error("an unknown outcome is no timeout")
+	}
+	r.SetFaults(labipmi.Faults{})
+	state, err := conn.PowerState(t.Context())
+	if err != nil || state != bmc.PowerOn {
+		t.Errorf("PowerState: %s, %v", state, err)
+	}
+	if diff := cmp.Diff([]string{"00 02: 01"}, chassisControls(r.BMC)); diff != "" {
+		t.Errorf("chassis controls (-want +got):\n%s", diff)
+	}
+	if n := r.Sessions(); n != 1 {
+		t.Errorf("%d sessions, want 1", n)
+	}
+}
+
+// TestNothingIsSentAfterTheEnd: a context that has ended sends no write.
+func TestNothingIsSentAfterTheEnd(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := conn.SetPower(ctx, bmc.ActionOn)
+	wantError(t, err, context.Canceled)
+	if errors.Is(err, bmc.ErrUnknownOutcome) || len(chassisControls(r.BMC)) != 0 {
+		t.Errorf("error %v, controls %v", err, chassisControls(r.BMC))
+	}
+}
+
+// TestLostPackets: reads survive a network that loses packets, and BMCs that
+// forget their sessions.
+func TestLostPackets(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labipmi.Faults{DropEvery: 3})
+	for range 3 {
+		if _, err := conn.PowerState(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.SetFaults(labipmi.Faults{})
+	r.ForgetSessions()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	_, err := conn.PowerState(ctx)
+	wantError(t, err, bmc.ErrTimeout)
+	if _, err := conn.PowerState(t.Context()); err != nil {
+		t.Errorf("on a new session: %v", err)
+	}
+}
+
+func TestPowerAfterRestart(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	for _, step := range []struct {
+		action bmc.PowerAction
+		want   bmc.PowerState
+	}{
+		{bmc.ActionOn, bmc.PowerOff}, // a lie is told as it is
+		{bmc.ActionForceRestart, bmc.PowerUnknown},
+		{bmc.ActionForceOff, bmc.PowerOff},
+	} {
+		if err := conn.SetPower(t.Context(), step.action); err != nil {
+			t.Fatal(err)
+		}
+		r.SetFaults(labipmi.Faults{PowerLie: labbmc.Opposite})
+		if step.action == bmc.ActionForceOff {
+			r.SetFaults(labipmi.Faults{})
+		}
+		if got, err := conn.PowerState(t.Context()); err != nil || got != step.want {
+			t.Errorf("after %s: %s, %v, want %s", step.action, got, err, step.want)
+		}
+	}
+}
+
+func TestBootIsForgotten(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labipmi.Faults{ForgetBoot: true})
+	wantError(t, conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}), bmc.ErrNotApplied)
+	wantError(t, conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}), bmc.ErrNotSupported)
+	r.SetFaults(labipmi.Faults{})
+	for _, target := range []bmc.BootTarget{bmc.BootCD, bmc.BootSetup} {
+		want := bmc.BootOverride{Target: target, Mode: bmc.ModeUEFI}
+		if err := conn.SetBootOverride(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := conn.BootOverride(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+// TestCloseWithoutAnswer: a BMC that does not answer costs bounded time, and the
+// error says so.
+func TestCloseWithoutAnswer(t *testing.T) {
+	r := newRig(t, nil)
+	conn, err := ipmi.Dial(t.Context(), r.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetFaults(labipmi.Faults{LoseReplies: true})
+	wantError(t, conn.Close(t.Context()), bmc.ErrTimeout)
+	if err := conn.Close(t.Context()); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if _, err := conn.PowerState(t.Context()); err == nil {
+		t.Error("a call after Close succeeds")
+	}
+}
+
+// TestConsoleIsTaken: one console at a time, and the refused one leaves no session.
+func TestConsoleIsTaken(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	stream, err := conn.OpenConsole(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.OpenConsole(t.Context())
+	wantError(t, err, bmc.ErrBusy)
+	if err := stream.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := stream.Write([]byte("x")); err == nil {
+		t.Error("a closed console takes input")
+	}
+	if n := r.Sessions(); n != 1 {
+		t.Errorf("%d sessions, want the connection's", n)
+	}
+}
