@@ -35,7 +35,7 @@ func waiting(t *testing.T, s *scene) {
 	t.Logf("kubectl get ingotmachines:\n%s", s.kubectl(t, "get", "ingotmachines"))
 	t.Logf("clusterctl describe:\n%s", s.Clusterctl(t, nil, "describe", "cluster", c.Name, "--namespace="+s.Namespace, "--show-conditions=IngotMachine", "--grouping=false").Stdout)
 
-	s.register(t, place{4, "b", worker})
+	s.add(t, place{4, "b", worker})
 	c.Workers = 2
 	s.Await(t, "the machine runs on the host that was registered", s.Running(c))
 

@@ -52,10 +52,19 @@ type place struct {
 // register makes hosts of servers, and waits until they are free.
 func (s *scene) register(t *testing.T, places ...place) {
 	t.Helper()
-	s.RegisterNetwork(t)
+	s.add(t, places...)
 	var names []string
 	for _, p := range places {
 		names = append(names, s.server(p.n))
+	}
+	s.Await(t, "hosts registered", s.Free(names...))
+}
+
+// add makes hosts of servers, for machines that wait for them.
+func (s *scene) add(t *testing.T, places ...place) {
+	t.Helper()
+	s.RegisterNetwork(t)
+	for _, p := range places {
 		for _, obj := range s.HostObjects(s.server(p.n)) {
 			if host, ok := obj.(*infrav1.IngotHost); ok {
 				host.Labels[site.RackLabel], host.Labels[roleLabel] = p.rack, p.role
@@ -63,7 +72,6 @@ func (s *scene) register(t *testing.T, places ...place) {
 			s.Create(t, obj)
 		}
 	}
-	s.Await(t, "hosts registered", s.Free(names...))
 }
 
 // create makes a cluster whose machines keep to the hosts of their role, and waits

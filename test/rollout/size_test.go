@@ -46,7 +46,7 @@ func surge(t *testing.T, s *scene) {
 		}
 		return "", err
 	})
-	s.register(t, place{5, "d", controlPlane})
+	s.add(t, place{5, "d", controlPlane})
 	c.ControlPlanes = 5
 	s.Await(t, "five control planes", s.Running(c))
 	s.kubectl(t, "scale", "kubeadmcontrolplane", c.Name+"-control-plane", "--replicas=3")
