@@ -1,0 +1,161 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/lab/bmc"
+)
+
+func TestMoreFaults(t *testing.T) {
+	isRead := func(method, _ string) bool { return method == http.MethodGet }
+	b, bench, c, p := maker(t, "standard", nil)
+	system := p.System()
+	t.Run("drop", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{Drop: true})
+		if _, ok := c.try("POST", system+"/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`); ok || bench.Powered() {
+			t.Errorf("answered %v, powered %v", ok, bench.Powered())
+		}
+	})
+	t.Run("truncated", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{Truncate: true})
+		if a := c.want(200, "GET", system, ""); a.body != nil {
+			t.Errorf("whole: %v", a.body)
+		}
+	})
+	t.Run("wrong types", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{WrongTypes: true})
+		a := c.want(200, "GET", system, "")
+		if a.body["@odata.id"] != system || a.body["PowerState"] != 3.0 || at(a, "ProcessorSummary", "Count") != "1" {
+			t.Errorf("types: %v", a.body)
+		}
+	})
+	t.Run("10,000 members", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{Members: 10000})
+		a := c.want(200, "GET", system+"/EthernetInterfaces", "")
+		members, _ := a.body["Members"].([]any)
+		if len(members) != 10000 || a.body["Members@odata.count"] != 10000.0 {
+			t.Errorf("%d members, told %v", len(members), a.body["Members@odata.count"])
+		}
+		last, _ := members[9999].(map[string]any)
+		c.want(200, "GET", fmt.Sprint(last["@odata.id"]), "")
+	})
+	t.Run("trickle", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{Trickle: time.Microsecond})
+		if a := c.want(200, "GET", system, ""); a.body["PowerState"] != "Off" {
+			t.Errorf("answer %v", a.body)
+		}
+	})
+	t.Run("sessions full", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{SessionsFull: true})
+		a := c.want(400, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"secret"}`)
+		if !strings.Contains(fmt.Sprint(a.body), "SessionLimitExceeded") {
+			t.Errorf("answer %v", a.body)
+		}
+	})
+	t.Run("mixed, each third time", func(t *testing.T) {
+		b.SetFaults(bmc.Faults{Every: 3, Status: 503, Match: isRead}, bmc.Faults{PowerLie: bmc.Opposite}, bmc.Faults{Every: 2, Status: 412, Match: isRead})
+		want := []int{200, 412, 503, 412, 200, 503} // the sixth fits both: the first counts
+		for i, status := range want {
+			a := c.want(status, "GET", system, "")
+			if status == 200 && a.body["PowerState"] != "On" {
+				t.Errorf("request %d: power %v, want the lie too", i, a.body["PowerState"])
+			}
+		}
+	})
+	b.SetFaults()
+	c.want(200, "GET", system, "")
+}
+
+func TestRestartOfTheBMC(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
+		b, bench, c, p := maker(t, "standard", nil)
+		boot(t, bench)
+		b.Down()
+		_, err := net.Dial("tcp", strings.TrimPrefix(b.Address(), "redfish://"))
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dial: %v, want it refused", err)
+		}
+		if err := b.Up(); err != nil {
+			t.Fatal(err)
+		}
+		c.want(401, "GET", p.System(), "") // the sessions are gone
+		c.login()
+		if got := c.want(200, "GET", p.System(), "").body["PowerState"]; got != "On" {
+			t.Errorf("power %v: the server must keep running", got)
+		}
+	})
+	t.Run("by its action", func(t *testing.T) {
+		_, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.RebootTime = 10 * time.Millisecond })
+		c.want(400, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"Moon"}`)
+		c.want(204, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"ForceRestart"}`)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+			if a, ok := c.try("GET", p.System(), ""); ok && a.status == 401 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the sessions survive, or the BMC does not come back")
+			}
+		}
+		c.login()
+	})
+	t.Run("with a listener from outside", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.Listener = l })
+		b.Down()
+		if _, ok := c.try("GET", p.System(), ""); ok {
+			t.Error("answers while down")
+		}
+		if err := b.Up(); err != nil {
+			t.Fatal(err)
+		}
+		c.want(401, "GET", p.System(), "")
+	})
+	t.Run("closed while down", func(t *testing.T) {
+		b, _, _, _ := maker(t, "standard", nil)
+		b.Reboot(time.Hour)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCertificateChanges(t *testing.T) {
+	b, _, c, p := maker(t, "standard", nil)
+	other, err := bmc.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.SetAuthority(other)
+	if _, ok := c.try("GET", p.System(), ""); ok {
+		t.Error("the old authority is still believed")
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(other.PEM())
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	c.want(200, "GET", p.System(), "") // the session is still the BMC's
+}
+
+func TestPasswordChangesBehindTheBack(t *testing.T) {
+	b, _, c, _ := maker(t, "standard", nil)
+	b.SetPassword("other")
+	c.want(401, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"secret"}`)
+	c.want(201, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"other"}`)
+	if b.Password() != "other" {
+		t.Errorf("password %q", b.Password())
+	}
+}
