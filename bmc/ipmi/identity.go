@@ -71,7 +71,7 @@ func (c *conn) guid(ctx context.Context, what string, code byte) (string, error)
 // SMBIOS has it (the first three fields little-endian), as IPMI wants it (the
 // whole reversed, §20.8), or as RFC 4122 writes it. The order is the first in
 // which version and variant (RFC 4122 §4.1.1, §4.1.3) make sense; SMBIOS's where
-// none does. All zeroes and all ones are no GUID.
+// none does. That is a guess: who compares UUIDs tries the other orders too. All zeroes and all ones are no GUID.
 func parseGUID(g [16]byte) string {
 	if g == [16]byte{} {
 		return ""
@@ -89,7 +89,7 @@ func parseGUID(g [16]byte) string {
 		reversed[15-i] = b
 	}
 	for _, u := range [][16]byte{smbios, reversed, g} {
-		if version := u[6] >> 4; version >= 1 && version <= 8 && u[8]>>6 == 0b10 {
+		if version := u[6] >> 4; version >= 1 && version <= 5 && u[8]>>6 == 0b10 {
 			return formatUUID(u)
 		}
 	}
