@@ -178,8 +178,11 @@ func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootB
 		return nil, lacking("no such target")
 	}
 	i := slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool {
-		return len(now.AllowedTargets) == 0 || slices.Contains(now.AllowedTargets, string(t))
+		return slices.Contains(now.AllowedTargets, string(t))
 	})
+	if len(now.AllowedTargets) == 0 {
+		i = slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool { return t != targetUsbCd })
+	}
 	if i < 0 {
 		return nil, lacking(fmt.Sprintf("wants %s, the system allows %s", wanted[0], shorten(strings.Join(now.AllowedTargets, ", "), 200)))
 	}

@@ -41,6 +41,8 @@ type rig struct {
 	*labbmc.BMC
 	bench  *labbmc.Bench
 	target bmc.Target
+	// maker is whose BMC it is, where newMaker made it.
+	maker labbmc.Personality
 }
 
 // newRig starts a BMC, which must have no session left when the test ends.
@@ -100,9 +102,7 @@ func (s server) Restart()      { _ = s.bench.Power(context.Background(), labbmc.
 func (s server) Boots() []bmc.BootTarget {
 	var boots []bmc.BootTarget
 	for _, b := range s.bench.Boots() {
-		boots = append(boots, map[labbmc.Target]bmc.BootTarget{
-			labbmc.TargetNone: bmc.BootNone, labbmc.TargetPXE: bmc.BootPXE, labbmc.TargetDisk: bmc.BootDisk,
-		}[b])
+		boots = append(boots, bootTarget(b))
 	}
 	return boots
 }

@@ -79,6 +79,11 @@ func (r taskResource) task(running bool) bmc.Task {
 		t.State = bmc.TaskWaitsForReset
 	default:
 		t.State = bmc.TaskRunning
+		// Pending waits for some condition (DSP2046): with the work done, or where the
+		// message says so, for a restart.
+		if r.State == "Pending" && (t.Percent == 100 || saysRestart(t.Message)) {
+			t.State = bmc.TaskWaitsForReset
+		}
 		if slices.ContainsFunc(r.Messages, taskMessage.asksForReset) {
 			t.State = bmc.TaskWaitsForReset
 		}
@@ -91,6 +96,11 @@ func (r taskResource) task(running bool) bmc.Task {
 func (m taskMessage) asksForReset() bool {
 	_, name, _ := cutLast(m.ID, ".")
 	return slices.Contains([]string{"ResetRequired", "ResourceResetRequired", "AwaitToActivate"}, name)
+}
+
+func saysRestart(message string) bool {
+	lower := strings.ToLower(message)
+	return strings.Contains(lower, "restart") || strings.Contains(lower, "reset") || strings.Contains(lower, "reboot")
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

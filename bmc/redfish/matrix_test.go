@@ -1,0 +1,130 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// emulated are the emulator's names of the personalities.
+var emulated = map[bmctest.Personality]string{
+	bmctest.Standard: "standard", bmctest.IDRAC9: "dell-idrac9", bmctest.IDRAC10: "dell-idrac10",
+	bmctest.ILO5: "hpe-ilo5", bmctest.ILO6: "hpe-ilo6", bmctest.SupermicroX11: "supermicro-x11",
+	bmctest.SupermicroX12: "supermicro-x12", bmctest.LenovoXCC: "lenovo-xcc", bmctest.OpenBMC: "openbmc", bmctest.AMI: "ami",
+}
+
+// newMaker is a rig with a personality; change may be nil.
+func newMaker(t *testing.T, p bmctest.Personality, change func(*labbmc.Config)) *rig {
+	t.Helper()
+	maker, ok := personality.Named(emulated[p])
+	if !ok {
+		t.Fatalf("no personality %q", emulated[p])
+	}
+	r := newRig(t, func(c *labbmc.Config) {
+		c.Personality = maker
+		c.System.Manufacturer, c.System.Model, c.System.BMCFirmware = "", "", ""
+		c.RebootTime = soon
+		if change != nil {
+			change(c)
+		}
+	})
+	r.maker = maker
+	return r
+}
+
+// TestMatrix is driver × personality × capability (make test-bmc).
+func TestMatrix(t *testing.T) {
+	for _, p := range bmctest.Personalities(bmctest.DriverRedfish) {
+		t.Run(string(p), func(t *testing.T) {
+			bmctest.Matrix(t, bmctest.DriverRedfish, p, func(t *testing.T) bmctest.Rig {
+				r := newMaker(t, p, nil)
+				out := bmctest.Rig{
+					Dial: redfish.Dial, Target: r.target, Server: server{rig: r}, Inventory: told(r),
+				}
+				if !slices.Contains(r.maker.Quirks.ResetTypes, "GracefulRestart") && len(r.maker.Quirks.ResetTypes) > 0 {
+					out.Lacks = []bmc.PowerAction{bmc.ActionGracefulRestart} // whether to be rude is policy
+				}
+				return out
+			})
+		})
+	}
+}
+
+// told is what the personality's BMC has to tell of the system.
+func told(r *rig) bmc.Inventory {
+	maker, s := r.maker, system()
+	uuid := s.UUID
+	if maker.Quirks.SwapUUID {
+		uuid = swapped(uuid)
+	}
+	return bmc.Inventory{
+		Identity: bmc.Identity{
+			SystemID: r.SystemPath(), UUID: uuid, Serial: s.Serial, Manufacturer: maker.Manufacturer, Model: maker.Model,
+			BMCFirmware: maker.BMCFirmware, BMCUUID: s.BMCUUID,
+		},
+		MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}, Cores: 16, MemoryBytes: 64 << 30,
+	}
+}
+
+// swapped has the first three fields of a UUID in the other byte order.
+func swapped(uuid string) string {
+	fields := strings.Split(uuid, "-")
+	for i, f := range fields[:3] {
+		var b strings.Builder
+		for j := len(f); j > 0; j -= 2 {
+			b.WriteString(f[j-2 : j])
+		}
+		fields[i] = b.String()
+	}
+	return strings.Join(fields, "-")
+}
+
+const newVersion = "99.1"
+
+// FirmwareURL implements bmctest.Extras.
+func (s server) FirmwareURL(t *testing.T) (url, version string) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(update.Image(update.BIOS, newVersion))
+	}))
+	t.Cleanup(web.Close)
+	return web.URL + "/bios.bin", newVersion
+}
+
+// FirmwareImage implements bmctest.Extras: 8 MiB, most of them zeros.
+func (s server) FirmwareImage(*testing.T) (image io.Reader, size int64, version string) {
+	head := update.Image(update.BIOS, newVersion)
+	size = 8 << 20
+	return io.MultiReader(bytes.NewReader(head), io.LimitReader(zeros{}, size-int64(len(head)))), size, newVersion
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// bootWords are the emulator's words for what a boot started from.
+var bootWords = map[string]bmc.BootTarget{
+	"None": bmc.BootNone, "Pxe": bmc.BootPXE, "Hdd": bmc.BootDisk, "Cd": bmc.BootCD, "UsbCd": bmc.BootCD, "CD/DVD": bmc.BootCD,
+	"BiosSetup": bmc.BootSetup, "UefiHttp": bmc.BootHTTP,
+}
+
+func bootTarget(t labbmc.Target) bmc.BootTarget {
+	return cmp.Or(bootWords[string(t)], bmc.BootTarget(t))
+}
