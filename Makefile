@@ -53,6 +53,15 @@ conformance: packages-test tools ## Check every rule of the Cluster API contract
 	[ ! -e $$dir/report ] || cat $$dir/report; \
 	rm -r $$dir; exit $$status
 
+# As above: the matrix is printed also if cells fail.
+.PHONY: test-bmc
+test-bmc: packages-test ## Run every BMC driver against every BMC there is: driver by personality by capability.
+	@dir=$$(mktemp -d); status=0; mkdir $$dir/cells; \
+	INGOT_BMC_REPORT=$$dir/cells go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) -run Matrix ./bmc/... >$$dir/log 2>&1 || status=$$?; \
+	[ $$status = 0 ] || cat $$dir/log; \
+	hack/bmc-matrix.sh $$dir/cells || status=$$?; \
+	rm -r $$dir; exit $$status
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 	hack/fuzz.sh $(FUZZTIME)

@@ -43,6 +43,8 @@ const (
 	bareReset trait = "bareReset"
 	// waitAfterOff: a conflict passes in 10 s.
 	waitAfterOff trait = "waitAfterOff"
+	// waitForJob: a refusal because of a job passes with the job.
+	waitForJob trait = "waitForJob"
 	// waitInPOST: a refusal that names POST passes in 5 s.
 	waitInPOST trait = "waitInPOST"
 )
@@ -69,13 +71,15 @@ var (
 )
 
 // quirks is the table. The facts are the field notes' where no other source is
-// named. Every entry has a case in TestQuirks.
+// named. Who has
+// them, TestQuirkTable pins; what they avoid, TestPassing, TestQuirks and TestMatrix show.
 var quirks = []quirk{
 	{cutGzipTag, dell, nil, nil, `412 PreconditionFailed to an If-Match with the tag that its own web server made "…-gzip"`},
 	{bootInSettings, dell, nil, idrac10, `400 PropertyNotWritable: Boot is read-only on the system`},
 	{applyOnReset, dell, nil, nil, `200, and the settings stay pending for ever: no job takes them over`},
 	{secureBootSetting, dell, nil, nil, `400 to SecureBootEnable: Secure Boot changes only through a reboot job`},
 	{waitAfterOff, dell, nil, nil, `409 to On right after ForceOff`},
+	{waitForJob, dell, nil, nil, `400 SYS011 "Pending configuration values are already committed" while a job waits for its boot`},
 	{noEmptyURI, hpe, nil, nil, `400 to an HttpBootUri that is present and empty`},
 	{noTargetNone, hpe, nil, nil, `400 to BootSourceOverrideEnabled with target None`},
 	{modeWithBoot, supermicro, nil, nil, `204, and BootSourceOverrideMode falls back to Legacy when the device changes without it`},
@@ -138,6 +142,8 @@ func (c *conn) passing(status int, message string) (wait time.Duration, ok bool)
 		return 5 * time.Second, true
 	case status == http.StatusConflict && c.has(waitAfterOff):
 		return 10 * time.Second, true
+	case status == http.StatusBadRequest && c.has(waitForJob) && strings.Contains(message, "already committed"):
+		return time.Minute, true
 	}
 	return 0, false
 }
