@@ -30,7 +30,7 @@ func (c *criteria) explain(refused []judgement) string {
 		fmt.Fprintf(&b, "; namespace %s has no IngotHost; register one", c.Machine.Namespace)
 		return truncate(b.String(), MaxExplanation)
 	}
-	near := nearest(refused)
+	near := c.nearest(refused)
 	fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, truncate(joinDetails(near.misses), 250))
 	fmt.Fprintf(&b, "; of %d hosts %s", len(refused), countMisses(refused))
 	return truncate(b.String(), MaxExplanation)
@@ -66,9 +66,9 @@ func (c *criteria) asked() string {
 
 // nearest is the host that fails the fewest criteria. Among equals it is one that no
 // machine has, since a person can do something about that one; then by name.
-func nearest(refused []judgement) judgement {
+func (c *criteria) nearest(refused []judgement) judgement {
 	inUse := func(j judgement) int {
-		if j.Host.Spec.Claim != nil {
+		if j.Host.Spec.Claim != nil || c.Named[j.Host.Name] {
 			return 1
 		}
 		return 0

@@ -58,6 +58,8 @@ func TestSelect(t *testing.T) {
 			`in failure domain "r3" (label ` + infrav1.RackLabel + `); nearest miss: large (in failure domain "r2")`},
 		{"a free host is nearer than one in use", func(r *SelectionRequest) { r.FailureDomain = "r1" },
 			[]Candidate{with("a", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), large}, `nearest miss: large (in failure domain "r2")`},
+		{"a free host is nearer than one about to be in use", func(r *SelectionRequest) { r.FailureDomain, r.Named = "r1", map[string]bool{"a": true} },
+			[]Candidate{candidate("a", "r1"), large}, `nearest miss: large (in failure domain "r2")`},
 		{"minimum", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
