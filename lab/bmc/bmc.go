@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc/endpoint"
+	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/hardware"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
@@ -30,6 +31,9 @@ type (
 	Personality = personality.Personality
 	// Quirks are how a maker reads the standard.
 	Quirks = personality.Quirks
+	// Faults are what is wrong with a BMC, and PowerLie how it tells the power.
+	Faults   = fault.Faults
+	PowerLie = fault.PowerLie
 	// Drive is a disk of the server.
 	Drive = hardware.Drive
 )
@@ -41,6 +45,12 @@ func NewAuthority(names ...string) (*Authority, error) { return endpoint.NewAuth
 // Personalities lists the makers' BMCs, the standard's own first. Each call makes
 // new ones.
 func Personalities() []Personality { return personality.All() }
+
+// The lies about power.
+const (
+	Stale    = fault.Stale
+	Opposite = fault.Opposite
+)
 
 // ActionLogin and ActionLogout are writes that do nothing to the server.
 const (
@@ -134,7 +144,7 @@ type BMC struct {
 
 	mu         sync.Mutex
 	stopped    bool
-	faults     []*fault
+	faults     fault.List
 	stalePower bool // the state that Stale tells
 	writes     []Write
 	reads      int
@@ -214,9 +224,9 @@ func (b *BMC) SetFaults(faults ...Faults) {
 	powered := b.cfg.Machine.Powered()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults, b.stalePower = nil, powered
+	b.stalePower = powered
+	b.faults.Set(faults...)
 	for _, f := range faults {
-		b.faults = append(b.faults, &fault{Faults: f})
 		if f.ForgetSessions {
 			b.sessions.Forget()
 		}
@@ -286,7 +296,7 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if read {
 		b.reads++
 	}
-	f := b.faultsFor(r.Method, r.URL.Path)
+	f := b.faults.For(r.Method, r.URL.Path)
 	b.mu.Unlock()
 	b.catchUp()
 	if b.isPush(r) {
@@ -304,16 +314,24 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.serveWrite(w, r, f)
 		return
 	}
-	if !f.before(w, r, b.closed) {
+	if !f.Before(w, r, b.closed) {
 		return
 	}
-	if !f.changes() {
+	if !f.Changes() {
 		b.read(w, r, f)
 		return
 	}
 	answer := &recorder{header: http.Header{}}
 	b.read(answer, r, f)
-	f.change(w, r, answer, b.closed)
+	body = f.Change(r.URL.Path, bytes.Clone(answer.body.Bytes()))
+	answer.body.Reset()
+	if f.Trickle == 0 {
+		_, _ = answer.body.Write(body)
+	}
+	answer.replay(w)
+	if f.Trickle > 0 {
+		f.Drip(w, r, body, b.closed)
+	}
 }
 
 // serveWrite answers from memory, so that the log holds the status and the
@@ -327,7 +345,7 @@ func (b *BMC) serveWrite(w http.ResponseWriter, r *http.Request, f Faults) {
 		entry.Status = answer.status
 		b.writes = append(b.writes, entry)
 	}()
-	if f.before(answer, r, b.closed) {
+	if f.Before(answer, r, b.closed) {
 		entry.Action = b.write(answer, r, f)
 		if f.LoseReply {
 			panic(http.ErrAbortHandler)

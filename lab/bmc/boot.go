@@ -4,7 +4,6 @@
 package bmc
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -217,39 +216,4 @@ func (p bootPatch) apply(boot Boot, q Quirks) Boot {
 		boot.Target = TargetNone
 	}
 	return boot
-}
-
-// wrong replaces texts by numbers, numbers by texts and lists by objects, as
-// careless firmware does; names that begin with @ stay.
-func wrong(text []byte) []byte {
-	var v any
-	if json.Unmarshal(text, &v) != nil {
-		return text
-	}
-	out, err := json.Marshal(wrongValue(v))
-	if err != nil {
-		return text
-	}
-	return out
-}
-
-func wrongValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, e := range v {
-			if !strings.HasPrefix(key, "@") {
-				v[key] = wrongValue(e)
-			}
-		}
-		return v
-	case []any:
-		return map[string]any{"count": len(v)}
-	case string:
-		return len(v)
-	case bool:
-		return fmt.Sprint(v)
-	case float64:
-		return fmt.Sprint(v)
-	}
-	return v
 }

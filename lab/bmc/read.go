@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ingot-metal/ingot/lab/bmc/events"
+	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 	"github.com/ingot-metal/ingot/lab/bmc/settings"
@@ -43,7 +44,7 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 		b.readSystem(w, path, f)
 		return
 	}
-	if f.Members > 0 && strings.Contains(path, extraMember) {
+	if f.Members > 0 && strings.Contains(path, fault.ExtraMember) {
 		resource.Send(w, http.StatusOK, resource.New(path, "Resource.v1_19_0", "Extra"))
 		return
 	}

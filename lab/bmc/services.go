@@ -4,11 +4,8 @@
 package bmc
 
 import (
-	"context"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc/events"
 	"github.com/ingot-metal/ingot/lab/bmc/hardware"
@@ -21,10 +18,6 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
-// lookTime is how often the machine's power is looked at while somebody has
-// subscribed to events.
-const lookTime = 50 * time.Millisecond
-
 // services are what a BMC with a personality has beside power and boot override.
 type services struct {
 	p        Personality
@@ -35,7 +28,7 @@ type services struct {
 	hardware *hardware.Service
 	journal  *journal.Service
 	events   *events.Service
-	watch    watch
+	watch    events.Watch
 }
 
 // service is what each of them is to the BMC.
@@ -66,17 +59,14 @@ func newServices(b *BMC) *services {
 		Personality: b.p, Cores: b.cfg.System.Cores, MemoryBytes: b.cfg.System.MemoryBytes, Drives: b.cfg.System.Drives,
 	})
 	s.journal = journal.New(b.p, b.cfg.Now)
-	s.watch.look = b.catchUp
-	s.watch.powered = b.cfg.Machine.Powered
-	s.watch.changed = func(on bool) { s.tellPower(on) }
-	s.events = events.New(events.Config{Personality: b.p, Client: client, OnUse: s.watch.begin, OnIdle: s.watch.end})
+	s.watch = events.Watch{Look: b.catchUp, Powered: b.cfg.Machine.Powered, Changed: s.tellPower}
+	s.events = events.New(events.Config{Personality: b.p, Client: client, OnUse: s.watch.Begin, OnIdle: s.watch.End})
 	return s
 }
 
 func (s *services) close() {
 	s.events.Close()
-	s.watch.end()
-	s.watch.work.Wait()
+	s.watch.Close()
 	s.update.Close()
 }
 
@@ -138,52 +128,4 @@ func (s *services) tellPower(on bool) {
 		id, message = s.p.PowerEvents[0], "The system is powered on."
 	}
 	s.events.Tell(events.Event{MessageID: id, Message: message, Origin: s.p.System()})
-}
-
-// watch looks at the machine while somebody wants to hear of it: a machine may
-// switch off by itself, and does not say so.
-type watch struct {
-	look    func()
-	powered func() bool
-	changed func(on bool)
-
-	work   sync.WaitGroup
-	mu     sync.Mutex
-	cancel context.CancelFunc
-}
-
-func (w *watch) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cancel != nil {
-		w.cancel()
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
-	before := w.powered()
-	w.work.Go(func() {
-		t := time.NewTicker(lookTime)
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			w.look()
-			if now := w.powered(); now != before {
-				before = now
-				w.changed(now)
-			}
-		}
-	})
-}
-
-func (w *watch) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cancel != nil {
-		w.cancel()
-		w.cancel = nil
-	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bmc
+package fault
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
@@ -25,8 +26,8 @@ const (
 	Opposite PowerLie = "Opposite"
 )
 
-// extraMember is in the path of each member that Faults.Members adds.
-const extraMember = "/extra-"
+// ExtraMember is in the path of each member that Faults.Members adds.
+const ExtraMember = "/extra-"
 
 // Faults are what is wrong with a BMC. They may be changed at any time; requests
 // that have begun keep the faults they began with. The zero value is health. What
@@ -86,9 +87,22 @@ func (f *fault) fits(method, path string) bool {
 	return f.Every <= 1 || f.asked%f.Every == 0
 }
 
-// faultsFor adds up what is wrong with a request; it is called with the lock held.
-func (b *BMC) faultsFor(method, path string) (sum Faults) {
-	for _, f := range b.faults {
+// List is the faults that are set. The zero value is health. It is no more than
+// its owner's: not safe for concurrent use.
+type List struct{ faults []*fault }
+
+// Set replaces the faults.
+func (l *List) Set(faults ...Faults) {
+	l.faults = nil
+	for _, f := range faults {
+		l.faults = append(l.faults, &fault{Faults: f})
+	}
+}
+
+// For adds up what is wrong with a request. Of what only one fault can say, the
+// first counts.
+func (l *List) For(method, path string) (sum Faults) {
+	for _, f := range l.faults {
 		if f.fits(method, path) {
 			sum = sum.plus(f.Faults)
 		}
@@ -114,9 +128,9 @@ func (f Faults) plus(o Faults) Faults {
 	return f
 }
 
-// before applies the faults that come before the request is understood. It
+// Before applies the faults that come before the request is understood. It
 // returns false when the request has been dealt with.
-func (f Faults) before(w http.ResponseWriter, r *http.Request, closed <-chan struct{}) bool {
+func (f Faults) Before(w http.ResponseWriter, r *http.Request, closed <-chan struct{}) bool {
 	if f.Latency > 0 && !pause(r, f.Latency, closed) {
 		return false
 	}
@@ -159,16 +173,15 @@ func pause(r *http.Request, d time.Duration, closed <-chan struct{}) bool {
 	return false
 }
 
-// changes says whether an answer to a GET is changed after it was made.
-func (f Faults) changes() bool {
+// Changes says whether an answer to a GET is changed after it was made.
+func (f Faults) Changes() bool {
 	return f.Truncate || f.WrongTypes || f.Members > 0 || f.Trickle > 0
 }
 
-// change sends the answer with what is wrong with it.
-func (f Faults) change(w http.ResponseWriter, r *http.Request, answer *recorder, closed <-chan struct{}) {
-	body := answer.body.Bytes()
+// Change returns an answer's body with what is wrong with it.
+func (f Faults) Change(path string, body []byte) []byte {
 	if f.Members > 0 {
-		body = padded(body, r.URL.Path, f.Members)
+		body = padded(body, path, f.Members)
 	}
 	if f.WrongTypes {
 		body = wrong(body)
@@ -176,13 +189,11 @@ func (f Faults) change(w http.ResponseWriter, r *http.Request, answer *recorder,
 	if f.Truncate {
 		body = body[:len(body)/2]
 	}
-	answer.body.Reset()
-	if f.Trickle == 0 {
-		_, _ = answer.body.Write(body)
-		answer.replay(w)
-		return
-	}
-	answer.replay(w)
+	return body
+}
+
+// Drip sends a body byte by byte; w's header was written.
+func (f Faults) Drip(w http.ResponseWriter, r *http.Request, body []byte, closed <-chan struct{}) {
 	out := http.NewResponseController(w)
 	for i := range body {
 		if _, err := w.Write(body[i : i+1]); err != nil || out.Flush() != nil || !pause(r, f.Trickle, closed) {
@@ -202,7 +213,7 @@ func padded(body []byte, path string, members int) []byte {
 		return body
 	}
 	for i := len(have); i < members; i++ {
-		have = append(have, resource.Ref(fmt.Sprint(path, extraMember, i)))
+		have = append(have, resource.Ref(fmt.Sprint(path, ExtraMember, i)))
 	}
 	collection["Members"], collection["Members@odata.count"] = have, len(have)
 	out, err := json.Marshal(collection)
@@ -227,4 +238,39 @@ func flood(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// wrong replaces texts by numbers, numbers by texts and lists by objects, as
+// careless firmware does; names that begin with @ stay.
+func wrong(text []byte) []byte {
+	var v any
+	if json.Unmarshal(text, &v) != nil {
+		return text
+	}
+	out, err := json.Marshal(wrongValue(v))
+	if err != nil {
+		return text
+	}
+	return out
+}
+
+func wrongValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, e := range v {
+			if !strings.HasPrefix(key, "@") {
+				v[key] = wrongValue(e)
+			}
+		}
+		return v
+	case []any:
+		return map[string]any{"count": len(v)}
+	case string:
+		return len(v)
+	case bool:
+		return fmt.Sprint(v)
+	case float64:
+		return fmt.Sprint(v)
+	}
+	return v
 }
