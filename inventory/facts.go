@@ -87,6 +87,12 @@ func (in *input) idleHost() bool {
 	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
 }
 
+// idleOtherwise: but for its order the host would be one to which nothing is due, and
+// may be put to work.
+func (in *input) idleOtherwise() bool {
+	return in.free() && in.inspected() && !in.cleaningDue() && !in.quarantined() && !in.maintenance() && !in.wantedOff()
+}
+
 // expectedOn: a known host that a person wants on.
 func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
 

@@ -94,6 +94,10 @@ func dropMisfit(in *input) Decision {
 	ledger.Order = nil
 	message := fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))
 	if in.foreign() {
+		if in.isInspect() && in.idleOtherwise() {
+			// A person has asked for it, and nothing else says so any more.
+			in.mint(&ledger, infrav1.OrderInspect, 1)
+		}
 		message = fmt.Sprintf("the order to %s was cut off by a move to this cluster and the host is off; the work starts again", verb(in.order.Kind))
 	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress, Message: message}

@@ -104,6 +104,15 @@ func TestNext(t *testing.T) {
 			moved(s, infrav1.OrderWipe)
 			s.obs.Power = infrav1.PowerStateOn
 		}, "order/misfit-off", PowerOff{}, infrav1.ReasonInProgress},
+		{"inspection that a person asked for in another management cluster, off", func(s *scene) {
+			moved(s, infrav1.OrderInspect)
+			s.host.Spec.Claim = nil
+		}, "order/misfit-drop", Ledger{Record: inspectedRecord(), Order: &infrav1.HostOrder{
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0"}}, infrav1.ReasonInProgress},
+		{"the same in maintenance", func(s *scene) {
+			moved(s, infrav1.OrderInspect)
+			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, ptr(true)
+		}, "order/misfit-drop", Ledger{Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"cleaning begun by another management cluster, off", func(s *scene) { moved(s, infrav1.OrderWipe) }, "order/misfit-drop",
 			Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"inspection begun by another management cluster, off", func(s *scene) {
