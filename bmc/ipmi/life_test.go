@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+)
+
+// aged is a connection whose clock the test turns, and its BMC.
+func aged(t *testing.T) (*conn, *labipmi.BMC, *time.Time) {
+	t.Helper()
+	b, err := labipmi.Start(labipmi.Config{Machine: &labbmc.Bench{}, Username: "admin", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	c, err := Dial(t.Context(), bmc.Target{Address: b.Address(), Username: "admin", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Now()
+	c.(*conn).now = func() time.Time { return clock }
+	return c.(*conn), b, &clock
+}
+
+// TestOldSession: a session that the BMC may have forgotten is replaced before a
+// call, so that a write is not lost to it; a younger one is kept.
+func TestOldSession(t *testing.T) {
+	c, b, clock := aged(t)
+	first := c.session
+	*clock = clock.Add(sessionLife - time.Second)
+	if _, err := c.PowerState(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.session != first {
+		t.Error("a session in use was replaced")
+	}
+	*clock = clock.Add(sessionLife + time.Second)
+	b.ForgetSessions() // as it does after 60 s
+	if err := c.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Errorf("a write after a long pause: %v", err)
+	}
+	if c.session == first {
+		t.Error("an old session was kept")
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := b.Sessions(); n != 0 {
+		t.Errorf("%d sessions left open", n)
+	}
+}
+
+// TestSettle: after a restart, Off is not believed for 15 seconds, and then it is.
+func TestSettle(t *testing.T) {
+	c, b, clock := aged(t)
+	if err := c.SetPower(t.Context(), bmc.ActionForceRestart); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  bmc.PowerState
+	}{
+		{0, bmc.PowerUnknown}, {settle - time.Second, bmc.PowerUnknown}, {time.Second, bmc.PowerOff},
+	} {
+		*clock = clock.Add(step.after)
+		if got, err := c.PowerState(t.Context()); err != nil || got != step.want {
+			t.Errorf("%s, %v, want %s", got, err, step.want)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := b.Sessions(); n != 0 {
+		t.Errorf("%d sessions left open", n)
+	}
+}
+
+// BenchmarkConnect opens and closes a session: eight round trips.
+func BenchmarkConnect(b *testing.B) {
+	sim, err := labipmi.Start(labipmi.Config{Machine: &labbmc.Bench{}, Username: "admin", Password: "secret"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sim.Close() })
+	target := bmc.Target{Address: sim.Address(), Username: "admin", Password: "secret"}
+	for b.Loop() {
+		c, err := Dial(b.Context(), target)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
