@@ -5,6 +5,7 @@ package redfish_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,7 +27,7 @@ func FuzzAnswers(f *testing.F) {
 		`{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}],"Members@odata.nextLink":"//evil.example/"}`,
 		`{"PowerState":7,"Boot":[],"MemorySummary":{"TotalSystemMemoryGiB":"many"},"ProcessorSummary":{"CoreCount":-3}}`,
 		`{"error":{"code":"Base.1.0.X","message":"canary","@Message.ExtendedInfo":[{"MessageId":null}]}}`,
-		`[]`, `null`, ``, "\xff\xfe",
+		`[]`, `null`, ``, "\xff\xfe", fmt.Sprintf(everything, ""),
 	} {
 		f.Add(200, 204, "/redfish/v1/SessionService/Sessions/1", body)
 		f.Add(400, 409, "https://h/s/1", body)
@@ -74,6 +75,9 @@ func FuzzAnswers(f *testing.F) {
 		check(err)
 		check(conn.SetPower(ctx, bmc.ActionOn))
 		check(conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}))
+		for _, verb := range verbs {
+			check(verb(ctx, conn))
+		}
 		check(conn.Close(ctx))
 	})
 }

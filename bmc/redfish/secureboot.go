@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -80,7 +81,12 @@ func (c *conn) setSecureBoot(enabled bool) error {
 	}
 	if c.has(secureBootSetting) {
 		value := map[bool]string{true: "Enabled", false: "Disabled"}[enabled]
-		return c.setSettings(map[string]string{secureBootAttribute: value})
+		err := c.setSettings(map[string]string{secureBootAttribute: value})
+		var unfit *bmc.SettingError
+		if errors.As(err, &unfit) {
+			return lacking(err.Error()) // this model's firmware has no such attribute
+		}
+		return err
 	}
 	if err := c.patch(path, "", map[string]any{"SecureBootEnable": enabled}); err != nil {
 		return err

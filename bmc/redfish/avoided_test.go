@@ -1,0 +1,132 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// writesOf are the writes but logins, as "PATCH 204 …/Settings".
+func writesOf(r *rig) (out []string) {
+	for _, w := range r.Writes() {
+		if w.Action != labbmc.ActionLogin && w.Action != labbmc.ActionLogout {
+			out = append(out, w.Method+" "+itoa(w.Status)+" "+w.Path[strings.LastIndex(w.Path, "/"):])
+		}
+	}
+	return out
+}
+
+// resetAndAwait comes back when the BMC has restarted and forgotten its sessions.
+func resetAndAwait(ctx context.Context, c bmc.Conn) error {
+	if err := c.ResetBMC(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if _, err := c.PowerState(ctx); errors.Is(err, bmc.ErrUnauthorized) || ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// TestQuirks pins the writes that makers' BMCs get because of the table: none that
+// the BMC refuses. The same BMC under an unknown name gets the refused one first,
+// or never obeys: that is what the entry avoids.
+func TestQuirks(t *testing.T) {
+	pxe := func(ctx context.Context, c bmc.Conn) error {
+		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
+	}
+	insert := func(ctx context.Context, c bmc.Conn) error {
+		_, err := c.InsertMedia(ctx, bmc.MediaCD, "http://192.0.2.1/x.iso")
+		return err
+	}
+	for _, tc := range []struct {
+		name  string
+		maker bmctest.Personality
+		do    func(context.Context, bmc.Conn) error
+		// writes as the maker's; avoided is a write, or the error, as an unknown's.
+		writes  []string
+		avoided string
+		err     error
+	}{
+		{"boot at the settings resource", bmctest.IDRAC10, pxe, []string{"PATCH 204 /Settings"}, "PATCH 400 /System.Embedded.1", bmc.ErrNotSupported},
+		{"boot in the future state", bmctest.AMI, pxe, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
+		{"no override in the future state", bmctest.AMI, func(ctx context.Context, c bmc.Conn) error {
+			return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone})
+		}, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
+		{"reset without a type", bmctest.SupermicroX11, resetAndAwait,
+			[]string{"POST 204 /Manager.Reset"}, "POST 400 /Manager.Reset", bmc.ErrNotSupported},
+		{"an image that stays on show", bmctest.SupermicroX12, func(ctx context.Context, c bmc.Conn) error {
+			slot, err := c.InsertMedia(ctx, bmc.MediaCD, "http://192.0.2.1/x.iso")
+			return errors.Join(err, c.EjectMedia(ctx, slot.ID))
+		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
+		{"slots that take nothing", bmctest.OpenBMC, insert, []string{"POST 204 /VirtualMedia.InsertMedia"}, "", nil},
+		{"firmware without If-Match", bmctest.IDRAC9, func(ctx context.Context, c bmc.Conn) error {
+			_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "http://127.0.0.1:1/x"})
+			return err
+		}, []string{"POST 202 /UpdateService.SimpleUpdate"}, "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newMaker(t, tc.maker, nil)
+			if err := tc.do(t.Context(), r.dial(t)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.writes, writesOf(r)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if tc.avoided == "" {
+				return
+			}
+			unknown := newMaker(t, tc.maker, func(c *labbmc.Config) { c.Personality.Vendor, c.System.Manufacturer = "Contoso", "Contoso" })
+			if err := tc.do(t.Context(), unknown.dial(t)); !errors.Is(err, tc.err) {
+				t.Errorf("as an unknown's: %v, want %v", err, tc.err)
+			}
+			if got := writesOf(unknown); !slices.Contains(got, tc.avoided) {
+				t.Errorf("as an unknown's: %v, want %s, which the quirk avoids", got, tc.avoided)
+			}
+		})
+	}
+}
+
+// TestBootModeStays: X11 and X12 fall back to Legacy when the device changes
+// without a mode.
+func TestBootModeStays(t *testing.T) {
+	r := newMaker(t, bmctest.SupermicroX12, nil)
+	if err := r.dial(t).SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.bench.Boot(); got.Mode != labbmc.UEFI || got.Target != labbmc.TargetPXE {
+		t.Errorf("boot %+v", got)
+	}
+}
+
+// TestNoEmptyURI: an HttpBootUri that was set is emptied, but not on iLO, which
+// would answer 400: there the old one is found out.
+func TestNoEmptyURI(t *testing.T) {
+	for maker, want := range map[bmctest.Personality]error{bmctest.Standard: nil, bmctest.ILO6: bmc.ErrNotApplied} {
+		r := newMaker(t, maker, nil)
+		conn := r.dial(t)
+		with := bmc.BootOverride{Target: bmc.BootHTTP, HTTPBootURI: "http://192.0.2.1/boot.efi"}
+		if err := conn.SetBootOverride(t.Context(), with); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootHTTP}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", maker, err, want)
+		}
+		if got := writesOf(r); slices.ContainsFunc(got, func(w string) bool { return strings.HasPrefix(w, "PATCH 4") }) {
+			t.Errorf("%s: %v", maker, got)
+		}
+	}
+}
