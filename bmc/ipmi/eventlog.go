@@ -21,6 +21,8 @@ const (
 	maxEntries = 1 << 16
 	// eraseStep is the pause between two questions whether the log is empty.
 	eraseStep = 100 * time.Millisecond
+	// maxErase is how often that is asked.
+	maxErase = 600
 	// lastEntry, as an ID, is the newest entry; as a next ID, the end (§31.5).
 	lastEntry = 0xffff
 	// firstTime is the first second that is a date: smaller ones count from the
@@ -163,7 +165,10 @@ func (c *conn) ClearEventLog(ctx context.Context) error {
 	}
 	const start, status, done = 0xaa, 0x00, 0x01
 	progress, err := clearLog(start, true)
-	for err == nil && progress[0]&0x0f != done {
+	for n := 0; err == nil && progress[0]&0x0f != done; n++ {
+		if n == maxErase {
+			return lost("clear event log", true, errNoAnswer)
+		}
 		select {
 		case <-ctx.Done():
 			return lost("clear event log", true, ctx.Err())
