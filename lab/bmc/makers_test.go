@@ -225,6 +225,11 @@ func TestQuirksAlone(t *testing.T) {
 		{"no mode (Supermicro X10)", func(q *bmc.Quirks) { q.NoBootMode = true }, []step{
 			{"PATCH", "{S}", whole, 400, "BootSourceOverrideMode is unknown", ""}, {"PATCH", "{S}", oncePX, 204, "", ""},
 		}},
+		{"several systems", func(q *bmc.Quirks) { q.Systems = 3 }, []step{
+			{"GET", "/redfish/v1/Systems", "", 200, "Members@odata.count:3", ""}, {"GET", "/redfish/v1/Systems/other-2", "", 200, "PowerState:Off", ""},
+			{"GET", "/redfish/v1/Systems/other-3", "", 404, "", ""},
+			{"POST", "/redfish/v1/Systems/other-2/Actions/ComputerSystem.Reset", `{"ResetType":"On"}`, 405, "", ""},
+		}},
 		{"reset types in an ActionInfo", func(q *bmc.Quirks) { q.ResetTypesByActionInfo = true }, []step{
 			{"GET", "{S}", "", 200, "ResetActionInfo", ""}, {"GET", "{S}/ResetActionInfo", "", 200, "ForceOff", ""},
 		}},

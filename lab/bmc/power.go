@@ -6,7 +6,6 @@ package bmc
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -247,12 +246,4 @@ func (b *BMC) catchUp() {
 	if b.services != nil {
 		b.services.booted()
 	}
-}
-
-func readAll(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil {
-		return nil, fmt.Errorf("read the body: %w", err)
-	}
-	return body, nil
 }

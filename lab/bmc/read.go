@@ -4,14 +4,14 @@
 package bmc
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/lab/bmc/events"
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
+	"github.com/ingot-metal/ingot/lab/bmc/hardware"
 	"github.com/ingot-metal/ingot/lab/bmc/resource"
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 	"github.com/ingot-metal/ingot/lab/bmc/settings"
@@ -82,26 +82,16 @@ func (b *BMC) readSpecial(w http.ResponseWriter, r *http.Request, path string) b
 	}
 	if b.p.Quirks.GzipRegistry && path == settings.RegistryPath(b.p.BIOSRegistry) {
 		res, _ := b.services.settings.Read(path)
-		sendCompressed(w, res)
+		resource.SendCompressed(w, res)
 		return true
 	}
 	return false
 }
 
-func sendCompressed(w http.ResponseWriter, res object) {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_ = json.NewEncoder(z).Encode(res) // into memory
-	_ = z.Close()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Encoding", "gzip")
-	_, _ = w.Write(packed.Bytes())
-}
-
 // broken plays the members that cannot be read.
 func (b *BMC) broken(path string) bool {
 	q := b.p.Quirks
-	return q.BrokenInterface && len(b.cfg.System.MACs) > 0 && path == b.interfacePath(0) ||
+	return q.BrokenInterface && b.network().Broken(path) ||
 		q.BrokenDrive && b.services != nil && b.services.hardware.Broken(path)
 }
 
@@ -157,7 +147,33 @@ func (b *BMC) lookup(path string) (object, bool) {
 			return res, true
 		}
 	}
-	return b.lookupNetwork(path)
+	if res, ok := b.otherSystem(path); ok {
+		return res, true
+	}
+	return b.network().Read(path)
+}
+
+func (b *BMC) network() hardware.Network {
+	return hardware.Network{Personality: b.p, MACs: b.cfg.System.MACs}
+}
+
+func (b *BMC) systemPaths() []string {
+	paths := []string{b.SystemPath()}
+	for i := 1; i < b.p.Quirks.Systems; i++ {
+		paths = append(paths, fmt.Sprintf("%s/other-%d", pathSystems, i))
+	}
+	return paths
+}
+
+// otherSystem is a system that is listed beside the real one: it is off and takes
+// nothing. A bare BMC lists it only.
+func (b *BMC) otherSystem(path string) (object, bool) {
+	if b.p.Bare() || !slices.Contains(b.systemPaths()[1:], path) {
+		return nil, false
+	}
+	res := resource.New(path, "ComputerSystem.v1_20_0", "Other System")
+	res["SystemType"], res["PowerState"], res["UUID"] = "Physical", "Off", nil
+	return res, true
 }
 
 func (b *BMC) manager() object {

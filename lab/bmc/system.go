@@ -5,6 +5,7 @@ package bmc
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -153,7 +154,7 @@ func (b *BMC) isPush(r *http.Request) bool {
 }
 
 func understood(w http.ResponseWriter, r *http.Request) (resource.Request, bool) {
-	body, err := readAll(r)
+	body, err := io.ReadAll(r.Body) // bounded by ServeHTTP
 	if err != nil {
 		resource.Fail(http.StatusBadRequest, "MalformedJSON", "the body cannot be read").Send(w)
 		return resource.Request{}, false

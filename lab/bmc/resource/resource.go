@@ -4,6 +4,8 @@
 package resource
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -125,6 +127,17 @@ func Send(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("OData-Version", "4.0")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the client may have gone
+}
+
+// SendCompressed writes an object compressed, whether the client wants that or not.
+func SendCompressed(w http.ResponseWriter, o Object) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_ = json.NewEncoder(z).Encode(o) // into memory
+	_ = z.Close()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	_, _ = w.Write(packed.Bytes())
 }
 
 // Send writes the answer.
