@@ -4,7 +4,9 @@
 package redfish_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +16,9 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
 // everything has all links, and all of them lead to itself.
@@ -144,5 +148,35 @@ func TestBounded(t *testing.T) {
 			}
 			_ = conn.Close(t.Context())
 		})
+	}
+}
+
+// TestPushStreams: an image is never held in memory.
+func TestPushStreams(t *testing.T) {
+	const size = 256 << 20
+	r := newMaker(t, bmctest.Standard, nil)
+	conn := r.dial(t)
+	head := update.Image(update.BIOS, newVersion)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := conn.UpdateFirmware(t.Context(), bmc.Update{
+		Image: io.MultiReader(bytes.NewReader(head), io.LimitReader(zeros{}, size-int64(len(head)))), Size: size,
+	})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > size>>22 {
+		t.Errorf("%d MiB allocated for an image of %d MiB", n, size>>20)
+	}
+}
+
+// TestPushShort: an image that ends early is no success, and its outcome is not
+// known.
+func TestPushShort(t *testing.T) {
+	r := newMaker(t, bmctest.Standard, nil)
+	_, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: strings.NewReader("x"), Size: 1000})
+	if !errors.Is(err, bmc.ErrUnknownOutcome) {
+		t.Errorf("error %v, want ErrUnknownOutcome", err)
 	}
 }

@@ -9,7 +9,8 @@
 // it is called, and that it is called by one at a time, is bmc.Pool's work. It
 // must not know Kubernetes, hosts or policy; it never repeats a write (I17).
 //
-// What makers do differently is in boot.go, one rung or rule with its reason.
+// What makers do differently is in quirks.go, one entry with the answer it avoids
+// (docs/decisions/0111); refusals that pass come back as bmc.BusyError.
 //
 //	conn, err := redfish.Dial(ctx, bmc.Target{
 //		Address:  "redfish://192.0.2.10", // or …/redfish/v1/Systems/1
