@@ -319,3 +319,11 @@ func TestSessionsOfMakers(t *testing.T) {
 		}
 	})
 }
+
+// TestFullTableStatus pins the other answer to one login too many.
+func TestFullTableStatus(t *testing.T) {
+	_, _, c, _ := maker(t, "standard", func(cfg *bmc.Config) {
+		cfg.Personality.Quirks.FullTableStatus, cfg.MaxSessions = 503, 1
+	})
+	c.want(503, "POST", "/redfish/v1/SessionService/Sessions", `{"UserName":"admin","Password":"secret"}`)
+}

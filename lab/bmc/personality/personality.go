@@ -150,10 +150,3 @@ func Standard() Personality {
 		PowerEvents: [2]string{"ResourceEvent.1.3.ResourcePoweredOn", "ResourceEvent.1.3.ResourcePoweredOff"},
 	}
 }
-
-// WithoutQuirks is a personality whose services and names stay and whose quirks
-// go: what the maker's BMC would be if it kept to the standard.
-func (p Personality) WithoutQuirks() Personality {
-	p.Quirks = Quirks{}
-	return p
-}

@@ -196,18 +196,6 @@ func (l *List) finish(ended func(*Task) bool) {
 	}
 }
 
-// Waiting says whether a task waits for what.
-func (l *List) Waiting(what Wait) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range l.tasks {
-		if t.state == "Pending" && t.opts.Until == what {
-			return true
-		}
-	}
-	return false
-}
-
 // Read finds the service, the tasks and the jobs.
 func (l *List) Read(path string) (resource.Object, bool) {
 	l.mu.Lock()
