@@ -33,6 +33,8 @@ func Arguments(dir string, groupsWithBodies ...string) ([]string, error) {
 		"--audit-log-path=" + File(dir),
 		// Batches would make a reader wait, and a kill lose events.
 		"--audit-log-mode=blocking",
+		// In megabytes; none is 100, and then a reader finds a new, empty file.
+		"--audit-log-maxsize=1000000",
 	}, nil
 }
 

@@ -44,6 +44,7 @@ func TestArguments(t *testing.T) {
 		"--audit-policy-file=" + filepath.Join(dir, "audit-policy.yaml"),
 		"--audit-log-path=" + audit.File(dir),
 		"--audit-log-mode=blocking",
+		"--audit-log-maxsize=1000000",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
