@@ -128,3 +128,18 @@ var bootWords = map[string]bmc.BootTarget{
 func bootTarget(t labbmc.Target) bmc.BootTarget {
 	return cmp.Or(bootWords[string(t)], bmc.BootTarget(t))
 }
+
+// TestDriverOffers: a capability is offered where the matrix has one cell of it
+// that must hold, and not otherwise.
+func TestDriverOffers(t *testing.T) {
+	offers := append(redfish.Driver().Offers, bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory)
+	for _, f := range bmctest.Features() {
+		held := slices.ContainsFunc(bmctest.Personalities(bmctest.DriverRedfish), func(p bmctest.Personality) bool {
+			_, lacks := bmctest.Unsupported(bmctest.DriverRedfish, p, f)
+			return !lacks
+		})
+		if slices.Contains(offers, bmctest.CapabilityOf(f)) != held {
+			t.Errorf("%s: offered %v, held %v", f, !held, held)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import "github.com/ingot-metal/ingot/bmc"
+
+// Driver is this driver and what it can at best; a BMC may offer less.
+func Driver() bmc.Driver {
+	return bmc.Driver{Name: Scheme, Dial: Dial, Offers: []bmc.Capability{
+		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
+		bmc.CapSecureBoot, bmc.CapReset, bmc.CapIndicator,
+	}}
+}
