@@ -358,6 +358,54 @@ func TestWriteErrorAndCancelEndIt(t *testing.T) {
 	})
 }
 
+// counted adds up what was done to the disk.
+type counted struct {
+	block.Device
+	done int64
+}
+
+func (c *counted) WriteAt(p []byte, off int64) (int, error) {
+	c.done += int64(len(p))
+	return c.Device.WriteAt(p, off)
+}
+
+func (c *counted) Zero(off, n int64) error {
+	c.done += n
+	return c.Device.Zero(off, n)
+}
+
+// Zeroes that were collected are not done yet; while they are sent to the disk,
+// which may take hours, there is news all the time (I13).
+func TestProgressOfZeroes(t *testing.T) {
+	raw := rawImage(150 * mib)
+	clear(raw[10*mib:])
+	server := &agenttest.Images{Content: compress(t, "zstd", raw)}
+	inner, _ := oldDisk(t, 160*mib)
+	dev := &counted{Device: inner}
+	var told []int64
+	const ends = 4 * mib // cleared at first, the beginning held back
+	_, err := write(t.Context(), dev, server, server.Start(t), image.Options{OnWrite: func(n int64, _ int) {
+		if n > dev.done+ends {
+			t.Errorf("told %d MiB, done %d MiB", n/mib, dev.done/mib)
+		}
+		if len(told) == 0 || told[len(told)-1] != n {
+			told = append(told, n)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := 0
+	for _, n := range told {
+		if n > 20*mib {
+			late++
+		}
+	}
+	if late < 3 || told[len(told)-1] != int64(len(raw)) {
+		t.Errorf("told %v", told)
+	}
+}
+
 func TestSourceGivesUpOnASilentServer(t *testing.T) {
 	server := &agenttest.Images{Content: rawImage(3 * mib), Status: http.StatusBadGateway}
 	req := request(server.Start(t))

@@ -17,6 +17,8 @@ const (
 	// sampleEvery and sampleSize: of every 16th chunk the first MiB is read back.
 	sampleEvery = 16
 	sampleSize  = 1 << 20
+	// zeroStep is after how many zeroes progress is told.
+	zeroStep = 64 << 20
 )
 
 // writer puts decoded chunks, which come in order, onto a disk.
@@ -69,10 +71,18 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 	if err := w.spread(ctx, off, data); err != nil {
 		return err
 	}
-	if w.opts.OnWrite != nil {
-		w.opts.OnWrite(w.end, w.percent())
+	done := w.end
+	if w.zero.Len > 0 { // collected, not done
+		done = w.zero.Off
 	}
+	w.tell(done)
 	return nil
+}
+
+func (w *writer) tell(done int64) {
+	if w.opts.OnWrite != nil {
+		w.opts.OnWrite(done, w.percent())
+	}
 }
 
 // spread writes the content of a chunk and collects its zeroes into runs, which
@@ -113,10 +123,19 @@ func run(data []byte) (n int, zero bool) {
 	return n, zero
 }
 
+// flushZero sends the run of zeroes to the disk and tells of every piece: it may
+// be most of the disk, which many devices take hours for, and an agent that tells
+// nothing new is given up (I13).
 func (w *writer) flushZero(ctx context.Context) error {
-	r := w.zero
-	w.zero = Range{}
-	return block.Zero(ctx, w.dev, r.Off, r.Len)
+	for w.zero.Len > 0 {
+		n := min(w.zero.Len, zeroStep)
+		if err := block.Zero(ctx, w.dev, w.zero.Off, n); err != nil {
+			return err
+		}
+		w.zero.Off, w.zero.Len = w.zero.Off+n, w.zero.Len-n
+		w.tell(w.zero.Off)
+	}
+	return nil
 }
 
 // finish makes the body durable, reads samples back, and only then writes the
