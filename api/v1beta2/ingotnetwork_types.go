@@ -53,9 +53,10 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
 	Domain string `json:"domain,omitempty"`
-	// leaseSeconds is the lease time, in seconds.
+	// leaseSeconds is the lease time, in seconds: how long a host keeps its address
+	// while every boot server is down. Addresses are recorded, so a long one is free.
 	// +optional
-	// +kubebuilder:default=3600
+	// +kubebuilder:default=86400
 	// +kubebuilder:validation:Minimum=120
 	// +kubebuilder:validation:Maximum=604800
 	LeaseSeconds *int32 `json:"leaseSeconds,omitempty"`
