@@ -95,25 +95,6 @@ func (s *Site) StopManager() {
 	}
 }
 
-// KillManager kills the manager (SIGKILL), if it runs.
-func (s *Site) KillManager() {
-	if s.manager != nil {
-		s.manager.Process.Kill()
-		s.manager = nil
-	}
-}
-
-// MetricsURL is where the manager shows its metrics.
-func (s *Site) MetricsURL() string { return s.manager.Metrics }
-
-// ManagerLog is what the manager that was started last has written.
-func (s *Site) ManagerLog(t testing.TB) []byte {
-	t.Helper()
-	text, err := os.ReadFile(s.Ingot.Log(fmt.Sprintf("manager-%d", s.starts)))
-	check(t, err)
-	return text
-}
-
 // err says whether something has ended that should run.
 func (s *Site) err() error {
 	if err := s.Plane.Err(); err != nil {
