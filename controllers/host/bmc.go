@@ -36,7 +36,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	switch {
 	case same && seen.Now.Before(known.retryAt):
 	case access.problem != inventory.BMCOK:
-		known = known.failed(access.problem, access.message, seen.Now)
+		known = known.failed(access.problem, access.message, seen.Now, r.waits())
 	default:
 		known = r.readBMC(ctx, host, seen, known)
 		if ctx.Err() != nil { // the manager stops: that is no news of the BMC
@@ -69,14 +69,14 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	})
 	seen.Now = r.Clock.Now()
 	if err != nil {
-		return known.failed(problemOf(err), err.Error(), seen.Now)
+		return known.failed(problemOf(err), err.Error(), seen.Now, r.waits())
 	}
 	return known.answered()
 }
 
 // do makes calls to a BMC within the turn.
 func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, turn)
+	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
 	defer cancel()
 	return r.BMC.Do(ctx, target, calls)
 }

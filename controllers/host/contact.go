@@ -50,10 +50,10 @@ func (c contact) under(key string) contact {
 }
 
 // failed counts a failure and says when to try again.
-func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time) contact {
+func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time, w Waits) contact {
 	c.problem, c.message = problem, stable(message)
-	c.delay = min(max(2*c.delay, backoffFirst), backoffCap)
-	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), backoffCap))
+	c.delay = min(max(2*c.delay, w.BackoffFirst), w.BackoffCap)
+	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), w.BackoffCap))
 	return c
 }
 

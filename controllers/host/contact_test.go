@@ -24,7 +24,7 @@ func TestContactBackoff(t *testing.T) {
 	c := contact{key: "1/a", listed: true, macs: []string{"x"}}
 	base := backoffFirst
 	for i := range 12 {
-		c = c.failed(inventory.BMCBusy, "busy", now)
+		c = c.failed(inventory.BMCBusy, "busy", now, DefaultWaits())
 		wait := c.retryAt.Sub(now)
 		if wait < base || wait > min(base+base/2, backoffCap) {
 			t.Errorf("failure %d: wait %s, want %s to %s", i+1, wait, base, min(base+base/2, backoffCap))

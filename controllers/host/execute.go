@@ -46,13 +46,13 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 		return r.executeLedger(ctx, host, seen, decision)
 	}
 	if err := r.mustBeCurrent(ctx, host); err != nil {
-		return soon, err
+		return r.waits().Soon, err
 	}
 	if _, ok := decision.Step.(inventory.Restart); ok {
 		// The annotation goes first: a reboot that is lost is seen and asked for
 		// again, one that is repeated is not.
 		if err := r.removeAnnotations(ctx, host, infrav1.RebootAnnotation); err != nil {
-			return soon, err
+			return r.waits().Soon, err
 		}
 	}
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
@@ -65,7 +65,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	}
 	// A write without an answer may have taken effect: it is not replayed, and the
 	// state is read again (I17).
-	return settle, nil
+	return r.waits().Settle, nil
 }
 
 // noteSwitch saves that the host is about to be switched, before the BMC is called:
@@ -197,18 +197,18 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
-	known := seen.known.failed(problemOf(err), err.Error(), r.Clock.Now())
+	known := seen.known.failed(problemOf(err), err.Error(), r.Clock.Now(), r.waits())
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	*decision = inventory.Next(host, seen.Observation, r.Policy)
-	return max(seen.RetryAt.Sub(r.Clock.Now()), soon)
+	return max(seen.RetryAt.Sub(r.Clock.Now()), r.waits().Soon)
 }
 
 // executeLedger takes the steps that write to the API server only.
 func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
 	switch step := decision.Step.(type) {
 	case inventory.SaveLedger:
-		return soon, r.saveLedger(ctx, host, step)
+		return r.waits().Soon, r.saveLedger(ctx, host, step)
 	case inventory.RecordAddress:
 		problem, err := r.recordAddress(ctx, host, seen)
 		if problem != "" {
@@ -216,11 +216,11 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 			*decision = inventory.Next(host, seen.Observation, r.Policy)
 			return r.Poll, nil
 		}
-		return soon, err
+		return r.waits().Soon, err
 	case inventory.Forget:
 		let := host.DeepCopy()
 		controllerutil.RemoveFinalizer(let, infrav1.HostFinalizer)
-		return soon, r.patchLocked(ctx, let, host)
+		return r.waits().Soon, r.patchLocked(ctx, let, host)
 	}
 	return 0, nil
 }
@@ -263,7 +263,7 @@ func (r *Reconciler) again(host *infrav1.IngotHost, obs inventory.Observation, d
 		return 0
 	case inventory.Wait:
 		if !step.Until.IsZero() {
-			return min(r.Poll, max(step.Until.Sub(obs.Now), soon))
+			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
 		}
 	}
 	return untilTurn(host.UID, r.Clock.Now(), r.Poll)

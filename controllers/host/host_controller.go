@@ -56,6 +56,8 @@ type Reconciler struct {
 	// Poll is how often a host at rest is asked for its power state, each at a moment
 	// of its own.
 	Poll time.Duration
+	// Waits of its own; the zero value means DefaultWaits.
+	Waits Waits
 	// NewID mints the UUIDs of orders.
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
@@ -81,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // another manager's, though an object that we watch led here (M41)
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, host, infrav1.HostFinalizer); err != nil || added {
-		return ctrl.Result{RequeueAfter: soon}, err // the watch holds such changes back
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, err // the watch holds such changes back
 	}
 	cluster, err := r.clusterOf(ctx, host)
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	decision := inventory.Next(host, seen.Observation, r.Policy)
 	after, err := r.execute(ctx, host, base, seen, &decision)
 	if isRetry(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil // nothing was done, and there is nothing to tell
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil // nothing was done, and there is nothing to tell
 	}
 	if err != nil {
 		return ctrl.Result{}, err

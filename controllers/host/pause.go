@@ -37,7 +37,7 @@ func (r *Reconciler) pause(ctx context.Context, host *infrav1.IngotHost, cluster
 			return isPaused, 0, err
 		}
 		if !isPaused { // the watch holds changes of status back
-			return false, soon, nil
+			return false, r.waits().Soon, nil
 		}
 	}
 	if !isPaused {
@@ -45,7 +45,7 @@ func (r *Reconciler) pause(ctx context.Context, host *infrav1.IngotHost, cluster
 	}
 	after, err := r.unblockMove(ctx, host)
 	if isRetry(err) {
-		return true, soon, nil
+		return true, r.waits().Soon, nil
 	}
 	return true, after, err
 }

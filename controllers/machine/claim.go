@@ -42,7 +42,7 @@ func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcom
 		return next, nil
 	}
 	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		return s.waitForCluster(), nil
+		return r.waitForCluster(s), nil
 	}
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
 		s.notClaimed(infrav1.ReasonWaitingForBootstrapData, "The bootstrap data of Machine "+s.owner.Name+" is not there yet; a host is chosen as soon as it is")
@@ -79,7 +79,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		return next, nil
 	case s.settled():
 		if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
-			return stop(retryConflict), err
+			return stop(r.waits().Conflict), err
 		}
 		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host), seen: s.machine.Status.HostRef != nil}), nil
 	}
@@ -171,7 +171,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 		if s.notClaimed(selection.Reason, selection.Message) {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", selection.Message)
 		}
-		return stop(wait.Jitter(retryPlacement, retryJitter)), nil
+		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil
 	}
 	return r.writeIntent(ctx, s, id.String())
 }
@@ -185,7 +185,7 @@ func (r *Reconciler) writeIntent(ctx context.Context, s *scope, providerID strin
 	before.Status = changed.Status
 	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return stop(retryConflict), nil
+		return stop(r.waits().Conflict), nil
 	}
 	if err != nil {
 		return next, fmt.Errorf("recording the choice of a host: %w", err)
@@ -202,7 +202,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		return r.clearIntent(ctx, s, id, "the host does not exist any more")
 	}
 	if s.ingotCluster == nil {
-		return s.waitForCluster(), nil // it says which label is the failure domain
+		return r.waitForCluster(s), nil // it says which label is the failure domain
 	}
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
@@ -213,7 +213,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		return r.clearIntent(ctx, s, id, fmt.Sprintf("its label %s says %q now, and %q was asked for", label, host.Labels[label], asked))
 	}
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
-		return stop(retryConflict), err
+		return stop(r.waits().Conflict), err
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.Claim = claimOf(s, host, id)
@@ -253,7 +253,7 @@ func (r *Reconciler) clearIntent(ctx context.Context, s *scope, id infrav1.Provi
 	if err != nil || out.stop {
 		return out, err
 	}
-	return stop(wait.Jitter(retryConflict, retryJitter)), nil
+	return stop(wait.Jitter(r.waits().Conflict, retryJitter)), nil
 }
 
 // claimOf freezes in the claim what the machine's life on the host needs (I3).

@@ -48,6 +48,8 @@ type Reconciler struct {
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
+	// Waits of its own; the zero value means DefaultWaits.
+	Waits Waits
 
 	picks picks
 }
@@ -183,7 +185,7 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) (outcome, error) {
 		before.Status, s.gone = s.machine.Status, true
 		err := r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return stop(retryConflict), nil
+			return stop(r.waits().Conflict), nil
 		}
 		return next, client.IgnoreNotFound(err)
 	}

@@ -51,7 +51,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 		host.Spec.Claim.State = infrav1.ClaimReleasing
 		err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return stop(retryConflict), nil
+			return stop(r.waits().Conflict), nil
 		}
 		if err != nil {
 			return next, fmt.Errorf("releasing host %s: %w", id.Host, err)
@@ -61,7 +61,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 	s.host = host
 	if host.Spec.Claim.FencedAt.IsZero() {
 		s.deletingBecause(infrav1.ReasonWaitingForFence, fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", id.Host, infrav1.ForceReleaseAnnotation))
-		return stop(retryPlacement), nil
+		return stop(r.waits().Placement), nil
 	}
 	return next, nil
 }

@@ -39,10 +39,10 @@ func (s *scope) notClaimed(reason, message string) bool {
 
 // waitForCluster: M49. The Cluster brings the machine up again when its infrastructure
 // is provisioned; an IngotCluster that comes after that is looked for.
-func (s *scope) waitForCluster() outcome {
+func (r *Reconciler) waitForCluster(s *scope) outcome {
 	if s.ingotCluster == nil {
 		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet; a host is chosen as soon as it does and is provisioned. Ingot looks for it every half minute")
-		return stop(wait.Jitter(retryPlacement, retryJitter))
+		return stop(wait.Jitter(r.waits().Placement, retryJitter))
 	}
 	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
 	return stop(0)

@@ -1,0 +1,27 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"cmp"
+	"time"
+)
+
+// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
+// They are here so that tests of many machines can shorten all of them by one factor.
+type Waits struct {
+	// Placement is how soon a machine without a host looks again, should nothing
+	// bring it up.
+	Placement time.Duration
+	// Conflict is how soon one tries again that lost against another.
+	Conflict time.Duration
+}
+
+// DefaultWaits are the waits as shipped.
+func DefaultWaits() Waits { return Waits{Placement: retryPlacement, Conflict: retryConflict} }
+
+// waits are those of the reconciler, without zeroes.
+func (r *Reconciler) waits() Waits {
+	return Waits{Placement: cmp.Or(r.Waits.Placement, retryPlacement), Conflict: cmp.Or(r.Waits.Conflict, retryConflict)}
+}
