@@ -137,12 +137,13 @@ const (
 	// ReasonDiskFailed: reading or writing the disk failed, or it did not return
 	// what was written.
 	ReasonDiskFailed = "DiskFailed"
-	// ReasonImageUnavailable: the image server does not have the image.
-	ReasonImageUnavailable = "ImageUnavailable"
-	// ReasonChecksumMismatch: the source is not what the order names.
-	ReasonChecksumMismatch = "ChecksumMismatch"
-	// ReasonImageInvalid: it cannot be decoded, or has content at the marker's place.
-	ReasonImageInvalid = "ImageInvalid"
+	// The image is to blame for these three.
+	ReasonImageUnavailable = agentapi.FailureImageUnavailable
+	ReasonChecksumMismatch = agentapi.FailureChecksumMismatch
+	ReasonImageInvalid     = agentapi.FailureImageInvalid
+	// ReasonTransferFailed: the image server could not be reached, or went silent,
+	// for longer than the agent's patience.
+	ReasonTransferFailed = "TransferFailed"
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonWipeFailed: a disk could not be cleaned.

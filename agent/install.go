@@ -173,6 +173,7 @@ func imageFailure(err error) error {
 	}{
 		{image.ErrChecksum, ReasonChecksumMismatch},
 		{image.ErrUnavailable, ReasonImageUnavailable},
+		{image.ErrUnreachable, ReasonTransferFailed},
 		{image.ErrFormat, ReasonImageInvalid},
 		{image.ErrReserved, ReasonImageInvalid},
 		{image.ErrTooLarge, ReasonDiskTooSmall},

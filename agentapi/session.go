@@ -194,6 +194,18 @@ const (
 	Failed    Outcome = "Failed"
 )
 
+// The reasons of a failed install for which the image is to blame, and not the
+// server: it would be the same on another one. The manager does not hold them
+// against the host.
+const (
+	// FailureImageUnavailable: the source has answered that it does not give the image.
+	FailureImageUnavailable = "ImageUnavailable"
+	// FailureImageInvalid: it cannot be decoded, or has content at the marker's place.
+	FailureImageInvalid = "ImageInvalid"
+	// FailureChecksumMismatch: the source is not what the order names.
+	FailureChecksumMismatch = "ChecksumMismatch"
+)
+
 // Report ends an order. Until it is acknowledged it is repeated (I4).
 type Report struct {
 	OrderID string  `json:"orderID"`

@@ -44,6 +44,11 @@ func agentEvents() []event {
 		{name: "agent: next step", weight: 16, when: agentRuns, do: func(w *world) { w.agentStep(infrav1.OrderSucceeded) }},
 		{name: "agent: progress", weight: 6, when: agentWorks, do: func(w *world) { w.lastContact, w.spoke = w.now, w.now }},
 		{name: "agent: fails", weight: 5, fault: true, when: agentWorks, do: func(w *world) { w.agentStep(infrav1.OrderFailed) }},
+		{name: "agent: finds no image", weight: 3, fault: true, when: agentWorks, do: func(w *world) {
+			w.imageBroken = true
+			w.agentStep(infrav1.OrderFailed)
+			w.imageBroken = false
+		}},
 		{name: "agent: second key", weight: 1, fault: true, when: agentWorks, do: (*world).secondKey},
 		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "stranger", false }},
 		{name: "agent: restarts", weight: 1, fault: true, when: agentRuns, do: func(w *world) { w.started = false }},

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -167,6 +168,22 @@ func (in *input) failed() bool { return in.ended() || in.contacted() || in.never
 func (in *input) succeeded() bool {
 	return !in.revoked() && in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderSucceeded
 }
+
+// imageToBlame: the install failed for a reason that would be the same on any host.
+func (in *input) imageToBlame() bool {
+	if in.revoked() || in.order.Kind != infrav1.OrderInstall || in.order.Result == nil || in.order.Result.Outcome != infrav1.OrderFailed {
+		return false
+	}
+	switch in.order.Result.Reason {
+	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch:
+		return true
+	}
+	return false
+}
+
+// imageTooSoon: the image is not tried again yet.
+func (in *input) imageTooSoon() bool { return in.obs.Now.Before(in.imageAt()) }
+
 func (in *input) isInspect() bool { return in.order.Kind == infrav1.OrderInspect }
 func (in *input) isWipe() bool    { return in.order.Kind == infrav1.OrderWipe }
 

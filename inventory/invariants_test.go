@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -362,6 +363,10 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 			w.violate("I13: an agent is given up that spoke %s ago", w.now.Sub(w.spoke))
 		}
 	}
+	if !minted && is != nil {
+		return
+	}
+	w.checkImageFailure(before, next)
 	if !minted {
 		return
 	}
@@ -387,6 +392,28 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 	case was == nil && obs.LastReset.Add(time.Minute).After(w.now):
 		w.violate("an order is written on a power state that is not settled")
 	}
+}
+
+// checkImageFailure: an image that is not there is not the host's failure, and is not
+// asked for in a hurry.
+func (w *world) checkImageFailure(before, next Ledger) {
+	was := before.Order
+	if was == nil || was.Revoked != nil || was.Result == nil || was.Result.Reason != agentapi.FailureImageUnavailable || !w.orderFits(w.host) {
+		return
+	}
+	if failuresOf(next) > failuresOf(before) || next.Record != nil && next.Record.Quarantine != nil {
+		w.violate("a host is blamed for an image that is not there")
+	}
+	if due := was.Result.At.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
+		w.violate("I13: an image is tried again %s too soon", due.Sub(w.now))
+	}
+}
+
+func failuresOf(l Ledger) int32 {
+	if l.Record == nil {
+		return 0
+	}
+	return l.Record.Failures
 }
 
 func sameLedger(a, b Ledger) bool { return ledgerKey(a) == ledgerKey(b) }

@@ -73,6 +73,10 @@ func orderLadder() ladder {
 		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
 		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
 		{name: "order/failed", when: when{(*input).failed}, rules: ladder{
+			{name: "order/image", when: when{(*input).imageToBlame}, rules: ladder{
+				{name: "order/image-wait", when: when{(*input).imageTooSoon}, then: waitImage},
+				{name: "order/image-retry", then: retryImage},
+			}},
 			{name: "order/retry", when: when{(*input).attemptsLeft}, then: retryOrder},
 			{name: "order/quarantine", then: quarantineFailed},
 		}},

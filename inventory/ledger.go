@@ -168,6 +168,16 @@ func retryOrder(in *input) Decision {
 	}
 }
 
+// retryImage does not count the failure: the host is as good as before.
+func retryImage(in *input) Decision {
+	ledger := in.ledger()
+	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
+	return Decision{
+		Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioning,
+		Message: "Ingot tries the image again",
+	}
+}
+
 func quarantineFailed(in *input) Decision {
 	reason, message := in.failure()
 	ledger := in.ledger()

@@ -184,6 +184,52 @@ func TestNext(t *testing.T) {
 
 // TestLadderBranchesByRulesOnly: a guard that is an if in the ladder would escape the
 // mutants.
+// TestImageFailure: three healthy hosts in quarantine for one mistyped URL would be a
+// rack lost, so the image is asked for again and again, ever more slowly.
+func TestImageFailure(t *testing.T) {
+	failed := func(attempt int32, reason string, ago time.Duration) scene {
+		return newScene(func(s *scene) {
+			s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioning)
+			s.host.Spec.Claim.Attempt = attempt
+			s.host.Spec.Record.Failures = 2 // one more counted failure would be a quarantine
+			s.host.Spec.Order = orderOf(infrav1.OrderInstall)
+			s.host.Spec.Order.Attempt, s.host.Spec.Order.AgentKey = attempt, "key"
+			s.host.Spec.Order.Result = &infrav1.OrderResult{
+				Outcome: infrav1.OrderFailed, Reason: reason, Message: "404 Not Found", At: metav1.Time{Time: day().Add(-ago)},
+			}
+			s.obs.LastReset = day().Add(-ago + time.Second)
+		})
+	}
+	for _, tc := range []struct {
+		name  string
+		scene scene
+		rule  string
+		until time.Time
+	}{
+		{"just now", failed(1, "ImageUnavailable", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
+		{"after the first wait", failed(1, "ImageUnavailable", 30*time.Second), "order/image-retry", time.Time{}},
+		{"the wait doubles", failed(3, "ChecksumMismatch", 30*time.Second), "order/image-wait", day().Add(90 * time.Second)},
+		{"up to its bound", failed(400, "ImageInvalid", 30*time.Second), "order/image-wait", day().Add(270 * time.Second)},
+		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
+		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := Next(tc.scene.host, tc.scene.obs, DefaultPolicy())
+			if d.Rule != tc.rule {
+				t.Fatalf("rule %s, want %s: %s", d.Rule, tc.rule, d.Message)
+			}
+			if wait, ok := d.Step.(Wait); ok && !wait.Until.Equal(tc.until) {
+				t.Errorf("waits until %s, want %s", wait.Until, tc.until)
+			}
+			if save, ok := d.Step.(SaveLedger); ok && tc.rule == "order/image-retry" {
+				if save.Ledger.Record.Failures != 2 || save.Ledger.Order.ID != newID || save.Ledger.Claim.Attempt != 2 {
+					t.Errorf("ledger %+v, order %+v", save.Ledger.Record, save.Ledger.Order)
+				}
+			}
+		})
+	}
+}
+
 func TestLadderBranchesByRulesOnly(t *testing.T) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "ladder.go", nil, 0)

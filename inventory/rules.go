@@ -134,6 +134,13 @@ func (in *input) switchableAt() time.Time {
 	return in.obs.LastReset.Add(in.policy.ResetInterval)
 }
 
+// imageAt is when an image that failed is tried again: after the reset interval,
+// doubled with each attempt, up to the policy's bound (I13).
+func (in *input) imageAt() time.Time {
+	wait := in.policy.ResetInterval << min(in.order.Attempt-1, 16)
+	return in.order.Result.At.Add(min(wait, in.policy.RetryMax))
+}
+
 // cutAt is when the power of a host that was asked to shut down is cut.
 func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
 

@@ -160,6 +160,8 @@ type Policy struct {
 	AgentDeadline time.Duration
 	// ResetInterval is the least time between two switches of one host.
 	ResetInterval time.Duration
+	// RetryMax bounds the waits that grow between attempts.
+	RetryMax time.Duration
 	// MaxAttempts is after how many failures in a row a host is quarantined.
 	MaxAttempts int32
 }
@@ -170,6 +172,7 @@ func DefaultPolicy() Policy {
 		SoftPowerOff:  120 * time.Second,
 		AgentDeadline: 15 * time.Minute,
 		ResetInterval: 30 * time.Second,
+		RetryMax:      5 * time.Minute,
 		MaxAttempts:   3,
 	}
 }

@@ -110,6 +110,15 @@ func sayUnexpectedlyOn(*input) Decision {
 	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over", infrav1.ApproveAnnotation))
 }
 
+func waitImage(in *input) Decision {
+	result := in.order.Result
+	return Decision{
+		Step: Wait{Until: in.imageAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed,
+		Message: clip(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; correct the image at its source, or roll out a template with another URL or checksum",
+			in.order.Attempt, result.Reason, result.Message, clock(in.imageAt()))),
+	}
+}
+
 func sayPoweredOff(*input) Decision {
 	return idle(infrav1.ReasonPoweredOff, "spec.power asks for Off: the host stays off and nothing is started on it; unset spec.power to put it back to work")
 }

@@ -151,6 +151,12 @@ func (w *world) ending(kind uint64) {
 			w.deleteMachine()
 			w.annotate(infrav1.ForceReleaseAnnotation, "")
 		}
+	case 7: // deleted while the BMC says off of a host whose agent spoke just now
+		if agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
+			w.deleting, w.lie = true, true
+			w.reconcile(w.host, false)
+			w.lie = false
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -42,6 +43,7 @@ type world struct {
 	powerUnknown, duplicate, mac, network      bool
 	addressed, exhausted, machine, apiSilent   bool
 	osIgnoresSoftOff, bootBroken, agentsBroken bool
+	imageBroken                                bool
 	deleting                                   bool
 
 	ids   int
@@ -52,7 +54,7 @@ type world struct {
 
 // walkPolicy is DefaultPolicy in the proportions of whole minutes.
 func walkPolicy() Policy {
-	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, MaxAttempts: 3}
+	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3}
 }
 
 const lagTime = time.Minute // less than ResetInterval, as field-notes says of real BMCs
@@ -292,6 +294,9 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	result := &infrav1.OrderResult{Outcome: outcome, At: metav1.Time{Time: w.now}}
 	if outcome == infrav1.OrderFailed {
 		result.Reason, result.Message = "WriteFailed", "input/output error"
+	}
+	if w.imageBroken && outcome == infrav1.OrderFailed && order.Kind == infrav1.OrderInstall {
+		result.Reason, result.Message = agentapi.FailureImageUnavailable, "the server answered 404 Not Found"
 	}
 	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Result = result })
 }

@@ -416,6 +416,17 @@ func TestSourceGivesUpOnASilentServer(t *testing.T) {
 	}
 }
 
+func TestSourceGivesUpOnAServerThatIsGone(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	req := request(gone.URL)
+	req.Patience = time.Nanosecond
+	_, err := image.Open(t.Context(), req, image.Format{Checksum: fmt.Sprintf("sha256:%064d", 0)})
+	if !errors.Is(err, image.ErrUnreachable) || errors.Is(err, image.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestStalledConnectionIsResumed(t *testing.T) {
 	content := rawImage(3 * mib)
 	good := &agenttest.Images{Content: content}

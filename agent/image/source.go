@@ -16,9 +16,14 @@ import (
 	"time"
 )
 
-// ErrUnavailable says that the source does not give the image, and waiting does
-// not help.
-var ErrUnavailable = errors.New("image is not available")
+// How a source fails when waiting does not help, or has not helped.
+var (
+	// ErrUnavailable: the server has answered that it does not give the image.
+	ErrUnavailable = errors.New("image is not available")
+	// ErrUnreachable: the server has not answered, or has broken off and not come
+	// back; the fault may be on the way.
+	ErrUnreachable = errors.New("image server is not reachable")
+)
 
 // Defaults of a Request.
 const (
@@ -118,7 +123,7 @@ func (s *Source) Read(p []byte) (int, error) {
 		if s.ctx.Err() != nil {
 			return 0, context.Cause(s.ctx)
 		}
-		if err := s.wait(0, fmt.Sprintf("connection lost after %d bytes", s.read)); err != nil {
+		if err := s.wait(0, ErrUnreachable, fmt.Sprintf("connection lost after %d bytes", s.read)); err != nil {
 			return 0, err
 		}
 	}
@@ -149,7 +154,7 @@ func (s *Source) reconnect() error {
 				return context.Cause(s.ctx)
 			}
 			// The URL is in err; it may carry credentials.
-			if err := s.wait(0, "no connection: "+withoutURL(err).Error()); err != nil {
+			if err := s.wait(0, ErrUnreachable, "no connection: "+withoutURL(err).Error()); err != nil {
 				return err
 			}
 			continue
@@ -158,7 +163,7 @@ func (s *Source) reconnect() error {
 		if done {
 			return err
 		}
-		if err := s.wait(after, fmt.Sprintf("answer %d", res.StatusCode)); err != nil {
+		if err := s.wait(after, ErrUnavailable, fmt.Sprintf("answer %d", res.StatusCode)); err != nil {
 			return err
 		}
 	}
@@ -246,10 +251,11 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // wait sleeps before the next attempt: as long as the server asked, or backing
-// off with jitter. It gives up when the source was silent for too long.
-func (s *Source) wait(after time.Duration, why string) error {
+// off with jitter. When the source has given nothing for too long it gives up, with
+// the kind of the last failure.
+func (s *Source) wait(after time.Duration, kind error, why string) error {
 	if silent := time.Since(s.lastSign); silent > s.req.Patience {
-		return fmt.Errorf("%w: %s; nothing for %s", ErrUnavailable, why, silent.Round(time.Second))
+		return fmt.Errorf("%w: %s; nothing for %s", kind, why, silent.Round(time.Second))
 	}
 	if after == 0 {
 		after = min(minWait<<min(s.failures, 10), maxWait)

@@ -4,101 +4,107 @@
 package bmcaddress
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"net/netip"
-	"net/url"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
+// Scheme says how a BMC is spoken to: one of the constants, or VendorPrefix and the
+// name of a driver.
+type Scheme string
+
+// The schemes.
 const (
-	systemsPath    = "/redfish/v1/Systems/"
-	defaultBMCPort = 443
-	maxName        = 253 // RFC 1035, section 2.3.4, without the dots at the ends
+	// Bare is that of a host alone: Redfish is looked for, then IPMI.
+	Bare Scheme = ""
+	// Redfish speaks HTTPS.
+	Redfish Scheme = "redfish"
+	// RedfishHTTP speaks HTTP in clear.
+	RedfishHTTP Scheme = "redfish+http"
+	// IPMI is IPMI v2.0 over RMCP+.
+	IPMI Scheme = "ipmi"
 )
 
-// namePattern matches DNS names in lower case (RFC 1123, section 2.1). It is
-// never written to.
-var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
+// VendorPrefix begins the schemes of the makers' own ways, such as vendor+dell.
+const VendorPrefix = "vendor+"
 
 // Address is a BMC's address in canonical form, so that equal ones compare equal.
 type Address struct {
-	// Host is host:port, lower case, IP addresses in their shortest form.
+	// Scheme in lower case.
+	Scheme Scheme
+	// Host is a DNS name in lower case without a final dot, or an IP address in its
+	// shortest form, IPv6 without brackets.
 	Host string
+	// Port is 0 where none is written, or the scheme's own.
+	Port int
 	// System is the path of the system; empty: the only one that the BMC has.
 	System string
 }
 
-// SameSystem reports whether two addresses can lead to the same system. An
-// address without a path takes whatever system the BMC has.
-func (a Address) SameSystem(b Address) bool {
-	return a.Host == b.Host && (a.System == b.System || a.System == "" || b.System == "")
-}
-
-// Parse reads redfish://host[:port][/redfish/v1/Systems/<id>]. Errors say what is
-// wrong and what to write, and never repeat a user name or password.
-func Parse(address string) (Address, error) {
-	u, err := url.Parse(address)
+// String is the canonical text; Parse reads it.
+func (a Address) String() string {
+	var out strings.Builder
+	if a.Scheme != Bare {
+		out.WriteString(string(a.Scheme) + "://")
+	}
 	switch {
-	case err != nil: // its text repeats the address
-		return Address{}, errors.New("is not a URL; write redfish://host[:port], an IPv6 address in brackets")
-	case u.Scheme != "redfish":
-		return Address{}, fmt.Errorf("must begin with redfish://, not %s://; it speaks HTTPS", u.Scheme)
-	case u.User != nil:
-		return Address{}, errors.New("must not hold a user name or password; put them into the Secret of credentialsRef")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return Address{}, errors.New("must not hold a query or fragment; remove what follows ? or #")
+	case a.Port != 0:
+		out.WriteString(net.JoinHostPort(a.Host, strconv.Itoa(a.Port)))
+	case strings.Contains(a.Host, ":"):
+		out.WriteString("[" + a.Host + "]")
+	default:
+		out.WriteString(a.Host)
 	}
-	port, err := bmcPort(u.Port())
-	if err != nil {
-		return Address{}, err
-	}
-	host, err := canonicalHost(u.Hostname())
-	if err != nil {
-		return Address{}, err
-	}
-	system := strings.TrimRight(u.EscapedPath(), "/")
-	if id, ok := strings.CutPrefix(system, systemsPath); system != "" && (!ok || id == "." || id == ".." || strings.Contains(id, "/")) {
-		return Address{}, fmt.Errorf("must name a system as %s<id>; correct the path, or leave it out where the BMC has one system", systemsPath)
-	}
-	return Address{Host: net.JoinHostPort(host, strconv.Itoa(port)), System: system}, nil
+	out.WriteString(a.System)
+	return out.String()
 }
 
-func bmcPort(text string) (int, error) {
-	if text == "" {
-		return defaultBMCPort, nil
+// TLS says whether a certificate of the BMC may be looked at: not by IPMI, and not
+// in clear.
+func (a Address) TLS() bool { return a.Scheme != IPMI && a.Scheme != RedfishHTTP }
+
+// Key is equal for all addresses that SameSystem may call the same: the host, with
+// the port where that is not one on which BMCs are found by themselves. Another port
+// is another BMC: several are then reached through one address.
+func (a Address) Key() string {
+	if a.Port == 0 || slices.Contains(ownPorts(a.Scheme), a.Port) {
+		return a.Host
 	}
-	port, err := strconv.Atoi(text)
-	if err != nil || port < 1 || port > 65535 {
-		return 0, fmt.Errorf("must have a port of 1 to 65535, not %s; leave it out for %d", text, defaultBMCPort)
-	}
-	return port, nil
+	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
 }
 
-func canonicalHost(host string) (string, error) {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.Zone() != "" {
-			return "", fmt.Errorf("must not name the zone %s, which means another thing on each machine; use a routed address", ip.Zone())
-		}
-		return ip.Unmap().String(), nil
+// SameSystem reports whether two addresses can lead to the same system, by whatever
+// protocol. An address without a path takes whatever system the BMC has. On a port
+// that was chosen by somebody, TCP and UDP are different places.
+func (a Address) SameSystem(b Address) bool {
+	switch {
+	case a.Key() != b.Key():
+		return false
+	case a.Key() != a.Host && !overlap(a.Scheme, b.Scheme):
+		return false
 	}
-	if strings.Contains(host, ":") {
-		return "", errors.New("must have an IPv6 address in brackets; write redfish://[2001:db8::9], or a DNS name as host")
-	}
-	name := strings.TrimSuffix(strings.ToLower(host), ".")
-	if len(name) > maxName || !namePattern.MatchString(name) || looksLikeIPv4(name) {
-		return "", fmt.Errorf("must have an IP address or a DNS name as host, not %q", host)
-	}
-	return name, nil
+	return a.System == b.System || a.System == "" || b.System == ""
 }
 
-// looksLikeIPv4 reports names whose last label is a number: no such top-level
-// domain exists (RFC 3696, section 2), so it is an address with a slip.
-func looksLikeIPv4(name string) bool {
-	last := name[strings.LastIndex(name, ".")+1:]
-	_, err := strconv.Atoi(last)
-	return err == nil && strings.Contains(name, ".")
+// ownPorts are those on which a scheme's BMCs listen by themselves: HTTPS, HTTP, and
+// the primary RMCP port (IPMI v2.0 §13.1.2). The first is that of addresses without
+// one; a bare address and a maker's way have none, because either may be meant.
+func ownPorts(s Scheme) []int {
+	switch s {
+	case Redfish:
+		return []int{443}
+	case RedfishHTTP:
+		return []int{80}
+	case IPMI:
+		return []int{623}
+	}
+	return []int{443, 623}
+}
+
+// overlap says whether two schemes may use the same transport.
+func overlap(a, b Scheme) bool {
+	tcp := func(s Scheme) bool { return s != IPMI }
+	udp := func(s Scheme) bool { return s != Redfish && s != RedfishHTTP }
+	return tcp(a) && tcp(b) || udp(a) && udp(b)
 }
