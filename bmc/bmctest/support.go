@@ -40,7 +40,7 @@ func Personalities(driver string) []Personality {
 	case DriverIPMI:
 		return []Personality{IPMISim, GoIPMI}
 	}
-	return nil
+	return vendorPersonalities(driver)
 }
 
 // The drivers, by the scheme of their addresses.
@@ -109,8 +109,9 @@ type Gap struct {
 // Unsupported returns why a cell may be "not supported". All other cells must
 // hold: what is not in the tables below is the driver's debt.
 func Unsupported(driver string, p Personality, f Feature) (why string, ok bool) {
-	for _, g := range slices.Concat(redfishGaps, ipmiGaps) {
-		if g.Driver == driver && g.Feature == f && (len(g.Personalities) == 0 || slices.Contains(g.Personalities, p)) {
+	for _, g := range slices.Concat(redfishGaps, ipmiGaps, vendorGaps) {
+		same := g.Driver == driver || g.Driver == DriverRedfish && overRedfish(driver, f)
+		if same && g.Feature == f && (len(g.Personalities) == 0 || slices.Contains(g.Personalities, p)) {
 			return g.Why, true
 		}
 	}
