@@ -20,8 +20,9 @@ var fine = map[string]bool{
 	"Deleting": true, "NotApplicable": true, "BMCAnswers": true, "CredentialsAccepted": true,
 	"Inspected": true, "Inspecting": true, "Available": true, "Claimed": true, "NotClaimed": true,
 	"Provisioning": true, "Provisioned": true, "Releasing": true, "Wiping": true, "Cleaned": true, "NotCleaned": true,
-	"Fenced": true, "HostClaimed": true, "Installed": true, "Booted": true,
+	"Fenced": true, "CredentialsRotated": true, "CredentialsRotating": true, "HostClaimed": true, "Installed": true, "Booted": true,
 	"EndpointSet": true, "FailureDomainsPublished": true,
+	"Prepared": true, "Preparing": true, "UpdatingFirmware": true,
 	"OrderNotUnderstood": true, // of an agent that is not of this release
 }
 

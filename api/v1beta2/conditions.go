@@ -20,12 +20,17 @@ const (
 	HostInspectedCondition = "Inspected"
 	// HostAvailableCondition: the host can be claimed.
 	HostAvailableCondition = "Available"
+	// HostPreparedCondition: what spec.bios and spec.firmware want is in force.
+	HostPreparedCondition = "Prepared"
 	// HostProvisionedCondition: the commit point of the claim has passed (I4).
 	HostProvisionedCondition = "Provisioned"
 	// HostCleanedCondition: the cleaning asked for was confirmed.
 	HostCleanedCondition = "Cleaned"
 	// HostFencedCondition: the BMC confirmed the power-off of a release (I7).
 	HostFencedCondition = "Fenced"
+	// HostCredentialsRotatedCondition: the last rotation of the BMC's password that
+	// somebody asked for is done. It is not there before the first.
+	HostCredentialsRotatedCondition = "CredentialsRotated"
 )
 
 // Conditions of IngotMachine.
@@ -68,11 +73,18 @@ const (
 	ReasonBMCError            = "BMCError"
 	ReasonBMCUnsupported      = "BMCUnsupported"
 	ReasonCertificateInvalid  = "CertificateInvalid"
+	ReasonCertificateChanged  = "CertificateChanged"
 	ReasonCredentialsAccepted = "CredentialsAccepted"
 	ReasonCredentialsRejected = "CredentialsRejected"
 	ReasonCredentialsMissing  = "CredentialsMissing"
 	ReasonCAMissing           = "CABundleMissing"
 	ReasonMACNotFound         = "BootMACNotFound"
+	ReasonCredentialsRotated  = "CredentialsRotated"
+	ReasonCredentialsRotating = "CredentialsRotating"
+	ReasonRotationRefused     = "RotationRefused"
+	ReasonRotationFailed      = "RotationFailed"
+	ReasonRotationStuck       = "RotationStuck"
+	ReasonWrongServer         = "WrongServer"
 
 	// The life of a host.
 	ReasonInspected        = "Inspected"
@@ -97,6 +109,17 @@ const (
 	ReasonAddressExhausted = "AddressesExhausted"
 	ReasonNoAgentContact   = "NoAgentContact"
 	ReasonAgentKeyConflict = "AgentKeyConflict"
+
+	// BIOS settings and firmware.
+	ReasonPrepared             = "Prepared"
+	ReasonPreparing            = "Preparing"
+	ReasonUpdatingFirmware     = "UpdatingFirmware"
+	ReasonSettingsRefused      = "SettingsRefused"
+	ReasonSettingsNotInForce   = "SettingsNotInForce"
+	ReasonRebootPending        = "RebootPending"
+	ReasonFirmwareRefused      = "FirmwareRefused"
+	ReasonFirmwareNotInForce   = "FirmwareNotInForce"
+	ReasonFirmwareUpdateFailed = "FirmwareUpdateFailed"
 
 	// Machines.
 	ReasonWaitingForCluster       = "WaitingForClusterInfrastructure"

@@ -43,6 +43,10 @@ type IngotHardwareSpec struct {
 	// host is deleted.
 	// +optional
 	Address *RecordedAddress `json:"address,omitempty"`
+	// bmc is the certificate that the host's BMC presented at its first use. It counts
+	// while the host's spec.bmc has trustOnFirstUse and this address.
+	// +optional
+	BMC *PinnedBMC `json:"bmc,omitempty"`
 	// booted is what the installed system said of itself. A system says it once, so
 	// that it stands here, where neither a lost status nor a move forgets it. It
 	// counts while the host's claim has its instanceID.

@@ -42,6 +42,7 @@ const (
 
 // IngotHostSpec is what people say of a server, and the ledger: claim, record and
 // order, which only Ingot writes (I9).
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
 	// bmc is the server's management controller. A host without one is Unmanaged:
@@ -88,6 +89,19 @@ type IngotHostSpec struct {
 	// +optional
 	Maintenance *bool `json:"maintenance,omitempty"`
 
+	// bios is what a person wants of the firmware setup. A free host is not Available
+	// before it is in force.
+	// +optional
+	BIOS *BIOSConfiguration `json:"bios,omitempty"`
+
+	// firmware lists the versions wanted. They are installed one after the other on
+	// free hosts only, and a free host is not Available before they are in force.
+	// +optional
+	// +listType=map
+	// +listMapKey=component
+	// +kubebuilder:validation:MaxItems=16
+	Firmware []FirmwareComponent `json:"firmware,omitempty"`
+
 	// claim is the bond to the IngotMachine that owns this host. Only Ingot writes it.
 	// +optional
 	Claim *HostClaim `json:"claim,omitempty"`
@@ -100,35 +114,6 @@ type IngotHostSpec struct {
 	// order is the work that the agent is booted for. Only Ingot writes it.
 	// +optional
 	Order *HostOrder `json:"order,omitempty"`
-}
-
-// BMC says how to reach and trust a management controller.
-// +kubebuilder:validation:XValidation:rule="!(has(self.caBundleRef) && has(self.insecureSkipVerify) && self.insecureSkipVerify)",fieldPath=".insecureSkipVerify",message="must not be true together with caBundleRef; remove one of them"
-// +kubebuilder:validation:XValidation:rule="!self.address.contains('@')",fieldPath=".address",message="must not hold a user name or password (the value is not repeated here); put them into the Secret that credentialsRef names"
-type BMC struct {
-	// address is the URL of the BMC: redfish://host[:port][/redfish/v1/Systems/<id>]
-	// speaks HTTPS. An IPv6 address stands in brackets.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.matches('^redfish://[^/@?#]+(/[^?#]*)?$')",message="must be redfish://host[:port] or redfish://host[:port]/redfish/v1/Systems/<id>, without query or fragment"
-	Address string `json:"address,omitempty"`
-
-	// credentialsRef names the Secret in the host's namespace with the keys
-	// "username" and "password".
-	// +required
-	CredentialsRef LocalReference `json:"credentialsRef,omitempty,omitzero"`
-
-	// caBundleRef names a ConfigMap in the host's namespace whose key "ca.crt"
-	// holds the PEM certificates that the BMC's certificate is verified with.
-	// Unset: the certificates of the manager's system.
-	// +optional
-	CABundleRef *LocalReference `json:"caBundleRef,omitempty"`
-
-	// insecureSkipVerify accepts any certificate: passwords can then be read by
-	// whoever stands between Ingot and the BMC.
-	// +optional
-	InsecureSkipVerify *bool `json:"insecureSkipVerify,omitempty"`
 }
 
 // LocalReference names an object in the same namespace.
@@ -205,13 +190,14 @@ type RootDeviceHints struct {
 }
 
 // IngotHostPhase sums up a host's life for people; machines read conditions.
-// +kubebuilder:validation:Enum=Registering;Inspecting;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Decommissioned;Unmanaged
+// +kubebuilder:validation:Enum=Registering;Inspecting;Preparing;Available;Provisioning;Provisioned;Deprovisioning;Maintenance;Quarantined;Decommissioned;Unmanaged
 type IngotHostPhase string
 
 // The phases.
 const (
 	PhaseRegistering    IngotHostPhase = "Registering"
 	PhaseInspecting     IngotHostPhase = "Inspecting"
+	PhasePreparing      IngotHostPhase = "Preparing"
 	PhaseAvailable      IngotHostPhase = "Available"
 	PhaseProvisioning   IngotHostPhase = "Provisioning"
 	PhaseProvisioned    IngotHostPhase = "Provisioned"
@@ -236,7 +222,7 @@ const (
 // IngotHostStatus is what was observed last. Nothing is lost when it is emptied (I2, I3).
 type IngotHostStatus struct {
 	// conditions: Ready, Paused, BMCReachable, CredentialsValid, Unique, Inspected,
-	// Available, Provisioned, Cleaned, Fenced.
+	// Available, Prepared, Provisioned, Cleaned, Fenced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -304,7 +290,7 @@ type HardwareSummary struct {
 
 // HostOperation shows the work under way.
 type HostOperation struct {
-	// kind is Inspect, Install or Wipe.
+	// kind is Inspect, Install, Wipe, or Update of firmware.
 	// +optional
 	Kind OrderKind `json:"kind,omitempty"`
 	// step is what the agent, or Ingot before and after it, is doing.

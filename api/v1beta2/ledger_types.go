@@ -134,6 +134,9 @@ type HostRecord struct {
 	// quarantine takes the host out of service until a person clears it.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	// preparation is how far spec.bios and spec.firmware are in force.
+	// +optional
+	Preparation *HostPreparation `json:"preparation,omitempty"`
 }
 
 // QuarantineReason says why a host is out of service.
@@ -162,8 +165,9 @@ type Quarantine struct {
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 }
 
-// OrderKind is what an agent is booted for.
-// +kubebuilder:validation:Enum=Inspect;Install;Wipe
+// OrderKind is what an agent is booted for; Update, of an operation only, is what
+// the BMC does by itself.
+// +kubebuilder:validation:Enum=Inspect;Install;Wipe;Update
 type OrderKind string
 
 // The kinds of order.
@@ -171,6 +175,8 @@ const (
 	OrderInspect OrderKind = "Inspect"
 	OrderInstall OrderKind = "Install"
 	OrderWipe    OrderKind = "Wipe"
+	// OperationUpdate is no order: the BMC updates firmware.
+	OperationUpdate OrderKind = "Update"
 )
 
 // HostOrder is the work that the agent is booted for. It is written while the
@@ -179,6 +185,7 @@ const (
 type HostOrder struct {
 	// kind of the work.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="no agent is booted for an update: the BMC installs firmware"
 	Kind OrderKind `json:"kind,omitempty"`
 	// id is a random UUID of this order: tokens and reports are bound to it (I5).
 	// +required

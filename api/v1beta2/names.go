@@ -14,7 +14,13 @@ const BMCCredentialsLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials"
 const (
 	SecretKeyUsername = "username"
 	SecretKeyPassword = "password"
-	CAKey             = "ca.crt"
+	// SecretKeyNextPassword is there while a password is being rotated: the BMC has
+	// that one or SecretKeyPassword, and a login says which.
+	SecretKeyNextPassword = "nextPassword"
+	// SecretKeyUnprovenPassword is left by a rotation that failed after the BMC had
+	// heard of a new password: a way back in, should it take it after all.
+	SecretKeyUnprovenPassword = "unprovenPassword"
+	CAKey                     = "ca.crt"
 )
 
 // Annotations by which a person talks to Ingot.
@@ -33,7 +39,14 @@ const (
 	InspectAnnotation = AnnotationPrefix + "inspect"
 	// RebootAnnotation asks for one reboot; its value is "Graceful" or "Forced".
 	RebootAnnotation = AnnotationPrefix + "reboot"
+	// RotateCredentialsAnnotation asks for a new password of the host's BMC.
+	RotateCredentialsAnnotation = AnnotationPrefix + "rotate-credentials"
 )
+
+// RotatedAtAnnotation on a BMC's Secret tells when Ingot gave the BMC the password in
+// it (RFC 3339). Nobody else knows that password: such a Secret is not deleted with
+// its host.
+const RotatedAtAnnotation = AnnotationPrefix + "rotated-at"
 
 // MovePausedAnnotation pauses a host for clusterctl move (I10). The manager sets it
 // on every host of a namespace whose Clusters are all paused, and takes it away when

@@ -84,7 +84,7 @@ func testWrongSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.create(secret)
 	y.create(bundle)
 	y.host("a", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "precious" })
-	y.ready("b", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.LocalReference{Name: "precious"} })
+	y.ready("b", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "precious"} })
 	owned := func(object client.Object, host string) bool {
 		t.Helper()
 		for range 4 {

@@ -230,7 +230,7 @@ func testNetwork(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.inspect("h")
 
 	// A CA that is missing is said as well.
-	y.ready("ca", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.LocalReference{Name: "ca"} })
+	y.ready("ca", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca"} })
 	for range 3 {
 		y.step("ca")
 	}

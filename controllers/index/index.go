@@ -20,10 +20,12 @@ const (
 	// HostByBMC finds IngotHosts by the BMC that they name (see BMC); one BMC may
 	// have several systems (see SameBMC).
 	HostByBMC = "spec.bmc.address"
-	// HostByCredentials and HostByCABundle find IngotHosts by "<namespace>/<name>"
-	// of the Secret or ConfigMap that they name.
+	// HostByCredentials, HostByCABundle and HostByCASecret find IngotHosts by
+	// "<namespace>/<name>" of the Secret with the credentials, and of the ConfigMap or
+	// Secret with the CA, that they name.
 	HostByCredentials = "spec.bmc.credentialsRef"
 	HostByCABundle    = "spec.bmc.caBundleRef"
+	HostByCASecret    = "spec.bmc.caBundleRef.secret"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
@@ -68,6 +70,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByBMC, ofHost(BMC)},
 		{&infrav1.IngotHost{}, HostByCredentials, ofHost(credentials)},
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
+		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHardware{}, HardwareBySystem, ofHardware(System)},
@@ -114,8 +117,9 @@ func one(value string) []string {
 	return []string{value}
 }
 
-// BMC is the BMC that a host names, as host:port in canonical form; empty where it
-// names none, or an address that admission would refuse.
+// BMC is the BMC that a host names, the same for all addresses that may lead to one
+// system (bmcaddress.Address.Key); empty where it names none, or an address that
+// admission would refuse.
 func BMC(h *infrav1.IngotHost) string {
 	if h.Spec.BMC == nil {
 		return ""
@@ -124,7 +128,7 @@ func BMC(h *infrav1.IngotHost) string {
 	if err != nil {
 		return ""
 	}
-	return address.Host
+	return address.Key()
 }
 
 // SameBMC says whether the addresses of two hosts can lead to the same system (I8).
@@ -145,7 +149,14 @@ func credentials(h *infrav1.IngotHost) string {
 }
 
 func caBundle(h *infrav1.IngotHost) string {
-	if h.Spec.BMC == nil || h.Spec.BMC.CABundleRef == nil {
+	if h.Spec.BMC == nil || h.Spec.BMC.CABundleRef == nil || h.Spec.BMC.CABundleRef.Kind == infrav1.CABundleSecret {
+		return ""
+	}
+	return h.Namespace + "/" + h.Spec.BMC.CABundleRef.Name
+}
+
+func caSecret(h *infrav1.IngotHost) string {
+	if h.Spec.BMC == nil || h.Spec.BMC.CABundleRef == nil || h.Spec.BMC.CABundleRef.Kind != infrav1.CABundleSecret {
 		return ""
 	}
 	return h.Namespace + "/" + h.Spec.BMC.CABundleRef.Name

@@ -40,7 +40,7 @@ func TestValues(t *testing.T) {
 	full := infrav1.IngotHostSpec{
 		BootMACAddress: "52:54:00:00:00:01", NetworkRef: infrav1.NetworkReference{Name: "net"},
 		BMC: &infrav1.BMC{Address: "redfish://BMC-1.example:443/redfish/v1/Systems/1", CredentialsRef: infrav1.LocalReference{Name: "s"},
-			CABundleRef: &infrav1.LocalReference{Name: "ca"}},
+			CABundleRef: &infrav1.CABundleReference{Name: "ca"}},
 		Claim: &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, Image: infrav1.Image{Checksum: "sha256:1"}},
 	}
 	for name, tc := range map[string]struct {
@@ -48,11 +48,14 @@ func TestValues(t *testing.T) {
 		want   map[string][]string
 	}{
 		"host": {&infrav1.IngotHost{ObjectMeta: meta, Spec: full}, map[string][]string{
-			index.HostByMAC: {"52:54:00:00:00:01"}, index.HostByBMC: {"bmc-1.example:443"}, index.HostByNetwork: {"net"},
+			index.HostByMAC: {"52:54:00:00:00:01"}, index.HostByBMC: {"bmc-1.example"}, index.HostByNetwork: {"net"},
 			index.HostByCredentials: {"n/s"}, index.HostByCABundle: {"n/ca"}, index.HostByMachine: {"n/m"}, index.HostByImage: {"sha256:1"},
 		}},
+		"CA in a Secret": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{
+			CABundleRef: &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}}}},
+			map[string][]string{index.HostByCASecret: {"n/ca"}}},
 		"empty host":                     {&infrav1.IngotHost{ObjectMeta: meta}, nil},
-		"address that admission refuses": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "ipmi://x"}}}, nil},
+		"address that admission refuses": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "idrac://x"}}}, nil},
 		"hardware": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
 			System: infrav1.HardwareSystem{UUID: "u", SerialNumber: "s"}, Address: &infrav1.RecordedAddress{NetworkName: "net"}}},
 			map[string][]string{index.HardwareBySystem: {"u/s"}, index.HardwareByNetwork: {"net"}}},
@@ -104,6 +107,9 @@ func TestSameBMC(t *testing.T) {
 		{"redfish://bmc/redfish/v1/Systems/1", "redfish://bmc/redfish/v1/Systems/1/", true},
 		{"redfish://bmc/redfish/v1/Systems/1", "redfish://bmc/redfish/v1/Systems/2", false},
 		{"redfish://bmc", "redfish://bmc:8443", false},
+		{"redfish://bmc/redfish/v1/Systems/1", "ipmi://BMC", true},
+		{"bmc", "vendor+dell://bmc", true},
+		{"redfish://127.0.0.1:8001", "127.0.0.1:8002", false},
 		{"redfish://bmc", "", false},
 		{"x", "x", false},
 	} {

@@ -193,7 +193,7 @@ func (r *recorder) registerTenant(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: meta("ca"), Data: map[string]string{infrav1.CAKey: string(r.site.World.DataCentre.Authority.PEM())}},
 		&infrav1.IngotHost{ObjectMeta: meta("h"), Spec: infrav1.IngotHostSpec{
 			BMC: &infrav1.BMC{
-				Address: r.tenant.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.LocalReference{Name: "ca"},
+				Address: r.tenant.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.CABundleReference{Name: "ca"},
 			},
 			BootMACAddress: "02:00:00:00:aa:01", BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: site.Network},
 		}},

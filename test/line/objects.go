@@ -106,7 +106,7 @@ func (s *Site) hostObject(name, address, mac, secret, bundle string) *infrav1.In
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: map[string]string{hostLabel: name}},
 		Spec: infrav1.IngotHostSpec{
 			BMC: &infrav1.BMC{
-				Address: address, CredentialsRef: infrav1.LocalReference{Name: secret}, CABundleRef: &infrav1.LocalReference{Name: bundle},
+				Address: address, CredentialsRef: infrav1.LocalReference{Name: secret}, CABundleRef: &infrav1.CABundleReference{Name: bundle},
 			},
 			BootMACAddress: mac, BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: s.Namespace},
 		},

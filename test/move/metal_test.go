@@ -83,7 +83,7 @@ func (y *yard) add(name string, on bool) *infrav1.IngotHost {
 			Labels: map[string]string{infrav1.RackLabel: "a"}, Annotations: map[string]string{"example.com/mine": name}},
 		Spec: infrav1.IngotHostSpec{
 			BootMACAddress: mac, NetworkRef: infrav1.NetworkReference{Name: "net"},
-			BMC: &infrav1.BMC{Address: b.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.LocalReference{Name: "bmc-ca"}},
+			BMC: &infrav1.BMC{Address: b.Address(), CredentialsRef: infrav1.LocalReference{Name: "bmc"}, CABundleRef: &infrav1.CABundleReference{Name: "bmc-ca"}},
 		},
 	}
 }

@@ -71,7 +71,7 @@ func (s *Site) HostObjects(name string) []client.Object {
 		Spec: infrav1.IngotHostSpec{
 			BMC: &infrav1.BMC{
 				Address: server.BMC.Address(), CredentialsRef: infrav1.LocalReference{Name: name + secretSuffix},
-				CABundleRef: &infrav1.LocalReference{Name: name + bundleSuffix},
+				CABundleRef: &infrav1.CABundleReference{Name: name + bundleSuffix},
 			},
 			BootMACAddress: server.MAC.String(), BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: Network},
 		},

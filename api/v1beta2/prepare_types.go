@@ -1,0 +1,163 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BIOSApply says when settings are written to a host.
+// +kubebuilder:validation:Enum=WhilePrepared;AtNextReboot
+type BIOSApply string
+
+// When settings are written.
+const (
+	// BIOSWhilePrepared writes them while no installed system depends on the host: a
+	// provisioned host shows what is not in force, and is not touched (I2).
+	BIOSWhilePrepared BIOSApply = "WhilePrepared"
+	// BIOSAtNextReboot also writes them to a provisioned host, as pending: they take
+	// effect when somebody reboots it. Ingot does not.
+	BIOSAtNextReboot BIOSApply = "AtNextReboot"
+)
+
+// BIOSConfiguration is what a person wants of the firmware setup.
+type BIOSConfiguration struct {
+	// settings are the values wanted, by the names that the BMC gives them (Redfish
+	// BIOS attributes), for example LogicalProc: Enabled. Numbers and booleans are
+	// written as text: "120", "true". Settings that are not named stay as they are.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 128)",message="names are those of the BMC's BIOS attributes, 1 to 128 characters long"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 256)",message="values are at most 256 characters long"
+	Settings map[string]string `json:"settings,omitempty"`
+
+	// apply says when they are written. WhilePrepared: never to a provisioned host.
+	// AtNextReboot: to a provisioned host too, where they wait for its next reboot.
+	// +optional
+	// +kubebuilder:default=WhilePrepared
+	Apply BIOSApply `json:"apply,omitempty"`
+}
+
+// FirmwareComponent is a version of one piece of firmware that a person wants.
+type FirmwareComponent struct {
+	// component is the last segment of the BMC's own name of the firmware (Redfish
+	// SoftwareInventory), or its name, in any case: for example BIOS.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Component string `json:"component,omitempty"`
+	// version is wanted exactly as the BMC will tell it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
+	// url is where the BMC fetches the image, by http or https, without credentials.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.contains('@')",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/bios-2.19.1.exe"
+	URL string `json:"url,omitempty"`
+	// checksum of the file at the URL, "sha256:<hex>": Ingot reads the file once
+	// before it lets the BMC fetch it, and refuses another. Unset: the BMC's own
+	// check of the image is the only one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=71
+	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[0-9a-f]{64}$')",message="must be sha256: and 64 hexadecimal digits in lower case, as sha256sum prints them for the file at the URL"
+	Checksum string `json:"checksum,omitempty"`
+}
+
+// PreparationOutcome is how the preparation of a host ended.
+// +kubebuilder:validation:Enum=InForce;Failed
+type PreparationOutcome string
+
+// The outcomes.
+const (
+	// PreparationInForce: the BMC told that everything wanted is in force.
+	PreparationInForce PreparationOutcome = "InForce"
+	// PreparationFailed: given up; another spec, or a person's inspect, tries again.
+	PreparationFailed PreparationOutcome = "Failed"
+)
+
+// HostPreparation is what must be remembered of the settings and firmware that a
+// host was given, or was to be given (I3).
+type HostPreparation struct {
+	// wishes is the SHA-256 (hex) of the settings and firmware that this speaks of:
+	// other wishes start afresh.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
+	Wishes string `json:"wishes,omitempty"`
+	// attempts counts, in a row, the boots made for settings, the updates of one
+	// component that failed, or the writes to a provisioned host.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempts int32 `json:"attempts,omitempty"`
+	// outcome of the preparation; unset while it goes on.
+	// +optional
+	Outcome PreparationOutcome `json:"outcome,omitempty"`
+	// at is when the outcome was known.
+	// +optional
+	At metav1.Time `json:"at,omitempty,omitzero"`
+	// reason of the last failure, CamelCase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+	// message of the last failure, for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// update is the one under way.
+	// +optional
+	Update *FirmwareUpdate `json:"update,omitempty"`
+}
+
+// UpdateState is what is known of a request to update firmware.
+// +kubebuilder:validation:Enum=Asked;Accepted;Refused
+type UpdateState string
+
+// The states.
+const (
+	// UpdateAsked: the request was, or is about to be, sent; nobody knows whether the
+	// BMC has it (I17).
+	UpdateAsked UpdateState = "Asked"
+	// UpdateAccepted: the BMC has taken it.
+	UpdateAccepted UpdateState = "Accepted"
+	// UpdateRefused: the BMC has refused it.
+	UpdateRefused UpdateState = "Refused"
+)
+
+// FirmwareUpdate is one update under way. It is written before the BMC hears of it,
+// so that no other can begin beside it, whoever restarts.
+type FirmwareUpdate struct {
+	// component as spec.firmware names it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Component string `json:"component,omitempty"`
+	// version that is installed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
+	// startedAt is when it was asked for.
+	// +required
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+	// state of the request.
+	// +required
+	State UpdateState `json:"state,omitempty"`
+	// taskID is the BMC's own name of its task; unset where it tells none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	TaskID string `json:"taskID,omitempty"`
+	// bmcResetAt is when the BMC was restarted because its task waited for that.
+	// +optional
+	BMCResetAt metav1.Time `json:"bmcResetAt,omitempty,omitzero"`
+	// message is the BMC's, when it refused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}
