@@ -4,6 +4,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,23 @@ type PoolOptions struct {
 	Observer Observer
 }
 
+// DefaultPoolOptions are what the zero value means, without an observer.
+func DefaultPoolOptions() PoolOptions {
+	o := PoolOptions{}.filled()
+	o.Observer = nil
+	return o
+}
+
+func (o PoolOptions) filled() PoolOptions {
+	o.CallTimeout, o.IdleTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout), cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
+	o.CloseTimeout, o.TransferTimeout = cmp.Or(o.CloseTimeout, DefaultCloseTimeout), cmp.Or(o.TransferTimeout, DefaultTransferTimeout)
+	o.Rest, o.Pace = o.Rest.filled(), o.Pace.filled()
+	if o.Observer == nil {
+		o.Observer = func(Call) {}
+	}
+	return o
+}
+
 // Pool keeps at most one session and one call in flight per BMC, keyed by
 // address. It is safe for concurrent use.
 type Pool struct {
@@ -74,22 +92,7 @@ type Pool struct {
 
 // NewPool returns a pool whose sessions are opened by dial. Close ends it.
 func NewPool(dial Dialer, opts PoolOptions) *Pool {
-	if opts.CallTimeout == 0 {
-		opts.CallTimeout = DefaultCallTimeout
-	}
-	if opts.IdleTimeout == 0 {
-		opts.IdleTimeout = DefaultIdleTimeout
-	}
-	if opts.CloseTimeout == 0 {
-		opts.CloseTimeout = DefaultCloseTimeout
-	}
-	if opts.TransferTimeout == 0 {
-		opts.TransferTimeout = DefaultTransferTimeout
-	}
-	opts.Rest, opts.Pace = opts.Rest.filled(), opts.Pace.filled()
-	if opts.Observer == nil {
-		opts.Observer = func(Call) {}
-	}
+	opts = opts.filled()
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
 		dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}),

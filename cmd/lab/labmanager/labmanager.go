@@ -37,6 +37,7 @@ const queueFrames = 32 << 10
 // Command is "lab manager".
 func Command() *cobra.Command {
 	var uplink, address string
+	var factor int
 	options := app.DefaultOptions()
 	command := &cobra.Command{
 		Use:   "manager",
@@ -51,6 +52,9 @@ func Command() *cobra.Command {
 				return err
 			}
 			ctrl.SetLogger(klog.Background())
+			if err := shorten(options, factor); err != nil {
+				return err
+			}
 			options.BootAddress = prefix.Addr().String()
 			options.AgentAddress = netip.AddrPortFrom(prefix.Addr(), agentPort).String()
 			return run(cmd.Context(), options, uplink, prefix)
@@ -59,8 +63,21 @@ func Command() *cobra.Command {
 	logs.InitLogs()
 	command.Flags().StringVar(&uplink, "lab-uplink", "", "Unix socket of the lab's switch.")
 	command.Flags().StringVar(&address, "lab-address", "", "Address of the manager on the lab's network, with prefix length.")
+	command.Flags().IntVar(&factor, "lab-shorten", 1, "Divide all waits of the manager by this factor.")
 	options.AddFlags(command.Flags())
 	return command
+}
+
+// shorten divides the waits, also those that flags have set, and says so.
+func shorten(options *app.Options, factor int) error {
+	waits, err := options.Shorten(factor)
+	if err != nil {
+		return fmt.Errorf("--lab-shorten: %w", err)
+	}
+	if factor > 1 {
+		klog.InfoS("Waits are shortened", "factor", factor, "waits", fmt.Sprint(waits))
+	}
+	return nil
 }
 
 // run joins the network and runs the manager on it.

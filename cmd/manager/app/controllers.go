@@ -35,7 +35,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error 
 	if err != nil {
 		return err
 	}
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Observer: observer})
+	poolOptions := o.BMC
+	poolOptions.Observer = observer
+	pool := bmc.NewPool(redfish.Dial, poolOptions)
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
 	}
@@ -44,11 +46,11 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error 
 	return errors.Join(
 		(&host.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
-			Policy: o.Policy, Poll: o.PowerPoll, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+			Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
-			NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(ctx, mgr, concurrency(o.MachineConcurrency)),
 		(&cluster.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,

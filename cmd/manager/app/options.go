@@ -11,6 +11,9 @@ import (
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/cluster-api/util/flags"
 
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -70,6 +73,11 @@ type Options struct {
 	PowerPoll time.Duration
 	Policy    inventory.Policy
 	MoveRest  time.Duration
+	// BMC, HostWaits and MachineWaits have no flags: what is in them suits every
+	// data centre. Shorten changes them too.
+	BMC          bmc.PoolOptions
+	HostWaits    host.Waits
+	MachineWaits machine.Waits
 
 	Manager flags.ManagerOptions
 	Logs    *logsv1.LoggingConfiguration
@@ -94,6 +102,7 @@ func DefaultOptions() *Options {
 		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
+		BMC: bmc.DefaultPoolOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		Logs: logs,
 	}
 }

@@ -1,0 +1,61 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/host"
+)
+
+// TestShorten: one factor for all waits, whatever struct they stand in; none is
+// without a value that could be shortened.
+func TestShorten(t *testing.T) {
+	o, before := DefaultOptions(), DefaultOptions()
+	waits, err := o.Shorten(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, w := range waits {
+		names = append(names, w.Name)
+		if w.Normal <= 0 || w.Short != w.Normal/10 {
+			t.Errorf("%s", w)
+		}
+	}
+	for _, name := range []string{
+		"SyncPeriod", "PowerPoll", "MoveRest", "Policy.SoftPowerOff", "Policy.AgentDeadline", "Policy.ResetInterval", "Policy.RetryMax",
+		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
+		"HostWaits.Turn", "HostWaits.BackoffFirst", "HostWaits.BackoffCap", "HostWaits.Settle", "HostWaits.Soon",
+		"MachineWaits.Placement", "MachineWaits.Conflict",
+	} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not among %v", name, names)
+		}
+	}
+	for _, name := range names {
+		if name == "LeaderElectLease" {
+			t.Error("the lease is shortened")
+		}
+	}
+	if o.Policy.AgentDeadline != 90*time.Second || o.BMC.Rest.Max != bmc.DefaultRestMax/10 || o.HostWaits.Settle != host.DefaultWaits().Settle/10 {
+		t.Errorf("options: %+v %+v %+v", o.Policy, o.BMC, o.HostWaits)
+	}
+	if o.BMC.Pace.Rate != 10*bmc.DefaultPaceRate || o.BMC.Pace.Burst != bmc.DefaultPaceBurst {
+		t.Errorf("pace: %+v", o.BMC.Pace)
+	}
+	if diff := cmp.Diff(before.LeaderElectLease, o.LeaderElectLease); diff != "" {
+		t.Errorf("lease:\n%s", diff)
+	}
+	for _, factor := range []int{0, -1, MaxShorten + 1} {
+		if _, err := o.Shorten(factor); err == nil {
+			t.Errorf("factor %d is taken", factor)
+		}
+	}
+}
