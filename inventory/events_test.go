@@ -91,6 +91,9 @@ func personEvents() []event {
 		{name: "person: asks for a hard reboot", weight: 1, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Forced")},
 		{name: "person: wants on", weight: 2, fault: true, when: always, do: func(w *world) { w.wantPower(infrav1.PowerIntentOn) }},
 		{name: "person: wants off", weight: 2, fault: true, when: always, do: func(w *world) { w.wantPower(infrav1.PowerIntentOff) }},
+		{name: "person: wants off what does not shut down", weight: 2, fault: true, when: func(w *world) bool {
+			return held(w.host) && w.claim().State == infrav1.ClaimProvisioned && w.power
+		}, do: func(w *world) { w.osIgnoresSoftOff = true; w.wantPower(infrav1.PowerIntentOff) }},
 		{name: "person: wants nothing", weight: 4, fault: true, when: always, do: func(w *world) { w.wantPower("") }},
 		{name: "person: maintenance", weight: 1, fault: true, when: always, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { yes := true; h.Spec.Maintenance = &yes })
@@ -130,6 +133,7 @@ func faultEvents() []event {
 		{name: "BMC back", weight: 20, when: func(w *world) bool { return w.bmc != BMCOK || w.powerUnknown }, do: func(w *world) { w.bmc, w.powerUnknown = BMCOK, false }},
 		{name: "BMC tells no power", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.powerUnknown })},
 		{name: "duplicate", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.duplicate })},
+		{name: "BMC of another server", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.wrongServer })},
 		{name: "boot NIC missing", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.mac })},
 		{name: "network missing", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.network })},
 		{name: "address lost", weight: 1, fault: true, when: always, do: func(w *world) { w.addressed = false }},

@@ -96,7 +96,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if held(host) && obs.Machine == MachineMissing && !passive && !asked(host, infrav1.ReleaseDanglingAnnotation) {
 		w.violate("I6: a dangling claim is acted on by %s", d.Rule)
 	}
-	if (obs.BMC != BMCOK || obs.Power == infrav1.PowerStateUnknown) && !passive && !force &&
+	if (obs.BMC != BMCOK || obs.Power == infrav1.PowerStateUnknown || w.wrongServer) && !passive && !force &&
 		!(held(host) && obs.Machine == MachineMissing) {
 		w.violate("acted by %s though the BMC tells nothing", d.Rule)
 	}

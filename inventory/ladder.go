@@ -21,6 +21,7 @@ func hostLadder() ladder {
 			{name: "dangling/wait", then: sayDangling},
 		}},
 		{name: "bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+		{name: "wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 		{name: "power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
 		{name: "reboot-refused", when: when{(*input).rebootAsked, (*input).notRunning}, then: refuseReboot},
 		{name: "order", when: when{(*input).ordered}, rules: orderLadder()},
@@ -43,6 +44,7 @@ func deletingLadder() ladder {
 		{name: "deleting/duplicate", when: when{(*input).duplicate}, then: forget},
 		{name: "deleting/order", when: when{(*input).ordered}, rules: ladder{
 			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+			{name: "deleting/wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
 			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
 			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},

@@ -135,6 +135,9 @@ type Observation struct {
 
 	// DuplicateOf names the other host that is the same server (I8).
 	DuplicateOf string
+	// WrongServer says that the BMC manages another server than the one inspected;
+	// see the function of that name.
+	WrongServer string
 	// BootMACMissing: the BMC lists NICs, and the boot MAC address is not among
 	// them (I8); KnownMACs are those it lists, for people.
 	BootMACMissing bool

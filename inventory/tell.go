@@ -123,6 +123,15 @@ func sayPoweredOff(*input) Decision {
 	return idle(infrav1.ReasonPoweredOff, "spec.power asks for Off: the host stays off and nothing is started on it; unset spec.power to put it back to work")
 }
 
+func sayWrongServer(in *input) Decision {
+	remedy := fmt.Sprintf("if its mainboard was replaced, set the annotation %s", infrav1.InspectAnnotation)
+	if in.claimed() {
+		remedy = "if its mainboard was replaced, delete its Machine, then the claim by the annotation " + infrav1.ForceReleaseAnnotation + ", and have it inspected"
+	}
+	return warn(infrav1.ReasonWrongServer, fmt.Sprintf("the BMC manages another server than the one that was inspected here: %s; Ingot switches and boots nothing; correct spec.bmc.address, or, %s",
+		in.obs.WrongServer, remedy))
+}
+
 func sayMACMissing(in *input) Decision {
 	return warn(infrav1.ReasonMACNotFound, fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server; Ingot boots nothing before",
 		in.host.Spec.BootMACAddress, listSome(in.obs.KnownMACs, 8)))

@@ -174,7 +174,7 @@ const (
 // rest stops faults and people and lets time pass: whatever happened before, the
 // host has to come to a rest that is right.
 func (w *world) rest(mode restMode, st *stats) string {
-	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent = BMCOK, false, false, false, false, false, false
+	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer = BMCOK, false, false, false, false, false, false, false
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""

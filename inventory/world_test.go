@@ -43,7 +43,7 @@ type world struct {
 	powerUnknown, duplicate, mac, network      bool
 	addressed, exhausted, machine, apiSilent   bool
 	osIgnoresSoftOff, bootBroken, agentsBroken bool
-	imageBroken                                bool
+	imageBroken, wrongServer                   bool
 	deleting                                   bool
 
 	ids   int
@@ -120,6 +120,9 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
+	}
+	if w.wrongServer {
+		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
 	}
 	if w.duplicate {
 		obs.DuplicateOf = "metal/h2"

@@ -79,6 +79,7 @@ const (
 	ReasonCredentialsMissing  = "CredentialsMissing"
 	ReasonCAMissing           = "CABundleMissing"
 	ReasonMACNotFound         = "BootMACNotFound"
+	ReasonWrongServer         = "WrongServer"
 	ReasonCredentialsRotated  = "CredentialsRotated"
 	ReasonCredentialsRotating = "CredentialsRotating"
 	ReasonRotationRefused     = "RotationRefused"
