@@ -115,6 +115,8 @@ type Config struct {
 	Now func() time.Time
 	// MaxTLS bounds the TLS version; 0: the newest.
 	MaxTLS uint16
+	// Plain serves HTTP in clear, as behind a TLS proxy.
+	Plain bool
 }
 
 // Write is one request that was not a read.
@@ -187,7 +189,7 @@ func Start(cfg Config) (*BMC, error) {
 	}
 	var err error
 	b.endpoint, err = endpoint.Start(endpoint.Config{
-		Authority: cfg.Authority, Handler: b, Listener: cfg.Listener, Relisten: cfg.Relisten, MaxTLS: cfg.MaxTLS,
+		Authority: cfg.Authority, Handler: b, Listener: cfg.Listener, Relisten: cfg.Relisten, MaxTLS: cfg.MaxTLS, Plain: cfg.Plain,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start BMC: %w", err)
@@ -195,8 +197,14 @@ func Start(cfg Config) (*BMC, error) {
 	return b, nil
 }
 
-// Address is redfish://host:port.
-func (b *BMC) Address() string { return "redfish://" + b.endpoint.Addr().String() }
+// Address is redfish://host:port, or redfish+http://host:port in clear.
+func (b *BMC) Address() string {
+	scheme := "redfish://"
+	if b.cfg.Plain {
+		scheme = "redfish+http://"
+	}
+	return scheme + b.endpoint.Addr().String()
+}
 
 // SystemPath is the @odata.id of the system.
 func (b *BMC) SystemPath() string { return b.p.System() }

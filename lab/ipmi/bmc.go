@@ -42,6 +42,9 @@ type Config struct {
 	MaxSessions int
 	// OnlySuite3 leaves out cipher suite 17, as old BMCs do.
 	OnlySuite3 bool
+	// Packets is the BMC's socket, which it closes; nil: one on a free port of
+	// 127.0.0.1.
+	Packets net.PacketConn
 }
 
 // Command is one IPMI command of a session.
@@ -73,7 +76,7 @@ type BMC struct {
 	resets   int
 }
 
-// Start starts a BMC on a free port of 127.0.0.1. Close stops it.
+// Start starts a BMC. Close stops it.
 func Start(cfg Config) (*BMC, error) {
 	if cfg.Machine == nil || cfg.Username == "" || cfg.Password == "" {
 		return nil, errors.New("start IPMI BMC: machine, username and password are required")
@@ -81,9 +84,12 @@ func Start(cfg Config) (*BMC, error) {
 	if cfg.MaxSessions == 0 {
 		cfg.MaxSessions = DefaultMaxSessions
 	}
-	packets, err := (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("start IPMI BMC: %w", err)
+	packets := cfg.Packets
+	if packets == nil {
+		var err error
+		if packets, err = (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0"); err != nil {
+			return nil, fmt.Errorf("start IPMI BMC: %w", err)
+		}
 	}
 	b := &BMC{cfg: cfg, done: make(chan struct{}), sessions: map[uint32]bool{}}
 	b.conn = &faultyConn{PacketConn: packets, bmc: b}
@@ -139,7 +145,7 @@ func (b *BMC) configure() error {
 	return nil
 }
 
-// Address is ipmi://127.0.0.1:port.
+// Address is ipmi://host:port.
 func (b *BMC) Address() string { return "ipmi://" + b.conn.LocalAddr().String() }
 
 // Close stops the BMC.

@@ -7,7 +7,7 @@
 // library that the driver is built on.
 //
 // It must not know who calls it: it never imports the module's own bmc packages.
-// Both listen on 127.0.0.1 only.
+// Both listen on 127.0.0.1, unless BMC is given a socket.
 //
 //	b, err := ipmi.Start(ipmi.Config{
 //		Machine:  server,

@@ -30,6 +30,8 @@ type Config struct {
 	Relisten func() (net.Listener, error)
 	// MaxTLS bounds the TLS version; 0: the newest.
 	MaxTLS uint16
+	// Plain serves HTTP in clear; Authority is then of no use.
+	Plain bool
 }
 
 // Endpoint is a running server. It is safe for concurrent use.
@@ -85,7 +87,12 @@ func (e *Endpoint) serve(l net.Listener) {
 	e.serves.Add(1)
 	go func() {
 		defer e.serves.Done()
-		_ = e.server.ServeTLS(l, "", "") // ends with Down or Close
+		// They end with Down or Close.
+		if e.cfg.Plain {
+			_ = e.server.Serve(l)
+			return
+		}
+		_ = e.server.ServeTLS(l, "", "")
 	}()
 }
 
