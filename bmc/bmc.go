@@ -122,6 +122,7 @@ type Inventorier interface {
 // Conn is an open session with one BMC. It is not safe for concurrent use.
 type Conn interface {
 	Power
+	Pulse
 	BootDevice
 	Inventorier
 	// What not every BMC can answers ErrNotSupported; see Unsupported.
@@ -135,6 +136,7 @@ type Conn interface {
 	SecureBoot
 	Resetter
 	Indicator
+	Events
 	// Close ends the session at the BMC, also when the context of its calls has ended.
 	Close(ctx context.Context) error
 }
@@ -150,8 +152,14 @@ type Target struct {
 	Password Password
 	// CABundle holds PEM certificates; empty: the system's.
 	CABundle []byte
+	// Fingerprint, "sha256:" and 64 hex digits in lower case, is that of the one
+	// certificate to trust, whoever signed it; see CertificateFingerprint. Empty:
+	// the certificate is verified. A driver without TLS refuses such a target.
+	Fingerprint string
 	// InsecureSkipVerify accepts any certificate.
 	InsecureSkipVerify bool
+	// Mark is what the pool gives the sessions, see Mark.
+	Mark Mark
 }
 
 // Password is text that prints as "***".
@@ -183,8 +191,10 @@ var (
 	ErrTimeout = errors.New("BMC did not answer in time")
 	// ErrUnknownOutcome: a write was not answered; it may have taken effect (I17).
 	ErrUnknownOutcome = errors.New("outcome unknown: BMC did not answer the write")
-	// ErrBusy: the BMC asks for patience (429, 503, sessions full).
+	// ErrBusy: the BMC asks for patience (503, sessions full, ErrRateLimited).
 	ErrBusy = errors.New("BMC is busy")
+	// ErrRateLimited: the BMC has been asked too often (429). It is an ErrBusy too.
+	ErrRateLimited = errors.New("BMC limits how often it may be asked")
 	// ErrNotApplied: the BMC accepted a write and shows another value.
 	ErrNotApplied = errors.New("BMC did not apply the setting")
 	// ErrProtocol: the BMC's answer makes no sense.

@@ -68,8 +68,8 @@ func (c Contact) Rests(now time.Time) bool { return now.Before(c.RestsUntil) }
 func (c Contact) after(err error, now time.Time, jitter float64, o RestOptions) Contact {
 	outcome := OutcomeOf(err)
 	switch outcome {
-	case OutcomeUnreachable, OutcomeTimeout, OutcomeUnknownOutcome, OutcomeBusy, OutcomeProtocol,
-		OutcomeUnauthorized, OutcomeCertificate:
+	case OutcomeUnreachable, OutcomeTimeout, OutcomeUnknownOutcome, OutcomeBusy, OutcomeRateLimited,
+		OutcomeProtocol, OutcomeUnauthorized, OutcomeCertificate:
 	case OutcomeCanceled, OutcomeAddress:
 		return c // says nothing of the BMC
 	default:

@@ -29,6 +29,7 @@ const (
 	CapSecureBoot Capability = "SecureBoot"
 	CapReset      Capability = "Reset"
 	CapIndicator  Capability = "Indicator"
+	CapEvents     Capability = "Events"
 )
 
 // Driver is one way to speak to BMCs, and what it can do at best: a BMC may offer
@@ -39,6 +40,15 @@ type Driver struct {
 	Dial Dialer
 	// Offers beyond Power, BootDevice and Inventory.
 	Offers []Capability
+	// Probe finds out whether the BMC at the target's address, one of this driver,
+	// speaks the driver's protocol. It sends no credentials, whatever the target
+	// holds. Nil: it does. ErrUnreachable and ErrNotSupported: it does not, nobody
+	// being there or somebody else. Any other error leaves it open, but for
+	// ErrCertificate: it does, and its certificate is not trusted. A nil Probe:
+	// the protocol is never looked for.
+	Probe func(ctx context.Context, target Target) error
+	// TLS: the BMC proves itself by a certificate, as the target wants it proved.
+	TLS bool
 }
 
 // MediaKind is what a slot for virtual media pretends to be.

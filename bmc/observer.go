@@ -17,6 +17,7 @@ const (
 	CallDial              CallName = "Dial"
 	CallClose             CallName = "Close"
 	CallPowerState        CallName = "PowerState"
+	CallVitals            CallName = "Vitals"
 	CallSetPower          CallName = "SetPower"
 	CallBootOverride      CallName = "BootOverride"
 	CallSetBootOverride   CallName = "SetBootOverride"
@@ -43,6 +44,8 @@ const (
 	CallResetBMC          CallName = "ResetBMC"
 	CallIndicator         CallName = "Indicator"
 	CallSetIndicator      CallName = "SetIndicator"
+	CallOpenEvents        CallName = "OpenEvents"
+	CallSweep             CallName = "Sweep"
 )
 
 // Outcome is the class of what came of a call, for metrics; the set is closed.
@@ -58,6 +61,7 @@ const (
 	OutcomeTimeout        Outcome = "Timeout"
 	OutcomeUnknownOutcome Outcome = "UnknownOutcome"
 	OutcomeBusy           Outcome = "Busy"
+	OutcomeRateLimited    Outcome = "RateLimited"
 	OutcomeNotApplied     Outcome = "NotApplied"
 	OutcomeProtocol       Outcome = "Protocol"
 	OutcomeAddress        Outcome = "Address"
@@ -96,6 +100,7 @@ func OutcomeOf(err error) Outcome {
 		{ErrCertificate, OutcomeCertificate},
 		{ErrUnreachable, OutcomeUnreachable},
 		{ErrTimeout, OutcomeTimeout},
+		{ErrRateLimited, OutcomeRateLimited},
 		{ErrBusy, OutcomeBusy},
 		{ErrNotApplied, OutcomeNotApplied},
 		{ErrProtocol, OutcomeProtocol},
@@ -114,15 +119,23 @@ func OutcomeOf(err error) Outcome {
 type BusyError struct {
 	// RetryAfter is 0 when the BMC did not say.
 	RetryAfter time.Duration
+	// RateLimited: it was asked too often, and has nothing else against the call.
+	RateLimited bool
 }
 
 // Error implements error.
 func (e *BusyError) Error() string {
-	if e.RetryAfter > 0 {
-		return ErrBusy.Error() + ": asks to wait " + e.RetryAfter.String()
+	text := ErrBusy.Error()
+	if e.RateLimited {
+		text = ErrRateLimited.Error()
 	}
-	return ErrBusy.Error()
+	if e.RetryAfter > 0 {
+		text += ": asks to wait " + e.RetryAfter.String()
+	}
+	return text
 }
 
-// Is makes errors.Is(err, ErrBusy) true.
-func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+// Is makes errors.Is(err, ErrBusy) true, and that of ErrRateLimited where it is so.
+func (e *BusyError) Is(target error) bool {
+	return target == ErrBusy || e.RateLimited && target == ErrRateLimited
+}

@@ -50,6 +50,8 @@ type PoolOptions struct {
 	Pace PaceOptions
 	// Observer is told of every call; nil: nobody is.
 	Observer Observer
+	// Mark is given to sessions, where a BMC takes one; empty: none is.
+	Mark Mark
 }
 
 // DefaultPoolOptions are what the zero value means, without an observer.
@@ -88,6 +90,8 @@ type Pool struct {
 	entries map[string]*entry
 	// dealings outlive sessions.
 	dealings map[string]*dealings
+	// swept are the addresses at which sessions of earlier lives were looked for.
+	swept map[string]bool
 }
 
 // NewPool returns a pool whose sessions are opened by dial. Close ends it.
@@ -96,7 +100,7 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
 		dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}),
-		entries: map[string]*entry{}, dealings: map[string]*dealings{},
+		entries: map[string]*entry{}, dealings: map[string]*dealings{}, swept: map[string]bool{},
 	}
 }
 
@@ -114,6 +118,8 @@ type entry struct {
 	// waiting counts those who hold or want the lock; the entry is dropped only
 	// when nobody does.
 	waiting int
+	// held counts the streams of events that the session is kept for.
+	held int
 	// forgotten: end the session as soon as nobody wants it.
 	forgotten bool
 }
@@ -161,6 +167,7 @@ func (p *Pool) Forget(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.dealings, address)
+	delete(p.swept, address)
 	e, ok := p.entries[address]
 	if !ok || p.closed {
 		return
@@ -280,7 +287,7 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 
 // release gives the lock back and starts the idle clock.
 func (p *Pool) release(address string, e *entry) {
-	if p.opts.IdleTimeout < 0 && e.conn != nil {
+	if p.opts.IdleTimeout < 0 && e.conn != nil && !p.isHeld(e) {
 		_ = p.closeSession(e) // told to the observer
 	}
 	p.leave(address, e)
@@ -293,11 +300,19 @@ func (p *Pool) leave(address string, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.waiting--
+	p.rest(address, e)
+}
+
+// rest starts the idle clock of an entry that nobody wants. Pool.mu is held.
+func (p *Pool) rest(address string, e *entry) {
 	if e.waiting > 0 || p.closed {
 		return
 	}
 	if e.forgotten {
 		p.retire(address, e)
+		return
+	}
+	if e.held > 0 {
 		return
 	}
 	e.idle = time.AfterFunc(max(p.opts.IdleTimeout, 0), func() {
@@ -322,7 +337,7 @@ func (p *Pool) retire(address string, e *entry) {
 		}
 		defer func() { e.lock <- struct{}{} }()
 		p.mu.Lock()
-		wanted := e.waiting > 0 || p.closed
+		wanted := e.waiting > 0 || p.closed || (e.held > 0 && !e.forgotten)
 		p.mu.Unlock()
 		if wanted {
 			return
@@ -349,14 +364,20 @@ func (e *entry) stopIdle() {
 
 // open dials. The entry's lock is held.
 func (p *Pool) open(ctx context.Context, e *entry) error {
-	return p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
-		conn, err := p.dial(ctx, e.target)
+	err := p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
+		target := e.target
+		target.Mark = p.opts.Mark
+		conn, err := p.dial(ctx, target)
 		if err != nil {
 			return err
 		}
 		e.conn = conn
 		return nil
 	})
+	if err == nil {
+		p.sweep(ctx, e)
+	}
+	return err
 }
 
 // closeSession ends the session, if there is one, whatever became of the
@@ -373,13 +394,13 @@ func (p *Pool) closeSession(e *entry) error {
 }
 
 // observe runs one call under its deadline, tells the observer, and remembers how
-// it went. The end of a session says nothing of what is to come.
+// it went, if that says how the BMC fares.
 func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, paced{e.dealings, p.opts.Pace}), timeout)
 	defer cancel()
 	start := time.Now()
 	err := f(ctx)
-	if name != CallClose {
+	if name.speaks() {
 		e.dealings.note(err, time.Now(), p.opts.Rest)
 	}
 	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
@@ -402,5 +423,6 @@ func (p *Pool) Contact(address string) Contact {
 // equal says whether a session opened for one target serves the other.
 func (t Target) equal(other Target) bool {
 	return t.Address == other.Address && t.Username == other.Username && t.Password == other.Password &&
-		t.InsecureSkipVerify == other.InsecureSkipVerify && string(t.CABundle) == string(other.CABundle)
+		t.InsecureSkipVerify == other.InsecureSkipVerify && t.Fingerprint == other.Fingerprint &&
+		string(t.CABundle) == string(other.CABundle)
 }

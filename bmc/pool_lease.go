@@ -89,6 +89,18 @@ func (l *lease) PowerState(ctx context.Context) (PowerState, error) {
 	return ask(ctx, l, CallPowerState, Conn.PowerState)
 }
 
+// Vitals implements Pulse. A driver without it is asked for the power state.
+func (l *lease) Vitals(ctx context.Context) (Vitals, error) {
+	return ask(ctx, l, CallVitals, func(c Conn, ctx context.Context) (Vitals, error) {
+		vitals, err := c.Vitals(ctx)
+		if !errors.Is(err, ErrNotSupported) {
+			return vitals, err
+		}
+		power, err := c.PowerState(ctx)
+		return Vitals{Power: power, Health: HealthUnknown}, err
+	})
+}
+
 // SetPower implements Power.
 func (l *lease) SetPower(ctx context.Context, action PowerAction) error {
 	return l.call(ctx, CallSetPower, func(ctx context.Context, c Conn) error { return c.SetPower(ctx, action) })
@@ -116,11 +128,13 @@ func (l *lease) Inventory(ctx context.Context) (Inventory, error) {
 	return ask(ctx, l, CallInventory, Conn.Inventory)
 }
 
-// Close ends the session now; the next call opens another.
+// Close ends the session now; the next call opens another, whose refusal is final:
+// a wrong password is sent once.
 func (l *lease) Close(context.Context) error {
 	if l.ended {
 		return ErrLeaseEnded
 	}
+	l.stale = false
 	return l.pool.closeSession(l.entry)
 }
 

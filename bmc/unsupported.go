@@ -24,6 +24,8 @@ var _ interface {
 	SecureBoot
 	Resetter
 	Indicator
+	Pulse
+	Events
 } = Unsupported{}
 
 func lacks(c Capability) error { return fmt.Errorf("%s: %w", c, ErrNotSupported) }
@@ -108,3 +110,9 @@ func (Unsupported) Indicator(context.Context) (bool, error) { return false, lack
 
 // SetIndicator implements Indicator.
 func (Unsupported) SetIndicator(context.Context, bool) error { return lacks(CapIndicator) }
+
+// Vitals implements Pulse: a Pool then asks for the power state.
+func (Unsupported) Vitals(context.Context) (Vitals, error) { return Vitals{}, lacks(CapHealth) }
+
+// OpenEvents implements Events.
+func (Unsupported) OpenEvents(context.Context) (EventStream, error) { return nil, lacks(CapEvents) }

@@ -25,7 +25,7 @@ const (
 
 // checks are the tests of each feature, where the rig knows no better one (Beyond).
 var checks = map[Feature][]check{
-	Power:      {testPower, testRestart},
+	Power:      {testPower, testRestart, testVitals},
 	Boot:       {testBootOnce, testBootPersistent},
 	BootMode:   {testBootMode},
 	BootCD:     {testBootFrom(bmc.BootOverride{Target: bmc.BootCD})},

@@ -99,6 +99,34 @@ func testPower(t *testing.T, r Rig, conn bmc.Conn) {
 	}
 }
 
+// testVitals: what a poll asks for is what the longer ways tell. A driver without it
+// says so, and is asked for the power state instead (bmc.Pool).
+func testVitals(t *testing.T, _ Rig, conn bmc.Conn) {
+	for _, action := range []bmc.PowerAction{bmc.ActionOn, bmc.ActionForceOff} {
+		setPower(t, conn, action)
+		vitals, err := conn.Vitals(t.Context())
+		if errors.Is(err, bmc.ErrNotSupported) {
+			t.Log("no vitals in one request")
+			return
+		}
+		must(t, err)
+		power, err := conn.PowerState(t.Context())
+		must(t, err)
+		if vitals.Power != power {
+			t.Errorf("vitals after %s: power %s, want %s", action, vitals.Power, power)
+		}
+		// The sum of a poll may leave out sensors, and makes nothing up.
+		report, err := conn.Health(t.Context())
+		if err != nil {
+			report.Overall = bmc.HealthUnknown
+		}
+		told := []bmc.HealthState{bmc.HealthUnknown, bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical}
+		if slices.Index(told, vitals.Health) > slices.Index(told, report.Overall) {
+			t.Errorf("vitals after %s: health %s, and in detail %s", action, vitals.Health, report.Overall)
+		}
+	}
+}
+
 func testRestart(t *testing.T, r Rig, conn bmc.Conn) {
 	setPower(t, conn, bmc.ActionOn)
 	setPower(t, conn, bmc.ActionForceRestart)

@@ -67,6 +67,16 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	return report, nil
 }
 
+// Vitals implements bmc.Pulse by the chassis status alone, whose faults (§28.2) are few:
+// a BMC that has none of these bits set is told as HealthOK. Sensors are Health's.
+func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
+	status, err := c.chassisStatus(ctx)
+	if err != nil {
+		return bmc.Vitals{Power: bmc.PowerUnknown, Health: bmc.HealthUnknown}, err
+	}
+	return bmc.Vitals{Power: c.powerOf(status), Health: worst(chassisFaults(status))}, nil
+}
+
 // chassisFaults are the faults in Get Chassis Status (§28.2 table 28-3).
 func chassisFaults(s chassisStatus) []bmc.ComponentHealth {
 	var out []bmc.ComponentHealth

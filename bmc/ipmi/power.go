@@ -41,15 +41,20 @@ func (c *conn) chassisStatus(ctx context.Context) (chassisStatus, error) {
 // is told as PowerUnknown: it may be the restart itself.
 func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	status, err := c.chassisStatus(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return bmc.PowerUnknown, err
-	case status.on():
-		return bmc.PowerOn, nil
-	case !c.restarted.IsZero() && c.now().Sub(c.restarted) < settle:
-		return bmc.PowerUnknown, nil
 	}
-	return bmc.PowerOff, nil
+	return c.powerOf(status), nil
+}
+
+func (c *conn) powerOf(status chassisStatus) bmc.PowerState {
+	switch {
+	case status.on():
+		return bmc.PowerOn
+	case !c.restarted.IsZero() && c.now().Sub(c.restarted) < settle:
+		return bmc.PowerUnknown
+	}
+	return bmc.PowerOff
 }
 
 // SetPower implements bmc.Power. The action is sent whatever the state seems to

@@ -32,10 +32,15 @@ type conn struct {
 	transport *transport
 	client    *gofish.APIClient
 	root      rootResource
-	// base is https://host[:port].
+	// base is scheme://host[:port].
 	base string
 	// session is the path to end it at; empty: none.
 	session string
+	// marked: the BMC keeps the session's mark. sessions is where it lists them.
+	marked   bool
+	sessions string
+	// stream of events; nil: none was opened.
+	stream *eventStream
 	// system is the path of the system.
 	system string
 	// traits are the maker's, as far as learned.
@@ -60,6 +65,9 @@ type conn struct {
 // ErrNotSupported or ErrProtocol, or are the context's.
 func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	ep, err := parseAddress(target.Address)
+	if err == nil {
+		err = ep.trustFits(target)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +124,10 @@ func (c *conn) login() error {
 	if !isLink(path) {
 		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, shorten(path, 100))
 	}
-	resp, err := c.client.Post(path, map[string]string{
-		"UserName": c.target.Username, "Password": c.target.Password.Reveal(),
-	})
+	c.sessions = path
+	resp, err := c.postLogin(path, c.mark())
 	if err != nil {
-		return c.failure(session, what, err)
+		return err
 	}
 	defer discard(resp)
 	c.transport.token = resp.Header.Get("X-Auth-Token")
@@ -157,33 +164,13 @@ func locationPath(resp *http.Response) string {
 	return path
 }
 
-// onlySystem finds the system where the address names none.
-func (c *conn) onlySystem() (string, error) {
-	path := c.root.Systems.ID
-	if path == "" {
-		return "", fmt.Errorf("find system: %w: the service root has no Systems", bmc.ErrProtocol)
-	}
-	members, err := c.members(path)
-	if err != nil {
-		return "", fmt.Errorf("find system: %w", err)
-	}
-	switch len(members) {
-	case 1:
-		return members[0], nil
-	case 0:
-		return "", fmt.Errorf("find system: %w: the BMC lists none", bmc.ErrProtocol)
-	}
-	shown, more := members, ""
-	if len(shown) > 8 {
-		shown, more = shown[:8], ", …"
-	}
-	return "", fmt.Errorf("%w: the BMC has %d systems; add the path of one to the address: %s%s",
-		bmc.ErrAddress, len(members), strings.Join(shown, ", "), more)
-}
-
 // Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
 func (c *conn) Close(ctx context.Context) error {
 	defer c.transport.CloseIdleConnections()
+	if c.stream != nil {
+		_ = c.stream.Close()
+		c.stream = nil
+	}
 	if c.session == "" {
 		return nil
 	}

@@ -6,7 +6,6 @@ package redfish
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/stmcginnis/gofish/common"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
 // callKind says what a lost answer means.
@@ -83,28 +83,25 @@ func (c *conn) failure(kind callKind, what string, err error) error {
 		why = "no answer by the deadline"
 	case errors.Is(err, context.Canceled):
 		why = "given up by the caller"
+	case errors.Is(out.sentinel, bmc.ErrCertificate):
+		why = "" // the sentinel says it all
 	}
 	out.text = c.clean(what) + ": "
 	if out.sentinel != nil {
 		out.text += out.sentinel.Error() + ": "
 	}
-	out.text += why
+	out.text = strings.TrimSuffix(out.text+why, ": ")
 	return out
 }
 
 // sentinelOf classifies a call that got no answer, or none that can be read.
 // Nil: the caller gave up, and nothing happened.
 func sentinelOf(kind callKind, last exchange, err error) error {
-	var (
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		noTLS     tls.RecordHeaderError
-	)
+	var noTLS tls.RecordHeaderError
+	if certificate := trust.Explain(err); certificate != nil {
+		return certificate
+	}
 	switch {
-	case errors.As(err, &verify), errors.As(err, &authority), errors.As(err, &name), errors.As(err, &invalid):
-		return bmc.ErrCertificate
 	case errors.Is(err, errTooLarge), errors.Is(err, bmc.ErrProtocol):
 		return bmc.ErrProtocol
 	case kind == write && last.connected:
@@ -181,7 +178,9 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	switch e.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return bmc.ErrUnauthorized
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusTooManyRequests:
+		return &bmc.BusyError{RetryAfter: retryAfter(c.transport.last.retryAfter, time.Now()), RateLimited: true}
+	case http.StatusServiceUnavailable:
 		return busy(0)
 	case http.StatusConflict, http.StatusLocked:
 		return busy(0)

@@ -93,10 +93,7 @@ func (h *health) read() error {
 	if err != nil {
 		return err
 	}
-	h.report.Overall = healthState(system.Status.Rollup)
-	if h.report.Overall == bmc.HealthUnknown {
-		h.report.Overall = healthState(system.Status.Health)
-	}
+	h.report.Overall = system.Status.sum()
 	for i, chassis := range system.Links.Chassis {
 		if i == maxChassis {
 			break

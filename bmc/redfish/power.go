@@ -26,6 +26,17 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	return powerState(system.PowerState)
 }
 
+// Vitals implements bmc.Pulse, by one read of the system.
+func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
+	c.transport.begin(ctx)
+	system, err := c.readSystem()
+	if err != nil {
+		return bmc.Vitals{}, fmt.Errorf("read power state and health: %w", err)
+	}
+	power, err := powerState(system.PowerState)
+	return bmc.Vitals{Power: power, Health: system.Status.sum()}, err
+}
+
 func powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	switch state {
 	case redfish.OnPowerState:
@@ -142,7 +153,7 @@ func (c *conn) readSystem() (*systemResource, error) {
 	system := &systemResource{}
 	err := c.get(c.system, system)
 	if e, ok := refusal(err); ok && e.status == http.StatusNotFound {
-		return nil, fmt.Errorf("%w: the BMC has no system at %s", bmc.ErrAddress, c.system)
+		return nil, c.noSuchSystem()
 	}
 	if err != nil {
 		return nil, err

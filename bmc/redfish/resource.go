@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/ingot-metal/ingot/bmc"
 )
 
 // The resources below hold what this driver reads, and nothing else (DSP0268).
@@ -24,6 +26,7 @@ type rootResource struct {
 	UpdateService  link   `json:"UpdateService"`
 	AccountService link   `json:"AccountService"`
 	Registries     link   `json:"Registries"`
+	EventService   link   `json:"EventService"`
 	Links          struct {
 		Sessions link `json:"Sessions"`
 	} `json:"Links"`
@@ -84,6 +87,14 @@ type statusResource struct {
 	State  string `json:"State"`
 	Health string `json:"Health"`
 	Rollup string `json:"HealthRollup"`
+}
+
+// sum is the health of the whole, or of the thing itself where no sum is told.
+func (s statusResource) sum() bmc.HealthState {
+	if sum := healthState(s.Rollup); sum != bmc.HealthUnknown {
+		return sum
+	}
+	return healthState(s.Health)
 }
 
 // actionResource is an action that needs nothing but its target.

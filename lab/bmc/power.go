@@ -179,6 +179,7 @@ func (b *BMC) SetHealth(part, health string) {
 	if b.services != nil {
 		b.services.hardware.SetHealth(part, health)
 		b.services.journal.Append(health, fmt.Sprintf("%s is %s.", part, health))
+		b.services.tellHealth(part, health)
 	}
 }
 

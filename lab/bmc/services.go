@@ -122,6 +122,12 @@ func (s *services) booted() {
 	s.journal.Append("OK", "The system has started.")
 }
 
+func (s *services) tellHealth(part, health string) {
+	s.events.Tell(events.Event{
+		MessageID: "ResourceEvent.1.3.ResourceStatusChanged" + health, Message: part + " is " + health + ".", Severity: health, Origin: s.p.System(),
+	})
+}
+
 func (s *services) tellPower(on bool) {
 	id, message := s.p.PowerEvents[1], "The system is powered off."
 	if on {

@@ -146,7 +146,7 @@ func openBMC() Personality {
 		RedfishVersion: "1.17.0", SystemID: "system", ManagerID: "bmc", ChassisID: "chassis",
 		ManagerResetTypes: []string{"GracefulRestart", "ForceRestart"},
 		Targets:           []string{"None", "Pxe", "Hdd", "Cd", "Diags", "BiosSetup", "Usb"}, Modes: []string{"UEFI", "Legacy"}, NoHTTPBootURI: true,
-		MaxSessions: 64, SessionTimeout: 30 * time.Minute, Basic: true, AccountID: "root", PasswordMax: 20,
+		MaxSessions: 64, SessionTimeout: 30 * time.Minute, Basic: true, SessionContext: true, AccountID: "root", PasswordMax: 20,
 		Media:   []Slot{{ID: "Slot_0", Kinds: []string{"CD", "USBStick"}}, {ID: "Slot_2", Kinds: []string{"CD", "USBStick"}}},
 		MediaAt: OnManager, LogAt: OnSystem, Log: "EventLog", Sensors: BothSensors,
 		SimpleUpdate: false, PushPath: root + "/UpdateService/update-multipart", Subscriptions: 20, SSE: true,

@@ -60,6 +60,9 @@ type Personality struct {
 	SessionTimeout time.Duration
 	// Basic authentication is taken too.
 	Basic bool
+	// SessionContext keeps what a login gives as Context with the session; without it,
+	// such a login is refused.
+	SessionContext bool
 	// AccountID of the only account; EmptyAccounts are slots without a name that
 	// are listed beside it. PasswordMax bounds passwords, in bytes.
 	AccountID     string
@@ -142,7 +145,7 @@ func Standard() Personality {
 		RedfishVersion: "1.17.0", SystemID: "437XR1138R2", ManagerID: "BMC", ChassisID: "1U",
 		ManagerResetTypes: []string{"ForceRestart", "GracefulRestart"},
 		Targets:           []string{"None", "Pxe", "Hdd", "Cd", "Usb", "BiosSetup", "UefiHttp"}, Modes: []string{"UEFI", "Legacy"},
-		MaxSessions: 16, SessionTimeout: 30 * time.Minute, Basic: true, AccountID: "1", PasswordMax: 64,
+		MaxSessions: 16, SessionTimeout: 30 * time.Minute, Basic: true, SessionContext: true, AccountID: "1", PasswordMax: 64,
 		Media:   []Slot{{ID: "CD1", Kinds: []string{"CD", "DVD"}}, {ID: "USB1", Kinds: []string{"USBStick"}}},
 		MediaAt: OnSystem, BIOSSettings: "Settings", BIOSRegistry: "BiosAttributeRegistryP79.v1_0_0", SecureBoot: true,
 		LogAt: OnSystem, Log: "SEL", Sensors: NewSensors,

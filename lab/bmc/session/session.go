@@ -42,8 +42,8 @@ type Config struct {
 }
 
 type session struct {
-	id   string
-	used time.Time
+	id, context string
+	used        time.Time
 }
 
 // Service is sessions and accounts. It is safe for concurrent use.
@@ -143,9 +143,13 @@ type LoginOptions struct {
 
 // Login opens a session. The token is empty when it was refused.
 func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answer, token string) {
-	var body struct{ UserName, Password string }
+	var body struct{ UserName, Password, Context string }
 	if a, ok := r.Decode(&body); !ok {
 		return a.Named(ActionLogin), ""
+	}
+	if body.Context != "" && !s.cfg.Personality.SessionContext {
+		return resource.Fail(http.StatusBadRequest, "PropertyUnknown",
+			"The property Context is not in the list of valid properties for the resource.").Named(ActionLogin), ""
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,14 +173,18 @@ func (s *Service) Login(r resource.Request, opts LoginOptions) (a resource.Answe
 		s.sessions = map[string]*session{}
 	}
 	id, token := strconv.Itoa(s.last), rand.Text()
-	s.sessions[token] = &session{id, s.cfg.Now()}
+	have := &session{id: id, context: body.Context, used: s.cfg.Now()}
+	s.sessions[token] = have
 	s.peak = max(s.peak, len(s.sessions))
-	return resource.Answer{Status: http.StatusCreated, Location: Path + "/" + id, Body: s.object(id), Action: ActionLogin}, token
+	return resource.Answer{Status: http.StatusCreated, Location: Path + "/" + id, Body: s.object(have), Action: ActionLogin}, token
 }
 
-func (s *Service) object(id string) resource.Object {
-	o := resource.New(Path+"/"+id, "Session.v1_7_0", "User Session")
+func (s *Service) object(have *session) resource.Object {
+	o := resource.New(Path+"/"+have.id, "Session.v1_7_0", "User Session")
 	o["UserName"], o["Password"] = s.cfg.Username, nil
+	if have.context != "" {
+		o["Context"] = have.context
+	}
 	return o
 }
 
@@ -241,7 +249,7 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 	}
 	for _, have := range s.sessions {
 		if path == Path+"/"+have.id {
-			return s.object(have.id), true
+			return s.object(have), true
 		}
 	}
 	if s.cfg.Personality.Bare() {

@@ -1,0 +1,339 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// makers runs a test on an emulated BMC of each maker.
+func makers(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	for _, p := range labbmc.Personalities() {
+		t.Run(p.Name, func(t *testing.T) { test(t, newNamed(t, p.Name, nil)) })
+	}
+}
+
+// newNamed is newMaker by the emulator's name of a maker's BMC.
+func newNamed(t *testing.T, name string, change func(*labbmc.Config)) *rig {
+	t.Helper()
+	for p, emulator := range emulated {
+		if emulator == name {
+			return newMaker(t, p, change)
+		}
+	}
+	t.Fatalf("no personality %q in the matrix", name)
+	return nil
+}
+
+// TestPollIsOneRequest pins the budget of the steady state (design §11): a poll is one
+// read of every maker's BMC, and no write.
+func TestPollIsOneRequest(t *testing.T) {
+	makers(t, func(t *testing.T, r *rig) {
+		pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+		defer closePool(t, pool)
+		var vitals bmc.Vitals
+		poll := func() {
+			t.Helper()
+			if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
+				vitals, err = c.Vitals(ctx)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		poll() // opens the session
+		reads, writes := r.Reads(), len(r.Writes())
+		for range 5 {
+			poll()
+		}
+		if n, w := r.Reads()-reads, len(r.Writes())-writes; n != 5 || w != 0 {
+			t.Errorf("5 polls made %d reads and %d writes, want 5 and 0", n, w)
+		}
+		for _, health := range []bmc.HealthState{bmc.HealthCritical, bmc.HealthWarning, bmc.HealthOK} {
+			r.SetHealth("PSU 2", string(health))
+			poll()
+			if diff := cmp.Diff(bmc.Vitals{Power: bmc.PowerOff, Health: health}, vitals); diff != "" {
+				t.Errorf("vitals (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func closePool(t *testing.T, pool *bmc.Pool) {
+	t.Helper()
+	if err := pool.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEvents: every maker's BMC tells of power and health by its stream, or says that
+// it has none; it costs no session, and leaves none.
+func TestEvents(t *testing.T) {
+	makers(t, func(t *testing.T, r *rig) {
+		conn := r.dial(t)
+		stream, err := conn.OpenEvents(t.Context())
+		if !r.maker.SSE {
+			if !errors.Is(err, bmc.ErrNotSupported) {
+				t.Fatalf("error %v, want ErrNotSupported", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Sessions(); n != 1 {
+			t.Errorf("%d sessions, want 1", n)
+		}
+		must(t, conn.SetPower(t.Context(), bmc.ActionOn)) // beside the stream
+		if e := next(t, stream); e.MessageID != r.maker.PowerEvents[0] || e.Origin != r.SystemPath() {
+			t.Errorf("event %+v, want %s", e, r.maker.PowerEvents[0])
+		}
+		r.SetHealth("Fan 1", "Critical")
+		if e := next(t, stream); e.Severity != bmc.HealthCritical {
+			t.Errorf("event %+v, want a critical one", e)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := stream.Next()
+			ended <- err
+		}()
+		must(t, conn.Close(t.Context())) // the session's end is the stream's
+		if err := <-ended; err == nil {
+			t.Error("the stream outlives its session")
+		}
+		must(t, stream.Close())
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func next(t *testing.T, stream bmc.EventStream) bmc.Event {
+	t.Helper()
+	stop := time.AfterFunc(patience, func() { _ = stream.Close() })
+	defer stop.Stop()
+	e, err := stream.Next()
+	must(t, err)
+	return e
+}
+
+// TestEventsRefused: what a BMC answers instead of a stream.
+func TestEventsRefused(t *testing.T) {
+	onStream := func(_, path string) bool { return strings.HasSuffix(path, "/SSE") }
+	for name, tc := range map[string]struct {
+		faults labbmc.Faults
+		want   error
+	}{
+		"no more streams":           {labbmc.Faults{Match: onStream, Status: 503, RetryAfter: time.Second}, bmc.ErrBusy},
+		"not for this user":         {labbmc.Faults{Match: onStream, Status: 403}, bmc.ErrNotSupported},
+		"not there":                 {labbmc.Faults{Match: onStream, Status: 404}, bmc.ErrNotSupported},
+		"the session is forgotten":  {labbmc.Faults{Match: onStream, Status: 401}, bmc.ErrUnauthorized},
+		"an answer of another kind": {labbmc.Faults{Match: onStream, Body: "{}"}, bmc.ErrNotSupported},
+		"no answer":                 {labbmc.Faults{Match: onStream, Hang: true}, context.DeadlineExceeded},
+		"a broken connection":       {labbmc.Faults{Match: onStream, Drop: true}, bmc.ErrUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newNamed(t, "standard", nil)
+			conn := r.dial(t)
+			r.SetFaults(tc.faults)
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			_, err := conn.OpenEvents(ctx)
+			if !errors.Is(err, tc.want) || strings.Contains(err.Error(), canary) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			r.SetFaults()
+			if _, err := conn.PowerState(t.Context()); err != nil {
+				t.Errorf("the connection is of no use after it: %v", err)
+			}
+		})
+	}
+}
+
+// TestStream: the parser on what a stream may hold.
+func TestStream(t *testing.T) {
+	event := func(id string) string { return `{"Events":[{"MessageId":"` + id + `","MessageSeverity":"OK"}]}` }
+	big := `data: {"x":"` + strings.Repeat("A", 2<<20) + "\"}\n\n"
+	for name, tc := range map[string]struct {
+		in   string
+		want []string
+	}{
+		"line feeds":           {"id: 1\ndata: " + event("a") + "\n\ndata: " + event("b") + "\n\n", []string{"a", "b"}},
+		"returns":              {"data:" + event("a") + "\r\rdata:" + event("b") + "\r\r", []string{"a", "b"}},
+		"both":                 {"data: " + event("a") + "\r\n\r\ndata: " + event("b") + "\r\n\r\n", []string{"a", "b"}},
+		"several lines":        {"data: {\"Events\":\ndata: [{\"MessageId\":\"a\"}]}\n\n", []string{"a"}},
+		"comments":             {": stream\n\n:\n\n: x\ndata: " + event("a") + "\n\n", []string{"a"}},
+		"cut off":              {"data: " + event("a") + "\n\ndata: " + event("b") + "\n", []string{"a"}},
+		"other fields":         {"database: x\nevent: y\nretry: 5\n\ndata: " + event("a") + "\n\n", []string{"a"}},
+		"no Event":             {"data: {\"MetricValues\":[1]}\n\ndata: nonsense\n\ndata\n\n", nil},
+		"too large is skipped": {big + "data: " + event("a") + "\n\n", []string{"a"}},
+		"of others":            {"data: {\"Events\":[{\"MessageId\":\"s\",\"OriginOfCondition\":{\"@odata.id\":\"/redfish/v1/SessionService/Sessions/1\"}},{\"MessageId\":\"t\",\"OriginOfCondition\":\"/redfish/v1/Systems/1\"}]}\n\n", []string{"t"}},
+		"wrong types":          {"data: {\"Events\":[{\"MessageId\":\"a\",\"OriginOfCondition\":7,\"Severity\":{}}]}\n\n", []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream := redfish.NewEventStream(io.NopCloser(strings.NewReader(tc.in)))
+			var got []string
+			for {
+				e, err := stream.Next()
+				if err != nil {
+					break
+				}
+				got = append(got, e.MessageID)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// flood is a stream without an end.
+type flood struct {
+	text []byte
+	sent int
+}
+
+func (f *flood) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = f.text[f.sent%len(f.text)]
+		f.sent++
+	}
+	return len(p), nil
+}
+
+func (*flood) Close() error { return nil }
+
+// TestStreamFloods: a stream that sends without end costs bounded memory, and is given
+// up.
+func TestStreamFloods(t *testing.T) {
+	for name, text := range map[string]string{
+		"one line": "data: A", "lines": "data: A\n", "comments": ":\n\n", "metrics": "data: {\"MetricValues\":[]}\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &flood{text: []byte(text)}
+			stream := redfish.NewEventStream(f)
+			for {
+				if _, err := stream.Next(); err != nil {
+					if !errors.Is(err, bmc.ErrProtocol) {
+						t.Errorf("error %v, want ErrProtocol", err)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte("id: 1\ndata: {\"Events\":[{\"MessageId\":\"a\",\"OriginOfCondition\":{\"@odata.id\":\"/redfish/v1/Systems/1\"}}]}\n\n"))
+	f.Add([]byte(":\r\n\r\ndata\rdata:\r\r"))
+	f.Add([]byte("data: {\"Events\":[{\"MessageId\":{},\"OriginOfCondition\":\"\"}]}\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		stream := redfish.NewEventStream(io.NopCloser(bufio.NewReader(bytes.NewReader(data))))
+		for range len(data) + 1 {
+			e, err := stream.Next()
+			if err != nil {
+				return
+			}
+			if len(e.MessageID) > 300 || len(e.Origin) > 300 {
+				t.Fatalf("an event of %d and %d bytes", len(e.MessageID), len(e.Origin))
+			}
+		}
+		t.Fatal("more events than bytes")
+	})
+}
+
+// TestSweep: what a killed process left open is ended by its next life, where the BMC
+// keeps marks, and nobody else's session ever is.
+func TestSweep(t *testing.T) {
+	life := func(owner, life string) bmc.PoolOptions {
+		return bmc.PoolOptions{Mark: bmc.Mark{Owner: owner, Life: life}}
+	}
+	poll := func(t *testing.T, r *rig, o bmc.PoolOptions) *bmc.Pool {
+		t.Helper()
+		pool := bmc.NewPool(redfish.Dial, o)
+		must(t, pool.Do(t.Context(), r.target, readState))
+		return pool
+	}
+	for name, tc := range map[string]struct {
+		maker string
+		// left is how many sessions there are after three lives that were killed and one
+		// that looks, beside a stranger's and another installation's.
+		left int
+	}{
+		"keeps marks": {"openbmc", 3},
+		"keeps none":  {"dell-idrac9", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newNamed(t, tc.maker, nil)
+			stranger := poll(t, r, bmc.PoolOptions{})
+			other := poll(t, r, life("other", "1"))
+			var killed []*bmc.Pool
+			for i := range 3 {
+				killed = append(killed, poll(t, r, life("us", fmt.Sprint(i))))
+			}
+			last := poll(t, r, life("us", "last"))
+			if n := r.Sessions(); n != tc.left {
+				t.Errorf("%d sessions, want %d", n, tc.left)
+			}
+			opened := r.OpenedSessions()
+			must(t, stranger.Do(t.Context(), r.target, readState))
+			must(t, other.Do(t.Context(), r.target, readState))
+			if r.OpenedSessions() != opened {
+				t.Error("another's session was ended")
+			}
+			// Two lives at once, as for a moment in a change of leaders, do not end each other's for ever.
+			must(t, killed[2].Do(t.Context(), r.target, readState))
+			must(t, last.Do(t.Context(), r.target, readState))
+			before := r.OpenedSessions()
+			must(t, killed[2].Do(t.Context(), r.target, readState))
+			must(t, last.Do(t.Context(), r.target, readState))
+			if r.OpenedSessions() != before {
+				t.Error("two lives end each other's sessions in turn")
+			}
+			for _, pool := range append(killed, stranger, other, last) {
+				closePool(t, pool)
+			}
+		})
+	}
+	t.Run("a BMC of an age that knows no marks", func(t *testing.T) {
+		r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.SessionContext = false })
+		pool := poll(t, r, life("us", "1"))
+		closePool(t, pool)
+	})
+}
+
+// TestRateLimited: 429 is told apart from a BMC that is busy.
+func TestRateLimited(t *testing.T) {
+	for status, limited := range map[int]bool{http.StatusTooManyRequests: true, http.StatusServiceUnavailable: false} {
+		r := newRig(t, nil)
+		conn := r.dial(t)
+		r.SetFaults(labbmc.Faults{Status: status, RetryAfter: 7 * time.Second})
+		_, err := conn.Vitals(t.Context())
+		if !errors.Is(err, bmc.ErrBusy) || errors.Is(err, bmc.ErrRateLimited) != limited || bmc.RetryAfter(err) != 7*time.Second {
+			t.Errorf("%d: %v, want ErrBusy, rate limited %v, and 7 s", status, err, limited)
+		}
+		r.SetFaults()
+	}
+}

@@ -1,0 +1,13 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"io"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// NewEventStream makes a stream of what is read, for tests.
+func NewEventStream(body io.ReadCloser) bmc.EventStream { return newEventStream(body, func() {}) }
