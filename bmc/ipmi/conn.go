@@ -34,7 +34,7 @@ const (
 
 // Driver describes what IPMI can at best.
 func Driver() bmc.Driver {
-	return bmc.Driver{Name: Scheme, Dial: Dial, Offers: []bmc.Capability{
+	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, Offers: []bmc.Capability{
 		bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapConsole, bmc.CapAccounts, bmc.CapReset, bmc.CapIndicator,
 	}}
 }
@@ -63,7 +63,8 @@ type conn struct {
 var _ bmc.Conn = (*conn)(nil)
 
 // Dial opens a session with the BMC at ipmi://host[:port]. Errors wrap the
-// sentinels of bmc: ErrAddress, ErrUnreachable for silence, ErrUnauthorized,
+// sentinels of bmc: ErrAddress (also for a target that wants a certificate: IPMI has
+// none), ErrUnreachable for silence, ErrUnauthorized,
 // ErrBusy for a full session table, ErrNotSupported for a BMC without IPMI v2.0
 // or without the cipher suites 17 and 3, or for credentials that IPMI has no room
 // for; those are not sent.
@@ -71,6 +72,9 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	host, err := parseAddress(target.Address)
 	if err != nil {
 		return nil, fmt.Errorf("dial BMC: %w", err)
+	}
+	if target.Fingerprint != "" || len(target.CABundle) > 0 {
+		return nil, fmt.Errorf("dial BMC: %w: ipmi:// has no certificate to verify", bmc.ErrAddress)
 	}
 	if err := checkUsername(target.Username); err != nil {
 		return nil, fmt.Errorf("dial BMC: %w", err)
@@ -157,6 +161,9 @@ func (c *conn) run(ctx context.Context, cmd command) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", cmd.what, err) // nothing was sent
 	}
 	a, err := c.session.do(ctx, plan{once: cmd.write}, cmd.netFn, cmd.code, cmd.data)
+	if errors.Is(err, errUnsent) {
+		return nil, fmt.Errorf("%s: %w", cmd.what, err) // the session is as it was
+	}
 	if err != nil {
 		c.drop()
 		return nil, lost(cmd.what, cmd.write, err)

@@ -138,7 +138,7 @@ func setupError(what string, w *wire, err error) error {
 		out.sentinel = code.sentinel(false)
 	case errors.Is(err, context.Canceled):
 		out.context, why = context.Canceled, "given up by the caller"
-	case errors.Is(err, bmc.ErrProtocol), errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrUnauthorized):
+	case errors.Is(err, errUnsent), errors.Is(err, bmc.ErrProtocol), errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrUnauthorized):
 		return fmt.Errorf("%s: %w", what, err)
 	case errors.Is(err, errStray), w != nil && !w.heard && w.stray > 0:
 		out.sentinel, why = bmc.ErrProtocol, "what it sends is not IPMI"

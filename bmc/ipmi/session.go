@@ -46,7 +46,7 @@ func openSession(ctx context.Context, host string, target bmc.Target) (*session,
 		return nil, setupError("look up the BMC", nil, err)
 	}
 	s := &session{wire: w}
-	if err := s.capabilities(ctx); err != nil {
+	if err := s.capabilities(ctx, plan{}); err != nil {
 		w.close()
 		return nil, setupError("ask for IPMI v2.0", w, err)
 	}
@@ -82,8 +82,8 @@ func (s *session) ask(ctx context.Context, p plan, code byte, data []byte) (answ
 
 // capabilities asks who is there: Get Channel Authentication Capabilities, for
 // this channel and administrators (§22.13).
-func (s *session) capabilities(ctx context.Context) error {
-	a, err := s.ask(ctx, plan{}, 0x38, []byte{0x8e, privilegeAdministrator})
+func (s *session) capabilities(ctx context.Context, p plan) error {
+	a, err := s.ask(ctx, p, 0x38, []byte{0x8e, privilegeAdministrator})
 	if err != nil {
 		return err
 	}

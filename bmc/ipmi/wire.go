@@ -11,6 +11,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
 )
 
 const (
@@ -30,6 +32,8 @@ var (
 	errNoAnswer = errors.New("no answer")
 	errRefused  = errors.New("the host says that nothing listens on the port")
 	errStray    = errors.New("too many packets that are no answer")
+	// errUnsent is beside the context's error where not one packet was sent.
+	errUnsent = errors.New("nothing was sent")
 )
 
 // wire is one UDP socket to one BMC.
@@ -78,21 +82,24 @@ func (p plan) filled() plan {
 	return p
 }
 
-// exchange sends what pack packs, anew for each attempt, and reads until accept
-// is content. It returns errNoAnswer, errRefused, errStray, the context's error, or
-// what pack, accept or the socket said. Of a packet that was sent it is not known
-// whether it arrived, whatever the error.
+// exchange sends what pack packs, anew for each attempt and at the BMC's pace, and
+// reads until accept is content. It returns errNoAnswer, errRefused, errStray, the
+// context's error, or what pack, accept or the socket said. Of a packet that was
+// sent it is not known whether it arrived, whatever the error but errUnsent.
 func (w *wire) exchange(ctx context.Context, p plan, pack func() ([]byte, error), accept func([]byte) (bool, error)) error {
 	p = p.filled()
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	wait := p.wait
-	for range p.tries {
-		packet, err := pack()
-		if err != nil {
+	for sent := range p.tries {
+		if err := errors.Join(bmc.Pace(ctx), ctx.Err()); err != nil {
+			if sent == 0 {
+				err = fmt.Errorf("%w: %w", errUnsent, err)
+			}
 			return err
 		}
-		if err := ctx.Err(); err != nil {
+		packet, err := pack()
+		if err != nil {
 			return err
 		}
 		if _, err := w.conn.Write(packet); err != nil {

@@ -12,14 +12,21 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Scheme of the addresses that this driver takes.
-const Scheme = "redfish"
+// The schemes of the addresses that this driver takes.
+const (
+	// Scheme speaks HTTPS.
+	Scheme = "redfish"
+	// SchemeHTTP speaks HTTP in clear: password and token can be read on the way.
+	SchemeHTTP = "redfish+http"
+)
 
 const serviceRoot = "/redfish/v1"
 
 // endpoint is a parsed address.
 type endpoint struct {
-	// base is https://host[:port], without a slash at the end.
+	// scheme of the URLs: https, or http.
+	scheme string
+	// base is scheme://host[:port], without a slash at the end.
 	base string
 	// host is host[:port] as in URLs, and name the host for TLS.
 	host, name string
@@ -27,11 +34,12 @@ type endpoint struct {
 	system string
 }
 
-// parseAddress reads redfish://host[:port][/redfish/v1/Systems/<id>]. Errors wrap
-// bmc.ErrAddress and never show a user or password that somebody put there.
+// parseAddress reads redfish://host[:port][/redfish/v1/Systems/<id>], or the same
+// with redfish+http. Errors wrap bmc.ErrAddress and never show a user or password
+// that somebody put there.
 func parseAddress(address string) (endpoint, error) {
 	fail := func(why string) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("%w: want redfish://host[:port][%s/Systems/<id>]: %s", bmc.ErrAddress, serviceRoot, why)
+		return endpoint{}, fmt.Errorf("%w: want redfish[+http]://host[:port][%s/Systems/<id>]: %s", bmc.ErrAddress, serviceRoot, why)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -39,7 +47,7 @@ func parseAddress(address string) (endpoint, error) {
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	switch {
-	case u.Scheme != Scheme:
+	case u.Scheme != Scheme && u.Scheme != SchemeHTTP:
 		return fail(fmt.Sprintf("scheme is %q", u.Scheme))
 	case u.User != nil:
 		return fail("holds a user; credentials belong in the Secret")
@@ -50,11 +58,24 @@ func parseAddress(address string) (endpoint, error) {
 	case path != "" && !isSystemPath(path):
 		return fail(fmt.Sprintf("path is %q", path))
 	}
+	scheme, port := "https", "443"
+	if u.Scheme == SchemeHTTP {
+		scheme, port = "http", "80"
+	}
 	host := u.Host
 	if strings.Contains(u.Hostname(), ":") && u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), "443")
+		host = net.JoinHostPort(u.Hostname(), port)
 	}
-	return endpoint{base: "https://" + host, host: host, name: u.Hostname(), system: path}, nil
+	return endpoint{scheme: scheme, base: scheme + "://" + host, host: host, name: u.Hostname(), system: path}, nil
+}
+
+// trustFits refuses a target that wants a certificate from an address without one:
+// it was meant for another address.
+func (e endpoint) trustFits(target bmc.Target) error {
+	if e.scheme == "http" && (target.Fingerprint != "" || len(target.CABundle) > 0) {
+		return fmt.Errorf("%w: %s:// has no certificate to verify; write %s://", bmc.ErrAddress, SchemeHTTP, Scheme)
+	}
+	return nil
 }
 
 // isSystemPath reports the path of one member of /redfish/v1/Systems.

@@ -7,8 +7,16 @@ import "github.com/ingot-metal/ingot/bmc"
 
 // Driver is this driver and what it can at best; a BMC may offer less.
 func Driver() bmc.Driver {
-	return bmc.Driver{Name: Scheme, Dial: Dial, Offers: []bmc.Capability{
+	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, TLS: true, Offers: []bmc.Capability{
 		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
 		bmc.CapSecureBoot, bmc.CapReset, bmc.CapIndicator,
 	}}
+}
+
+// PlainDriver is the same in clear, which is never looked for: only an address that
+// says so gets it.
+func PlainDriver() bmc.Driver {
+	d := Driver()
+	d.Name, d.Probe, d.TLS = SchemeHTTP, nil, false
+	return d
 }

@@ -1,0 +1,129 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/ipmi"
+	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+)
+
+// TestPace: every packet costs a token of the BMC's. With too few of them a session
+// does not come about; with just enough for it the next write is not sent, which is
+// not the same as unknown (I17), and the session stays as it was.
+func TestPace(t *testing.T) {
+	const most = 20 // packets that a login takes at most
+	r := newRig(t, func(c *labipmi.Config) { c.MaxSessions = 4 * most })
+	r.pending = true // logins were cut off
+	for burst := 1; ; burst++ {
+		if burst > most {
+			t.Fatalf("a login took more than %d packets", most)
+		}
+		pool := bmc.NewPool(ipmi.Dial, bmc.PoolOptions{CallTimeout: soon, CloseTimeout: soon, Pace: bmc.PaceOptions{Rate: 1e-6, Burst: burst}})
+		dialled := false
+		err := pool.Do(t.Context(), r.target, func(ctx context.Context, conn bmc.Conn) error {
+			dialled = true
+			return conn.SetPower(ctx, bmc.ActionOn)
+		})
+		_ = pool.Close(t.Context()) // it has no token to say so
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bmc.ErrUnknownOutcome) {
+			t.Fatalf("with %d tokens: %v, want the end of its time", burst, err)
+		}
+		if dialled {
+			break
+		}
+	}
+	if r.bench.Powered() {
+		t.Error("the write was sent")
+	}
+}
+
+// TestProbe: a BMC is found without a user name, and what is none is told apart.
+func TestProbe(t *testing.T) {
+	r := newRig(t, nil)
+	if err := ipmi.Probe(t.Context(), r.target); err != nil {
+		t.Errorf("a BMC: %v", err)
+	}
+	if sessions, commands := r.Sessions(), len(r.Commands()); sessions+commands != 0 {
+		t.Errorf("%d sessions and %d commands by a probe", sessions, commands)
+	}
+	r.SetFaults(labipmi.Faults{Silent: true})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := ipmi.Probe(ctx, r.target); !errors.Is(err, bmc.ErrUnreachable) {
+		t.Errorf("silence: %v, want ErrUnreachable", err)
+	}
+	r.SetFaults(labipmi.Faults{Garbage: []byte("hello")})
+	ctx, cancel = context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := ipmi.Probe(ctx, r.target); !errors.Is(err, bmc.ErrProtocol) {
+		t.Errorf("garbage: %v, want ErrProtocol", err)
+	}
+	if err := ipmi.Probe(t.Context(), bmc.Target{Address: "ipmi://a:" + canary + "@h"}); !errors.Is(err, bmc.ErrAddress) || strings.Contains(err.Error(), canary) {
+		t.Errorf("a bad address: %v, want ErrAddress", err)
+	}
+	closed, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	if err := ipmi.Probe(t.Context(), bmc.Target{Address: "ipmi://" + closed.LocalAddr().String()}); !errors.Is(err, bmc.ErrUnreachable) {
+		t.Errorf("a closed port: %v, want ErrUnreachable", err)
+	}
+}
+
+// TestProbeOldBMC: IPMI v1.5 alone is not what this driver speaks.
+func TestProbeOldBMC(t *testing.T) {
+	old, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = old.Close() })
+	go func() {
+		p := make([]byte, 256)
+		for {
+			n, from, err := old.ReadFrom(p)
+			if err != nil {
+				return
+			}
+			// The answer to Get Channel Authentication Capabilities (§22.13), without the
+			// bit of extended data: header, message from the BMC, 8 bytes.
+			message := []byte{0x81, 0x1c, 0, 0x20, p[18:n][0], 0x38, 0, 1, 0x16, 0, 0, 0, 0, 0, 0}
+			message[2] = -(message[0] + message[1])
+			var sum byte
+			for _, b := range message[3:] {
+				sum -= b
+			}
+			message = append(message, sum)
+			_, _ = old.WriteTo(append(append([]byte{6, 0, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0}, byte(len(message))), message...), from)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := ipmi.Probe(ctx, bmc.Target{Address: "ipmi://" + old.LocalAddr().String()}); !errors.Is(err, bmc.ErrNotSupported) {
+		t.Errorf("got %v, want ErrNotSupported", err)
+	}
+}
+
+// TestNoCertificate: a target that wants a certificate was meant for another address.
+func TestNoCertificate(t *testing.T) {
+	r := newRig(t, nil)
+	for name, change := range map[string]func(*bmc.Target){
+		"a pin": func(t *bmc.Target) { t.Fingerprint = "sha256:x" },
+		"a CA":  func(t *bmc.Target) { t.CABundle = []byte("x") },
+	} {
+		target := r.target
+		change(&target)
+		if _, err := ipmi.Dial(t.Context(), target); !errors.Is(err, bmc.ErrAddress) {
+			t.Errorf("%s: %v, want ErrAddress", name, err)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// maxShown is how many systems an error names.
+const maxShown = 8
+
+// systems lists the systems of the BMC.
+func (c *conn) systems() ([]string, error) {
+	path := c.root.Systems.ID
+	if path == "" {
+		return nil, fmt.Errorf("find system: %w: the service root has no Systems", bmc.ErrProtocol)
+	}
+	members, err := c.members(path)
+	if err != nil {
+		return nil, fmt.Errorf("find system: %w", err)
+	}
+	return members, nil
+}
+
+// onlySystem finds the system where the address names none.
+func (c *conn) onlySystem() (string, error) {
+	members, err := c.systems()
+	switch {
+	case err != nil:
+		return "", err
+	case len(members) == 1:
+		return members[0], nil
+	case len(members) == 0:
+		return "", fmt.Errorf("find system: %w: the BMC lists none", bmc.ErrProtocol)
+	}
+	return "", fmt.Errorf("%w: the BMC has %d systems; add the path of one to the address: %s",
+		bmc.ErrAddress, len(members), listed(members))
+}
+
+// noSuchSystem is the error of an address that names a system which is not there; it
+// names those that are, if the BMC lists them.
+func (c *conn) noSuchSystem() error {
+	members, err := c.systems()
+	if err != nil || len(members) == 0 {
+		return fmt.Errorf("%w: the BMC has no system at %s, and lists none", bmc.ErrAddress, c.system)
+	}
+	return fmt.Errorf("%w: the BMC has no system at %s; correct the path: %s", bmc.ErrAddress, c.system, listed(members))
+}
+
+func listed(members []string) string {
+	more := ""
+	if len(members) > maxShown {
+		members, more = members[:maxShown], ", …"
+	}
+	return strings.Join(members, ", ") + more
+}
