@@ -34,6 +34,19 @@ type Beyond struct {
 	Lit func() bool
 	// BMCVersion is the version among the firmware that is the BMC's own.
 	BMCVersion string
+	// Blind is set where the boot override can be set and not read.
+	Blind *Blind
+}
+
+// Blind is a boot override that can be set and not read: BootOverride answers
+// ErrNotSupported, and what the server boots from is the proof.
+type Blind struct {
+	// Once are the targets that the next boot can start from, and Persistent says
+	// whether every boot can.
+	Once       []bmc.BootTarget
+	Persistent bool
+	// Mode is the server's for the next boot.
+	Mode func() bmc.BootMode
 }
 
 // cell is the test of one feature for a rig that knows the truth about it.
@@ -52,6 +65,10 @@ func cells() []cell {
 		{Reset, func(b Beyond) bool { return b.Reset != nil }, testReset},
 		{Indicator, func(b Beyond) bool { return b.Lit != nil }, testIndicator},
 		{Versions, func(b Beyond) bool { return b.BMCVersion != "" }, testVersions},
+		{Boot, isBlind, testBlindBoot},
+		{BootMode, isBlind, testBlindMode},
+		{BootCD, isBlind, testBlindTarget(bmc.BootCD)},
+		{BootSetup, isBlind, testBlindTarget(bmc.BootSetup)},
 	}
 }
 

@@ -1,0 +1,252 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vendor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	libraryerrors "github.com/bmc-toolbox/bmclib/v2/errors"
+	"github.com/bmc-toolbox/bmclib/v2/providers/supermicro"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// callKind says what a lost answer means.
+type callKind int
+
+const (
+	// read: nothing happened.
+	read callKind = iota
+	// write: it may have happened (I17).
+	write
+	// opening or closing a session: whether it happened interests nobody who asks
+	// for the server's sake.
+	opening
+	closing
+)
+
+// maxText bounds what an error shows of the library's, in bytes.
+const maxText = 300
+
+// callError is what a failed call returns: text that was cleaned of secrets, the
+// sentinel by which callers decide, and the caller's own context error. Nothing of
+// the library's is in it.
+type callError struct {
+	text              string
+	sentinel, context error
+}
+
+func (e *callError) Error() string { return e.text }
+
+func (e *callError) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.sentinel, e.context}, func(err error) bool { return err == nil })
+}
+
+// failure makes the error of a call from what the library and the wire tell.
+func (l *link) failure(ctx context.Context, kind callKind, what string, err error) error {
+	last, worst := l.wire.seen()
+	out := &callError{context: ctx.Err()}
+	why := err.Error()
+	if last.err != nil && l.relay != nil {
+		why = last.err.Error() // the library saw no more than a connection that broke
+	}
+	switch {
+	case out.context != nil:
+		out.sentinel = sentinelOfEnd(kind, last, out.context)
+		why = "no answer by the deadline"
+		if errors.Is(out.context, context.Canceled) {
+			why = "given up by the caller"
+		}
+	default:
+		out.sentinel = sentinelOf(kind, last, worst, err)
+	}
+	out.text = what + ": "
+	if out.sentinel != nil {
+		out.text += out.sentinel.Error() + ": "
+	}
+	out.text += l.clean(why)
+	return out
+}
+
+// sentinelOfEnd classifies a call whose context has ended. Nil: the caller gave up,
+// and nothing happened.
+func sentinelOfEnd(kind callKind, last exchange, err error) error {
+	switch {
+	case kind == write:
+		// Which of the library's requests it was that changes something, only the
+		// library knows.
+		return bmc.ErrUnknownOutcome
+	case errors.Is(err, context.Canceled):
+		return nil
+	case !last.connected && last.err != nil:
+		return bmc.ErrUnreachable
+	}
+	return bmc.ErrTimeout
+}
+
+// sentinelOf classifies a call that failed in time.
+func sentinelOf(kind callKind, last, worst exchange, err error) error {
+	switch {
+	case isUnfit(err):
+		return bmc.ErrNotSupported
+	case isOccupied(err):
+		return &bmc.BusyError{}
+	case last.failed():
+		return sentinelOfExchange(kind, last)
+	case worst.failed() && (errors.Is(err, libraryerrors.ErrLoginFailed) || kind == read || kind == opening):
+		return sentinelOfExchange(kind, worst)
+	case errors.Is(err, libraryerrors.ErrLoginFailed), errors.Is(err, libraryerrors.ErrNotAuthenticated),
+		errors.Is(err, libraryerrors.ErrSessionExpired):
+		return bmc.ErrUnauthorized // some boards answer 200 to a login that failed
+	case errors.Is(err, bmc.ErrNotSupported):
+		return bmc.ErrNotSupported
+	case kind == write && last.connected && !hasAny(err, "error from rpc consumer"):
+		return bmc.ErrUnknownOutcome // it was taken, and the library cannot read the answer
+	}
+	return bmc.ErrProtocol
+}
+
+// sentinelOfExchange classifies by what became of a request.
+func sentinelOfExchange(kind callKind, e exchange) error {
+	if e.err == nil {
+		return sentinelOfStatus(kind, e)
+	}
+	var (
+		verify    *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(e.err, &verify), errors.As(e.err, &authority), errors.As(e.err, &name), errors.As(e.err, &invalid),
+		errors.Is(e.err, bmc.ErrCertificate):
+		return bmc.ErrCertificate
+	case errors.Is(e.err, bmc.ErrNotSupported):
+		return bmc.ErrNotSupported
+	case errors.Is(e.err, bmc.ErrBusy):
+		return &bmc.BusyError{}
+	case errors.Is(e.err, errTooLarge), errors.Is(e.err, bmc.ErrProtocol):
+		return bmc.ErrProtocol
+	case kind == write && e.connected:
+		return bmc.ErrUnknownOutcome
+	case speaksOtherwise(e.err):
+		return bmc.ErrProtocol
+	}
+	return bmc.ErrUnreachable
+}
+
+// speaksOtherwise reports a failed handshake, or an answer that is not HTTP;
+// net/http has no types for these.
+func speaksOtherwise(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "tls: ") || strings.Contains(text, "malformed HTTP") ||
+		strings.Contains(text, "server gave HTTP response to HTTPS client")
+}
+
+func sentinelOfStatus(kind callKind, e exchange) error {
+	switch e.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return bmc.ErrUnauthorized
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusConflict, http.StatusLocked:
+		return &bmc.BusyError{RetryAfter: retryAfter(e.retryAfter, time.Now()), RateLimited: e.status == http.StatusTooManyRequests}
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return bmc.ErrNotSupported
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if kind == write {
+			return bmc.ErrNotSupported
+		}
+	}
+	if e.status >= 500 && kind == write {
+		return bmc.ErrUnknownOutcome // the BMC broke down while it worked on it
+	}
+	return bmc.ErrProtocol
+}
+
+// isUnfit reports a machine that the driver is not for. What has no sentinel is
+// known by its text, which the version of the library pins.
+func isUnfit(err error) bool {
+	var hardware *libraryerrors.ErrUnsupportedHardware
+	if errors.As(err, &hardware) || errors.Is(err, libraryerrors.ErrIncompatibleProvider) || errors.Is(err, supermicro.ErrModelUnsupported) {
+		return true
+	}
+	return hasAny(err, "not an OpenBMC device", "device model not supported", "unsupported model for BIOS", "firmware install not supported for",
+		"unsupported update method", "no implemented transition", "component unsupported")
+}
+
+// isOccupied reports a BMC that works on another update, or waits for the restart
+// after one.
+func isOccupied(err error) bool {
+	for _, occupied := range []error{
+		libraryerrors.ErrBMCUpdating, libraryerrors.ErrBMCColdResetRequired, libraryerrors.ErrHostPowercycleRequired,
+	} {
+		if errors.Is(err, occupied) {
+			return true
+		}
+	}
+	return hasAny(err, "was found active for component")
+}
+
+func hasAny(err error, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
+// retryAfter reads the header of that name (RFC 9110 §10.2.3); 0: not told. No
+// BMC may ask for more than an hour.
+func retryAfter(value string, now time.Time) time.Duration {
+	var wait time.Duration
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), time.Hour)
+}
+
+// clean removes the password in all the ways in which the library writes it, since
+// BMCs repeat what they got, and bounds the text.
+func (l *link) clean(text string) string {
+	for _, secret := range forms(l.target.Password.Reveal()) {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	// A BMC's answer may be in it: one line, without what a terminal would obey.
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
+
+// forms are the ways to write a secret, longest first.
+func forms(secret string) []string {
+	if secret == "" {
+		return nil
+	}
+	all := []string{
+		secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+		url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), strings.Trim(strconv.Quote(secret), `"`),
+	}
+	if quoted, err := json.Marshal(secret); err == nil {
+		all = append(all, strings.Trim(string(quoted), `"`))
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(all)
+}
+
+// refused is a refusal of this package's own.
+func refused(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", bmc.ErrNotSupported, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,226 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vendor
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Limits on what a BMC can make us hold or do.
+const (
+	// maxBody of one answer, in bytes after decompression.
+	maxBody = 2 << 20
+	// maxHeader of one answer, in bytes.
+	maxHeader = 64 << 10
+	// maxRequests of one call of the library: gofish below it follows collections
+	// that lead to one another without end.
+	maxRequests = 200
+)
+
+var (
+	// errTooLarge reports a body beyond its limit.
+	errTooLarge = errors.New("answer is larger than its limit")
+	// errHungUp reports a request after the call that it belongs to was given up.
+	errHungUp = errors.New("the call was given up")
+)
+
+// wire carries the requests of one connection. It gives each the context of the
+// call that it belongs to, which the library forgets, takes a token of the pace,
+// verifies the certificate, keeps the TCP connection, bounds what comes back, and
+// remembers what the library does not pass on. It is safe for concurrent use:
+// gofish fetches three members of a collection at once, which here wait for one
+// another.
+type wire struct {
+	base *http.Transport
+	// scheme and host are those of the BMC, as in URLs.
+	scheme, host string
+	// alter, where not nil, sees the body of each answer first.
+	alter func(body []byte) ([]byte, error)
+
+	// one is held by the request in flight, until its answer was read.
+	one chan struct{}
+
+	mu sync.Mutex
+	// ctx is the context of the call in progress; nil: none is.
+	ctx  context.Context
+	left int
+	// last is the last exchange, and worst the first of the call that failed.
+	last, worst exchange
+}
+
+// exchange is what became of one request.
+type exchange struct {
+	// connected: a connection was there, so that the BMC may have got the request.
+	connected bool
+	// status is 0 when no answer came.
+	status     int
+	retryAfter string
+	err        error
+}
+
+// failed says that no good answer came.
+func (e exchange) failed() bool {
+	return e.err != nil || e.status != 0 && (e.status < 200 || e.status > 299)
+}
+
+func newWire(ep endpoint, trust *tls.Config) *wire {
+	return &wire{
+		scheme: ep.scheme, host: ep.host, one: make(chan struct{}, 1),
+		base: &http.Transport{
+			// No proxy: a BMC is in the management network.
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSClientConfig:        trust,
+			TLSHandshakeTimeout:    15 * time.Second,
+			MaxConnsPerHost:        1,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: maxHeader,
+		},
+	}
+}
+
+// begin starts a call.
+func (w *wire) begin(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.left, w.last, w.worst = ctx, maxRequests, exchange{}, exchange{}
+}
+
+// end ends it: requests are refused until the next begin.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx = nil
+}
+
+// seen returns the last exchange of the call and the first that failed.
+func (w *wire) seen() (last, worst exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last, w.worst
+}
+
+func (w *wire) note(e exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = e
+	if e.failed() && !w.worst.failed() {
+		w.worst = e
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, seen, err := w.exchange(r)
+	seen.err = err
+	w.note(seen)
+	if err != nil && r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return resp, err
+}
+
+// admit says whether another request may be sent, and with which context.
+func (w *wire) admit(r *http.Request) (context.Context, error) {
+	if r.URL.Host != w.host || r.URL.Scheme != w.scheme {
+		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil {
+		return nil, errHungUp
+	}
+	if w.left--; w.left < 0 {
+		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+	}
+	return w.ctx, nil
+}
+
+func (w *wire) exchange(r *http.Request) (_ *http.Response, seen exchange, _ error) {
+	call, err := w.admit(r)
+	if err != nil {
+		return nil, seen, err
+	}
+	// The request's own context may end earlier.
+	ctx, cancel := context.WithCancel(call)
+	stop := context.AfterFunc(r.Context(), cancel)
+	release := func() { stop(); cancel() }
+	select {
+	case w.one <- struct{}{}:
+	case <-ctx.Done():
+		release()
+		return nil, seen, ctx.Err()
+	}
+	done := func() { <-w.one; release() }
+	if err := bmc.Pace(ctx); err != nil {
+		done()
+		return nil, seen, err
+	}
+	var connected bool
+	r = r.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}))
+	r.Close = false
+	r.Header.Del("Connection")
+	r.Header.Del("Accept-Encoding") // the transport's own asking, and its own decompression
+	resp, err := w.base.RoundTrip(r)
+	seen.connected = connected
+	if err != nil {
+		done()
+		return nil, seen, err
+	}
+	seen.status, seen.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
+	err = w.collect(resp)
+	done()
+	return resp, seen, err
+}
+
+// collect reads the answer to its end: the library leaves that out at times, and
+// the connection with it. What comes of an upload is as small as the rest.
+func (w *wire) collect(resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	_ = resp.Body.Close()
+	switch {
+	case err != nil:
+		return err
+	case len(body) > maxBody:
+		return errTooLarge
+	}
+	if w.alter != nil {
+		if body, err = w.alter(body); err != nil {
+			return err
+		}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Del("Content-Length")
+	return nil
+}
+
+// close breaks the connection.
+func (w *wire) close() { w.base.CloseIdleConnections() }
+
+// client is for drivers that take one. The library sets its timeout, and never
+// changes it after: the call's context is what counts.
+func (w *wire) client() *http.Client {
+	return &http.Client{Transport: w, CheckRedirect: checkRedirect}
+}
+
+// checkRedirect follows a read to another path of the same BMC and nothing else:
+// net/http would turn a redirected POST into a GET.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) > 3 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
