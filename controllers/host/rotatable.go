@@ -1,0 +1,105 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// maxOthers bounds how many other hosts one message names.
+const maxOthers = 3
+
+// obstacle says why the password of the host's BMC must not be changed, and what
+// helps; empty: it may be.
+func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secret *corev1.Secret) (string, error) {
+	sharing, err := r.others(ctx, host, client.MatchingFields{index.HostByCredentials: secret.Namespace + "/" + secret.Name})
+	if err != nil {
+		return "", err
+	}
+	neighbours, err := r.others(ctx, host, client.MatchingFields{index.HostByBMC: index.BMC(host)})
+	if err != nil {
+		return "", err
+	}
+	switch owner := metav1.GetControllerOf(secret); {
+	case len(sharing) > 0:
+		return fmt.Sprintf("Secret %s is also the one of IngotHost %s, whose BMC would keep the old password; give each host a Secret of its own in spec.bmc.credentialsRef",
+			secret.Name, listed(sharing)), nil
+	case len(neighbours) > 0:
+		return fmt.Sprintf("IngotHost %s has the same BMC, and may have the same account with its own Secret; change the password at the BMC and in all their Secrets by hand",
+			listed(neighbours)), nil
+	case owner != nil:
+		return fmt.Sprintf("Secret %s is kept by %s %s, which would put the old password back; change it there", secret.Name, owner.Kind, owner.Name), nil
+	case ptr.Deref(secret.Immutable, false):
+		return fmt.Sprintf("Secret %s is immutable; replace it by one that is not", secret.Name), nil
+	}
+	return "", nil
+}
+
+// others are the hosts found that are not this one.
+func (r *Reconciler) others(ctx context.Context, host *infrav1.IngotHost, by client.ListOption) ([]string, error) {
+	hosts := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, hosts, by); err != nil {
+		return nil, fmt.Errorf("hosts that share the BMC's credentials: %w", err)
+	}
+	var names []string
+	for i := range hosts.Items {
+		if other := &hosts.Items[i]; keyOf(other) != keyOf(host) {
+			names = append(names, keyOf(other).String())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func listed(names []string) string {
+	if more := len(names) - maxOthers; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxOthers], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// keepRotated takes a host that is about to go from the owners of its Secret, if the
+// BMC has a password that nobody else knows: the Secret would be deleted with it.
+func (r *Reconciler) keepRotated(ctx context.Context, host *infrav1.IngotHost) error {
+	if host.Spec.BMC == nil {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsRef.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("credentials of a host that goes: %w", err)
+	}
+	_, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
+	ours := func(owner metav1.OwnerReference) bool { return owner.UID == host.UID }
+	if !rotated || !slices.ContainsFunc(secret.OwnerReferences, ours) {
+		return nil
+	}
+	kept := secret.DeepCopy()
+	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, ours)
+	err = r.Client.Patch(ctx, kept, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errStale
+	}
+	if err != nil {
+		return fmt.Errorf("keeping Secret %s: %w", secret.Name, err)
+	}
+	r.note(host, "CredentialsKept", fmt.Sprintf("Secret %s is not deleted with the host: Ingot gave the BMC the password in it, and nobody else knows it; "+
+		"delete it when the BMC has another", secret.Name))
+	return nil
+}
