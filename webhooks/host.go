@@ -126,7 +126,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	if err != nil {
 		return append(errs, field.Invalid(path, host.Spec.BMC.Address, err.Error())), nil
 	}
-	neighbours, err := v.others(ctx, host, index.HostByBMC, address.Host)
+	neighbours, err := v.others(ctx, host, index.HostByBMC, address.Key())
 	if err != nil {
 		return nil, err
 	}

@@ -92,9 +92,18 @@ func (r *Reconciler) twinsOf() (handler.EventHandler, predicate.Predicate) {
 	return mapper, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, both := e.ObjectNew.(*infrav1.IngotHost)
-		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || index.BMC(before) != index.BMC(after) ||
+		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || bmcAddress(before) != bmcAddress(after) ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
+}
+
+// bmcAddress is the whole address: the twins of one system of a BMC, or of another
+// way to it, differ.
+func bmcAddress(host *infrav1.IngotHost) string {
+	if host.Spec.BMC == nil {
+		return ""
+	}
+	return host.Spec.BMC.Address
 }
 
 // twinsOfHardware does the same for what the agent found.

@@ -111,7 +111,7 @@ func TestSameBMC(t *testing.T) {
 		{"bmc", "vendor+dell://bmc", true},
 		{"redfish://127.0.0.1:8001", "127.0.0.1:8002", false},
 		{"redfish://bmc", "", false},
-		{"x", "x", false},
+		{"https://x", "https://x", false},
 	} {
 		host := func(address string) *infrav1.IngotHost {
 			if address == "" {

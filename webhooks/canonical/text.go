@@ -21,10 +21,9 @@ var (
 	checksumForm = regexp.MustCompile(`^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
 	labelForm    = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$`)
 	domainForm   = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?$`)
+	bmcScheme    = regexp.MustCompile(`^(?:redfish(?:\+http)?|ipmi|vendor\+[a-z0-9]+(?:-[a-z0-9]+)*)$`)
 	hostForm     = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9.]*[A-Za-z0-9])?$`)
 )
-
-const redfishScheme = "redfish://"
 
 // MAC returns a MAC address of 48 bits in lower case with colons.
 func MAC(text string) string {
@@ -90,19 +89,30 @@ func EndpointHost(text string) string {
 	return name
 }
 
-// BMCAddress returns the URL of a BMC with its scheme in lower case (RFC 3986,
-// section 3.1). Host and path stay as they are written; Ingot compares them by
-// meaning. A URL with a user name is refused, so it is not touched.
+// BMCAddress returns the address of a BMC without the spaces around it, and with its
+// scheme in lower case (RFC 3986, section 3.1). Host and path stay as they are
+// written; Ingot compares them by meaning. One with a user name is refused, so it is
+// not touched.
 func BMCAddress(text string) string {
-	if _, err := bmcaddress.Parse(text); err == nil && strings.HasPrefix(text, redfishScheme) {
-		return text
-	}
 	trimmed := strings.TrimSpace(text)
-	if len(trimmed) <= len(redfishScheme) || strings.Contains(trimmed, "@") ||
-		!strings.EqualFold(trimmed[:len(redfishScheme)], redfishScheme) {
+	if strings.Contains(text, "@") {
 		return text
 	}
-	return redfishScheme + trimmed[len(redfishScheme):]
+	scheme, rest, found := strings.Cut(trimmed, "://")
+	if !found {
+		if _, err := bmcaddress.Parse(trimmed); err != nil {
+			return text
+		}
+		return trimmed
+	}
+	lower, ok := lowered(scheme)
+	if !ok || rest == "" || !bmcScheme.MatchString(lower) {
+		return text
+	}
+	if _, err := bmcaddress.Parse(text); err == nil && strings.HasPrefix(text, lower+"://") {
+		return text // a path may end with a space
+	}
+	return lower + "://" + rest
 }
 
 // URL returns a URL without the spaces around it, such as the line end of a YAML

@@ -84,7 +84,14 @@ func TestForms(t *testing.T) {
 			{"spaces around", " redfish://10.0.0.9\n", "redfish://10.0.0.9"},
 			{"with a password", "REDFISH://root:calvin@10.0.0.9", "REDFISH://root:calvin@10.0.0.9"},
 			{"another scheme", "HTTPS://10.0.0.9", "HTTPS://10.0.0.9"},
-			{"no scheme", "10.0.0.9", "10.0.0.9"},
+			{"host alone", "BMC-1.example.", "BMC-1.example."},
+			{"host alone with spaces around", " [2001:db8::9]:443\n", "[2001:db8::9]:443"},
+			{"no host", " bmc_9 ", " bmc_9 "},
+			{"IPMI", "IPMI://10.0.0.9", "ipmi://10.0.0.9"},
+			{"in clear", "Redfish+HTTP://10.0.0.9", "redfish+http://10.0.0.9"},
+			{"vendor", " Vendor+Dell://10.0.0.9", "vendor+dell://10.0.0.9"},
+			{"vendor without a driver", "Vendor+://10.0.0.9", "Vendor+://10.0.0.9"},
+			{"a path that ends with a space", "redfish://10.0.0.9/redfish/v1/Systems/a ", "redfish://10.0.0.9/redfish/v1/Systems/a "},
 			{"scheme only", "REDFISH://", "REDFISH://"},
 		}},
 		{"URL", canonical.URL, []pair{
@@ -114,7 +121,7 @@ var taken = map[string]func(string) bool{
 	"endpoint": regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`).MatchString,
 	"bmc": func(s string) bool {
 		_, err := bmcaddress.Parse(s)
-		return err == nil && regexp.MustCompile(`^redfish://[^/@?#]+(/[^?#]*)?$`).MatchString(s)
+		return err == nil && regexp.MustCompile(`^(redfish([+]http)?://[^/@?#]+(/[^?#]*)?|(ipmi|vendor[+][a-z0-9]+(-[a-z0-9]+)*)://[^/@?#]+/?|[^]/@?#: []+(:[0-9]+)?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[[][0-9A-Fa-f:.]+[]](:[0-9]+)?)$`).MatchString(s)
 	},
 	"url": regexp.MustCompile(`^https?://[!-~]+$`).MatchString,
 }
@@ -124,7 +131,7 @@ var taken = map[string]func(string) bool{
 func FuzzForms(f *testing.F) {
 	for _, seed := range []string{
 		"AA-BB-CC-00-11-22", "aabb.cc00.1122", "SHA256:" + sum256, "Node-1", "dc1.example.", "[2001:db8::9]",
-		"Redfish://10.0.0.9", "redfish://10.0.0.9/redfish/v1/Systems/1 ", "https://images.example/os.raw\n", "\u212aube", " . ",
+		"Redfish://10.0.0.9", "redfish://10.0.0.9/redfish/v1/Systems/1 ", " bmc-1:443", "IPMI://[2001:db8::9]", "vendor+dell://h", "https://images.example/os.raw\n", "\u212aube", " . ",
 	} {
 		f.Add(seed)
 	}
