@@ -27,9 +27,11 @@ func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []m
 		in.unique(),
 		in.inspectedCondition(decision),
 		in.available(decision),
+		in.prepared(decision),
 		in.provisionedCondition(decision),
 		in.cleaned(decision),
 		in.fencedCondition(decision),
+		in.healthy(),
 		ready(decision),
 	}
 	for i := range conditions {
@@ -193,6 +195,7 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 		{!in.inspected(), "not inspected"},
 		{in.cleaningDue(), "waiting to be cleaned"},
 		{in.ordered() || in.inspectAsked(), "busy"},
+		{in.notPrepared(), "without the settings or firmware wanted"},
 		{available == nil || available.ObservedGeneration != host.Generation, "not observed since their last change"},
 		{available != nil && available.Status != metav1.ConditionTrue, "not available"},
 	} {

@@ -31,7 +31,8 @@ func events() []event {
 	all = append(all, agentEvents()...)
 	all = append(all, machineEvents()...)
 	all = append(all, personEvents()...)
-	return append(all, faultEvents()...)
+	all = append(all, faultEvents()...)
+	return append(all, firmwareEvents()...)
 }
 
 func agentRuns(w *world) bool { return w.power && w.running == "agent" }
@@ -149,7 +150,7 @@ func faultEvents() []event {
 }
 
 func bmcProblems() []BMCProblem {
-	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCUnauthorized, BMCCertificateInvalid,
+	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCUnauthorized, BMCCertificateInvalid, BMCCertificateChanged,
 		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError}
 }
 

@@ -62,8 +62,8 @@ type Selection struct {
 
 // Select picks a host for a machine, or says why there is none. It is pure: the same
 // request and candidates, in any order, give the same pick. Of the hosts that suit
-// it takes the one in the failure domain that the owner set uses least, then the one
-// with the least to spare, then one by a hash of machine and host, so that many
+// it takes the one in the failure domain that the owner set uses least, then one that
+// is not critically ill, then the one with the least to spare, then one by a hash of machine and host, so that many
 // machines that choose at once do not all want the same host.
 func Select(request SelectionRequest, candidates []Candidate) Selection {
 	criteria, err := newCriteria(request)
@@ -173,7 +173,7 @@ type judgement struct {
 
 // rank orders the hosts that suit; less is better.
 type rank struct {
-	domainUse           int
+	domainUse, ailing   int
 	memory, cores, disk int64
 	hash                uint64
 	name                string
@@ -183,6 +183,7 @@ func (j *judgement) compare(other *judgement) int {
 	a, b := j.rank, other.rank
 	return cmp.Or(
 		cmp.Compare(a.domainUse, b.domainUse),
+		cmp.Compare(a.ailing, b.ailing),
 		cmp.Compare(a.memory, b.memory),
 		cmp.Compare(a.cores, b.cores),
 		cmp.Compare(a.disk, b.disk),
@@ -201,6 +202,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	}
 	j.rank = rank{
 		domainUse: c.DomainUse[c.domain(candidate.Host)],
+		ailing:    ailing(candidate.Host),
 		memory:    MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
 		cores:     int64(candidate.Hardware.Spec.CPU.Cores),
 		disk:      diskSize(j.rootDisk) / bytesPerGB,

@@ -88,8 +88,10 @@ const (
 	BMCUnreachable        BMCProblem = "Unreachable"
 	BMCTimeout            BMCProblem = "Timeout"
 	BMCBusy               BMCProblem = "Busy"
+	BMCRateLimited        BMCProblem = "RateLimited"
 	BMCUnauthorized       BMCProblem = "Unauthorized"
 	BMCCertificateInvalid BMCProblem = "CertificateInvalid"
+	BMCCertificateChanged BMCProblem = "CertificateChanged"
 	BMCCredentialsMissing BMCProblem = "CredentialsMissing"
 	BMCCAMissing          BMCProblem = "CAMissing"
 	BMCUnsupported        BMCProblem = "Unsupported"
@@ -120,6 +122,13 @@ type Observation struct {
 	BMC        BMCProblem
 	BMCMessage string
 	RetryAt    time.Time
+	// Failures is how many tries in a row have failed, since FailingSince.
+	Failures     int
+	FailingSince time.Time
+	// Health as the BMC told it, and the parts that ail, for people: HealthDetail is
+	// empty when it names none, or was not asked.
+	Health       Health
+	HealthDetail string
 	// Power as the BMC told it just now; Unknown or empty: not known.
 	Power infrav1.PowerState
 	// LastReset is when Ingot last switched the host, on or off, softly or not;
@@ -149,6 +158,12 @@ type Observation struct {
 	// AddressProblem says why none could be recorded (range exhausted).
 	AddressProblem string
 
+	// Firmware is what the BMC told of settings and firmware; nil: not read, or
+	// forgotten, as the caller must at each switch and each write of settings. Update
+	// is what it tells now of the update under way.
+	Firmware *FirmwareReading
+	Update   UpdateTask
+
 	// Machine that the claim names.
 	Machine MachineState
 	// Deleting: the IngotHost object has a deletion timestamp.
@@ -167,6 +182,16 @@ type Policy struct {
 	RetryMax time.Duration
 	// MaxAttempts is after how many failures in a row a host is quarantined.
 	MaxAttempts int32
+
+	// ReadingAge is how old a reading of settings and firmware may be when all is as
+	// wanted; DriftAge when it is not.
+	ReadingAge, DriftAge time.Duration
+	// UpdatePoll is how often the task of an update is read, and UpdateRead how often
+	// the versions are when it tells nothing.
+	UpdatePoll, UpdateRead time.Duration
+	// UpdateSilence is how long an update of which the BMC tells nothing may be at
+	// work; UpdateDeadline one that it says is running.
+	UpdateSilence, UpdateDeadline time.Duration
 }
 
 // DefaultPolicy holds the defaults of names.md.
@@ -177,6 +202,13 @@ func DefaultPolicy() Policy {
 		ResetInterval: 30 * time.Second,
 		RetryMax:      5 * time.Minute,
 		MaxAttempts:   3,
+
+		ReadingAge:     24 * time.Hour,
+		DriftAge:       time.Hour,
+		UpdatePoll:     15 * time.Second,
+		UpdateRead:     5 * time.Minute,
+		UpdateSilence:  20 * time.Minute,
+		UpdateDeadline: time.Hour,
 	}
 }
 

@@ -6,6 +6,10 @@ package inventory
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -38,21 +42,33 @@ func (in *input) remedy() string {
 		return "check its address in spec.bmc.address, its cable and the management network"
 	case BMCTimeout:
 		return "it may be overloaded or hanging; if it stays so, reset the BMC"
+	case BMCRateLimited:
+		return "it answers 429 because it is asked too often, by all its users together: raise the limit in its settings, or slow down the other tools that ask it"
 	case BMCBusy:
 		return "it refuses work for now; if it stays so, close other sessions to it or reset it"
 	case BMCUnauthorized:
 		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
 	case BMCCertificateInvalid:
-		return "name the CA that signed its certificate in spec.bmc.caBundleRef, or, knowing that passwords can then be read, set spec.bmc.insecureSkipVerify"
+		return "name the CA that signed its certificate in spec.bmc.caBundleRef, or compare the fingerprint presented with the BMC's own and set spec.bmc.certificateFingerprint to it"
+	case BMCCertificateChanged:
+		if in.trustsFirstUse() {
+			return "if it was replaced on purpose, set spec.bmc.certificateFingerprint to the fingerprint presented in place of spec.bmc.trustOnFirstUse; if nobody replaced it, somebody may stand between Ingot and the BMC"
+		}
+		return "if it was replaced on purpose, set spec.bmc.certificateFingerprint to the fingerprint presented; if nobody replaced it, somebody may stand between Ingot and the BMC"
 	case BMCCredentialsMissing:
 		return fmt.Sprintf("create Secret %s with the keys %s and %s", in.host.Spec.BMC.CredentialsRef.Name, infrav1.SecretKeyUsername, infrav1.SecretKeyPassword)
 	case BMCCAMissing:
-		return fmt.Sprintf("create the ConfigMap that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey)
+		return fmt.Sprintf("create the object that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey)
 	case BMCUnsupported:
 		return "check that spec.bmc.address names the right System and that its firmware is up to date"
 	default:
 		return "if it stays so, look at the BMC's own log or reset it"
 	}
+}
+
+// trustsFirstUse: the pin of the BMC's certificate was taken at its first use.
+func (in *input) trustsFirstUse() bool {
+	return in.host.Spec.BMC != nil && in.host.Spec.BMC.TrustOnFirstUse != nil && *in.host.Spec.BMC.TrustOnFirstUse
 }
 
 func bmcReason(problem BMCProblem) string {
@@ -65,10 +81,14 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonBMCTimeout
 	case BMCBusy:
 		return infrav1.ReasonBMCBusy
+	case BMCRateLimited:
+		return infrav1.ReasonBMCRateLimited
 	case BMCUnauthorized:
 		return infrav1.ReasonCredentialsRejected
 	case BMCCertificateInvalid:
 		return infrav1.ReasonCertificateInvalid
+	case BMCCertificateChanged:
+		return infrav1.ReasonCertificateChanged
 	case BMCCredentialsMissing:
 		return infrav1.ReasonCredentialsMissing
 	case BMCCAMissing:
@@ -85,7 +105,37 @@ func (in *input) bmcMessage() string {
 	if what == "" {
 		what = string(in.obs.BMC)
 	}
-	return fmt.Sprintf("the BMC cannot be used: %s; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.bmc or its Secret changes; %s", what, in.remedy())
+	return fmt.Sprintf("the BMC cannot be used: %s; %s; %s", what, in.tries(), in.remedy())
+}
+
+// tries says when Ingot asks the BMC again, and, once it has failed often, since when
+// and how often: in classes, so that a dead BMC does not cost a write a try.
+func (in *input) tries() string {
+	const correction = "and at once when spec.bmc or its Secret changes"
+	least := 0
+	for _, class := range []int{3, 10, 100, 1000} {
+		if in.obs.Failures >= class {
+			least = class
+		}
+	}
+	if least == 0 || in.obs.FailingSince.IsZero() {
+		return "Ingot tries again at growing intervals of at most 5 minutes, " + correction
+	}
+	return fmt.Sprintf("failing since %s, %d times in a row or more, so that Ingot leaves it alone between tries; it tries again within 5 minutes, %s",
+		clock(in.obs.FailingSince), least, correction)
+}
+
+// FailingSince is since when a host's status says that its BMC cannot be used; zero: it
+// does not. It outlasts the manager's memory.
+func FailingSince(host *infrav1.IngotHost) time.Time {
+	var since time.Time
+	for _, name := range []string{infrav1.HostBMCReachableCondition, infrav1.HostCredentialsValidCondition} {
+		c := meta.FindStatusCondition(host.Status.Conditions, name)
+		if c != nil && c.Status == metav1.ConditionFalse && (since.IsZero() || c.LastTransitionTime.Time.Before(since)) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
 }
 
 func sayBMCProblem(in *input) Decision {

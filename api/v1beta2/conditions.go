@@ -28,6 +28,8 @@ const (
 	HostCleanedCondition = "Cleaned"
 	// HostFencedCondition: the BMC confirmed the power-off of a release (I7).
 	HostFencedCondition = "Fenced"
+	// HostHealthyCondition: the BMC reports no fault of fans, supplies, drives, memory.
+	HostHealthyCondition = "Healthy"
 	// HostCredentialsRotatedCondition: the last rotation of the BMC's password that
 	// somebody asked for is done. It is not there before the first.
 	HostCredentialsRotatedCondition = "CredentialsRotated"
@@ -66,10 +68,12 @@ const (
 	ReasonQuarantined    = "Quarantined"
 
 	// BMC.
-	ReasonBMCAnswers          = "BMCAnswers"
-	ReasonBMCUnreachable      = "BMCUnreachable"
-	ReasonBMCTimeout          = "BMCTimeout"
-	ReasonBMCBusy             = "BMCBusy"
+	ReasonBMCAnswers     = "BMCAnswers"
+	ReasonBMCUnreachable = "BMCUnreachable"
+	ReasonBMCTimeout     = "BMCTimeout"
+	ReasonBMCBusy        = "BMCBusy"
+	// ReasonBMCRateLimited: it answers 429.
+	ReasonBMCRateLimited      = "BMCRateLimited"
 	ReasonBMCError            = "BMCError"
 	ReasonBMCUnsupported      = "BMCUnsupported"
 	ReasonCertificateInvalid  = "CertificateInvalid"
@@ -79,13 +83,18 @@ const (
 	ReasonCredentialsMissing  = "CredentialsMissing"
 	ReasonCAMissing           = "CABundleMissing"
 	ReasonMACNotFound         = "BootMACNotFound"
-	ReasonWrongServer         = "WrongServer"
 	ReasonCredentialsRotated  = "CredentialsRotated"
 	ReasonCredentialsRotating = "CredentialsRotating"
 	ReasonRotationRefused     = "RotationRefused"
 	ReasonRotationFailed      = "RotationFailed"
 	ReasonRotationStuck       = "RotationStuck"
 	ReasonWrongServer         = "WrongServer"
+
+	// Health, as the BMC sums it up.
+	ReasonHealthOK       = "HealthOK"
+	ReasonHealthWarning  = "HealthWarning"
+	ReasonHealthCritical = "HealthCritical"
+	ReasonHealthUnknown  = "HealthUnknown"
 
 	// The life of a host.
 	ReasonInspected        = "Inspected"

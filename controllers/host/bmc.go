@@ -19,15 +19,18 @@ import (
 // included: a BMC that hangs must not keep a worker (I13).
 const turn = time.Minute
 
-// observeBMC asks the BMC for the power state and, at first contact, for the NICs
-// that it knows. It writes nothing (I8). After a failure it leaves the BMC alone
+// observeBMC asks the BMC for power state and health and, at first contact, for the
+// NICs that it knows. It writes nothing (I8). After a failure it leaves the BMC alone
 // until the backoff is over, or spec, credentials or CA change.
 func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if host.Spec.BMC == nil {
 		return nil
 	}
-	access, err := r.accessOf(ctx, host)
+	access, err := r.accessOf(ctx, host, seen.hardware)
 	if err != nil {
+		return err
+	}
+	if err := r.unpin(ctx, host, seen); err != nil {
 		return err
 	}
 	seen.target = access.target
@@ -38,25 +41,56 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	case access.problem != inventory.BMCOK:
 		known = known.failed(access.problem, access.message, seen.Now, r.waits())
 	default:
-		known = r.readBMC(ctx, host, seen, known)
+		known, err = r.contactBMC(ctx, host, seen, access, known)
 		if ctx.Err() != nil { // the manager stops: that is no news of the BMC
 			return ctx.Err()
 		}
 	}
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
-	return nil
+	return err
+}
+
+// contactBMC trusts the BMC first, if this is its first use; then finds out which
+// password it has, if that is being changed; reads it; and changes its password, if
+// somebody asks for that. An error is not the BMC's.
+func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, access access, known contact) (contact, error) {
+	if access.unpinned {
+		refused, err := r.pin(ctx, host, seen)
+		if err != nil {
+			return known, err
+		}
+		if refused != nil {
+			seen.Now = r.Clock.Now()
+			return r.failed(host, known, refused, seen.Now), nil
+		}
+	}
+	begun := isRotating(access.secret)
+	if begun {
+		after, settled, err := r.rotate(ctx, host, seen, access.secret, known)
+		if err != nil || !settled {
+			return after, err
+		}
+		known = after
+	}
+	known = r.readBMC(ctx, host, seen, known)
+	if begun || known.problem != inventory.BMCOK || !asksRotation(host) {
+		return known, nil
+	}
+	known, _, err := r.rotate(ctx, host, seen, access.secret, known)
+	return known, err
 }
 
 // readBMC makes the calls and returns what is known after them.
 func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, known contact) contact {
 	firstContact := known.address != seen.target.Address || !known.listed
 	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) error {
-		state, err := conn.PowerState(ctx)
+		vitals, err := conn.Vitals(ctx)
 		if err != nil {
 			return err
 		}
-		seen.Power = infrav1.PowerState(state)
+		seen.Power = infrav1.PowerState(vitals.Power)
+		known.health = r.readHealth(ctx, conn, known.healthOf(host), inventory.Health(vitals.Health))
 		if !firstContact {
 			return nil
 		}
@@ -69,9 +103,34 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	})
 	seen.Now = r.Clock.Now()
 	if err != nil {
-		return known.failed(problemOf(err), err.Error(), seen.Now, r.waits())
+		return r.failed(host, known, err, seen.Now)
 	}
 	return known.answered()
+}
+
+// failed notes the failure of calls to a BMC. That the pool let the BMC rest and sent
+// nothing is no failure more; the cause is that of the last call.
+func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, now time.Time) contact {
+	wait := min(bmc.RetryAfter(err), r.waits().BackoffCap)
+	var rests *bmc.RestError
+	if errors.As(err, &rests) {
+		if known.problem == inventory.BMCOK { // others found out first
+			known = known.failed(problemOf(err), rests.Err.Error(), now, r.waits())
+			known.failures = rests.Failures
+		}
+	} else {
+		known = known.failed(problemOf(err), err.Error(), now, r.waits())
+	}
+	if known.since.IsZero() {
+		known.since = now
+		if told := inventory.FailingSince(host); !told.IsZero() {
+			known.since = told
+		}
+	}
+	if due := now.Add(wait); known.retryAt.Before(due) {
+		known.retryAt = due
+	}
+	return known
 }
 
 // do makes calls to a BMC within the turn.
@@ -85,6 +144,8 @@ func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(conte
 func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
+	o.Failures, o.FailingSince = known.failures, known.since
+	o.Health, o.HealthDetail = known.health.state, known.health.detail
 	if known.problem != inventory.BMCOK {
 		o.Power = infrav1.PowerStateUnknown
 		return
@@ -95,6 +156,10 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 
 // problemOf classes an error of the BMC, so that each gets its own condition and remedy.
 func problemOf(err error) inventory.BMCProblem {
+	var certificate *bmc.CertificateError
+	if errors.As(err, &certificate) && certificate.Problem == bmc.CertificateNotPinned {
+		return inventory.BMCCertificateChanged
+	}
 	for _, class := range []struct {
 		is      error
 		problem inventory.BMCProblem
@@ -105,6 +170,7 @@ func problemOf(err error) inventory.BMCProblem {
 		{bmc.ErrTimeout, inventory.BMCTimeout},
 		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
 		{context.DeadlineExceeded, inventory.BMCTimeout},
+		{bmc.ErrRateLimited, inventory.BMCRateLimited},
 		{bmc.ErrBusy, inventory.BMCBusy},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},
 		{bmc.ErrAddress, inventory.BMCUnsupported},

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -36,9 +37,15 @@ type contact struct {
 	key     string
 	problem inventory.BMCProblem
 	message string
-	// delay is 0 while nothing has failed; retryAt is when the next try is due.
-	delay   time.Duration
-	retryAt time.Time
+	// delay is 0 while nothing has failed; retryAt is when the next try is due;
+	// failures is how many tries in a row have failed, since since.
+	delay    time.Duration
+	retryAt  time.Time
+	failures int
+	since    time.Time
+
+	health   health
+	rotation rotationMemory
 }
 
 // under returns the contact with the failures of another key forgotten.
@@ -46,21 +53,25 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, key: key}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, key: key, health: c.health}
 }
 
 // failed counts a failure and says when to try again.
 func (c contact) failed(problem inventory.BMCProblem, message string, now time.Time, w Waits) contact {
-	c.problem, c.message = problem, stable(message)
+	c.problem, c.message, c.failures = problem, stable(message), c.failures+1
 	c.delay = min(max(2*c.delay, w.BackoffFirst), w.BackoffCap)
 	c.retryAt = now.Add(min(wait.Jitter(c.delay, backoffJitter), w.BackoffCap))
 	return c
 }
 
+// asked is how long a BMC asks to be left alone, in the text of an error.
+var asked = regexp.MustCompile(`: asks to wait [0-9.hmsµn]+`)
+
 // stable removes from an error's text the port that a connection happened to be
-// made from ("10.0.0.1:40312->10.0.0.9:443"): the same failure reads the same each
-// time, and costs no write.
+// made from ("10.0.0.1:40312->10.0.0.9:443"), and for how long the BMC asks to wait this
+// time: the same failure reads the same each time, and costs no write.
 func stable(text string) string {
+	text = asked.ReplaceAllString(text, "")
 	words := strings.Split(text, " ")
 	for i, word := range words {
 		if _, to, ok := strings.Cut(word, "->"); ok {
@@ -73,6 +84,7 @@ func stable(text string) string {
 // answered forgets all failures.
 func (c contact) answered() contact {
 	c.problem, c.message, c.delay, c.retryAt = inventory.BMCOK, "", 0, time.Time{}
+	c.failures, c.since = 0, time.Time{}
 	return c
 }
 
@@ -104,10 +116,13 @@ func (c *contacts) keep(host *infrav1.IngotHost, known contact) {
 	c.m[keyOf(host)] = known
 }
 
-func (c *contacts) forget(host types.NamespacedName) {
+// forget returns the address of the BMC; empty: there was no contact.
+func (c *contacts) forget(host types.NamespacedName) (address string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	address = c.m[host].address
 	delete(c.m, host)
+	return address
 }
 
 func keyOf(host *infrav1.IngotHost) types.NamespacedName {

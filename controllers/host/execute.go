@@ -197,7 +197,7 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
-	known := seen.known.failed(problemOf(err), err.Error(), r.Clock.Now(), r.waits())
+	known := r.failed(host, seen.known, err, r.Clock.Now())
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	*decision = inventory.Next(host, seen.Observation, r.Policy)
@@ -218,6 +218,9 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 		}
 		return r.waits().Soon, err
 	case inventory.Forget:
+		if err := r.keepRotated(ctx, host); err != nil {
+			return soon, err
+		}
 		let := host.DeepCopy()
 		controllerutil.RemoveFinalizer(let, infrav1.HostFinalizer)
 		return r.waits().Soon, r.patchLocked(ctx, let, host)
@@ -266,7 +269,7 @@ func (r *Reconciler) again(host *infrav1.IngotHost, obs inventory.Observation, d
 			return min(r.Poll, max(step.Until.Sub(obs.Now), r.waits().Soon))
 		}
 	}
-	return untilTurn(host.UID, r.Clock.Now(), r.Poll)
+	return untilTurn(host.UID, r.Clock.Now(), r.pollOf(host, obs))
 }
 
 // untilTurn is how long it is to the host's own moment in every poll, by its UID,

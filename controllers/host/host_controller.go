@@ -53,9 +53,14 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.Clock
 	Policy   inventory.Policy
+	// Fingerprint looks at the certificate that host:port presents, and sends nothing.
+	Fingerprint func(ctx context.Context, address string) (string, error)
 	// Poll is how often a host at rest is asked for its power state, each at a moment
 	// of its own.
 	Poll time.Duration
+	// Watches tell of hosts that are polled the less for it; nil: there are none. They
+	// bring their news to Heard.
+	Watches Watches
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
 	// NewID mints the UUIDs of orders.
@@ -65,6 +70,7 @@ type Reconciler struct {
 
 	contacts  contacts
 	addresses allocator
+	wakes     wakes
 }
 
 // Reconcile takes one step in the life of a host.
@@ -72,11 +78,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	host := &infrav1.IngotHost{}
 	if err := r.Client.Get(ctx, req.NamespacedName, host); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.contacts.forget(req.NamespacedName)
+			r.let(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if _, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
+		r.let(req.NamespacedName)
 		return ctrl.Result{}, nil // clusterctl moves the object: nothing physical (I9)
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
@@ -93,6 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if isPaused {
+		r.unwatch(req.NamespacedName) // the BMC may be another's now (I10)
+	}
 	if isPaused && wait == 0 {
 		wait = r.Poll // its Cluster may go without a word
 	}
@@ -102,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	base := host.DeepCopy()
 	seen, err := r.observe(ctx, host)
+	if isRetry(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -117,6 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.saveStatus(ctx, host, base, decision); err != nil {
 		return ctrl.Result{}, err
 	}
+	r.tellHealth(host, seen)
+	r.watch(host, seen)
 	if after == 0 {
 		after = r.again(host, seen.Observation, decision)
 	}
@@ -153,6 +168,11 @@ func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHo
 		r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
 	}
 	return nil
+}
+
+// note tells people of something that went as it should.
+func (r *Reconciler) note(host *infrav1.IngotHost, reason, message string) {
+	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, reason, action, "%s", message)
 }
 
 // event tells people of something that the decision did not foresee.

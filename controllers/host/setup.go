@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
@@ -35,10 +36,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&infrav1.IngotHost{}, twins, builder.WithPredicates(identity)).
 		Watches(&infrav1.IngotHardware{}, found, builder.WithPredicates(facts)).
 		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCredentials), builder.WithPredicates(dataChanged())).
+		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCASecret), builder.WithPredicates(dataChanged())).
 		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle), builder.WithPredicates(dataChanged())).
 		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork()).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		WatchesRawSource(source.Func(r.wakes.start)).
 		WithOptions(options).
 		Complete(r)
 }

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,6 +67,11 @@ type fakeBMC struct {
 	writes []string
 	// readErr and writeErr, where set, are the answers.
 	readErr, writeErr, overrideErr error
+	// health is OK where it is empty; parts are its details, and details how often they
+	// were read.
+	health  bmc.HealthState
+	parts   []bmc.ComponentHealth
+	details int
 }
 
 func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
@@ -83,6 +89,20 @@ func (f *fakeBMC) PowerState(context.Context) (bmc.PowerState, error) {
 	defer f.mu.Unlock()
 	f.reads++
 	return f.power, f.readErr
+}
+
+func (f *fakeBMC) Vitals(ctx context.Context) (bmc.Vitals, error) {
+	power, err := f.PowerState(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bmc.Vitals{Power: power, Health: cmp.Or(f.health, bmc.HealthOK)}, err
+}
+
+func (f *fakeBMC) Health(context.Context) (bmc.HealthReport, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.details++
+	return bmc.HealthReport{Overall: f.health, Components: f.parts}, nil
 }
 
 func (f *fakeBMC) SetPower(_ context.Context, action bmc.PowerAction) error {
