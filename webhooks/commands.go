@@ -19,13 +19,14 @@ import (
 // the values that each takes; nil: any, it is the presence that counts.
 func commands() map[string][]string {
 	return map[string][]string{
-		v1beta2.ApproveAnnotation:         nil,
-		v1beta2.ForceReleaseAnnotation:    nil,
-		v1beta2.ReleaseDanglingAnnotation: nil,
-		v1beta2.ClearQuarantineAnnotation: nil,
-		v1beta2.InspectAnnotation:         nil,
-		v1beta2.RebootAnnotation:          {"Graceful", "Forced"},
-		v1beta2.MovePausedAnnotation:      nil, // set and lifted by Ingot in a move
+		v1beta2.ApproveAnnotation:           nil,
+		v1beta2.ForceReleaseAnnotation:      nil,
+		v1beta2.ReleaseDanglingAnnotation:   nil,
+		v1beta2.ClearQuarantineAnnotation:   nil,
+		v1beta2.InspectAnnotation:           nil,
+		v1beta2.RotateCredentialsAnnotation: nil,
+		v1beta2.RebootAnnotation:            {"Graceful", "Forced"},
+		v1beta2.MovePausedAnnotation:        nil, // set and lifted by Ingot in a move
 	}
 }
 

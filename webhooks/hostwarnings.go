@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
 // warningPatience bounds the search for missing objects: no request waits longer for
@@ -49,7 +50,16 @@ func ofBMC(before, host *v1beta2.IngotHost) admission.Warnings {
 	var out admission.Warnings
 	if insecure(host) && !insecure(before) {
 		out = append(out, "spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; "+
-			"remove it and give caBundleRef")
+			"remove it and give caBundleRef or certificateFingerprint")
+	}
+	if firstUse(host) && !(firstUse(before) && bmcAddressOf(before) == bmcAddressOf(host)) {
+		out = append(out, "spec.bmc.trustOnFirstUse: with true whoever stands between Ingot and the BMC at "+host.Spec.BMC.Address+
+			" when it is first spoken to is trusted from then on; compare the fingerprint that the IngotHardware then has with the BMC's own, "+
+			"or give certificateFingerprint instead")
+	}
+	if inClear(host) && !inClear(before) {
+		out = append(out, fmt.Sprintf("spec.bmc.address: with %s the password travels in clear, and so does every order to the BMC; "+
+			"write redfish:// unless only a lab, or a TLS proxy, lies behind it", host.Spec.BMC.Address))
 	}
 	if claim := host.Spec.Claim; claim != nil && before.Spec.BMC != nil && host.Spec.BMC == nil {
 		out = append(out, fmt.Sprintf("spec.bmc: is removed from a host that IngotMachine %q uses; give it back, without it the server "+
@@ -60,6 +70,15 @@ func ofBMC(before, host *v1beta2.IngotHost) admission.Warnings {
 
 func insecure(host *v1beta2.IngotHost) bool {
 	return host.Spec.BMC != nil && host.Spec.BMC.InsecureSkipVerify != nil && *host.Spec.BMC.InsecureSkipVerify
+}
+
+func firstUse(host *v1beta2.IngotHost) bool {
+	return host.Spec.BMC != nil && host.Spec.BMC.TrustOnFirstUse != nil && *host.Spec.BMC.TrustOnFirstUse
+}
+
+func inClear(host *v1beta2.IngotHost) bool {
+	address, err := bmcaddress.Parse(bmcAddressOf(host))
+	return err == nil && address.Scheme == bmcaddress.RedfishHTTP
 }
 
 // keptData says what leaving the disks as they are means later (I12).
@@ -77,8 +96,8 @@ func (v *hostValidator) missingReferences(ctx context.Context, before, host *v1b
 		out = append(out, missing("spec.bmc.credentialsRef.name", "Secret", is.secret,
 			"create it with the keys username and password, until then the BMC is not contacted"))
 	}
-	if is.ca != was.ca && is.ca != "" && v.isMissing(ctx, "ConfigMap", host.Namespace, is.ca) {
-		out = append(out, missing("spec.bmc.caBundleRef.name", "ConfigMap", is.ca,
+	if (is.ca != was.ca || is.caKind != was.caKind) && is.ca != "" && v.isMissing(ctx, is.caKind, host.Namespace, is.ca) {
+		out = append(out, missing("spec.bmc.caBundleRef.name", is.caKind, is.ca,
 			"create it with the key ca.crt, until then the BMC is not contacted"))
 	}
 	return out

@@ -40,10 +40,16 @@ func TestHostWarnings(t *testing.T) {
 	}
 	all := admission.Warnings{
 		"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace ns carry the label; give the host its value, until then it is in no failure domain",
-		"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef",
+		"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef or certificateFingerprint",
 		"spec.cleaning: with None the disks keep their data when the host is released, and the host then serves only the same cluster; use Metadata to free it for others",
 		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password, until then the BMC is not contacted`,
 		`spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`,
+	}
+	firstUse := func(host *v1beta2.IngotHost) { host.Spec.BMC.TrustOnFirstUse = new(true) }
+	firstUseAt := func(address string) string {
+		return "spec.bmc.trustOnFirstUse: with true whoever stands between Ingot and the BMC at redfish://" + address +
+			" when it is first spoken to is trusted from then on; compare the fingerprint that the IngotHardware then has with the BMC's own, " +
+			"or give certificateFingerprint instead"
 	}
 	neighbour := racked("other", func(h *v1beta2.IngotHost) {
 		h.Spec.BootMACAddress, h.Spec.BMC = "52:54:00:00:00:99", nil
@@ -69,6 +75,20 @@ func TestHostWarnings(t *testing.T) {
 		{"changed badly and moved away", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
 			bad(h)
 			h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+		}), nil},
+		{"trusted on first use", racked("h", nil), racked("h", firstUse), admission.Warnings{firstUseAt("10.0.0.1")}},
+		{"trusted on first use, and changed otherwise", racked("h", firstUse), racked("h", func(h *v1beta2.IngotHost) { firstUse(h); h.Finalizers = []string{"x"} }), nil},
+		{"trusted on first use at another address", racked("h", firstUse), racked("h", func(h *v1beta2.IngotHost) {
+			firstUse(h)
+			h.Spec.BMC.Address = "redfish://10.0.0.2"
+		}), admission.Warnings{firstUseAt("10.0.0.2")}},
+		{"a CA in a Secret that is not there", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
+			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "ca", Kind: v1beta2.CABundleSecret}
+		}), admission.Warnings{`spec.bmc.caBundleRef.name: Secret "ca" does not exist; create it with the key ca.crt, until then the BMC is not contacted`}},
+		{"a CA in a Secret, which was looked for in a ConfigMap", racked("h", func(h *v1beta2.IngotHost) {
+			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "bmc"}
+		}), racked("h", func(h *v1beta2.IngotHost) {
+			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "bmc", Kind: v1beta2.CABundleSecret}
 		}), nil},
 		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
 			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},

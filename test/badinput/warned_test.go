@@ -56,7 +56,7 @@ func (s *server) testWarned(t *testing.T) {
 			"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace default carry the label; give the host its value, until then it is in no failure domain"}},
 		{"any certificate, and data that stays", testCase{Base: "ingothost-operator", Remove: []string{"spec.bmc.caBundleRef"},
 			Set: map[string]any{"spec.bmc.insecureSkipVerify": true}}, []string{
-			"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef", keepsData}},
+			"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef or certificateFingerprint", keepsData}},
 		{"another form, and a slip in an annotation", testCase{Base: "ingothost-minimal", Set: map[string]any{
 			racked: "rack-a", "spec.bootMACAddress": "5254.00AB.CDEF", "metadata.annotations[" + v1beta2.AnnotationPrefix + "aprove]": ""}}, []string{
 			"metadata.annotations[" + v1beta2.AnnotationPrefix + `aprove]: "" is read by nobody here; remove it, or correct it to one of ` +

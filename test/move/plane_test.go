@@ -39,6 +39,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/bmc/trust"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/move"
@@ -213,7 +214,7 @@ func (p *plane) run() {
 	for _, setup := range []error{
 		(&host.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{},
-			Policy: policy, Poll: time.Second, NewID: uuid.NewString,
+			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: trust.Probe,
 		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: 10}),
 		(&move.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr, controller.Options{}),
 	} {
