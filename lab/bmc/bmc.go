@@ -267,9 +267,12 @@ func (b *BMC) Reads() int {
 	return b.reads
 }
 
-// Sessions counts the open sessions.
+// Sessions counts the open sessions, those of a web interface too.
 func (b *BMC) Sessions() int {
 	open, _, _, _ := b.sessions.Counts()
+	if b.services != nil && b.services.web != nil {
+		open += b.services.web.Sessions()
+	}
 	return open
 }
 

@@ -25,6 +25,7 @@
 //	machine   the server behind it
 //	fault     what can be wrong with an answer
 //	endpoint  listener and certificate
+//	web       the web interface of Supermicro's boards
 //
 // New settings and firmware take effect with the machine's next boot: before each
 // request the BMC looks how often the machine has booted. Tasks take steps, not

@@ -5,6 +5,7 @@ package bmc
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,7 +29,17 @@ type object = resource.Object
 // read answers GET and HEAD.
 func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
+	if b.isWeb(r) {
+		b.services.web.Serve(w, r)
+		return
+	}
 	switch path {
+	case "":
+		if b.p.FrontPage != "" {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, b.p.FrontPage)
+			return
+		}
 	case "/redfish":
 		resource.Send(w, http.StatusOK, object{"v1": pathRoot + "/"})
 		return

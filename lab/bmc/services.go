@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/settings"
 	"github.com/ingot-metal/ingot/lab/bmc/task"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/lab/bmc/web"
 )
 
 // services are what a BMC with a personality has beside power and boot override.
@@ -29,6 +30,7 @@ type services struct {
 	journal  *journal.Service
 	events   *events.Service
 	watch    events.Watch
+	web      *web.Service // nil: none
 }
 
 // service is what each of them is to the BMC.
@@ -45,7 +47,7 @@ func newServices(b *BMC) *services {
 	if client == nil {
 		client = http.DefaultClient
 	}
-	s := &services{p: b.p, tasks: task.New(task.Config{Steps: b.cfg.TaskSteps, Jobs: b.p.Jobs})}
+	s := &services{p: b.p, tasks: task.New(task.Config{Steps: b.cfg.TaskSteps, Jobs: b.p.Jobs, DropDone: b.p.Quirks.DropDoneTasks})}
 	s.settings = settings.New(settings.Config{Personality: b.p, Tasks: s.tasks, SetUEFI: func(uefi bool) {
 		boot := b.cfg.Machine.Boot()
 		if boot.Mode = Legacy; uefi {
@@ -54,6 +56,11 @@ func newServices(b *BMC) *services {
 		b.cfg.Machine.SetBoot(boot)
 	}})
 	s.update = update.New(update.Config{Personality: b.p, Tasks: s.tasks, Client: client})
+	if b.p.WebBoard != "" {
+		s.web = web.New(web.Config{
+			Username: b.cfg.Username, Password: b.sessions.Password, Board: b.p.WebBoard, Serial: b.cfg.System.Serial, Flash: b.p.WebFlash, Update: s.update,
+		})
+	}
 	s.media = media.New(b.p)
 	s.hardware = hardware.New(hardware.Config{
 		Personality: b.p, Cores: b.cfg.System.Cores, MemoryBytes: b.cfg.System.MemoryBytes, Drives: b.cfg.System.Drives,

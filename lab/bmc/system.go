@@ -119,6 +119,9 @@ func (b *BMC) uuid() string {
 
 // write does what POST, PATCH and DELETE ask, and says what it was about.
 func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
+	if b.isWeb(r) {
+		return b.services.web.Serve(w, r)
+	}
 	if b.isPush(r) {
 		if !b.sessions.Authorized(r.Header) {
 			unauthorized(w)
@@ -149,8 +152,15 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	return a.Action
 }
 
+// isWeb says whether a request is for the web interface of Supermicro's boards.
+func (b *BMC) isWeb(r *http.Request) bool {
+	return b.services != nil && b.services.web != nil && b.services.web.Owns(r.URL.Path)
+}
+
+// isPush says whether a request carries an image.
 func (b *BMC) isPush(r *http.Request) bool {
-	return b.services != nil && r.Method == http.MethodPost && b.p.PushPath != "" && r.URL.Path == b.p.PushPath
+	return b.services != nil && r.Method == http.MethodPost && b.p.PushPath != "" && r.URL.Path == b.p.PushPath ||
+		b.isWeb(r) && b.services.web.Uploads(r)
 }
 
 func understood(w http.ResponseWriter, r *http.Request) (resource.Request, bool) {

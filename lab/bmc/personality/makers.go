@@ -96,7 +96,7 @@ func supermicroX11() Personality {
 		Media: []Slot{{ID: "CD1", Kinds: []string{"CD", "DVD"}}}, MediaAt: OnManager,
 		BIOSSettings: "SD", BIOSRegistry: "BiosAttributeRegistry.1.0.0",
 		LogAt: OnManager, Log: "Log1", OldLED: true, Sensors: OldSensors,
-		SimpleUpdate: true, Subscriptions: 4,
+		SimpleUpdate: true, Subscriptions: 4, WebBoard: "X11SCM-F", WebFlash: true,
 		PowerEvents: Standard().PowerEvents,
 		Quirks: Quirks{
 			ResetTypes: superResets(), ForgetBootMode: true, NeedEnabled: true, KeepImageName: true, PlainMediaURL: true, NoMediaFlags: true,
@@ -112,6 +112,7 @@ func supermicroX12() Personality {
 	p.Targets = []string{"None", "Pxe", "Floppy", "Cd", "Usb", "Hdd", "BiosSetup", "UsbCd", "UefiBootNext", "UefiHttp"}
 	p.NoHTTPBootURI, p.ManagerResetTypes, p.Sensors, p.SecureBoot = false, []string{"GracefulRestart"}, BothSensors, true
 	p.LogAt, p.PushPath, p.Subscriptions, p.SSE = OnSystem, root+"/UpdateService/upload", 10, true
+	p.StagedPush, p.WebBoard, p.WebFlash = true, "X12STH-SYS", false
 	p.Media = []Slot{{ID: "VirtualMedia1", Kinds: []string{"CD", "DVD"}}, {ID: "VirtualMedia2", Kinds: []string{"CD", "DVD"}}}
 	p.Quirks.ResetWithoutType, p.Quirks.NoMediaFlags, p.Quirks.SilentUpdate, p.Quirks.SwapUUID = false, false, false, false
 	return p
@@ -150,6 +151,7 @@ func openBMC() Personality {
 		Media:   []Slot{{ID: "Slot_0", Kinds: []string{"CD", "USBStick"}}, {ID: "Slot_2", Kinds: []string{"CD", "USBStick"}}},
 		MediaAt: OnManager, LogAt: OnSystem, Log: "EventLog", Sensors: BothSensors,
 		SimpleUpdate: false, PushPath: root + "/UpdateService/update-multipart", Subscriptions: 20, SSE: true,
+		FrontPage:   "<!doctype html><title>OpenBMC Web UI</title>",
 		PowerEvents: [2]string{"OpenBMC.0.4.DCPowerOn", "OpenBMC.0.4.DCPowerOff"},
 		Quirks: Quirks{
 			ResetTypesByActionInfo: true, ResetTypes: []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"},

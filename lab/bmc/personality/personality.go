@@ -85,6 +85,16 @@ type Personality struct {
 	// SimpleUpdate and the path for multipart push; empty: none.
 	SimpleUpdate bool
 	PushPath     string
+	// StagedPush lets an image that was pushed for it wait for StartUpdate, after a
+	// task that verifies it, and takes the system's Bios and the manager for targets
+	// (Supermicro X12).
+	StagedPush bool
+	// WebBoard is the part number that the web interface of Supermicro's boards tells;
+	// empty: there is none. WebFlash pushes firmware there (X11).
+	WebBoard string
+	WebFlash bool
+	// FrontPage is the text at /; empty: there is none.
+	FrontPage string
 	// Jobs is the path of a manager's job queue; empty: none (Dell).
 	Jobs string
 	// Subscriptions is how many event subscriptions there may be; 0: no event

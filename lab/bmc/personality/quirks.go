@@ -94,6 +94,9 @@ type Quirks struct {
 	ResetWithoutType bool
 	// FullTableStatus is answered when the session table is full; 0 means 400.
 	FullTableStatus int
+	// DropDoneTasks forgets tasks that have ended well; the job behind them stays
+	// (Dell).
+	DropDoneTasks bool
 	// SilentUpdate starts an update without telling a task.
 	SilentUpdate bool
 	// SamePowerStatus is answered when an action wants the state that the machine

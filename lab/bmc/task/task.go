@@ -6,6 +6,7 @@ package task
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,8 @@ type Config struct {
 	// Jobs is the path of a job queue that shows the tasks too; empty: none. Its
 	// tasks have IDs like JID_000000000001.
 	Jobs string
+	// DropDone forgets tasks that have ended well, but not their jobs.
+	DropDone bool
 }
 
 // Options describes a task.
@@ -125,6 +128,11 @@ func (t *Task) JobPath() string {
 	return t.list.cfg.Jobs + "/" + t.id
 }
 
+// oldJobPath is where older firmware has the job, and newer has it too.
+func (t *Task) oldJobPath() string {
+	return strings.TrimSuffix(t.list.cfg.Jobs, "/Jobs") + "/Oem/Dell/Jobs/" + t.id
+}
+
 // Release lets a held task move, and says what it waits for then.
 func (t *Task) Release(until Wait) {
 	t.list.mu.Lock()
@@ -206,24 +214,30 @@ func (l *List) Read(path string) (resource.Object, bool) {
 		o["ServiceEnabled"], o["Tasks"] = true, resource.Ref(pathTasks)
 		return o, true
 	case pathTasks:
-		return resource.Collection(path, "Task", l.paths((*Task).Path)), true
+		return resource.Collection(path, "Task", l.paths(l.shown(), (*Task).Path)), true
 	case l.cfg.Jobs:
-		return resource.Collection(path, "DellJob", l.paths((*Task).JobPath)), path != ""
+		return resource.Collection(path, "DellJob", l.paths(l.tasks, (*Task).JobPath)), path != ""
 	}
 	for _, t := range l.tasks {
-		switch path {
-		case t.Path():
+		switch {
+		case path == t.Path() && !l.dropped(t):
 			return t.object(), true
-		case t.JobPath():
+		case l.cfg.Jobs != "" && (path == t.JobPath() || path == t.oldJobPath()):
 			return t.job(), true
 		}
 	}
 	return nil, false
 }
 
-func (l *List) paths(path func(*Task) string) []string {
-	paths := make([]string, len(l.tasks))
-	for i, t := range l.tasks {
+// dropped says whether a task is forgotten.
+func (l *List) dropped(t *Task) bool { return l.cfg.DropDone && t.state == "Completed" }
+
+// shown are the tasks that are not.
+func (l *List) shown() []*Task { return slices.DeleteFunc(slices.Clone(l.tasks), l.dropped) }
+
+func (l *List) paths(tasks []*Task, path func(*Task) string) []string {
+	paths := make([]string, len(tasks))
+	for i, t := range tasks {
 		paths[i] = path(t)
 	}
 	return paths

@@ -31,6 +31,10 @@ const (
 	pathService   = resource.Root + "/UpdateService"
 	pathInventory = pathService + "/FirmwareInventory"
 	pathSimple    = pathService + "/Actions/UpdateService.SimpleUpdate"
+	pathStart     = pathService + "/Actions/UpdateService.StartUpdate"
+	// onStart is the value of OperationApplyTime by which an image waits for
+	// StartUpdate (DSP2046).
+	onStart = "OnStartUpdateRequest"
 
 	magic = "ingot-lab-firmware"
 	// fetchTime bounds a download by the BMC.
@@ -83,6 +87,8 @@ type Service struct {
 	versions map[string]string
 	previous map[string]string
 	pushed   int64
+	// staged is a component whose image was pushed for StartUpdate, with its version.
+	staged, stagedVersion string
 }
 
 // New makes the service of a new server. Close ends its downloads.
@@ -178,6 +184,9 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 
 // Write starts a SimpleUpdate.
 func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
+	if s.cfg.Personality.StagedPush && r.Is(http.MethodPost, pathStart) {
+		return s.startUpdate().Named("StartUpdate"), true
+	}
 	if !s.cfg.Personality.SimpleUpdate || !r.Is(http.MethodPost, pathSimple) {
 		return resource.Answer{}, false
 	}
@@ -209,6 +218,9 @@ func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 func (s *Service) checkTargets(targets []string) (resource.Answer, bool) {
 	items := s.items()
 	for _, t := range targets {
+		if p := s.cfg.Personality; p.StagedPush && (t == p.System()+"/Bios" || t == p.Manager()) {
+			continue
+		}
 		if _, ok := items[strings.TrimPrefix(t, pathInventory+"/")]; !ok {
 			return resource.Fail(http.StatusBadRequest, "ResourceMissingAtURI", "no such target: "+t), false
 		}
@@ -234,6 +246,15 @@ func (s *Service) fetch(url string) (component, version string, err error) {
 	return s.take(resp.Body)
 }
 
+// Take consumes an image that came another way, and counts it.
+func (s *Service) Take(r io.Reader) (component, version string, err error) { return s.take(r) }
+
+// Stage makes a task of an image that came another way and was written.
+func (s *Service) Stage(component, version string) {
+	_, finish := s.begin()
+	finish(component, version, nil)
+}
+
 // take consumes an image and counts it.
 func (s *Service) take(r io.Reader) (component, version string, err error) {
 	component, version, size, err := read(r)
@@ -255,7 +276,10 @@ func (s *Service) Push(r *http.Request) resource.Answer {
 		return resource.Fail(http.StatusUnsupportedMediaType, "MalformedJSON", "the content is not multipart/form-data").Named(action)
 	}
 	parts := multipart.NewReader(r.Body, params["boundary"])
-	var parameters struct{ Targets []string }
+	var parameters struct {
+		Targets   []string
+		ApplyTime string `json:"@Redfish.OperationApplyTime"`
+	}
 	for seen := false; ; {
 		part, err := parts.NextPart()
 		if err != nil {
@@ -282,11 +306,38 @@ func (s *Service) Push(r *http.Request) resource.Answer {
 			if err != nil {
 				return resource.Fail(http.StatusBadRequest, "Update.1.0.VerificationFailed", err.Error()).Named(action)
 			}
+			if s.cfg.Personality.StagedPush && parameters.ApplyTime == onStart {
+				return s.stage(component, version).Named(action)
+			}
 			t, finish := s.begin()
 			finish(component, version, nil)
 			return s.accepted(t, action)
 		}
 	}
+}
+
+// stage verifies an image, which then waits for StartUpdate.
+func (s *Service) stage(component, version string) resource.Answer {
+	t := s.cfg.Tasks.Start(task.Options{Name: component + " Verify", Done: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.staged, s.stagedVersion = component, version
+	}})
+	return s.accepted(t, "")
+}
+
+// startUpdate installs the image that waits for it.
+func (s *Service) startUpdate() resource.Answer {
+	s.mu.Lock()
+	component, version := s.staged, s.stagedVersion
+	s.staged = ""
+	s.mu.Unlock()
+	if component == "" {
+		return resource.Fail(http.StatusBadRequest, "Update.1.0.NotAllowed", "no verified image waits")
+	}
+	t, finish := s.begin()
+	finish(component, version, nil)
+	return s.accepted(t, "")
 }
 
 // begin makes the task of an update whose image is on its way; finish tells how
