@@ -99,6 +99,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			facts, err = bmc.Inventory{}, nil
 		}
 		known.address, known.listed, known.macs = seen.target.Address, err == nil, facts.MACs
+		known.identity = inventory.SystemIdentity{UUID: facts.Identity.UUID, SerialNumber: facts.Identity.Serial}
 		return err
 	})
 	seen.Now = r.Clock.Now()
@@ -152,6 +153,11 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 	}
 	o.KnownMACs = known.macs
 	o.BootMACMissing = len(known.macs) > 0 && !slices.Contains(known.macs, host.Spec.BootMACAddress)
+	if o.hardware != nil {
+		system := o.hardware.Spec.System
+		inspected := inventory.SystemIdentity{UUID: system.UUID, SerialNumber: system.SerialNumber}
+		o.WrongServer = inventory.WrongServer(host, inspected, known.identity, o.BootMACMissing)
+	}
 }
 
 // problemOf classes an error of the BMC, so that each gets its own condition and remedy.

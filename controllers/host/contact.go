@@ -31,6 +31,8 @@ type contact struct {
 	// listed: the BMC was asked for its NICs; macs are nil where it cannot tell.
 	listed bool
 	macs   []string
+	// identity of the server that the BMC manages, as it tells it.
+	identity inventory.SystemIdentity
 
 	// key names the spec and credentials that failures were counted under: a
 	// correction changes it, and is tried at once.
@@ -53,7 +55,7 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, key: key, health: c.health}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health}
 }
 
 // failed counts a failure and says when to try again.
