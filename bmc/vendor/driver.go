@@ -31,8 +31,8 @@ type maker struct {
 	name string
 	// overRedfish: our Redfish driver does all but the pushing of firmware.
 	overRedfish bool
-	// offers beyond what Redfish has, or beyond nothing.
-	offers []bmc.Capability
+	// lacks are what Redfish offers, and these BMCs never; all offers come from it.
+	lacks []bmc.Capability
 	// relayed: the driver brings an HTTP client of its own.
 	relayed bool
 	// strict: it returns success although a request failed.
@@ -59,7 +59,7 @@ func makers() []maker {
 			return supermicro.NewClient(l.relay.url(), l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				supermicro.WithSecureTLS(l.relay.pool), supermicro.WithPort(""))
 		}},
-		{name: nameOpenBMC, overRedfish: true, library: func(l *link, ep endpoint) library {
+		{name: nameOpenBMC, overRedfish: true, lacks: []bmc.Capability{bmc.CapSettings, bmc.CapSecureBoot}, library: func(l *link, ep endpoint) library {
 			return openbmc.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
@@ -82,9 +82,9 @@ func Drivers() []bmc.Driver {
 	all := makers()
 	drivers := make([]bmc.Driver, len(all))
 	for i, m := range all {
-		drivers[i] = bmc.Driver{Name: Scheme + m.name, Offers: slices.Clone(m.offers), Dial: m.dial}
+		drivers[i] = bmc.Driver{Name: Scheme + m.name, Dial: m.dial}
 		if m.overRedfish {
-			drivers[i].Offers = slices.Concat(redfish.Driver().Offers, m.offers)
+			drivers[i].Offers = slices.DeleteFunc(redfish.Driver().Offers, func(c bmc.Capability) bool { return slices.Contains(m.lacks, c) })
 		}
 	}
 	return drivers

@@ -4,10 +4,12 @@
 package vendor_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/bmctest"
+	"github.com/ingot-metal/ingot/bmc/vendor"
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 )
 
@@ -35,6 +37,45 @@ func TestMatrixPlain(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// TestMatrixOverRedfish is the matrix of the drivers that are.
+func TestMatrixOverRedfish(t *testing.T) {
+	for _, name := range []string{bmctest.DriverDell, bmctest.DriverSupermicro, bmctest.DriverOpenBMC} {
+		for _, p := range bmctest.Personalities(name) {
+			t.Run(string(p), func(t *testing.T) {
+				bmctest.Matrix(t, name, p, func(t *testing.T) bmctest.Rig {
+					r := newMaker(t, name, p, nil)
+					return bmctest.Rig{
+						Dial: r.driver.Dial, Target: r.target, Server: server{redfishRig: r}, Inventory: r.told(), Lacks: r.lacks(),
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestOffers: a capability is offered where the matrix has one cell of it that must
+// hold, and not otherwise.
+func TestOffers(t *testing.T) {
+	for _, d := range vendor.Drivers() {
+		offers := append(slices.Clone(d.Offers), bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory) // every driver's
+		for _, f := range bmctest.Features() {
+			c := bmctest.CapabilityOf(f)
+			if slices.Contains([]bmc.Capability{bmc.CapPower, bmc.CapBootDevice, bmc.CapInventory}, c) {
+				continue
+			}
+			held := slices.ContainsFunc(bmctest.Features(), func(f bmctest.Feature) bool {
+				return bmctest.CapabilityOf(f) == c && slices.ContainsFunc(bmctest.Personalities(d.Name), func(p bmctest.Personality) bool {
+					_, lacks := bmctest.Unsupported(d.Name, p, f)
+					return !lacks
+				})
+			})
+			if slices.Contains(offers, c) != held {
+				t.Errorf("%s: %s offered %v, held %v", d.Name, c, !held, held)
+			}
 		}
 	}
 }

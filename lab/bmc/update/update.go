@@ -249,10 +249,20 @@ func (s *Service) fetch(url string) (component, version string, err error) {
 // Take consumes an image that came another way, and counts it.
 func (s *Service) Take(r io.Reader) (component, version string, err error) { return s.take(r) }
 
-// Stage makes a task of an image that came another way and was written.
+// Stage makes a task of an image that came another way and was written: it waits for
+// the restart that makes it count.
 func (s *Service) Stage(component, version string) {
-	_, finish := s.begin()
-	finish(component, version, nil)
+	s.cfg.Tasks.Start(task.Options{
+		Name: "Firmware update", Idle: true, Until: restartOf(component), Done: func() { s.install(component, version) },
+	})
+}
+
+// restartOf is what makes a component's new firmware count.
+func restartOf(component string) task.Wait {
+	if component == BMC {
+		return task.ManagerReset
+	}
+	return task.Boot
 }
 
 // take consumes an image and counts it.
@@ -351,11 +361,7 @@ func (s *Service) begin() (t *task.Task, finish func(component, version string, 
 			return
 		}
 		component, version = c, v
-		until := task.Boot
-		if c == BMC {
-			until = task.ManagerReset
-		}
-		t.Release(until)
+		t.Release(restartOf(c))
 	}
 }
 
