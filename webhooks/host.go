@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,6 +32,8 @@ type hostValidator struct {
 	live client.Reader
 	// outlook warns of what will not work with the inventory as it is.
 	outlook outlook.Outlook
+	// bmcs tells what the drivers of BMCs can.
+	bmcs BMCs
 }
 
 var _ admission.Validator[*v1beta2.IngotHost] = &hostValidator{}
@@ -48,6 +51,7 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 	if host.Spec.Claim == nil && host.Spec.Record == nil {
 		// What is moved or restored comes as it was.
 		errs = append(errs, checkCommands(nil, host)...)
+		errs = append(errs, v.bmcs.checkCapabilities(nil, host)...)
 	}
 	if err := refusal("IngotHost", host, append(errs, more...)); err != nil {
 		return nil, err
@@ -70,6 +74,9 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		errs = append(errs, more...)
 	}
 	errs = append(errs, checkCommands(before.Annotations, after)...)
+	if after.DeletionTimestamp.IsZero() && !isLetGo(after) {
+		errs = append(errs, v.bmcs.checkCapabilities(before, after)...)
+	}
 	if err := refusal("IngotHost", after, errs); err != nil {
 		return nil, err
 	}
@@ -126,6 +133,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	if err != nil {
 		return append(errs, field.Invalid(path, host.Spec.BMC.Address, err.Error())), nil
 	}
+	errs = append(errs, v.bmcs.checkScheme(path, host.Spec.BMC.Address)...)
 	neighbours, err := v.others(ctx, host, index.HostByBMC, address.Key())
 	if err != nil {
 		return nil, err
@@ -172,11 +180,11 @@ func names(hosts []v1beta2.IngotHost) string {
 	return strings.Join(out, ", ")
 }
 
-func references(host *v1beta2.IngotHost) (out struct{ secret, ca string }) {
+func references(host *v1beta2.IngotHost) (out struct{ secret, ca, caKind string }) {
 	if bmc := host.Spec.BMC; bmc != nil {
 		out.secret = bmc.CredentialsRef.Name
 		if bmc.CABundleRef != nil {
-			out.ca = bmc.CABundleRef.Name
+			out.ca, out.caKind = bmc.CABundleRef.Name, string(cmp.Or(bmc.CABundleRef.Kind, v1beta2.CABundleConfigMap))
 		}
 	}
 	return out

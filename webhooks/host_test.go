@@ -237,7 +237,10 @@ func TestHostIdentity(t *testing.T) {
 		{"same MAC", first, host("ns", "h2", "52:54:00:00:00:01", ""), "spec.bootMACAddress"},
 		{"same MAC in another namespace", first, host("other", "h1", "52:54:00:00:00:01", ""), "spec.bootMACAddress"},
 		{"same BMC", first, host("ns", "h2", "52:54:00:00:00:02", "redfish://10.0.0.1:443/"), "spec.bmc.address"},
+		{"same BMC by IPMI", first, host("ns", "h2", "52:54:00:00:00:02", "ipmi://10.0.0.1"), "spec.bmc.address"},
+		{"same BMC by its host alone", first, host("ns", "h2", "52:54:00:00:00:02", "10.0.0.1"), "spec.bmc.address"},
 		{"another BMC", first, host("ns", "h2", "52:54:00:00:00:02", "redfish://10.0.0.2"), ""},
+		{"another BMC behind one address", first, host("ns", "h2", "52:54:00:00:00:02", "ipmi://10.0.0.1:6231"), ""},
 		{"leftover of a move", leftover, host("other", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1"), ""},
 	}
 	for _, tt := range tests {

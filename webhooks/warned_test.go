@@ -69,6 +69,8 @@ func TestHostWarnings(t *testing.T) {
 		{"made well", nil, racked("h", nil), nil},
 		{"made badly", nil, racked("h", bad), all},
 		{"changed badly", racked("h", nil), racked("h", bad), all},
+		{"made in clear", nil, racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = "redfish+http://10.0.0.1" }), admission.Warnings{
+			"spec.bmc.address: with redfish+http://10.0.0.1 the password travels in clear, and so does every order to the BMC; write redfish:// unless only a lab, or a TLS proxy, lies behind it"}},
 		{"bad, and changed otherwise", racked("h", bad), racked("h", func(h *v1beta2.IngotHost) { bad(h); h.Finalizers = []string{"x"} }), nil},
 		{"bad, and mended", racked("h", bad), racked("h", nil), nil},
 		{"changed badly while it is deleted", racked("h", nil), racked("h", deleted), nil},

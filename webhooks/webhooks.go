@@ -26,6 +26,8 @@ type Options struct {
 	// sees it (--manager-username): the only identity that may change the ledger,
 	// spec.providerID and IngotHardware (I9). Empty: nobody may.
 	ManagerUsername string
+	// BMCs tells what the drivers of BMCs can.
+	BMCs BMCs
 }
 
 // SetupWithManager registers defaulting, validation and conversion of every kind
@@ -44,7 +46,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		mutate(mgr, &v1beta2.IngotMachineTemplate{}, defaultMachineTemplate),
 		mutate(mgr, &v1beta2.IngotCluster{}, defaultCluster),
 		mutate(mgr, &v1beta2.IngotClusterTemplate{}, defaultClusterTemplate),
-		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o}, nil),
+		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o, bmcs: options.BMCs}, nil),
 		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),
 		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts, outlook: o}, nil),
 		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, outlook: o}, conversion.Machine()),

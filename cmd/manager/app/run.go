@@ -52,7 +52,7 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 
 // addManagerRole adds controllers, agent API and webhooks.
 func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets) error {
-	if err := addControllers(ctx, mgr, o); err != nil {
+	if err := addControllers(ctx, mgr, o, identity); err != nil {
 		return err
 	}
 	if err := addMigrator(ctx, mgr, o); err != nil {
@@ -64,7 +64,10 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	if !o.servesWebhooks() {
 		return nil
 	}
-	return webhooks.SetupWithManager(mgr, webhooks.Options{ManagerUsername: o.ManagerUsername})
+	dialer := newDialer()
+	return webhooks.SetupWithManager(mgr, webhooks.Options{
+		ManagerUsername: o.ManagerUsername, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers},
+	})
 }
 
 // everywhere runs a function on every replica, leader or not.

@@ -1,0 +1,98 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// BMCs is what admission asks of the drivers that the manager was built with. The
+// zero value asks nothing: whatever is wrong shows when the BMC is spoken to.
+type BMCs struct {
+	// Check refuses an address whose scheme no driver has; the error says what to
+	// write and repeats no credentials.
+	Check func(address string) error
+	// Offers tells the capabilities that the driver of an address has at best. Not
+	// known: the BMC has to be asked which protocol it speaks.
+	Offers func(address string) (offers []bmc.Capability, known bool)
+}
+
+// demand is a part of a host that asks for a capability of its BMC.
+type demand struct {
+	path       string
+	value      string
+	capability bmc.Capability
+	// noun says what the BMC would have to do.
+	noun string
+}
+
+// demands lists what a host asks for, the same way each time.
+func demands(host *v1beta2.IngotHost) []demand {
+	var out []demand
+	spec := field.NewPath("spec")
+	if bios := host.Spec.BIOS; bios != nil {
+		names := make([]string, 0, len(bios.Settings))
+		for name := range bios.Settings {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		out = append(out, demand{spec.Child("bios", "settings").String(), strings.Join(names, ", "), bmc.CapSettings, "BIOS settings"})
+	}
+	for i, firmware := range host.Spec.Firmware {
+		out = append(out, demand{
+			spec.Child("firmware").Index(i).Child("component").String(), firmware.Component, bmc.CapFirmware, "updates of firmware",
+		})
+	}
+	if value, ok := host.Annotations[v1beta2.RotateCredentialsAnnotation]; ok {
+		out = append(out, demand{
+			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, bmc.CapAccounts, "new passwords",
+		})
+	}
+	return out
+}
+
+// checkCapabilities refuses what the driver of the host's address cannot do. before
+// is nil for a new host; what stood under the same address is not looked at again.
+func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList {
+	if host.Spec.BMC == nil || b.Offers == nil {
+		return nil
+	}
+	offers, known := b.Offers(host.Spec.BMC.Address)
+	if !known {
+		return nil
+	}
+	var stood []demand
+	if before != nil && bmcAddressOf(before) == bmcAddressOf(host) {
+		stood = demands(before)
+	}
+	scheme, _, _ := strings.Cut(host.Spec.BMC.Address, "://")
+	var errs field.ErrorList
+	for _, d := range demands(host) {
+		if slices.Contains(offers, d.capability) || slices.Contains(stood, d) {
+			continue
+		}
+		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: d.path, BadValue: d.value, Detail: fmt.Sprintf(
+			"needs a BMC that Ingot can give %s, which the driver of %s:// in spec.bmc.address cannot; remove it, or give the BMC's "+
+				"redfish:// address", d.noun, scheme)})
+	}
+	return errs
+}
+
+// checkScheme refuses an address that no driver takes.
+func (b BMCs) checkScheme(path *field.Path, address string) field.ErrorList {
+	if b.Check == nil {
+		return nil
+	}
+	if err := b.Check(address); err != nil {
+		return field.ErrorList{field.Invalid(path, address, err.Error())}
+	}
+	return nil
+}

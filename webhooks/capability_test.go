@@ -1,0 +1,112 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// drivers are a Redfish that can all that is asked for, an IPMI that can some of it,
+// and none of vendors.
+func drivers() BMCs {
+	return BMCs{
+		Check: func(address string) error {
+			if strings.HasPrefix(address, "vendor+") {
+				return errors.New("there is no driver for vendor+x://")
+			}
+			return nil
+		},
+		Offers: func(address string) ([]bmc.Capability, bool) {
+			switch scheme, _, _ := strings.Cut(address, "://"); scheme {
+			case "redfish":
+				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapAccounts}, true
+			case "ipmi":
+				return []bmc.Capability{bmc.CapAccounts}, true
+			case "vendor+old":
+				return nil, true
+			}
+			return nil, false
+		},
+	}
+}
+
+// A spec that asks for what the driver of its address cannot do is refused, by field
+// and remedy; a host alone is not, because nobody knows yet.
+func TestCapabilities(t *testing.T) {
+	host := func(address string, changes ...func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
+		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h1"}}
+		h.Spec.BootMACAddress = "52:54:00:00:00:01"
+		if address != "" {
+			h.Spec.BMC = &v1beta2.BMC{Address: address}
+		}
+		for _, change := range changes {
+			change(h)
+		}
+		return h
+	}
+	settings := func(h *v1beta2.IngotHost) {
+		h.Spec.BIOS = &v1beta2.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Enabled", "BootMode": "Uefi"}}
+	}
+	firmware := func(h *v1beta2.IngotHost) {
+		h.Spec.Firmware = []v1beta2.FirmwareComponent{{Component: "BIOS", Version: "2.19.1", URL: "https://images.example/bios"}}
+	}
+	rotate := func(h *v1beta2.IngotHost) { h.Annotations = map[string]string{v1beta2.RotateCredentialsAnnotation: ""} }
+	recorded := func(h *v1beta2.IngotHost) { h.Spec.Record = &v1beta2.HostRecord{} }
+	tests := []struct {
+		name          string
+		before, after *v1beta2.IngotHost
+		wantField     string
+		wantText      string
+	}{
+		{"nothing asked for", nil, host("ipmi://h"), "", ""},
+		{"settings by Redfish", nil, host("redfish://h", settings, firmware, rotate), "", ""},
+		{"settings by IPMI", nil, host("ipmi://h", settings), "spec.bios.settings",
+			`spec.bios.settings: Invalid value: "BootMode, LogicalProc": needs a BMC that Ingot can give BIOS settings, which the driver of ipmi:// in spec.bmc.address ` +
+				"cannot; remove it, or give the BMC's redfish:// address"},
+		{"firmware by IPMI", nil, host("ipmi://h", firmware), "spec.firmware[0].component", `"BIOS"`},
+		{"rotation by IPMI", nil, host("ipmi://h", rotate), "", ""},
+		{"a host alone", nil, host("h", settings, firmware), "", ""},
+		{"no BMC", nil, host("", settings), "", ""},
+		{"added later", host("ipmi://h"), host("ipmi://h", settings), "spec.bios.settings", ""},
+		{"stood before", host("ipmi://h", settings), host("ipmi://h", settings, rotate), "", ""},
+		{"another address", host("redfish://h", settings), host("ipmi://h", settings), "spec.bios.settings", ""},
+		{"from a host alone to IPMI", host("h", firmware), host("ipmi://h", firmware), "spec.firmware[0].component", ""},
+		{"a driver that nobody has", nil, host("vendor+x://h"), "spec.bmc.address", "there is no driver for vendor+x://"},
+		{"a rotation that the driver cannot", host("vendor+old://h"), host("vendor+old://h", rotate),
+			"metadata.annotations[" + v1beta2.RotateCredentialsAnnotation + "]", "new passwords"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newHostValidator(t, "ingot")
+			v.bmcs = drivers()
+			var err error
+			if tt.before == nil {
+				_, err = v.ValidateCreate(request(t.Context(), "alice"), tt.after)
+			} else {
+				_, err = v.ValidateUpdate(request(t.Context(), "alice"), tt.before, tt.after)
+			}
+			checkRefusal(t, err, tt.wantField)
+			if err != nil && !strings.Contains(err.Error(), tt.wantText) {
+				t.Errorf("%v, want %q", err, tt.wantText)
+			}
+		})
+	}
+	t.Run("moved as it was", func(t *testing.T) {
+		v := newHostValidator(t, "ingot")
+		v.bmcs = drivers()
+		_, err := v.ValidateCreate(request(t.Context(), "ingot"), host("ipmi://h", settings, recorded))
+		checkRefusal(t, err, "")
+	})
+	t.Run("nobody to ask", func(t *testing.T) {
+		_, err := newHostValidator(t, "ingot").ValidateCreate(request(t.Context(), "alice"), host("ipmi://h", settings))
+		checkRefusal(t, err, "")
+	})
+}
