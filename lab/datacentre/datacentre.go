@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/ipmi"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/lab/server"
@@ -51,8 +52,10 @@ type ServerSpec struct {
 	MemoryMiB int
 	// Simulate changes what a simulated server is; may be nil.
 	Simulate func(*server.Config)
+	// Protocol of its BMC.
+	Protocol Protocol
 	// Quirks of its BMC, and how many sessions that takes; 0 means
-	// bmc.DefaultMaxSessions.
+	// bmc.DefaultMaxSessions, or ipmi.DefaultMaxSessions.
 	Quirks      bmc.Quirks
 	MaxSessions int
 }
@@ -76,7 +79,9 @@ type Config struct {
 // Server is one server with its BMC.
 type Server struct {
 	Spec ServerSpec
+	// BMC is nil where it speaks IPMI alone, and IPMI where it does not speak it.
 	BMC  *bmc.BMC
+	IPMI *ipmi.BMC
 	MAC  net.HardwareAddr
 	// DiskPath is empty for a server without a disk.
 	DiskPath string
@@ -176,6 +181,9 @@ func (s *Server) close() error {
 	if s.BMC != nil {
 		errs = append(errs, s.BMC.Close())
 	}
+	if s.IPMI != nil {
+		errs = append(errs, s.IPMI.Close())
+	}
 	if s.VM != nil {
 		errs = append(errs, s.VM.Close())
 	}
@@ -220,19 +228,7 @@ func (dc *DataCentre) newServer(cfg Config, spec ServerSpec, index int) (*Server
 	if err := build(dc, cfg, dir, id); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	s.BMC, err = bmc.Start(bmc.Config{
-		Listener: listener, Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, Quirks: spec.Quirks, MaxSessions: spec.MaxSessions,
-		System: bmc.System{
-			UUID: id, Serial: spec.Name, Manufacturer: "Ingot Lab", Model: string(spec.Kind) + " Server",
-			MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,
-			BMCFirmware: "1.0", BMCUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte("bmc "+spec.Name)).String(),
-		},
-	})
-	if err != nil {
+	if err := s.front(dc, cfg, id); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
