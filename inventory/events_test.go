@@ -35,7 +35,7 @@ func events() []event {
 	return append(all, firmwareEvents()...)
 }
 
-func agentRuns(w *world) bool { return w.power && w.running == "agent" }
+func agentRuns(w *world) bool { return w.power && w.running == "agent" && !w.inPOST() }
 func agentWorks(w *world) bool {
 	return agentRuns(w) && w.started && w.order() != nil && w.order().Result == nil && w.order().Revoked == nil
 }

@@ -84,9 +84,7 @@ func (in *input) quarantinedNotFenced() bool {
 func (in *input) failuresCounted() bool { return in.record != nil && in.record.Failures > 0 }
 
 // idleHost: free, known, and nothing is due to it.
-func (in *input) idleHost() bool {
-	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
-}
+func (in *input) idleHost() bool { return in.resting() && !in.preparationDue() }
 
 // idleOtherwise: but for its order the host would be one to which nothing is due, and
 // may be put to work.

@@ -16,6 +16,7 @@ import (
 // world is truly like. host is what was read; it may be stale.
 func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 	w.checkCommon(host, obs, d)
+	w.checkFirmware(host, obs, d)
 	switch step := d.Step.(type) {
 	case Wait:
 		if !step.Until.After(w.now) || step.Until.After(w.now.Add(walkPolicy().AgentDeadline)) {
@@ -69,7 +70,8 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	_, wait := d.Step.(Wait)
 	save, saves := d.Step.(SaveLedger)
 	_, forgets := d.Step.(Forget)
-	passive := idle || wait || forgets
+	_, looks := d.Step.(LookInside)
+	passive := idle || wait || forgets || looks
 	force := asked(host, infrav1.ForceReleaseAnnotation)
 	if w.deleting && !passive && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
@@ -81,7 +83,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if w.bmcTold(host, obs) && wait && d.Reason != bmcReason(obs.BMC) {
 		w.violate("the problem with the BMC is told as %s", d.Reason)
 	}
-	if w.mustGoOff(host, obs) && wait && !obs.Now.Before(obs.LastReset.Add(walkPolicy().ResetInterval)) {
+	if w.mustGoOff(host, obs) && wait && d.Reason != infrav1.ReasonUpdatingFirmware && !obs.Now.Before(obs.LastReset.Add(walkPolicy().ResetInterval)) {
 		w.violate("an agent whose order is over is waited for by %s", d.Rule)
 	}
 	if w.duplicate && !passive && !force {
@@ -109,6 +111,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	}
 	if d.Reason == infrav1.ReasonAvailable {
 		w.checkAvailable(host, obs)
+		w.checkPreparedAvailable(host, obs)
 	}
 }
 
@@ -156,7 +159,8 @@ func (w *world) checkAvailable(host *infrav1.IngotHost, obs Observation) {
 func (w *world) checkClaim(cluster string) {
 	r := w.host.Spec.Record
 	if w.host.Spec.Claim != nil || r == nil || r.InspectedAt.IsZero() || r.CleaningDue != "" || w.host.Spec.Order != nil ||
-		quarantine(w.host) != "" || inMaintenance(w.host) || w.host.Spec.Power == infrav1.PowerIntentOff {
+		quarantine(w.host) != "" || inMaintenance(w.host) || w.host.Spec.Power == infrav1.PowerIntentOff ||
+		WishesOf(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || updateOf(w.host) != nil {
 		w.violate("I1: claimed though it is not free: %+v", w.host.Spec)
 	}
 	if w.disk != "" && w.disk != "old" && r.LastClusterName != cluster {
@@ -275,6 +279,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	before := LedgerOf(w.host)
 	w.checkClaimChange(obs, before, next)
 	w.checkOrderChange(obs, before, next)
+	w.checkPreparation(obs, before, next)
 	if next.Claim == nil && next.Record == nil && (before.Claim != nil || before.Record != nil) {
 		w.violate("I3: the ledger forgets the host")
 	}

@@ -23,6 +23,7 @@ func hostLadder() ladder {
 		{name: "bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
 		{name: "wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 		{name: "power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
+		{name: "updating", when: when{(*input).updateBusy}, rules: updatingLadder()},
 		{name: "reboot-refused", when: when{(*input).rebootAsked, (*input).notRunning}, then: refuseReboot},
 		{name: "order", when: when{(*input).ordered}, rules: orderLadder()},
 		{name: "provisioning", when: when{(*input).provisioning, (*input).on},
@@ -46,6 +47,7 @@ func deletingLadder() ladder {
 			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
 			{name: "deleting/wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
+			{name: "deleting/updating", when: when{(*input).updateBusy}, then: waitUpdate},
 			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
 			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
@@ -99,6 +101,7 @@ func provisionedLadder() ladder {
 			{name: "provisioned/restart", then: restart},
 		}},
 		{name: "provisioned/success", when: when{(*input).failuresCounted}, then: forgetFailures},
+		{name: "provisioned/firmware", when: when{(*input).caresForFirmware}, rules: provisionedPrepareLadder()},
 		{name: "provisioned/idle", then: sayProvisioned},
 	}
 }
@@ -152,11 +155,13 @@ func startLadder() ladder {
 		{name: "start/network", when: when{(*input).networkMissing}, then: sayNetworkMissing},
 		{name: "start/address-problem", when: when{(*input).addressProblem}, then: sayAddressProblem},
 		{name: "start/address", when: when{(*input).addressMissing}, then: recordAddress},
+		{name: "start/firmware", when: when{(*input).caresForFirmware}, rules: prepareLadder()},
 		{name: "start/idle", when: when{(*input).idleHost}, rules: ladder{
 			{name: "start/wanted-on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
 				{name: "start/wanted-on-interval", when: when{(*input).tooSoon}, then: waitInterval},
 				{name: "start/power-on", then: powerOn},
 			}},
+			{name: "start/given-up", when: when{(*input).givenUp}, then: sayGivenUp},
 			{name: "start/available", then: sayAvailable},
 		}},
 		{name: "start/interval", when: when{(*input).tooSoon}, then: waitInterval},

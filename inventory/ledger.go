@@ -45,6 +45,7 @@ func (l *Ledger) endClaim() {
 	claim := l.Claim
 	l.Claim = nil
 	record := l.recorded()
+	record.Preparation = nil // whoever had the host may have changed its settings
 	if claim == nil || claim.Attempt == 0 {
 		return
 	}
@@ -128,6 +129,7 @@ func concludeWipe(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim = nil
 	record := ledger.recorded()
+	record.Preparation = nil // as in endClaim
 	record.SanitizedAt = in.order.Result.At
 	record.LastClusterName = ""
 	record.CleaningDue = ""
@@ -265,6 +267,7 @@ func mintOrder(in *input) Decision {
 	var spent []string
 	if kind == infrav1.OrderInspect && in.inspectAsked() {
 		spent = append(spent, infrav1.InspectAnnotation)
+		ledger.tryPreparationAgain()
 	}
 	return Decision{Step: in.save(ledger, spent...), Event: "Normal", Reason: workReason(kind),
 		Message: fmt.Sprintf("the order to %s is written; Ingot boots the agent next", verb(kind))}

@@ -112,6 +112,8 @@ func (in *input) phase() infrav1.IngotHostPhase {
 		return infrav1.PhaseMaintenance
 	case in.cleaningDue():
 		return infrav1.PhaseDeprovisioning
+	case in.inspected() && in.notPrepared():
+		return infrav1.PhasePreparing
 	case in.order != nil:
 		return infrav1.PhaseInspecting
 	case in.inspected():

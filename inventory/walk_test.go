@@ -44,6 +44,7 @@ func (w *world) state() uint64 {
 	if o != nil {
 		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil)
 	}
+	parts = append(parts, w.firmwareState()...)
 	return digest(append(parts, w.power, w.running, w.started, w.disk == "", w.host.Spec.Power, w.host.Spec.Maintenance != nil, len(w.host.Annotations), w.machine, w.gone)...)
 }
 
@@ -65,6 +66,10 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w := newWorld(l)
 	all := events()
 	quiet := seed%4 == 0 // every fourth walk sees few faults, and so gets further
+	if seed%3 == 1 {     // the others go where they went before firmware was walked
+		w.startFirmware(seed)
+		quiet = seed%5 != 0
+	}
 	for i := range n {
 		if i > 10 {
 			w.ending(seed % 24)
@@ -104,10 +109,13 @@ func (st *stats) visit(w *world, before uint64, name string) {
 	st.transitions[digest(before, name, after)] = true
 	st.events[name]++
 	st.rules[w.last.Rule]++
+	if w.fw.looked != "" {
+		st.rules[w.fw.looked]++
+	}
 }
 
 func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
-	var allowed [64]int
+	var allowed [128]int
 	count, total := 0, 0
 	for i, e := range all {
 		if !e.when(w) || quiet && e.fault && random.IntN(8) > 0 {
@@ -178,6 +186,8 @@ func (w *world) rest(mode restMode, st *stats) string {
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""
+	obeyed := w.obeys()
+	w.fw.forget() // or what changed since the last reading would be seen only after its age
 	still := 0
 	for range 400 {
 		before := w.pulse()
@@ -198,7 +208,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 			if q := quarantine(w.host); healthy && q != "" && q != infrav1.QuarantineNotFenced {
 				return "liveness: a host is quarantined whose agents all succeed: " + string(q)
 			}
-			return w.restedWell(mode)
+			return w.restedWell(mode, obeyed)
 		}
 	}
 	return fmt.Sprintf("liveness: no rest in mode %d: %s %T %s", mode, w.last.Rule, w.last.Step, w.last.Message)
@@ -206,7 +216,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 
 // pulse changes when anything does.
 func (w *world) pulse() string {
-	return fmt.Sprint(w.host.Generation, w.power, w.running, w.machine)
+	return fmt.Sprint(w.host.Generation, w.power, w.running, w.machine, w.pulseFirmware())
 }
 
 func (w *world) restTurn(mode restMode) {
@@ -222,6 +232,7 @@ func (w *world) restTurn(mode restMode) {
 	if w.power && !w.softOffAt.IsZero() && w.running != "agent" && !w.osIgnoresSoftOff {
 		w.switchTo(false, "")
 	}
+	w.taskWorks()
 	if w.machine && (w.claim() == nil || !w.claim().FencedAt.IsZero()) {
 		w.machineLeaves()
 	}
@@ -229,7 +240,7 @@ func (w *world) restTurn(mode restMode) {
 }
 
 // restedWell says whether the rest is where the host should have come to.
-func (w *world) restedWell(mode restMode) string {
+func (w *world) restedWell(mode restMode, obeyed bool) string {
 	h := w.host
 	bad := func(what string) string {
 		return fmt.Sprintf("liveness: at rest in mode %d %s: %s: %s (%s)", mode, what, w.last.Rule, w.last.Message, ledgerKey(LedgerOf(h)))
@@ -250,7 +261,7 @@ func (w *world) restedWell(mode restMode) string {
 		return bad("a reboot is not heard")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record
-		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0), bad("provisioned"))
+		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0) && w.restedInUse(obeyed) == "", bad("provisioned "+w.restedInUse(obeyed)))
 	case inMaintenance(h):
 		return mustBe(w.last.Reason == infrav1.ReasonMaintenance, bad("in maintenance"))
 	case quarantine(h) == infrav1.QuarantineNotFenced:
@@ -262,7 +273,8 @@ func (w *world) restedWell(mode restMode) string {
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
 		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !asked(h, infrav1.ApproveAnnotation), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
-		return mustBe(w.last.Reason == infrav1.ReasonAvailable && !asked(h, infrav1.ApproveAnnotation), bad("not available"))
+		prepared := w.restedPrepared(obeyed)
+		return mustBe(prepared == "" && !asked(h, infrav1.ApproveAnnotation), bad("not as it should be: "+prepared))
 	default:
 		return bad("with work to do")
 	}

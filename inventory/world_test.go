@@ -46,6 +46,8 @@ type world struct {
 	imageBroken, wrongServer                   bool
 	deleting                                   bool
 
+	fw firmwareWorld
+
 	ids   int
 	moves int
 	trip  string // the first violation
@@ -54,13 +56,15 @@ type world struct {
 
 // walkPolicy is DefaultPolicy in the proportions of whole minutes.
 func walkPolicy() Policy {
-	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3}
+	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3,
+		ReadingAge: halfHour, DriftAge: 20 * time.Minute, UpdatePoll: time.Minute, UpdateRead: 3 * time.Minute,
+		UpdateSilence: 8 * time.Minute, UpdateDeadline: 12 * time.Minute}
 }
 
 const lagTime = time.Minute // less than ResetInterval, as field-notes says of real BMCs
 
 func newWorld(l ladder) *world {
-	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old"}
+	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old", fw: firmwareWorld{setting: "a", version: "1"}}
 	w.host = &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1", UID: "object-0", Generation: 1}}
 	w.host.Spec = infrav1.IngotHostSpec{
 		BMC:            &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
@@ -104,6 +108,7 @@ func (w *world) annotate(name, value string) {
 // The agent that runs answers to the old one.
 func (w *world) move() {
 	w.loseStatus()
+	w.fw.forget()
 	w.moves++
 	w.write(func(h *infrav1.IngotHost) { h.UID = types.UID(fmt.Sprintf("object-%d", w.moves)) })
 	w.previous = w.host // the other cluster's object is not read here
@@ -141,6 +146,19 @@ func (w *world) observe() Observation {
 	return obs
 }
 
+// decide asks Next, and once more when it wants to see the firmware.
+func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
+	w.observeFirmware(host, obs)
+	decision := w.ladder.next(host, *obs, walkPolicy())
+	if _, ok := decision.Step.(LookInside); !ok {
+		return decision
+	}
+	w.check(host, *obs, decision)
+	w.fw.looked = decision.Rule
+	obs.Firmware = w.look(host)
+	return w.ladder.next(host, *obs, walkPolicy())
+}
+
 func (w *world) tellPower() infrav1.PowerState {
 	switch {
 	case w.bmc != BMCOK || w.powerUnknown:
@@ -164,7 +182,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 		return
 	}
 	obs := w.observe()
-	decision := w.ladder.next(host, obs, walkPolicy())
+	decision := w.decide(host, &obs)
 	w.last = decision
 	w.check(host, obs, decision)
 	if decision.RecordContact {
@@ -174,6 +192,9 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 		w.softOffAt = time.Time{}
 	}
 	w.execute(host, decision, crash)
+	if crash {
+		w.fw.forget()
+	}
 	if !crash && !w.gone && host == w.host {
 		w.tell(obs, decision)
 	}
@@ -208,6 +229,7 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 		w.addressed = !w.exhausted
 	case PowerOff:
 		w.lastReset = w.now
+		w.fw.forget()
 		if step.Graceful {
 			w.softOffAt = w.now
 		}
@@ -216,22 +238,27 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 		}
 	case PowerOn:
 		w.lastReset, w.softOffAt = w.now, time.Time{}
+		w.fw.forget()
 		if !crash && !w.power {
 			w.switchTo(true, w.fromDisk())
 		}
 	case Restart:
 		w.lastReset = w.now
+		w.fw.forget()
 		w.write(func(h *infrav1.IngotHost) { delete(h.Annotations, infrav1.RebootAnnotation) })
 		if !crash {
 			w.switchTo(true, w.fromDisk())
 		}
 	case BootAgent:
 		w.lastReset, w.softOffAt = w.now, time.Time{}
+		w.fw.forget()
 		if !crash && !w.power && !w.bootBroken {
 			w.switchTo(true, "agent")
 		}
 	case Forget:
 		w.gone = true
+	default:
+		w.executeFirmware(host, decision.Step, crash)
 	}
 }
 
@@ -250,6 +277,9 @@ func (w *world) switchTo(on bool, running string) {
 	}
 	if w.power == on {
 		w.lag = ""
+	}
+	if on {
+		w.bootFirmware()
 	}
 	w.power, w.running, w.started = on, running, false
 }

@@ -1,0 +1,352 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is what a host's firmware should be like, and what was seen of it: the
+// facts by which ladder_prepare.go decides.
+
+// LookInside reads settings and firmware from the BMC, as much as ReadingKey says,
+// and asks Next again with what it found: a reading is part of the observation, made
+// only when a decision needs it. Next does not ask for it twice.
+type LookInside struct{}
+
+// WriteSettings asks the BMC for settings, which take effect with the next boot, and
+// forgets the reading. When Ledger is set it is saved first, by optimistic lock.
+type WriteSettings struct {
+	Settings map[string]string
+	Ledger   *Ledger
+}
+
+// StartUpdate saves the ledger, in which the update is only asked for, by optimistic
+// lock; lets the BMC install the component; and saves what came of it (Started,
+// Refused or Unsent of the ledger).
+type StartUpdate struct {
+	Ledger    Ledger
+	Component infrav1.FirmwareComponent
+}
+
+// ResetBMC saves the ledger, then restarts the BMC: its task waits for that.
+type ResetBMC struct {
+	Ledger Ledger
+}
+
+func (LookInside) step()    {}
+func (WriteSettings) step() {}
+func (StartUpdate) step()   {}
+func (ResetBMC) step()      {}
+
+// SettingReading is one setting that is wanted, and what the BMC tells of it.
+type SettingReading struct {
+	Name, Wanted string
+	// Value in force; Pending is the value of the next boot where that is another.
+	Value, Pending string
+	// InForce now; Next: the next boot will find it so.
+	InForce, Next bool
+}
+
+// FirmwareReading is what the BMC told of settings and firmware.
+type FirmwareReading struct {
+	At time.Time
+	// Key is the ReadingKey that it answers.
+	Key string
+	// Settings that are wanted, by name.
+	Settings []SettingReading
+	// Versions in force, by the component as it is wished for.
+	Versions map[string]string
+	// RefusedReason and Refused say why what is wanted cannot be had from this BMC:
+	// an unknown name, a value that does not fit, no such component.
+	RefusedReason, Refused string
+	// Tried: settings were written since the host was last switched; TryError is what
+	// the BMC said to it.
+	Tried    bool
+	TryError string
+}
+
+// UpdateProgress is the state of a BMC's task.
+type UpdateProgress string
+
+// The states; empty: not known.
+const (
+	UpdateUnknown   UpdateProgress = ""
+	UpdateRunning   UpdateProgress = "Running"
+	UpdateSucceeded UpdateProgress = "Succeeded"
+	UpdateFailed    UpdateProgress = "Failed"
+	// UpdateWaits: the task goes on with a restart of the host or of the BMC.
+	UpdateWaits UpdateProgress = "WaitsForReset"
+)
+
+// UpdateTask is what the BMC tells of the update under way.
+type UpdateTask struct {
+	State   UpdateProgress
+	Percent int // -1: not told
+	Message string
+}
+
+// settings and firmware that a person wants.
+func settingsOf(host *infrav1.IngotHost) map[string]string {
+	if host.Spec.BIOS == nil {
+		return nil
+	}
+	return host.Spec.BIOS.Settings
+}
+
+// updateOf is the update under way; nil: none.
+func updateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
+	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil {
+		return nil
+	}
+	return host.Spec.Record.Preparation.Update
+}
+
+// WishesOf is the digest of the settings and firmware wanted; empty: nothing is.
+func WishesOf(host *infrav1.IngotHost) string {
+	settings, firmware := settingsOf(host), host.Spec.Firmware
+	if len(settings) == 0 && len(firmware) == 0 {
+		return ""
+	}
+	text, err := json.Marshal([]any{settings, firmware}) // maps are sorted
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// LooksFor says what a reading of the host is to hold: the settings wanted, and the
+// components whose versions are. Versions are read of hosts without an order only: an
+// inventory of firmware can be a hundred requests, a boot is no reason for it.
+func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components []string) {
+	claim := host.Spec.Claim
+	if host.Spec.Order == nil && (claim == nil || claim.State == infrav1.ClaimProvisioned) {
+		for _, wish := range host.Spec.Firmware {
+			components = append(components, wish.Component)
+		}
+	}
+	if update := updateOf(host); update != nil && !slices.Contains(components, update.Component) {
+		components = append(components, update.Component)
+	}
+	return settingsOf(host), components
+}
+
+// ReadingKey names what a reading of the host is to answer; empty: nothing.
+func ReadingKey(host *infrav1.IngotHost) string {
+	settings, components := LooksFor(host)
+	if len(settings) == 0 && len(components) == 0 {
+		return ""
+	}
+	return WishesOf(host) + "/" + strings.Join(components, "/")
+}
+
+// MatchesComponent says whether the BMC's ID or name of a piece of firmware is the
+// component: the ID's last segment, or the name, in any case.
+func MatchesComponent(component, id, name string) bool {
+	return strings.EqualFold(component, id[strings.LastIndex(id, "/")+1:]) || strings.EqualFold(component, name)
+}
+
+// The conditions of the rules.
+
+// caresForFirmware: there is something to look for.
+func (in *input) caresForFirmware() bool { return ReadingKey(in.host) != "" }
+func (in *input) updating() bool         { return updateOf(in.host) != nil }
+func (in *input) wished() bool           { return WishesOf(in.host) != "" }
+
+// preparation is the record's, if it speaks of the present wishes and is not over;
+// else a new one. An update under way is always in it.
+func (in *input) preparation() infrav1.HostPreparation {
+	fresh := infrav1.HostPreparation{Wishes: WishesOf(in.host)}
+	if in.record == nil || in.record.Preparation == nil {
+		return fresh
+	}
+	known := *in.record.Preparation
+	if known.Wishes == fresh.Wishes && known.Outcome == "" {
+		return known
+	}
+	fresh.Update = known.Update
+	return fresh
+}
+
+// outcome of the present wishes; empty: none yet.
+func (in *input) outcome() infrav1.PreparationOutcome {
+	if in.record == nil || in.record.Preparation == nil || in.record.Preparation.Wishes != WishesOf(in.host) {
+		return ""
+	}
+	return in.record.Preparation.Outcome
+}
+
+func (in *input) givenUp() bool    { return in.wished() && in.outcome() == infrav1.PreparationFailed }
+func (in *input) notGivenUp() bool { return !in.givenUp() }
+func (in *input) settled() bool    { return in.outcome() == infrav1.PreparationInForce }
+func (in *input) unsettled() bool  { return !in.settled() }
+
+// preparationDue: there is something to do, or to find out, before the host is
+// Available; what was given up is not tried again by itself.
+func (in *input) preparationDue() bool {
+	return in.updating() || in.wished() && in.outcome() == ""
+}
+
+// notPrepared: the host must not be claimed for what is known of its firmware.
+func (in *input) notPrepared() bool {
+	return in.updating() || in.wished() && in.unsettled()
+}
+
+// resting: free, inspected, and nothing is due but perhaps its preparation.
+func (in *input) resting() bool {
+	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
+}
+
+// readingStale: what is known does not answer the question, or is old. While not all
+// is as wanted it ages faster, and faster still when an update tells no progress.
+func (in *input) readingStale() bool {
+	reading := in.obs.Firmware
+	if reading == nil || reading.Key != ReadingKey(in.host) {
+		return true
+	}
+	age := in.policy.ReadingAge
+	switch {
+	case in.updating():
+		age = in.policy.UpdateRead
+	case !in.allInForce():
+		age = in.policy.DriftAge
+	}
+	return in.obs.Now.Sub(reading.At) >= age
+}
+
+// readingOld: too old to begin an update, or give one up, by it (I17).
+func (in *input) readingOld() bool {
+	return in.obs.Now.Sub(in.reading().At) >= in.policy.UpdatePoll
+}
+
+func (in *input) reading() FirmwareReading {
+	if in.obs.Firmware == nil || in.obs.Firmware.Key != ReadingKey(in.host) {
+		return FirmwareReading{}
+	}
+	return *in.obs.Firmware
+}
+
+// refused: this BMC cannot be given what is wanted.
+func (in *input) refused() bool    { return in.reading().Refused != "" }
+func (in *input) notRefused() bool { return !in.refused() }
+func (in *input) untried() bool    { return !in.reading().Tried }
+
+// settingsMissing: the next boot will not find all that is wanted.
+func (in *input) settingsMissing() bool {
+	return slices.ContainsFunc(in.reading().Settings, func(s SettingReading) bool { return !s.Next })
+}
+
+func (in *input) settingsNotInForce() bool {
+	return slices.ContainsFunc(in.reading().Settings, func(s SettingReading) bool { return !s.InForce })
+}
+
+// outdated is the first component whose version is not the one wanted.
+func (in *input) outdated() (infrav1.FirmwareComponent, bool) {
+	reading := in.reading()
+	for _, wish := range in.host.Spec.Firmware {
+		if have, ok := reading.Versions[wish.Component]; ok && have != wish.Version {
+			return wish, true
+		}
+	}
+	return infrav1.FirmwareComponent{}, false
+}
+
+func (in *input) firmwareMissing() bool {
+	_, missing := in.outdated()
+	return missing
+}
+
+// allInForce: the reading shows everything that is wanted, and that the next boot
+// will not change it.
+func (in *input) allInForce() bool {
+	return in.reading().Key != "" && !in.refused() && !in.settingsMissing() && !in.settingsNotInForce() && !in.firmwareMissing()
+}
+
+func (in *input) notAllInForce() bool { return !in.allInForce() }
+
+// attemptsSpent: boots, updates or writes have failed too often.
+func (in *input) attemptsSpent() bool { return in.preparation().Attempts >= in.policy.MaxAttempts }
+func (in *input) attemptsToSpend() bool {
+	return !in.attemptsSpent()
+}
+
+// bootToCome: what is written now will be seen by a boot.
+func (in *input) bootToCome() bool { return !in.resting() || in.attemptsToSpend() }
+
+// atNextReboot: a person has asked for settings on hosts in use, too.
+func (in *input) atNextReboot() bool {
+	return in.host.Spec.BIOS != nil && in.host.Spec.BIOS.Apply == infrav1.BIOSAtNextReboot
+}
+
+// booted: the host has had the time to boot since it was last switched.
+func (in *input) booted() bool {
+	return !in.obs.Now.Before(in.obs.LastReset.Add(in.policy.AgentDeadline))
+}
+
+// The update under way.
+
+// updateInForce: the BMC tells the version that the update installs.
+func (in *input) updateInForce() bool {
+	update := updateOf(in.host)
+	version, ok := in.reading().Versions[update.Component]
+	return ok && version == update.Version
+}
+
+// updateBusy: the update may be at work; the host is neither switched nor booted.
+// When the BMC tells nothing of it, it is given time all the same, until the version
+// shows (I17).
+func (in *input) updateBusy() bool {
+	update := updateOf(in.host)
+	if update == nil || update.State == infrav1.UpdateRefused {
+		return false
+	}
+	switch in.obs.Update.State {
+	case UpdateRunning:
+		return in.obs.Now.Before(in.updateDeadline())
+	case UpdateUnknown:
+		return in.obs.Now.Before(in.silenceEnd()) && !in.updateInForce()
+	default:
+		return false
+	}
+}
+
+func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }
+
+// updateFailed: the BMC says so.
+func (in *input) updateFailed() bool {
+	return updateOf(in.host).State == infrav1.UpdateRefused || in.obs.Update.State == UpdateFailed
+}
+
+// notBootedSince: no agent has run since the update began; its boot is the restart
+// that firmware waits for.
+func (in *input) notBootedSince() bool {
+	return !in.record.InspectedAt.After(updateOf(in.host).StartedAt.Time)
+}
+
+// bmcNotReset: the task waits for a restart, the host's was not it, and the BMC's was
+// not tried.
+func (in *input) bmcNotReset() bool {
+	return in.obs.Update.State == UpdateWaits && updateOf(in.host).BMCResetAt.IsZero()
+}
+
+// bmcRestarting: the BMC was restarted a moment ago.
+func (in *input) bmcRestarting() bool {
+	at := updateOf(in.host).BMCResetAt
+	return !at.IsZero() && in.obs.Now.Before(at.Add(in.policy.UpdateRead))
+}
+
+func (in *input) updateDeadline() time.Time {
+	return updateOf(in.host).StartedAt.Add(in.policy.UpdateDeadline)
+}
+func (in *input) silenceEnd() time.Time {
+	return updateOf(in.host).StartedAt.Add(in.policy.UpdateSilence)
+}

@@ -1,0 +1,145 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is what people are told of settings and firmware.
+
+const (
+	inForce = "the settings and firmware wanted are in force"
+	// tryAgain is the remedy for whatever was given up.
+	tryAgain = "; correct spec.bios or spec.firmware, or set the annotation " + infrav1.InspectAnnotation + " to have it tried again"
+	// maxDrift bounds how many settings a message lists.
+	maxDrift = 8
+)
+
+// drift lists what is not as wanted: the setting, the value in force, the one wanted.
+func (in *input) drift() string {
+	var all []string
+	for _, s := range in.reading().Settings {
+		switch {
+		case s.InForce && s.Next:
+		case s.InForce:
+			all = append(all, fmt.Sprintf("%s is %q as wanted, but the next boot makes it %q", s.Name, s.Value, s.Pending))
+		case s.Next:
+			all = append(all, fmt.Sprintf("%s is %q, wanted %q, which the next boot brings", s.Name, s.Value, s.Wanted))
+		default:
+			all = append(all, fmt.Sprintf("%s is %q, wanted %q", s.Name, s.Value, s.Wanted))
+		}
+	}
+	reading := in.reading()
+	for _, wish := range in.host.Spec.Firmware {
+		if have, ok := reading.Versions[wish.Component]; ok && have != wish.Version {
+			all = append(all, fmt.Sprintf("%s is at version %q, wanted %q", wish.Component, have, wish.Version))
+		}
+	}
+	return strings.ReplaceAll(listSome(all, maxDrift), "\n", " ")
+}
+
+func waitUpdate(in *input) Decision {
+	update := updateOf(in.host)
+	end, how := in.silenceEnd(), "the BMC tells nothing of its progress"
+	if in.obs.Update.State == UpdateRunning {
+		end, how = in.updateDeadline(), "the BMC says that it is running"
+	}
+	until := in.obs.Now.Add(in.policy.UpdatePoll)
+	if end.Before(until) {
+		until = end
+	}
+	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
+		Message: fmt.Sprintf("version %s of %s is being installed; %s; Ingot waits until %s at most and neither switches nor boots the host meanwhile",
+			update.Version, update.Component, how, clock(end))}
+}
+
+func waitBMC(in *input) Decision {
+	until := updateOf(in.host).BMCResetAt.Add(in.policy.UpdateRead)
+	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
+		Message: fmt.Sprintf("the BMC was restarted for the update of %s; Ingot looks at %s what has become of it", updateOf(in.host).Component, clock(until))}
+}
+
+// waitBooted: until a host in use has booted, its BMC tells what was before.
+func waitBooted(in *input) Decision {
+	decision := sayProvisioned(in)
+	decision.Step = Wait{Until: in.obs.LastReset.Add(in.policy.AgentDeadline)}
+	return decision
+}
+
+func sayGivenUp(in *input) Decision {
+	known := in.record.Preparation
+	return warn(known.Reason, known.Message+tryAgain)
+}
+
+// prepared is the condition of that name.
+func (in *input) prepared(decision Decision) metav1.Condition {
+	const name = infrav1.HostPreparedCondition
+	switch {
+	case in.updating():
+		return isNot(name, infrav1.ReasonUpdatingFirmware, in.updateMessage(decision))
+	case !in.wished():
+		return unknown(name, infrav1.ReasonNotApplicable, "spec.bios and spec.firmware ask for nothing")
+	case in.givenUp() && !in.provisioned():
+		return isNot(name, in.record.Preparation.Reason, in.record.Preparation.Message+tryAgain)
+	case in.reading().Key == "" && in.settled():
+		return is(name, infrav1.ReasonPrepared, inForce)
+	case in.reading().Key == "" && in.provisioned():
+		return unknown(name, infrav1.ReasonWaiting, "not read from the BMC yet, for other wishes or since the host was switched")
+	case in.reading().Key == "":
+		return isNot(name, infrav1.ReasonPreparing, decision.Message)
+	case in.refused():
+		return isNot(name, in.reading().RefusedReason, in.reading().Refused+tryAgain)
+	case in.allInForce() && (in.settled() || in.provisioned()):
+		return is(name, infrav1.ReasonPrepared, inForce)
+	case in.allInForce():
+		return isNot(name, infrav1.ReasonPreparing, decision.Message)
+	default:
+		return isNot(name, in.driftReason(), in.drift()+in.driftRemedy())
+	}
+}
+
+func (in *input) updateMessage(decision Decision) string {
+	if decision.Reason == infrav1.ReasonUpdatingFirmware {
+		return decision.Message
+	}
+	update := updateOf(in.host)
+	return fmt.Sprintf("version %s of %s is being installed", update.Version, update.Component)
+}
+
+func (in *input) driftReason() string {
+	switch {
+	case !in.held():
+		return infrav1.ReasonPreparing
+	case in.firmwareMissing():
+		return infrav1.ReasonFirmwareNotInForce
+	case in.settingsMissing():
+		return infrav1.ReasonSettingsNotInForce
+	default:
+		return infrav1.ReasonRebootPending
+	}
+}
+
+// driftRemedy says what happens next, and what a person can do.
+func (in *input) driftRemedy() string {
+	switch {
+	case !in.held():
+		return "; Ingot prepares the host before it is Available"
+	case in.firmwareMissing():
+		return "; Ingot installs firmware on free hosts only: delete the Machine to have the host prepared"
+	case in.settingsMissing() && in.reading().TryError != "":
+		return "; the BMC did not take it: " + in.reading().TryError
+	case in.settingsMissing() && in.atNextReboot():
+		return fmt.Sprintf("; Ingot has asked the BMC %d times", in.preparation().Attempts) + tryAgain
+	case in.settingsMissing():
+		return "; a host in use is left as it is: set spec.bios.apply to AtNextReboot to have it written now, or delete the Machine to have the host prepared"
+	default:
+		return "; reboot the host when it suits you"
+	}
+}

@@ -1,0 +1,314 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// firmwareWorld is what the walks know of a server's firmware: one setting, S, and
+// one component, BIOS. Nothing of it happens while on is false.
+type firmwareWorld struct {
+	on bool
+
+	// The server: values in force and at the next boot ("" the same), the version.
+	setting, pending string
+	version          string
+	// task is "", "running", "waits", "failed" or "done"; id is what the BMC calls it.
+	task, id, installing string
+	steps                int
+	since                time.Time
+	// What the BMC is like.
+	deaf, refuses, refusesUpdates, silent, needsBMCReset, needsNothing bool
+	// slow: firmware is written after the restart, not before; restarted: it was.
+	slow, restarted bool
+
+	// What the manager keeps in memory.
+	reading  *FirmwareReading
+	tried    bool
+	tryError string
+	// looked is the rule that last asked for a reading.
+	looked string
+	// dieLate: the next crash is after the BMC's call, not before it.
+	dieLate bool
+}
+
+// startFirmware begins a walk about firmware: with a wish, and mostly with a host that
+// is known already, since walks that have to inspect it first seldom get far.
+func (w *world) startFirmware(seed uint64) {
+	w.fw.on = true
+	w.fw.silent, w.fw.slow, w.fw.needsBMCReset = seed%4 == 0, seed%8 < 4, seed%16 < 3
+	if seed%5 > 1 {
+		w.addressed = true
+		w.write(func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}} })
+	}
+	w.wantFirmware("BIOS", "2")
+	if seed%2 == 0 {
+		w.wantFirmware("", "")
+		w.wantSettings(map[string]string{"S": "b"})
+	}
+	if seed%14 == 4 { // a host in use, and a person who asks for settings
+		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
+			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "a", Attempt: 1,
+				InstanceID: w.disk, State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata}
+		})
+		w.applyAt(infrav1.BIOSAtNextReboot)
+	}
+}
+
+// forget is what a restart of the manager, or a move, loses.
+func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError = nil, false, "" }
+
+func (f *firmwareWorld) next() string {
+	if f.pending != "" {
+		return f.pending
+	}
+	return f.setting
+}
+
+// observeFirmware adds what the manager remembers, and what the task tells.
+func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
+	obs.Firmware = w.fw.reading
+	update := updateOf(host)
+	if update == nil || update.TaskID == "" || update.TaskID != w.fw.id || w.bmc != BMCOK {
+		return
+	}
+	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaits, "failed": UpdateFailed, "done": UpdateSucceeded}
+	obs.Update = UpdateTask{State: states[w.fw.task], Percent: 50, Message: "says the BMC"}
+}
+
+// look is the controller's reading.
+func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
+	if w.fw.reading != nil {
+		w.fw.tried, w.fw.tryError = false, ""
+	}
+	r := &FirmwareReading{At: w.now, Key: ReadingKey(host), Versions: map[string]string{}, Tried: w.fw.tried, TryError: w.fw.tryError}
+	settings, components := LooksFor(host)
+	for name, wanted := range settings {
+		if name != "S" {
+			r.RefusedReason, r.Refused = infrav1.ReasonSettingsRefused, "no setting "+name
+			continue
+		}
+		s := SettingReading{Name: name, Wanted: wanted, Value: w.fw.setting, InForce: w.fw.setting == wanted, Next: w.fw.next() == wanted}
+		if w.fw.next() != w.fw.setting {
+			s.Pending = w.fw.next()
+		}
+		r.Settings = append(r.Settings, s)
+	}
+	for _, component := range components {
+		if component != "BIOS" {
+			r.RefusedReason, r.Refused = infrav1.ReasonFirmwareRefused, "no component "+component
+			continue
+		}
+		r.Versions[component] = w.fw.version
+	}
+	w.fw.reading = r
+	return r
+}
+
+// saveLedger writes the ledger as the controller does.
+func (w *world) saveLedger(l Ledger) {
+	w.write(func(h *infrav1.IngotHost) { h.Spec.Claim, h.Spec.Record, h.Spec.Order = l.Claim, l.Record, l.Order })
+}
+
+// executeFirmware takes the steps of this file. The controller takes none of them on
+// an old view.
+func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) {
+	if host != w.host {
+		return
+	}
+	switch step := step.(type) {
+	case WriteSettings:
+		if step.Ledger != nil {
+			w.saveLedger(*step.Ledger)
+		}
+		if !crash {
+			w.writeSetting(step.Settings["S"])
+		}
+	case StartUpdate:
+		w.saveLedger(step.Ledger)
+		w.fw.reading = nil
+		if crash && !w.fw.dieLate {
+			return
+		}
+		w.startTask(step, crash)
+	case ResetBMC:
+		w.saveLedger(step.Ledger)
+		w.fw.reading = nil
+		if !crash && w.fw.task == "waits" && w.fw.needsBMCReset {
+			w.fw.id = "forgotten" // as BMCs do at their restart
+			w.afterRestart()
+		}
+	}
+}
+
+func (w *world) writeSetting(value string) {
+	switch {
+	case value == "unfit":
+		w.fw.reading.RefusedReason, w.fw.reading.Refused = infrav1.ReasonSettingsRefused, "unfit"
+	case w.fw.refuses:
+		w.fw.tried, w.fw.tryError = true, "no"
+		w.fw.reading.Tried, w.fw.reading.TryError = true, "no"
+	default:
+		w.fw.pending, w.fw.reading, w.fw.tried = value, nil, true
+		if value == w.fw.setting {
+			w.fw.pending = ""
+		}
+	}
+}
+
+func (w *world) startTask(step StartUpdate, crash bool) {
+	if w.fw.refusesUpdates {
+		if !crash {
+			w.saveLedger(step.Refused("no room"))
+		}
+		return
+	}
+	w.fw.task, w.fw.installing, w.fw.steps, w.fw.since, w.fw.id = "running", step.Component.Version, 0, w.now, w.id()
+	w.fw.restarted = false
+	if crash {
+		return
+	}
+	if w.fw.silent {
+		w.saveLedger(step.Accepted(""))
+		return
+	}
+	w.saveLedger(step.Accepted(w.fw.id))
+}
+
+// taskWorks takes the task one step on.
+func (w *world) taskWorks() {
+	if w.fw.task != "running" {
+		return
+	}
+	if w.fw.steps++; w.fw.steps < 3 {
+		return
+	}
+	w.fw.task = "waits"
+	if w.fw.needsNothing || w.fw.restarted {
+		w.installed()
+	}
+}
+
+// halfAnHour passes, which is enough for any task.
+func (w *world) halfAnHour() {
+	w.now = w.now.Add(halfHour + time.Minute)
+	for range 3 {
+		w.taskWorks()
+	}
+}
+
+// inPOST: the host writes its firmware before it boots anything.
+func (w *world) inPOST() bool { return w.fw.task == "running" && w.fw.restarted && !w.fw.needsBMCReset }
+
+// afterRestart is what the restart does that the task waited for.
+func (w *world) afterRestart() {
+	if !w.fw.slow {
+		w.installed()
+		return
+	}
+	w.fw.task, w.fw.steps, w.fw.restarted = "running", 1, true
+}
+
+func (w *world) installed() { w.fw.task, w.fw.version = "done", w.fw.installing }
+
+// bootFirmware is what a boot does to settings and firmware.
+func (w *world) bootFirmware() {
+	if w.fw.pending != "" && !w.fw.deaf {
+		w.fw.setting = w.fw.pending
+	}
+	w.fw.pending = ""
+	if w.fw.task == "waits" && !w.fw.needsBMCReset {
+		w.afterRestart()
+	}
+}
+
+func (w *world) wantSettings(settings map[string]string) {
+	w.write(func(h *infrav1.IngotHost) {
+		apply := infrav1.BIOSWhilePrepared
+		if h.Spec.BIOS != nil {
+			apply = h.Spec.BIOS.Apply
+		}
+		h.Spec.BIOS = nil
+		if settings != nil {
+			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: settings, Apply: apply}
+		}
+	})
+}
+
+func (w *world) wantFirmware(component, version string) {
+	w.write(func(h *infrav1.IngotHost) {
+		h.Spec.Firmware = nil
+		if component != "" {
+			h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: component, Version: version, URL: "http://images.example/f"}}
+		}
+	})
+}
+
+func (w *world) applyAt(apply infrav1.BIOSApply) {
+	w.write(func(h *infrav1.IngotHost) {
+		if h.Spec.BIOS != nil {
+			h.Spec.BIOS = h.Spec.BIOS.DeepCopy()
+			h.Spec.BIOS.Apply = apply
+		}
+	})
+}
+
+// firmwareEvents happen in the walks about firmware only; the others stay as they are.
+func firmwareEvents() []event {
+	on := func(w *world) bool { return w.fw.on }
+	running := func(w *world) bool { return w.fw.task == "running" }
+	settled := func(w *world) bool { return w.fw.on && outcomeOf(w.host) == infrav1.PreparationInForce }
+	settings := func(name, value string) func(*world) {
+		return func(w *world) { w.wantSettings(map[string]string{name: value}) }
+	}
+	version := func(component, version string) func(*world) {
+		return func(w *world) { w.wantFirmware(component, version) }
+	}
+	flag := func(name string, of func(*firmwareWorld) *bool) event {
+		return event{name: name, weight: 1, fault: true, when: on, do: toggle(func(w *world) *bool { return of(&w.fw) })}
+	}
+	return []event{
+		{name: "person: wants another setting", weight: 4, when: on, do: settings("S", "b")},
+		{name: "person: wants the factory's setting", weight: 2, when: on, do: settings("S", "a")},
+		{name: "person: wants a setting that is none", weight: 1, fault: true, when: on, do: settings("X", "a")},
+		{name: "person: wants a value that is none", weight: 1, fault: true, when: on, do: settings("S", "unfit")},
+		{name: "person: wants no settings", weight: 1, fault: true, when: on, do: func(w *world) { w.wantSettings(nil) }},
+		{name: "person: wants settings at the next reboot", weight: 3, when: on, do: func(w *world) { w.applyAt(infrav1.BIOSAtNextReboot) }},
+		{name: "person: wants settings while prepared", weight: 1, when: on, do: func(w *world) { w.applyAt(infrav1.BIOSWhilePrepared) }},
+		{name: "person: wants new firmware", weight: 4, when: on, do: version("BIOS", "2")},
+		{name: "person: wants old firmware", weight: 2, when: on, do: version("BIOS", "1")},
+		{name: "person: wants firmware of nothing", weight: 1, fault: true, when: on, do: version("Toaster", "2")},
+		{name: "person: wants no firmware", weight: 1, fault: true, when: on, do: version("", "")},
+		{name: "firmware: task works", weight: 14, when: running, do: (*world).taskWorks},
+		{name: "firmware: task fails", weight: 2, fault: true, when: running, do: func(w *world) { w.fw.task = "failed" }},
+		{name: "firmware: task is forgotten", weight: 1, fault: true, when: running, do: func(w *world) { w.fw.id = "forgotten" }},
+		flag("firmware: boots bring no settings", func(f *firmwareWorld) *bool { return &f.deaf }),
+		flag("BMC refuses settings", func(f *firmwareWorld) *bool { return &f.refuses }),
+		flag("BMC refuses updates", func(f *firmwareWorld) *bool { return &f.refusesUpdates }),
+		flag("BMC tells no task", func(f *firmwareWorld) *bool { return &f.silent }),
+		flag("firmware: waits for the BMC", func(f *firmwareWorld) *bool { return &f.needsBMCReset }),
+		flag("firmware: is written after the restart", func(f *firmwareWorld) *bool { return &f.slow }),
+		flag("firmware: waits for nothing", func(f *firmwareWorld) *bool { return &f.needsNothing }),
+		{name: "somebody changes settings", weight: 2, fault: true, when: on, do: func(w *world) { w.fw.setting, w.fw.pending = "c", "" }},
+		{name: "somebody changes the next boot's settings", weight: 1, fault: true, when: on, do: func(w *world) { w.fw.pending = "c" }},
+		{name: "manager: dies after calling", weight: 3, fault: true, when: on, do: func(w *world) {
+			w.fw.dieLate = true
+			w.reconcile(w.host, true)
+			w.fw.dieLate = false
+		}},
+		{name: "manager: restarts", weight: 2, fault: true, when: on, do: func(w *world) { w.fw.forget() }},
+		{name: "half an hour", weight: 1, fault: true, when: on, do: (*world).halfAnHour},
+		{name: "somebody changes settings, and time passes", weight: 2, fault: true, when: settled, do: func(w *world) {
+			w.fw.setting, w.fw.pending = "c", ""
+			w.halfAnHour()
+		}},
+	}
+}
