@@ -55,6 +55,9 @@ type WatchOptions struct {
 	Interval time.Duration
 }
 
+// DefaultWatchOptions are what zero fields mean, without Notify.
+func DefaultWatchOptions() WatchOptions { return WatchOptions{}.filled() }
+
 func (o WatchOptions) filled() WatchOptions {
 	fill := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {

@@ -1,0 +1,345 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// teller is a BMC with events: each opening takes the next answer.
+type teller struct {
+	bmc.Unsupported
+	f *tellers
+	// streams of this session.
+	streams []*told
+}
+
+type tellers struct {
+	mu sync.Mutex
+	// refuse is the answer to an opening; nil: a stream.
+	refuse  error
+	opened  []time.Time
+	streams []*told
+	closed  int
+	target  bmc.Target
+}
+
+// told is a stream that a test speaks on.
+type told struct {
+	events chan bmc.Event
+	end    chan struct{}
+	once   sync.Once
+}
+
+func (s *told) Next() (bmc.Event, error) {
+	select {
+	case e := <-s.events:
+		return e, nil
+	case <-s.end:
+		return bmc.Event{}, fmt.Errorf("%w: ended", bmc.ErrUnreachable)
+	}
+}
+
+func (s *told) Close() error {
+	s.once.Do(func() { close(s.end) })
+	return nil
+}
+
+func (f *tellers) dial(_ context.Context, target bmc.Target) (bmc.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.target = target
+	return &teller{f: f}, nil
+}
+
+func (t *teller) OpenEvents(context.Context) (bmc.EventStream, error) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.f.opened = append(t.f.opened, time.Now())
+	if t.f.refuse != nil {
+		return nil, t.f.refuse
+	}
+	s := &told{events: make(chan bmc.Event), end: make(chan struct{})}
+	t.f.streams, t.streams = append(t.f.streams, s), append(t.streams, s)
+	return s, nil
+}
+
+func (t *teller) PowerState(context.Context) (bmc.PowerState, error) { return bmc.PowerOn, nil }
+func (t *teller) SetPower(context.Context, bmc.PowerAction) error    { return nil }
+func (t *teller) BootOverride(context.Context) (bmc.BootOverride, error) {
+	return bmc.BootOverride{}, nil
+}
+func (t *teller) SetBootOverride(context.Context, bmc.BootOverride) error { return nil }
+func (t *teller) Identity(context.Context) (bmc.Identity, error)          { return bmc.Identity{}, nil }
+func (t *teller) Inventory(context.Context) (bmc.Inventory, error)        { return bmc.Inventory{}, nil }
+
+// Close ends the streams of the session, as a driver's does.
+func (t *teller) Close(context.Context) error {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.f.closed++
+	for _, s := range t.streams {
+		_ = s.Close()
+	}
+	return nil
+}
+
+// last is the newest stream.
+func (f *tellers) last() *told {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams[len(f.streams)-1]
+}
+
+func (f *tellers) openings() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.opened)
+}
+
+// news collects what watches tell.
+type news struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (n *news) notify(key string, kind bmc.NewsKind) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = append(n.told, key+" "+string(kind))
+}
+
+func (n *news) take() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.told
+	n.told = nil
+	return out
+}
+
+func wantNews(t *testing.T, n *news, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, n.take()); diff != "" {
+		t.Errorf("news (-want +got):\n%s", diff)
+	}
+}
+
+// TestWatchLife: a stream is opened once, keeps the session, tells, is opened again after it ended,
+// and ends with Drop.
+func TestWatchLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := &tellers{}, &news{}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Minute})
+		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
+		for range 3 {
+			w.Want("h", target("a"))
+		}
+		wantNews(t, n, "h Begun")
+		if !w.Watched("h") || w.Watched("other") {
+			t.Error("watched is wrong")
+		}
+		time.Sleep(time.Hour) // far beyond the idle time
+		synctest.Wait()
+		if f.closed != 0 {
+			t.Error("the session of a live stream was closed")
+		}
+		f.last().events <- bmc.Event{MessageID: "x"}
+		wantNews(t, n, "h Happened")
+
+		_ = f.last().Close() // the BMC restarts
+		wantNews(t, n, "h Ended")
+		if w.Watched("h") {
+			t.Error("watched without a stream")
+		}
+		time.Sleep(bmc.DefaultWatchFirst)
+		wantNews(t, n, "h Begun")
+		if got := w.Counts(); got != (bmc.WatchCounts{Live: 1, Events: 1, Ended: 1}) {
+			t.Errorf("counts %+v", got)
+		}
+		other := target("a")
+		other.Password = "another"
+		w.Want("h", other) // rotated credentials
+		wantNews(t, n, "h Begun")
+		w.Drop("h")
+		w.Drop("h")
+		wantNews(t, n)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if w.Watched("h") || f.closed != 2 || len(f.openings()) != 3 {
+			t.Errorf("after the drop: watched %v, %d sessions closed, %d streams opened", w.Watched("h"), f.closed, len(f.openings()))
+		}
+		w.Close()
+		w.Want("h", target("a")) // too late: nothing
+		must(t, pool.Close(t.Context()))
+		wantNews(t, n)
+	})
+}
+
+// TestWatchPaces: a BMC that tells without end wakes nobody more than once a minute,
+// and its last word is heard.
+func TestWatchPaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := &tellers{}, &news{}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
+		w.Want("h", target("a"))
+		wantNews(t, n, "h Begun")
+		for range 590 { // ten minutes
+			f.last().events <- bmc.Event{}
+			time.Sleep(time.Second)
+		}
+		if got := len(n.take()); got < 11 || got > 13 {
+			t.Errorf("woken %d times in ten minutes, want 3 and one a minute", got)
+		}
+		time.Sleep(2 * time.Minute)
+		wantNews(t, n, "h Happened") // what waited
+		w.Close()
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestWatchBacksOff: what a BMC refuses is not asked for in a hurry, and what it has
+// not, once a day.
+func TestWatchBacksOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refuse    error
+		least, up int
+	}{
+		"busy":        {&bmc.BusyError{}, 6, 16},
+		"unreachable": {bmc.ErrUnreachable, 6, 16},
+		"has none":    {bmc.ErrNotSupported, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, n := &tellers{refuse: tc.refuse}, &news{}
+				pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+				w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
+				for range 60 { // an hour of polls, which succeed
+					w.Want("h", target("a"))
+					must(t, pool.Do(t.Context(), target("a"), readState))
+					time.Sleep(time.Minute)
+				}
+				synctest.Wait()
+				if got := len(f.openings()); got < tc.least || got > tc.up {
+					t.Errorf("asked %d times in an hour, want %d to %d", got, tc.least, tc.up)
+				}
+				if c := pool.Contact("a"); c.Failures != 0 {
+					t.Errorf("a BMC without a stream to spare counts as failing: %+v", c)
+				}
+				if errors.Is(tc.refuse, bmc.ErrNotSupported) {
+					if got := w.Counts(); got.Unsupported != 1 {
+						t.Errorf("counts %+v", got)
+					}
+					time.Sleep(24 * time.Hour)
+					w.Want("h", target("a"))
+					synctest.Wait()
+					if len(f.openings()) != 2 {
+						t.Error("not asked again after a day")
+					}
+				}
+				w.Close()
+				must(t, pool.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// TestWatchNoStorm: 5,000 streams that end at the same moment are opened again at the
+// rate, not at once.
+func TestWatchNoStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 5000
+		f, n := &tellers{}, &news{}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		w := bmc.NewWatches(pool, bmc.WatchOptions{Notify: n.notify})
+		for i := range hosts {
+			w.Want(fmt.Sprint(i), target(fmt.Sprint(i)))
+		}
+		time.Sleep(hosts / bmc.DefaultWatchRate * time.Second)
+		synctest.Wait()
+		if got := w.Counts(); got.Live != hosts {
+			t.Fatalf("%+v after the time for all", got)
+		}
+		f.mu.Lock()
+		streams := slices.Clone(f.streams)
+		f.mu.Unlock()
+		for _, s := range streams {
+			_ = s.Close()
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if got := w.Counts(); got.Live != hosts {
+			t.Errorf("%+v after the network came back", got)
+		}
+		second := map[int64]int{}
+		for _, at := range f.openings() {
+			second[at.Unix()]++
+			if second[at.Unix()] > bmc.DefaultWatchRate+1 {
+				t.Fatalf("more than %d streams opened in one second", bmc.DefaultWatchRate)
+			}
+		}
+		w.Close()
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestMark: what is ours is known by owner and life, and nothing else is.
+func TestMark(t *testing.T) {
+	m := bmc.Mark{Owner: "us", Life: "2"}
+	for shown, want := range map[string]bool{
+		"ingot/us/1": true, "ingot/us/2": false, "ingot/us/": false, "ingot/other/1": false, "ingot/us2/1": false,
+		"": false, "us/1": false, "person": false,
+	} {
+		if m.Earlier(shown) != want {
+			t.Errorf("Earlier(%q) is %v", shown, !want)
+		}
+	}
+	if (bmc.Mark{Life: "2"}).Earlier("ingot//1") || (bmc.Mark{Life: "2"}).String() != "" {
+		t.Error("nobody owns a session")
+	}
+}
+
+// TestVitalsFallBack: a driver without vitals is asked for the power state, as one
+// call, so that its failures are counted.
+func TestVitalsFallBack(t *testing.T) {
+	f := &fakeBMC{t: t}
+	pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+	ask := func() (v bmc.Vitals, err error) {
+		err = pool.Do(t.Context(), target("a"), func(ctx context.Context, c bmc.Conn) (err error) {
+			v, err = c.Vitals(ctx)
+			return err
+		})
+		return v, err
+	}
+	v, err := ask()
+	must(t, err)
+	if v != (bmc.Vitals{Power: bmc.PowerOn, Health: bmc.HealthUnknown}) {
+		t.Errorf("vitals %+v", v)
+	}
+	f.callErr = func(_ *fakeConn, name string) error {
+		if name == "state" {
+			return bmc.ErrTimeout
+		}
+		return nil
+	}
+	for range 2 {
+		_, _ = ask()
+	}
+	if c := pool.Contact("a"); c.Failures != 2 {
+		t.Errorf("%d failures counted, want 2", c.Failures)
+	}
+	must(t, pool.Close(t.Context()))
+}
