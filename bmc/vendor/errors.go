@@ -101,6 +101,8 @@ func sentinelOfEnd(kind callKind, last exchange, err error) error {
 // sentinelOf classifies a call that failed in time.
 func sentinelOf(kind callKind, last, worst exchange, err error) error {
 	switch {
+	case errors.Is(err, errPanicked) && !(kind == write && last.connected):
+		return bmc.ErrProtocol
 	case isUnfit(err):
 		return bmc.ErrNotSupported
 	case isOccupied(err):

@@ -25,8 +25,12 @@ const (
 	hangUpTimeout = 5 * time.Second
 )
 
-// errGivenUp reports a call of the library that went on after its context.
-var errGivenUp = errors.New("the library did not return in time")
+var (
+	// errGivenUp reports a call of the library that went on after its context.
+	errGivenUp = errors.New("the library did not return in time")
+	// errPanicked reports an answer that the library could not bear.
+	errPanicked = errors.New("bmclib panicked")
+)
 
 // library is what every driver of bmclib can.
 type library interface {
@@ -155,7 +159,7 @@ func (l *link) run(ctx context.Context, f func(context.Context) error) error {
 func guarded(ctx context.Context, f func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: bmclib panicked: %v", bmc.ErrProtocol, v)
+			err = fmt.Errorf("%w: %v", errPanicked, v)
 		}
 	}()
 	return f(ctx)

@@ -57,6 +57,8 @@ type wire struct {
 	// ctx is the context of the call in progress; nil: none is.
 	ctx  context.Context
 	left int
+	// calls counts them: what ends late must not be taken for the next one's.
+	calls uint64
 	// last is the last exchange, and worst the first of the call that failed.
 	last, worst exchange
 }
@@ -96,6 +98,7 @@ func (w *wire) begin(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx, w.left, w.last, w.worst = ctx, maxRequests, exchange{}, exchange{}
+	w.calls++
 }
 
 // end ends it: requests are refused until the next begin.
@@ -112,9 +115,12 @@ func (w *wire) seen() (last, worst exchange) {
 	return w.last, w.worst
 }
 
-func (w *wire) note(e exchange) {
+func (w *wire) note(call uint64, e exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if call != w.calls {
+		return
+	}
 	w.last = e
 	if e.failed() && !w.worst.failed() {
 		w.worst = e
@@ -123,36 +129,43 @@ func (w *wire) note(e exchange) {
 
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, seen, err := w.exchange(r)
-	seen.err = err
-	w.note(seen)
-	if err != nil && r.Body != nil {
-		_ = r.Body.Close()
+	ctx, call, err := w.admit(r)
+	var (
+		resp *http.Response
+		seen exchange
+	)
+	if err == nil {
+		resp, seen, err = w.exchange(ctx, r)
 	}
-	return resp, err
+	seen.err = err
+	w.note(call, seen)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	return resp, nil
 }
 
-// admit says whether another request may be sent, and with which context.
-func (w *wire) admit(r *http.Request) (context.Context, error) {
-	if r.URL.Host != w.host || r.URL.Scheme != w.scheme {
-		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
-	}
+// admit says whether another request may be sent, with which context, and in which
+// call.
+func (w *wire) admit(r *http.Request) (context.Context, uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx == nil {
-		return nil, errHungUp
+	switch {
+	case r.URL.Host != w.host || r.URL.Scheme != w.scheme:
+		return nil, w.calls, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
+	case w.ctx == nil:
+		return nil, w.calls, errHungUp
 	}
 	if w.left--; w.left < 0 {
-		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+		return nil, w.calls, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
 	}
-	return w.ctx, nil
+	return w.ctx, w.calls, nil
 }
 
-func (w *wire) exchange(r *http.Request) (_ *http.Response, seen exchange, _ error) {
-	call, err := w.admit(r)
-	if err != nil {
-		return nil, seen, err
-	}
+func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response, seen exchange, _ error) {
 	// The request's own context may end earlier.
 	ctx, cancel := context.WithCancel(call)
 	stop := context.AfterFunc(r.Context(), cancel)

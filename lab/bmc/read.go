@@ -47,6 +47,10 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 		resource.Send(w, http.StatusOK, b.root())
 		return
 	}
+	if !strings.HasPrefix(path, "/redfish") {
+		notFound(w, path)
+		return
+	}
 	if !b.sessions.Authorized(r.Header) {
 		unauthorized(w)
 		return

@@ -135,6 +135,10 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 	if !ok {
 		return ""
 	}
+	if !strings.HasPrefix(req.Path, "/redfish") {
+		notFound(w, req.Path)
+		return ""
+	}
 	if req.Is(http.MethodPost, pathSessions) {
 		a, token := b.sessions.Login(req, session.LoginOptions{Full: f.SessionsFull})
 		if token != "" {

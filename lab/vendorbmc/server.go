@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"sync"
 
@@ -25,6 +26,9 @@ type Config struct {
 	Authority *endpoint.Authority
 	// Machine is the server. Required.
 	Machine machine.Machine
+	// Listener takes plain TCP connections; nil listens on a free port of 127.0.0.1.
+	// The BMC closes it.
+	Listener net.Listener
 	// Username and Password of the only account; a webhook has a secret only, which
 	// is Password.
 	Username, Password string
@@ -52,7 +56,7 @@ func start(cfg Config, handler http.Handler) (*Server, error) {
 	}
 	s := &Server{handler: handler, closed: make(chan struct{})}
 	var err error
-	s.endpoint, err = endpoint.Start(endpoint.Config{Authority: cfg.Authority, Handler: s})
+	s.endpoint, err = endpoint.Start(endpoint.Config{Authority: cfg.Authority, Handler: s, Listener: cfg.Listener})
 	if err != nil {
 		return nil, err
 	}

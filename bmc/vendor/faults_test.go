@@ -1,0 +1,282 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vendor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/endpoint"
+	"github.com/ingot-metal/ingot/lab/bmc/fault"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/lab/vendorbmc"
+)
+
+// plain are the drivers that are not over Redfish.
+var plain = []string{bmctest.DriverRPC, bmctest.DriverAMT}
+
+// overRedfish are the others, each with one of its BMCs.
+var overRedfish = []struct {
+	driver string
+	p      bmctest.Personality
+}{
+	{bmctest.DriverDell, bmctest.IDRAC9}, {bmctest.DriverSupermicro, bmctest.SupermicroX11}, {bmctest.DriverSupermicro, bmctest.SupermicroX12},
+	{bmctest.DriverOpenBMC, bmctest.OpenBMC},
+}
+
+func shortly(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestFaults: what goes wrong with a request is told by the sentinel that callers
+// decide by, and the connection works again once the BMC does.
+func TestFaults(t *testing.T) {
+	state := func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }
+	on := func(ctx context.Context, c bmc.Conn) error { return c.SetPower(ctx, bmc.ActionOn) }
+	for _, tc := range []struct {
+		name   string
+		faults fault.Faults
+		call   func(context.Context, bmc.Conn) error
+		want   error
+	}{
+		{"read hangs", fault.Faults{Hang: true}, state, bmc.ErrTimeout},
+		{"write hangs", fault.Faults{Hang: true}, on, bmc.ErrUnknownOutcome},
+		{"write's answer is lost", fault.Faults{LoseReply: true}, on, bmc.ErrUnknownOutcome},
+		{"read breaks off", fault.Faults{Drop: true}, state, bmc.ErrUnreachable},
+		{"write fails inside", fault.Faults{Status: 500}, on, bmc.ErrUnknownOutcome},
+		{"busy", fault.Faults{Status: 503}, state, bmc.ErrBusy},
+		{"rate", fault.Faults{Status: 429}, on, bmc.ErrRateLimited},
+		{"forbidden", fault.Faults{Status: 403}, on, bmc.ErrUnauthorized},
+		{"no such thing", fault.Faults{Status: 404}, state, bmc.ErrNotSupported},
+		{"nonsense", fault.Faults{Body: "<html>hello</html>"}, state, bmc.ErrProtocol},
+	} {
+		for _, name := range plain {
+			t.Run(tc.name+" "+name, func(t *testing.T) {
+				r := newPlain(t, name, nil)
+				conn := r.dial(t)
+				r.SetFaults(tc.faults)
+				if err := tc.call(shortly(t), conn); !errors.Is(err, tc.want) {
+					t.Errorf("error %v, want %v", err, tc.want)
+				}
+				r.SetFaults()
+				if err := state(t.Context(), conn); err != nil {
+					t.Errorf("after it: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// resetAMT is the number of the request that resets: before it come three readings
+// of the power state, of two requests each, and one of the system's reference.
+const resetAMT = 9
+
+// TestNothingIsRepeated: a reset whose answer was lost happens once (bmclib would try
+// it through the next of its drivers).
+func TestNothingIsRepeated(t *testing.T) {
+	for _, name := range plain {
+		t.Run(name, func(t *testing.T) {
+			r := newPlain(t, name, nil)
+			conn := r.dial(t)
+			if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+				t.Fatal(err)
+			}
+			r.SetFaults(fault.Faults{LoseReply: true})
+			if name == bmctest.DriverAMT { // it reads much before it writes
+				r.SetFaults(fault.Faults{LoseReply: true, Every: resetAMT})
+			}
+			if err := conn.SetPower(t.Context(), bmc.ActionForceRestart); !errors.Is(err, bmc.ErrUnknownOutcome) {
+				t.Errorf("error %v, want ErrUnknownOutcome", err)
+			}
+			if n := len(r.Boots()); n != 2 {
+				t.Errorf("%d boots, want the first and the reset", n)
+			}
+		})
+	}
+}
+
+// TestForceOffIsForced: AMT offers a shutdown while the system runs its agent, and
+// bmclib would take that for "off" for ever.
+func TestForceOffIsForced(t *testing.T) {
+	r := newPlain(t, bmctest.DriverAMT, nil)
+	r.bench.IgnoreShutdown = true
+	conn := r.dial(t)
+	for _, step := range []struct {
+		action bmc.PowerAction
+		on     bool
+	}{{bmc.ActionOn, true}, {bmc.ActionGracefulOff, true}, {bmc.ActionForceOff, false}} {
+		if err := conn.SetPower(t.Context(), step.action); err != nil || r.Powered() != step.on {
+			t.Errorf("%s: %v, powered %v, want %v", step.action, err, r.Powered(), step.on)
+		}
+	}
+	without := newPlain(t, bmctest.DriverAMT, func(c *vendorbmc.Config) { c.Agent = false })
+	conn = without.dial(t)
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range []bmc.PowerAction{bmc.ActionGracefulOff, bmc.ActionGracefulRestart} {
+		if err := conn.SetPower(t.Context(), action); !errors.Is(err, bmc.ErrNotSupported) || !without.Powered() || len(without.Boots()) != 1 {
+			t.Errorf("%s without an agent: %v, powered %v, boots %v", action, err, without.Powered(), without.Boots())
+		}
+	}
+}
+
+// TestAMTMode: the network boot is set, and that the mode is not is told.
+func TestAMTMode(t *testing.T) {
+	r := newPlain(t, bmctest.DriverAMT, nil)
+	conn := r.dial(t)
+	if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeUEFI}); !errors.Is(err, bmc.ErrNotApplied) {
+		t.Errorf("error %v, want ErrNotApplied", err)
+	}
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bmc.BootTarget{bmc.BootPXE}, r.Boots()); diff != "" {
+		t.Errorf("boots (-want +got):\n%s", diff)
+	}
+}
+
+// TestTrust: a certificate is verified, unless the operator chose otherwise, by
+// every driver and in every connection of it (bmclib's default is to verify
+// nothing).
+func TestTrust(t *testing.T) {
+	other, err := endpoint.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*bmc.Target)
+		want   error
+	}{
+		{"its own authority", func(*bmc.Target) {}, nil},
+		{"no authority", func(t *bmc.Target) { t.CABundle = nil }, bmc.ErrCertificate},
+		{"another authority", func(t *bmc.Target) { t.CABundle = other.PEM() }, bmc.ErrCertificate},
+		{"no PEM", func(t *bmc.Target) { t.CABundle = []byte("junk") }, bmc.ErrCertificate},
+		{"not verified", func(t *bmc.Target) { t.CABundle, t.InsecureSkipVerify = nil, true }, nil},
+	} {
+		for _, name := range plain {
+			t.Run(tc.name+" "+name, func(t *testing.T) {
+				r := newPlain(t, name, nil)
+				tc.change(&r.target)
+				wantDial(t, r.driver, r.target, tc.want)
+			})
+		}
+		t.Run(tc.name+" "+bmctest.DriverSupermicro, func(t *testing.T) {
+			r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+			tc.change(&r.target)
+			wantDial(t, r.driver, r.target, tc.want)
+		})
+	}
+}
+
+func wantDial(t *testing.T, d bmc.Driver, target bmc.Target, want error) {
+	t.Helper()
+	conn, err := d.Dial(t.Context(), target)
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+	if err == nil {
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// counting calls a function before the second connection comes about.
+type counting struct {
+	net.Listener
+	n      atomic.Int32
+	second atomic.Value // func()
+}
+
+func (l *counting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if f, ok := l.second.Load().(func()); ok && err == nil && l.n.Add(1) == 2 {
+		f()
+	}
+	return c, err
+}
+
+// TestTrustOfTheLibrary: the library's own connection is judged too, not the Redfish
+// one alone.
+func TestTrustOfTheLibrary(t *testing.T) {
+	for _, tc := range overRedfish {
+		t.Run(tc.driver, func(t *testing.T) {
+			other, err := labbmc.NewAuthority()
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &counting{Listener: plain}
+			r := newMaker(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
+			l.second.Store(func() { r.SetAuthority(other) })
+			conn := r.dial(t)
+			_, err = conn.UpdateFirmware(t.Context(), bmc.Update{Image: firmware(update.BIOS, 1<<10), Filename: "BIOS.bin"})
+			if !errors.Is(err, bmc.ErrCertificate) {
+				t.Errorf("error %v, want ErrCertificate", err)
+			}
+		})
+	}
+}
+
+// TestIPv6: the host of an address keeps its brackets and its port on the way
+// through the library.
+func TestIPv6(t *testing.T) {
+	for _, name := range plain {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp6", "[::1]:0")
+			if err != nil {
+				t.Skipf("no IPv6 loopback here: %v", err)
+			}
+			r := newPlain(t, name, func(c *vendorbmc.Config) { c.Listener = l })
+			if !strings.HasPrefix(r.target.Address, name+"://[::1]:") {
+				t.Fatalf("address %s", r.target.Address)
+			}
+			conn := r.dial(t)
+			if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil || !r.Powered() {
+				t.Errorf("SetPower: %v, powered %v", err, r.Powered())
+			}
+		})
+	}
+	for _, tc := range overRedfish {
+		t.Run(tc.driver, func(t *testing.T) {
+			l, err := net.Listen("tcp6", "[::1]:0")
+			if err != nil {
+				t.Skipf("no IPv6 loopback here: %v", err)
+			}
+			r := newMaker(t, tc.driver, tc.p, func(c *labbmc.Config) { c.Listener = l })
+			task, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: firmware(update.BIOS, 1<<10), Filename: "BIOS.bin"})
+			if err != nil || task.ID == "" {
+				t.Errorf("task %+v, %v", task, err)
+			}
+		})
+	}
+}
+
+// TestDebugEnvironment: bmclib prints what it sends, passwords too, where the
+// environment asks it to. Then it is not used.
+func TestDebugEnvironment(t *testing.T) {
+	t.Setenv("DEBUG_BMCLIB", "true")
+	r := newPlain(t, bmctest.DriverRPC, nil)
+	wantDial(t, r.driver, r.target, bmc.ErrNotSupported)
+	if n := r.Requests(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -1,0 +1,271 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vendor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	"github.com/ingot-metal/ingot/bmc/vendor"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/fault"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// image is an update of a component by a small image.
+func image(component string) bmc.Update {
+	return bmc.Update{Image: firmware(component, 4<<10), Size: 4 << 10, Filename: component + "_image.bin"}
+}
+
+// isUpload says whether a request is one that pushes an image.
+func isUpload(method, path string) bool {
+	return method == "POST" && (strings.Contains(path, "upload") || strings.Contains(path, "Upload") || strings.Contains(path, "update-multipart"))
+}
+
+// TestOneSession: the Redfish session gives way to the library's, and comes back.
+func TestOneSession(t *testing.T) {
+	for _, tc := range overRedfish {
+		t.Run(tc.driver+" "+string(tc.p), func(t *testing.T) {
+			r := newMaker(t, tc.driver, tc.p, nil)
+			conn := r.dial(t)
+			if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
+				t.Fatal(err)
+			}
+			if n := r.PeakSessions(); n != 1 {
+				t.Errorf("%d Redfish sessions at once", n)
+			}
+			if n := r.BMC.Sessions(); n != 1 {
+				t.Errorf("%d sessions open, want the Redfish one", n)
+			}
+			if _, err := conn.PowerState(t.Context()); err != nil {
+				t.Errorf("after the update: %v", err)
+			}
+		})
+	}
+}
+
+// TestUpdateFaults: what goes wrong with a push, and that neither session stays.
+func TestUpdateFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults fault.Faults
+		want   error
+	}{
+		{"hangs", fault.Faults{Hang: true, Match: isUpload}, bmc.ErrUnknownOutcome},
+		{"answer lost", fault.Faults{LoseReply: true, Match: isUpload}, bmc.ErrUnknownOutcome},
+		{"fails inside", fault.Faults{Status: 500, Match: isUpload}, bmc.ErrUnknownOutcome},
+		{"busy", fault.Faults{Status: 503, Match: isUpload}, bmc.ErrBusy},
+		{"refused", fault.Faults{Status: 400, Match: isUpload}, bmc.ErrNotSupported},
+	} {
+		for _, d := range overRedfish {
+			t.Run(tc.name+" "+d.driver+" "+string(d.p), func(t *testing.T) {
+				r := newMaker(t, d.driver, d.p, nil)
+				pool := bmc.NewPool(r.driver.Dial, bmc.PoolOptions{})
+				r.SetFaults(tc.faults)
+				ctx, cancel := context.WithTimeout(t.Context(), 4*soon)
+				defer cancel()
+				err := pool.Do(ctx, r.target, func(ctx context.Context, conn bmc.Conn) error {
+					_, err := conn.UpdateFirmware(ctx, image(update.BIOS))
+					return err
+				})
+				if !errors.Is(err, tc.want) {
+					t.Errorf("error %v, want %v", err, tc.want)
+				}
+				r.SetFaults()
+				if err := pool.Do(t.Context(), r.target, func(ctx context.Context, conn bmc.Conn) error {
+					_, err := conn.PowerState(ctx)
+					return err
+				}); err != nil {
+					t.Errorf("after it: %v", err)
+				}
+				if err := pool.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				for deadline := time.Now().Add(patience); r.BMC.Sessions() > 0 && time.Now().Before(deadline); {
+					time.Sleep(time.Millisecond) // what was given up ends in its own time
+				}
+			})
+		}
+	}
+}
+
+// TestUnfitMachine: a driver that is not for the machine says so, and leaves nothing
+// behind.
+func TestUnfitMachine(t *testing.T) {
+	for _, name := range []string{bmctest.DriverDell, bmctest.DriverSupermicro, bmctest.DriverOpenBMC} {
+		t.Run(name, func(t *testing.T) {
+			r := newMaker(t, name, bmctest.AMI, nil)
+			if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
+				t.Errorf("error %v, want ErrNotSupported", err)
+			}
+			if got := r.Actions(); len(got) != 0 {
+				t.Errorf("actions %v", got)
+			}
+		})
+	}
+	t.Run("a board that bmclib does not know", func(t *testing.T) {
+		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, func(c *labbmc.Config) { c.Personality.WebBoard = "X11NEW" })
+		if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
+			t.Errorf("error %v, want ErrNotSupported", err)
+		}
+	})
+}
+
+// TestForgottenTask: iDRACs forget a task that has ended well, and keep its job.
+func TestForgottenTask(t *testing.T) {
+	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, func(c *labbmc.Config) { c.Personality.Quirks.DropDoneTasks = true })
+	conn := r.dial(t)
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	task, err := conn.UpdateFirmware(t.Context(), image(update.BIOS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task.State == bmc.TaskRunning {
+		if task, err = conn.Task(t.Context(), task.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if task.State != bmc.TaskWaitsForReset {
+		t.Fatalf("task %+v, want one that waits", task)
+	}
+	if err := conn.SetPower(t.Context(), bmc.ActionForceRestart); err != nil {
+		t.Fatal(err)
+	}
+	if task, err = conn.Task(t.Context(), task.ID); err != nil || task.State != bmc.TaskSucceeded || task.Percent != 100 || task.Message == "" {
+		t.Errorf("task %+v, %v: want its job, done", task, err)
+	}
+	if n := r.PeakSessions(); n != 1 {
+		t.Errorf("%d sessions at once", n)
+	}
+}
+
+// TestX11: the ways of a board that takes images through its web interface.
+func TestX11(t *testing.T) {
+	t.Run("flash mode of another", func(t *testing.T) {
+		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+		conn := r.dial(t)
+		if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrBusy) {
+			t.Errorf("a second one: %v, want ErrBusy", err)
+		}
+	})
+	t.Run("BMC", func(t *testing.T) {
+		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+		conn := r.dial(t)
+		u := image(update.BMC)
+		u.Filename, u.Targets = "", []string{"/redfish/v1/UpdateService/FirmwareInventory/BMC"}
+		task, err := conn.UpdateFirmware(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := -1
+		for task.State == bmc.TaskRunning {
+			if task, err = conn.Task(t.Context(), task.ID); err != nil {
+				t.Fatal(err)
+			}
+			if task.Percent < last {
+				t.Errorf("went back from %d to %d %%", last, task.Percent)
+			}
+			last = task.Percent
+		}
+		if task.State != bmc.TaskSucceeded || task.Percent != 100 {
+			t.Errorf("task %+v", task)
+		}
+	})
+	t.Run("an image of what?", func(t *testing.T) {
+		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+		u := image(update.BIOS)
+		u.Filename = "image.bin"
+		if _, err := r.dial(t).UpdateFirmware(t.Context(), u); !errors.Is(err, bmc.ErrNotSupported) {
+			t.Errorf("error %v, want ErrNotSupported", err)
+		}
+	})
+	t.Run("a task of nobody", func(t *testing.T) {
+		r := newMaker(t, bmctest.DriverSupermicro, bmctest.SupermicroX11, nil)
+		if _, err := r.dial(t).Task(t.Context(), "bmclib:../../x"); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// TestImage: an image that is not what was said reaches no BMC.
+func TestImage(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		update bmc.Update
+	}{
+		{"shorter", bmc.Update{Image: strings.NewReader("abc"), Size: 4}},
+		{"longer", bmc.Update{Image: strings.NewReader("abcde"), Size: 4}},
+		{"breaks off", bmc.Update{Image: io.MultiReader(strings.NewReader("ab"), broken{}), Size: 4}},
+		{"both ways", bmc.Update{Image: strings.NewReader("abcd"), Size: 4, URL: "http://192.0.2.1/x"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+			conn := r.dial(t)
+			if _, err := conn.UpdateFirmware(t.Context(), tc.update); err == nil {
+				t.Error("no error")
+			}
+			if n := len(r.Writes()); n != 1 {
+				t.Errorf("%d writes, want the login alone", n)
+			}
+		})
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
+
+// TestManyTasks: a BMC that lists more tasks than anybody reads costs a bounded
+// number of requests.
+func TestManyTasks(t *testing.T) {
+	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, nil)
+	conn := r.dial(t)
+	r.SetFaults(fault.Faults{Members: 10_000, Match: func(_, path string) bool { return strings.HasPrefix(path, "/redfish/v1/TaskService") }})
+	before := r.Reads()
+	if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrProtocol) && !errors.Is(err, bmc.ErrUnknownOutcome) {
+		t.Errorf("error %v", err)
+	}
+	if n := r.Reads() - before; n > 300 {
+		t.Errorf("%d reads", n)
+	}
+	if n := r.Actions(); len(n) != 0 {
+		t.Errorf("actions %v", n)
+	}
+}
+
+// TestSecrets: BMCs repeat the password that they got; no error does.
+func TestSecrets(t *testing.T) {
+	for _, d := range vendor.Drivers() {
+		for _, p := range bmctest.Personalities(d.Name) {
+			t.Run(d.Name+" "+string(p), func(t *testing.T) {
+				var target bmc.Target
+				if _, ok := emulated[p]; ok {
+					target = newMaker(t, d.Name, p, nil).target
+				} else {
+					target = newPlain(t, d.Name, nil).target
+				}
+				target.Password = "another-canary"
+				conn, err := d.Dial(t.Context(), target)
+				if err == nil {
+					_, err = conn.PowerState(t.Context())
+					_ = conn.Close(t.Context())
+				}
+				if !errors.Is(err, bmc.ErrUnauthorized) || strings.Contains(err.Error(), "canary") {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+	}
+}
