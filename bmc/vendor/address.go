@@ -4,8 +4,6 @@
 package vendor
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
@@ -69,22 +67,4 @@ func parseAddress(driver, address string) (endpoint, error) {
 	}
 	ep.host = net.JoinHostPort(ep.name, port)
 	return ep, nil
-}
-
-// trustOf is how the BMC's certificate is judged, as the target says: verified, by
-// its own authorities where it names some, unless the operator chose otherwise
-// host by host. The library's default is to verify nothing.
-func trustOf(target bmc.Target, name string) (*tls.Config, error) {
-	cfg := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         name,
-		InsecureSkipVerify: target.InsecureSkipVerify,
-	}
-	if len(target.CABundle) > 0 && !target.InsecureSkipVerify {
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(target.CABundle) {
-			return nil, fmt.Errorf("%w: the CA bundle holds no PEM certificate", bmc.ErrCertificate)
-		}
-	}
-	return cfg, nil
 }

@@ -5,8 +5,6 @@ package vendor
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -23,6 +21,7 @@ import (
 	"github.com/bmc-toolbox/bmclib/v2/providers/supermicro"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
 // callKind says what a lost answer means.
@@ -74,11 +73,14 @@ func (l *link) failure(ctx context.Context, kind callKind, what string, err erro
 	default:
 		out.sentinel = sentinelOf(kind, last, worst, err)
 	}
-	out.text = what + ": "
-	if out.sentinel != nil {
-		out.text += out.sentinel.Error() + ": "
+	switch {
+	case out.sentinel == nil:
+		out.text = what + ": " + l.clean(why)
+	case errors.Is(out.sentinel, bmc.ErrCertificate): // it says all
+		out.text = what + ": " + l.clean(out.sentinel.Error())
+	default:
+		out.text = what + ": " + out.sentinel.Error() + ": " + l.clean(why)
 	}
-	out.text += l.clean(why)
 	return out
 }
 
@@ -127,16 +129,10 @@ func sentinelOfExchange(kind callKind, e exchange) error {
 	if e.err == nil {
 		return sentinelOfStatus(kind, e)
 	}
-	var (
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-	)
+	if told := trust.Explain(e.err); told != nil {
+		return told
+	}
 	switch {
-	case errors.As(e.err, &verify), errors.As(e.err, &authority), errors.As(e.err, &name), errors.As(e.err, &invalid),
-		errors.Is(e.err, bmc.ErrCertificate):
-		return bmc.ErrCertificate
 	case errors.Is(e.err, bmc.ErrNotSupported):
 		return bmc.ErrNotSupported
 	case errors.Is(e.err, bmc.ErrBusy):

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/bmctest"
+	"github.com/ingot-metal/ingot/bmc/trust"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/endpoint"
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
@@ -167,6 +168,8 @@ func TestTrust(t *testing.T) {
 		{"another authority", func(t *bmc.Target) { t.CABundle = other.PEM() }, bmc.ErrCertificate},
 		{"no PEM", func(t *bmc.Target) { t.CABundle = []byte("junk") }, bmc.ErrCertificate},
 		{"not verified", func(t *bmc.Target) { t.CABundle, t.InsecureSkipVerify = nil, true }, nil},
+		{"pinned", func(target *bmc.Target) { target.CABundle, target.Fingerprint = nil, fingerprint(t, *target) }, nil},
+		{"another pin", func(t *bmc.Target) { t.Fingerprint = "sha256:" + strings.Repeat("0", 64) }, bmc.ErrCertificate},
 	} {
 		for _, name := range plain {
 			t.Run(tc.name+" "+name, func(t *testing.T) {
@@ -180,7 +183,30 @@ func TestTrust(t *testing.T) {
 			tc.change(&r.target)
 			wantDial(t, r.driver, r.target, tc.want)
 		})
+		if tc.want != nil {
+			continue // the Redfish session comes first, see TestTrustOfTheLibrary
+		}
+		for _, d := range overRedfish {
+			t.Run(tc.name+" firmware "+string(d.p), func(t *testing.T) {
+				r := newMaker(t, d.driver, d.p, nil)
+				tc.change(&r.target)
+				if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
+}
+
+// fingerprint of the certificate that is presented at a target's address.
+func fingerprint(t *testing.T, target bmc.Target) string {
+	t.Helper()
+	_, host, _ := strings.Cut(target.Address, "://")
+	f, err := trust.Probe(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func wantDial(t *testing.T, d bmc.Driver, target bmc.Target, want error) {

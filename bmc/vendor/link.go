@@ -15,6 +15,7 @@ import (
 	"github.com/bmc-toolbox/bmclib/v2/constants"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
 const (
@@ -65,11 +66,12 @@ func dialLink(ctx context.Context, m maker, target bmc.Target) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := trustOf(target, ep.name)
+	// The library's default is to verify nothing.
+	verified, err := trust.Config(target, ep.name)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", ep.host, err)
 	}
-	l := &link{target: target, wire: newWire(ep, trust), strict: m.strict}
+	l := &link{target: target, wire: newWire(ep, verified), strict: m.strict}
 	if m.relayed {
 		if l.relay, err = newRelay(l.wire); err != nil {
 			return nil, err

@@ -78,13 +78,13 @@ func (e exchange) failed() bool {
 	return e.err != nil || e.status != 0 && (e.status < 200 || e.status > 299)
 }
 
-func newWire(ep endpoint, trust *tls.Config) *wire {
+func newWire(ep endpoint, verified *tls.Config) *wire {
 	return &wire{
 		scheme: ep.scheme, host: ep.host, one: make(chan struct{}, 1),
 		base: &http.Transport{
 			// No proxy: a BMC is in the management network.
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        trust,
+			TLSClientConfig:        verified,
 			TLSHandshakeTimeout:    15 * time.Second,
 			MaxConnsPerHost:        1,
 			IdleConnTimeout:        90 * time.Second,
