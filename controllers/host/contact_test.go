@@ -45,6 +45,7 @@ func TestContactBackoff(t *testing.T) {
 func TestStable(t *testing.T) {
 	for in, want := range map[string]string{
 		"power state: read tcp 10.0.0.1:40312->10.0.0.9:443: connection reset": "power state: read tcp 10.0.0.9:443: connection reset",
+		"read: BMC is busy: asks to wait 1m7s: BMC answered 503":               "read: BMC is busy: BMC answered 503",
 		"plain text  with two blanks":                                          "plain text  with two blanks",
 		"":                                                                     "",
 	} {
@@ -84,6 +85,7 @@ func TestProblemOf(t *testing.T) {
 		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
 		{context.DeadlineExceeded, inventory.BMCTimeout},
 		{bmc.ErrBusy, inventory.BMCBusy},
+		{&bmc.BusyError{RateLimited: true}, inventory.BMCRateLimited},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},
 		{bmc.ErrAddress, inventory.BMCUnsupported},
 		{bmc.ErrProtocol, inventory.BMCError},

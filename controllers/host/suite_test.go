@@ -49,8 +49,14 @@ func TestHost(t *testing.T) {
 		"life": testLife, "bmc errors": testBMCErrors, "secret": testSecret, "owners": testOwners, "stale": testStale,
 		"deletion": testDeletion, "strangers": testStrangers, "pause": testPause, "soft off": testSoftOff,
 		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
+		"health": testHealth, "watched": testWatched, "faults": testFaults, "breaker": testBreaker,
+		"prepared at registration": testPreparedAtRegistration, "prepared later": testPreparedLater, "preparation refused": testPrepareRefused,
+		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
+		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
-		"watch filter": testWatchFilter, "wrong secret": testWrongSecret,
+		"first use": testFirstUse, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
+		"rotation": testRotation, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
+		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "replacement": testReplacement,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
@@ -344,7 +350,7 @@ func (y *yard) atRest(name string) {
 	before := y.get(name)
 	for range 5 {
 		y.clock.Step(time.Minute)
-		if after := y.step(name).RequeueAfter; after <= 0 || after > 3*y.Poll/2 {
+		if after := y.step(name).RequeueAfter; after <= 0 || after > 3*restFactor*y.Poll/2 {
 			y.t.Errorf("looked at again after %s", after)
 		}
 	}

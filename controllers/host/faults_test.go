@@ -1,0 +1,179 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// stall is a yard whose hosts have an emulated BMC.
+type stall struct {
+	*yard
+	b     *labbmc.BMC
+	bench *labbmc.Bench
+	ca    *labbmc.Authority
+}
+
+func newStall(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *stall {
+	t.Helper()
+	m := &stall{yard: newYard(t, cfg, scheme), bench: &labbmc.Bench{}}
+	var err error
+	if m.ca, err = labbmc.NewAuthority(); err != nil {
+		t.Fatal(err)
+	}
+	m.b, err = labbmc.Start(labbmc.Config{Authority: m.ca, Machine: m.bench, Username: "root", Password: canary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.b.Close() })
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: 2 * time.Second, CloseTimeout: time.Second})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = pool.Close(ctx) // some of the BMCs do not answer
+	})
+	m.Reconciler.BMC = pool
+	m.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "ca"}, Data: map[string]string{"ca.crt": string(m.ca.PEM())}})
+	return m
+}
+
+// register makes the host; changes come before.
+func (m *stall) register(name string, changes ...func(*infrav1.IngotHost)) {
+	m.t.Helper()
+	m.ready(name, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) {
+		h.Spec.BMC.Address, h.Spec.BMC.CABundleRef = m.b.Address(), &infrav1.CABundleReference{Name: "ca"}
+	}}, changes...)...)
+}
+
+// What is wrong with a BMC, or its server, is told apart in what kubectl get shows: each
+// by its reason, with a remedy, and without the password.
+func testFaults(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	plain := func(m *stall) { m.register("h") }
+	faults := func(f ...labbmc.Faults) func(*stall) {
+		return func(m *stall) {
+			m.b.SetFaults(f...)
+			m.register("h")
+		}
+	}
+	for name, tc := range map[string]struct {
+		prepare func(*stall)
+		reason  string
+		remedy  string
+	}{
+		"nothing": {plain, infrav1.ReasonInspecting, ""},
+		"wrong password": {func(m *stall) { m.b.SetPassword("another"); plain(m) },
+			infrav1.ReasonCredentialsRejected, "correct username and password in Secret bmc"},
+		"no Secret": {func(m *stall) {
+			m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "none" })
+		},
+			infrav1.ReasonCredentialsMissing, "create Secret none"},
+		"wrong certificate": {func(m *stall) { m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = nil }) },
+			infrav1.ReasonCertificateInvalid, "spec.bmc.caBundleRef"},
+		"unreachable": {func(m *stall) { m.b.Down(); plain(m) },
+			infrav1.ReasonBMCUnreachable, "check its address in spec.bmc.address"},
+		"silent": {faults(labbmc.Faults{Hang: true}), infrav1.ReasonBMCTimeout, "reset the BMC"},
+		"busy": {faults(labbmc.Faults{Status: 503, RetryAfter: 5 * time.Second}),
+			infrav1.ReasonBMCBusy, "close other sessions"},
+		"sessions taken": {faults(labbmc.Faults{SessionsFull: true}), infrav1.ReasonBMCBusy, "close other sessions"},
+		"rate-limited": {faults(labbmc.Faults{Status: 429, RetryAfter: 7 * time.Second}),
+			infrav1.ReasonBMCRateLimited, "slow down the other tools"},
+		"unsupported": {func(m *stall) {
+			m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.b.Address() + "/redfish/v1/Systems/none" })
+		}, infrav1.ReasonBMCUnsupported, "names the right System"},
+		"nonsense": {faults(labbmc.Faults{Body: "<html>Welcome</html>"}), infrav1.ReasonBMCError, "the BMC's own log"},
+		"duplicate": {func(m *stall) { m.register("other"); m.register("h") },
+			infrav1.ReasonDuplicate, "until one of the two objects is corrected or deleted"},
+		"unexpectedly on": {func(m *stall) {
+			must(m.yard, m.bench.Power(m.ctx, labbmc.On))
+			plain(m)
+		}, infrav1.ReasonUnexpectedlyOn, infrav1.ApproveAnnotation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newStall(t, cfg, scheme)
+			tc.prepare(m)
+			for range 4 {
+				m.step("h")
+			}
+			ready := m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
+			if !strings.Contains(ready.Message, tc.remedy) {
+				t.Errorf("message %q names no remedy %q", ready.Message, tc.remedy)
+			}
+			text, err := json.Marshal(m.get("h").Status)
+			must(m.yard, err)
+			if all := string(text) + strings.Join(m.all(), "\n"); strings.Contains(all, canary) || strings.Contains(all, "another\"") {
+				t.Errorf("a password is shown: %s", all)
+			}
+		})
+	}
+}
+
+// A BMC that stays away is left alone, which its condition says; that costs a write when
+// the count has another class, not with each try.
+func testBreaker(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, fault := range map[string]labbmc.Faults{
+		"dead": {Drop: true}, "rate-limited": {Status: 429, RetryAfter: 90 * time.Second}, "wrong password": {Status: 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newStall(t, cfg, scheme)
+			// The test's clock is not the pool's, whose rests would be real.
+			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}, IdleTimeout: -1})
+			m.b.SetFaults(fault)
+			m.register("h")
+			for range 2 {
+				m.step("h")
+			}
+			since := m.clock.Now().UTC().Format(time.RFC3339)
+			seen := map[string]bool{}
+			tries, asked := 0, m.b.Reads()+len(m.b.Writes())
+			for range 60 {
+				after := m.step("h").RequeueAfter
+				if after <= 0 || after > backoffCap+backoffCap/2 {
+					t.Fatalf("tried again after %s", after)
+				}
+				if now := m.b.Reads() + len(m.b.Writes()); now != asked {
+					tries, asked = tries+1, now
+				}
+				seen[m.get("h").ResourceVersion] = true
+				m.clock.Step(time.Minute)
+			}
+			if tries > 18 || tries < 10 {
+				t.Errorf("%d tries in an hour, want about 12", tries)
+			}
+			if len(seen) > 4 {
+				t.Errorf("%d versions of the host in an hour, want at most 4", len(seen))
+			}
+			ready := conditions.Get(m.get("h"), infrav1.ReadyCondition)
+			for _, want := range []string{"failing since " + since[:16], "10 times in a row or more", "again within 5 minutes"} {
+				if !strings.Contains(ready.Message, want) {
+					t.Errorf("message %q, want %q in it", ready.Message, want)
+				}
+			}
+			m.Reconciler.contacts = contacts{} // a manager that starts
+			before := m.get("h")
+			m.step("h")
+			if text := conditions.Get(m.get("h"), infrav1.ReadyCondition).Message; before.Status.Conditions[0].LastTransitionTime != m.get("h").Status.Conditions[0].LastTransitionTime {
+				t.Errorf("news of an old failure: %s", text)
+			}
+			m.b.SetFaults()
+			m.clock.Step(backoffCap)
+			m.step("h")
+			m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+		})
+	}
+}

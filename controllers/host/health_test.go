@@ -1,0 +1,127 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// What is worse is told at once, what is better once it has lasted.
+func TestFelt(t *testing.T) {
+	const ok, warning, critical, unknown = inventory.HealthOK, inventory.HealthWarning, inventory.HealthCritical, inventory.HealthUnknown
+	w := DefaultWaits()
+	for name, tc := range map[string]struct {
+		felt []inventory.Health // one a minute
+		want []inventory.Health
+	}{
+		"first":              {[]inventory.Health{critical}, []inventory.Health{critical}},
+		"worse at once":      {[]inventory.Health{ok, warning, critical}, []inventory.Health{ok, warning, critical}},
+		"better later":       {[]inventory.Health{critical, ok, ok, ok, ok, ok, ok, ok}, []inventory.Health{critical, critical, critical, critical, critical, critical, ok, ok}},
+		"wobbles":            {[]inventory.Health{warning, ok, warning, ok, warning, ok}, []inventory.Health{warning, warning, warning, warning, warning, warning}},
+		"silent for a while": {[]inventory.Health{warning, unknown, unknown, warning}, []inventory.Health{warning, warning, warning, warning}},
+		"silent and well":    {[]inventory.Health{ok, unknown, ok}, []inventory.Health{ok, unknown, ok}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h health
+			var got []inventory.Health
+			at := time.Unix(1000, 0)
+			for _, felt := range tc.felt {
+				h = h.felt(felt, at, w)
+				got = append(got, h.state)
+				at = at.Add(time.Minute)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("states (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAiling(t *testing.T) {
+	var parts []bmc.ComponentHealth
+	for i := range 9 {
+		parts = append(parts, bmc.ComponentHealth{Kind: "Drive", Name: fmt.Sprint(i), State: bmc.HealthWarning})
+	}
+	parts = append(parts,
+		bmc.ComponentHealth{Kind: "Fan", Name: "2", State: bmc.HealthCritical, Reading: "0 RPM"},
+		bmc.ComponentHealth{Kind: "Fan", Name: "1", State: bmc.HealthOK, Reading: "4200 RPM"})
+	names, readings := ailing(parts)
+	if !strings.HasPrefix(names, `Fan "2" is Critical, Drive "0" is Warning`) || !strings.HasSuffix(names, "and 2 more") || strings.Contains(names, "RPM") {
+		t.Errorf("names: %s", names)
+	}
+	if !strings.HasPrefix(readings, `Fan "2" is Critical (0 RPM), `) {
+		t.Errorf("readings: %s", readings)
+	}
+}
+
+// A server that ails is shown with its parts, told once by event, stays claimable, and
+// costs neither writes nor detailed readings while nothing changes.
+func testHealth(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	y.ready("h")
+	y.inspect("h")
+	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionTrue, infrav1.ReasonHealthOK)
+	fan := func(reading string) []bmc.ComponentHealth {
+		return []bmc.ComponentHealth{{Kind: "Fan", Name: "Fan 2", State: bmc.HealthCritical, Reading: reading}}
+	}
+	y.bmc.set(func(f *fakeBMC) { f.health, f.parts = bmc.HealthCritical, fan("0 RPM") })
+	y.step("h")
+	message := y.want("h", infrav1.HostHealthyCondition, metav1.ConditionFalse, infrav1.ReasonHealthCritical).Message
+	if !strings.Contains(message, `Fan "Fan 2" is Critical`) || strings.Contains(message, "RPM") {
+		t.Errorf("message %q: want the fan, and no reading", message)
+	}
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+	y.toldOnce(infrav1.ReasonHealthCritical)
+	if told := strings.Join(y.all(), "\n"); !strings.Contains(told, "0 RPM") {
+		t.Errorf("no reading in the events: %s", told)
+	}
+	y.bmc.set(func(f *fakeBMC) { f.parts = fan("13 RPM") })
+	y.atRest("h")
+	if y.bmc.details != 1 {
+		t.Errorf("%d detailed readings, want 1", y.bmc.details)
+	}
+
+	// A manager that starts tells nothing again, and reads the parts once.
+	y.Reconciler.contacts = contacts{}
+	y.atRest("h")
+	y.toldOnce(infrav1.ReasonHealthCritical)
+	if y.bmc.details != 2 {
+		t.Errorf("%d detailed readings, want 2", y.bmc.details)
+	}
+	// Nor does a BMC that was away for a while.
+	y.bmc.set(func(f *fakeBMC) { f.readErr = bmc.ErrTimeout })
+	y.step("h")
+	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionUnknown, infrav1.ReasonHealthUnknown)
+	y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
+	y.clock.Step(time.Minute)
+	y.step("h")
+	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionFalse, infrav1.ReasonHealthCritical)
+	y.toldOnce(infrav1.ReasonHealthCritical)
+
+	y.clock.Step(detailEvery)
+	y.step("h")
+	if y.bmc.details != 3 {
+		t.Errorf("%d detailed readings, want one more after %s", y.bmc.details, detailEvery)
+	}
+	y.bmc.set(func(f *fakeBMC) { f.health, f.parts = bmc.HealthOK, nil })
+	for range 7 {
+		y.step("h")
+		y.clock.Step(time.Minute)
+	}
+	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionTrue, infrav1.ReasonHealthOK)
+	y.toldOnce(infrav1.ReasonHealthOK)
+	y.atRest("h")
+}
