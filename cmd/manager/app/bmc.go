@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/vendor"
 )
 
-// newDialer knows every driver; a host alone is asked for Redfish, then for IPMI.
-func newDialer() *dial.Dialer {
+// NewDialer knows every driver; a host alone is asked for Redfish, then for IPMI.
+func NewDialer() *dial.Dialer {
 	return dial.New(slices.Concat([]bmc.Driver{redfish.Driver(), redfish.PlainDriver(), ipmi.Driver()}, vendor.Drivers())...)
 }

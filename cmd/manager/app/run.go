@@ -64,7 +64,7 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	if !o.servesWebhooks() {
 		return nil
 	}
-	dialer := newDialer()
+	dialer := NewDialer()
 	return webhooks.SetupWithManager(mgr, webhooks.Options{
 		ManagerUsername: o.ManagerUsername, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers},
 	})
