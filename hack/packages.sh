@@ -33,6 +33,10 @@ dpkg               dpkg-deb                                test test-full demo a
 openipmi           ipmi_sim                                test test-full test-bmc
 ipmitool           ipmitool                                test test-full test-bmc
 ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
+tftp-hpa           tftp                                    test test-full
+atftp              atftp                                   test test-full
+busybox            busybox                                 test test-full
+curl               curl                                    test test-full
 runc               runc                                    e2e-clusterctl
 containernetworking-plugins /usr/lib/cni/bridge            e2e-clusterctl
 iptables           iptables                                e2e-clusterctl

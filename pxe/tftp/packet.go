@@ -32,10 +32,20 @@ const (
 )
 
 const (
+	headerSize       = 4
 	defaultBlockSize = 512
 	minBlockSize     = 8
-	maxWindow        = 64
-	maxNameLength    = 255
+	// maxBlockSize is RFC 2348's.
+	maxBlockSize  = 65464
+	maxNameLength = 255
+	// maxWindow is what the kernel takes in one piece (UDP_MAX_SEGMENTS), and
+	// maxBurst how many bytes that may be: a larger window would only overrun
+	// the receive buffers of firmware, and cost memory here.
+	maxWindow = 64
+	maxBurst  = 65507
+	// headers are those of UDP and TFTP, and of either IP.
+	headersIPv4 = 20 + 8 + headerSize
+	headersIPv6 = 40 + 8 + headerSize
 )
 
 var errMalformed = errors.New("malformed TFTP packet")
@@ -77,6 +87,16 @@ func parseRequest(p []byte) (readRequest, error) {
 	return req, nil
 }
 
+// asks says whether an option is among those of the request.
+func (r readRequest) asks(name string) bool {
+	for _, o := range r.options {
+		if o.name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // terms are what a transfer runs under.
 type terms struct {
 	blockSize int
@@ -86,40 +106,65 @@ type terms struct {
 	accepted []option
 }
 
+// limits are what the server offers: the file's size, the largest block, and the
+// timeout if the client does not ask for one.
+type limits struct {
+	size     int64
+	maxBlock int
+	timeout  time.Duration
+}
+
 // negotiate accepts the options that are known and valid, and leaves out the
 // others, as RFC 2347 wants. Block size and window may be answered with less
-// than was asked.
-func negotiate(req readRequest, size int64, maxBlock int, timeout time.Duration) terms {
-	t := terms{blockSize: defaultBlockSize, window: 1, timeout: timeout}
-	for _, o := range req.options {
-		n, err := strconv.Atoi(o.value)
-		if err != nil || n < 0 {
-			continue
-		}
-		switch o.name {
-		case "blksize":
-			if n < minBlockSize {
-				continue
-			}
-			t.blockSize = min(n, maxBlock)
-			t.accepted = append(t.accepted, option{o.name, strconv.Itoa(t.blockSize)})
-		case "windowsize":
-			if n < 1 {
-				continue
-			}
-			t.window = min(n, maxWindow)
-			t.accepted = append(t.accepted, option{o.name, strconv.Itoa(t.window)})
-		case "timeout":
-			if n < 1 || n > 255 {
-				continue
-			}
+// than was asked (RFC 2348, RFC 7440 §3). An option counts once: its first.
+func negotiate(req readRequest, l limits) terms {
+	t := terms{blockSize: defaultBlockSize, window: 1, timeout: l.timeout}
+	values := map[string]string{}
+	accept := func(name string, value int64) {
+		values[name] = strconv.FormatInt(value, 10)
+	}
+	for name, n := range numbers(req.options) {
+		switch {
+		case name == "blksize" && n >= minBlockSize:
+			t.blockSize = int(min(n, int64(l.maxBlock)))
+			accept(name, int64(t.blockSize))
+		case name == "timeout" && n >= 1 && n <= 255: // RFC 2349
 			t.timeout = time.Duration(n) * time.Second
-			t.accepted = append(t.accepted, o)
-		case "tsize":
-			t.accepted = append(t.accepted, option{o.name, strconv.FormatInt(size, 10)})
+			accept(name, n)
+		case name == "tsize" && n >= 0:
+			accept(name, l.size)
+		case name == "windowsize" && n >= 1:
+			t.window = int(min(n, maxWindow)) // and the burst, below
+			accept(name, n)
+		}
+	}
+	if _, ok := values["windowsize"]; ok {
+		t.window = max(1, min(t.window, maxBurst/(headerSize+t.blockSize)))
+		accept("windowsize", int64(t.window))
+	}
+	for _, o := range req.options {
+		if v, ok := values[o.name]; ok {
+			t.accepted = append(t.accepted, option{o.name, v})
+			delete(values, o.name)
 		}
 	}
 	return t
+}
+
+// numbers returns the first value of each option that is a number.
+func numbers(options []option) map[string]int64 {
+	first := map[string]int64{}
+	for _, o := range options {
+		if _, again := first[o.name]; again {
+			continue
+		}
+		n, err := strconv.ParseInt(o.value, 10, 64)
+		if err != nil {
+			n = -1
+		}
+		first[o.name] = n
+	}
+	return first
 }
 
 func encodeOACK(options []option) []byte {
@@ -145,7 +190,7 @@ type reply struct {
 }
 
 func parseReply(p []byte) (reply, error) {
-	if len(p) < 4 {
+	if len(p) < headerSize {
 		return reply{}, fmt.Errorf("%w: %d bytes", errMalformed, len(p))
 	}
 	n := binary.BigEndian.Uint16(p[2:])
@@ -153,7 +198,7 @@ func parseReply(p []byte) (reply, error) {
 	case opAck:
 		return reply{ack: n}, nil
 	case opError:
-		text, _, _ := bytes.Cut(p[4:], []byte{0})
+		text, _, _ := bytes.Cut(p[headerSize:], []byte{0})
 		return reply{failed: true, failure: fmt.Sprintf("code %d %q", n, text)}, nil
 	}
 	return reply{}, fmt.Errorf("%w: neither ACK nor ERROR", errMalformed)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var unexported = cmp.AllowUnexported(readRequest{}, option{}, terms{}, reply{})
+var unexported = cmp.AllowUnexported(readRequest{}, option{}, terms{})
 
 func TestParseRequest(t *testing.T) {
 	for _, tc := range []struct {
@@ -61,10 +61,20 @@ func TestNegotiate(t *testing.T) {
 			with(func(c *terms) { c.blockSize, c.accepted = 1468, []option{{"blksize", "1468"}} })},
 		{"window too large", []option{{"windowsize", "65535"}},
 			with(func(c *terms) { c.window, c.accepted = maxWindow, []option{{"windowsize", "64"}} })},
+		{"window of large blocks, whatever the order", []option{{"windowsize", "64"}, {"blksize", "1468"}},
+			with(func(c *terms) {
+				c.blockSize, c.window = 1468, 44
+				c.accepted = []option{{"windowsize", "44"}, {"blksize", "1468"}}
+			})},
+		{"an option twice", []option{{"blksize", "1024"}, {"tsize", "0"}, {"blksize", "16"}},
+			with(func(c *terms) {
+				c.blockSize, c.accepted = 1024, []option{{"blksize", "1024"}, {"tsize", "5000"}}
+			})},
+		{"first senseless, then not", []option{{"blksize", "x"}, {"blksize", "16"}}, plain},
 		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "256"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := negotiate(readRequest{options: tc.asked}, 5000, DefaultMaxBlockSize, time.Second)
+			got := negotiate(readRequest{options: tc.asked}, limits{size: 5000, maxBlock: 1468, timeout: time.Second})
 			if diff := cmp.Diff(tc.want, got, unexported); diff != "" {
 				t.Error(diff)
 			}
@@ -87,8 +97,12 @@ func FuzzPackets(f *testing.F) {
 		if req.name == "" || len(req.name) > maxNameLength {
 			t.Errorf("name of %d bytes", len(req.name))
 		}
-		got := negotiate(req, 1, DefaultMaxBlockSize, time.Second)
-		if got.blockSize < minBlockSize || got.blockSize > DefaultMaxBlockSize || got.window < 1 || got.window > maxWindow ||
+		got := negotiate(req, limits{size: 1, maxBlock: maxBlockSize, timeout: time.Second})
+		if len(got.accepted) > 4 {
+			t.Errorf("%d options accepted", len(got.accepted))
+		}
+		if got.blockSize < minBlockSize || got.blockSize > maxBlockSize || got.window < 1 || got.window > maxWindow ||
+			got.window > 1 && got.window*(got.blockSize+headerSize) > maxBurst ||
 			got.timeout < time.Second || got.timeout > 255*time.Second {
 			t.Errorf("negotiated %+v", got)
 		}

@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,30 +22,55 @@ var errAborted = errors.New("client ended the transfer")
 // maxTimeout bounds the wait for one answer as it doubles.
 const maxTimeout = 8 * time.Second
 
-// transfer sends one file to one client over a socket of its own.
+// transfer sends one file to one client.
 type transfer struct {
-	conn    net.PacketConn
-	client  net.Addr
-	file    File
+	link    link
+	file    *reader
 	terms   terms
 	retries int
+	// ending is set when all that is missing is the last acknowledgement, answered
+	// once the client has sent something.
+	ending, answered *atomic.Bool
+
 	// acked is how many blocks the client has, sent how many follow on the
 	// wire unacknowledged.
 	acked, sent int64
-	packet      []byte
+	// frames holds the packets of a window, end to end; the first filled of
+	// them are those from the block after filledAt on.
+	frames           []byte
+	filledAt, filled int64
+	// again: the window was sent a second time. quiet: so was the one before,
+	// or the client reported a gap; further acknowledgements of its end are
+	// echoes of that.
+	again, quiet bool
 }
+
+// outcome is what came of waiting for an acknowledgement.
+type outcome int
+
+const (
+	// silence: nothing came in time.
+	silence outcome = iota
+	// progress: the client has more than before.
+	progress
+	// repeat: the client asks for the window again.
+	repeat
+)
 
 // run sends the file to its end. A file whose size is a multiple of the block
 // size ends in an empty block (RFC 1350 §6).
 func (t *transfer) run() error {
-	t.packet = make([]byte, 4+t.terms.blockSize)
 	if len(t.terms.accepted) > 0 {
-		if err := t.exchange(func() error { return t.write(encodeOACK(t.terms.accepted)) }); err != nil {
+		oack := encodeOACK(t.terms.accepted)
+		if err := t.exchange(func() error { return t.link.send(oack, len(oack)) }); err != nil {
 			return fmt.Errorf("negotiate options: %w", err)
 		}
 	}
-	for total := t.file.Size()/int64(t.terms.blockSize) + 1; t.acked < total; {
+	total := t.file.size/int64(t.terms.blockSize) + 1
+	t.frames = make([]byte, 0, min(int64(t.terms.window), total)*int64(headerSize+t.terms.blockSize))
+	for t.acked < total {
 		t.sent = min(int64(t.terms.window), total-t.acked)
+		t.ending.Store(t.acked+t.sent == total)
 		if err := t.exchange(t.sendWindow); err != nil {
 			return fmt.Errorf("send block %d of %d: %w", t.acked+1, total, err)
 		}
@@ -54,90 +79,110 @@ func (t *transfer) run() error {
 }
 
 // exchange sends, and waits for an acknowledgement that moves the transfer on,
-// sending again when none comes.
+// sending again when none comes; each time it waits twice as long (RFC 1123
+// §4.2.3.2).
 func (t *transfer) exchange(send func() error) error {
+	t.again = false
 	wait := t.terms.timeout
-	for range t.retries + 1 {
+	for tries := 0; tries <= t.retries; {
 		if err := send(); err != nil {
 			return err
 		}
-		progress, err := t.await(time.Now().Add(wait))
-		if progress || err != nil {
+		what, err := t.await(time.Now().Add(wait))
+		if err != nil {
 			return err
 		}
-		wait = max(min(2*wait, maxTimeout), t.terms.timeout)
+		switch what {
+		case progress:
+			return nil
+		case silence:
+			tries++
+			wait = max(min(2*wait, maxTimeout), t.terms.timeout)
+		}
+		t.again = true
 	}
+	// It may be there all the same, and only deaf to us: then it need not wait.
+	_ = t.link.send(encodeError(codeUndefined, "no acknowledgement"), maxBurst)
 	return errGone
 }
 
-// await reads until an acknowledgement comes that moves the transfer on
-// (true), or the deadline passes or the client asks for the window again
-// (false).
-func (t *transfer) await(deadline time.Time) (bool, error) {
-	if err := t.conn.SetReadDeadline(deadline); err != nil {
-		return false, fmt.Errorf("set deadline: %w", err)
-	}
-	buf := make([]byte, 516)
+// await reads until an acknowledgement comes that moves the transfer on, the
+// deadline passes, or the client asks for the window again.
+func (t *transfer) await(deadline time.Time) (outcome, error) {
 	for {
-		n, from, err := t.conn.ReadFrom(buf)
-		var timeout net.Error
-		if errors.As(err, &timeout) && timeout.Timeout() {
-			return false, nil
+		p, err := t.link.receive(deadline)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return silence, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("read acknowledgement: %w", err)
+			return silence, fmt.Errorf("read acknowledgement: %w", err)
 		}
-		if from.String() != t.client.String() {
-			// RFC 1350 §4: tell the stranger, and go on.
-			_, _ = t.conn.WriteTo(encodeError(codeUnknownTID, "unknown transfer"), from)
-			continue
-		}
-		r, err := parseReply(buf[:n])
+		r, err := parseReply(p)
 		if err != nil {
 			continue
 		}
+		t.answered.Store(true)
 		if r.failed {
-			return false, fmt.Errorf("%w: %s", errAborted, r.failure)
+			return silence, fmt.Errorf("%w: %s", errAborted, r.failure)
 		}
-		// Block numbers are 16 bits wide and wrap (a 40 MB file does).
+		// Block numbers are 16 bits wide and wrap (a 40 MB file does). What is
+		// ahead of all that was sent is old, or wrong.
 		switch ahead := int64(r.ack - uint16(t.acked)); {
 		case t.sent == 0 && ahead == 0: // the OACK is acknowledged as block 0
-			return true, nil
+			return progress, nil
 		case ahead >= 1 && ahead <= t.sent:
+			t.quiet = t.again || ahead < t.sent
 			t.acked += ahead
-			return true, nil
-		case ahead == 0 && t.terms.window > 1:
-			// The first block of the window was lost (RFC 7440 §4). With a
-			// window of 1 a repeated ACK is ignored, or every packet from
-			// there on would be sent twice (RFC 1123 §4.2.3.1).
-			return false, nil
+			return progress, nil
+		case ahead == 0 && t.mayRepeat():
+			return repeat, nil
 		}
 	}
 }
 
-// sendWindow sends the unacknowledged blocks.
+// mayRepeat says whether a repeated acknowledgement of the block before the
+// window is to be believed as the loss of its first block (RFC 7440 §4).
+//
+// With a window of 1 it never is, or every packet from there on would be sent
+// twice (the Sorcerer's Apprentice, RFC 1123 §4.2.3.1). With a larger window it
+// is once; a second one, and one after a window that was sent twice, is the echo
+// of the second copy. If it was a loss after all, the timer sees to it.
+func (t *transfer) mayRepeat() bool {
+	return t.terms.window > 1 && t.sent > 0 && !t.again && !t.quiet
+}
+
+// sendWindow sends the unacknowledged blocks, and reads ahead for the next ones.
 func (t *transfer) sendWindow() error {
-	for i := range t.sent {
-		block := t.acked + i + 1
-		binary.BigEndian.PutUint16(t.packet, opData)
-		binary.BigEndian.PutUint16(t.packet[2:], uint16(block))
-		offset := (block - 1) * int64(t.terms.blockSize)
-		want := min(int64(t.terms.blockSize), t.file.Size()-offset)
-		n, err := t.file.ReadAt(t.packet[4:4+want], offset)
-		if int64(n) < want {
-			_ = t.write(encodeError(codeUndefined, "read error"))
-			return fmt.Errorf("read file: %w", errors.Join(err, io.ErrUnexpectedEOF))
-		}
-		if err := t.write(t.packet[:4+n]); err != nil {
-			return err
-		}
+	if err := t.fill(); err != nil {
+		_ = t.link.send(encodeError(codeUndefined, "read error"), maxBurst)
+		return err
 	}
+	if err := t.link.send(t.frames, headerSize+t.terms.blockSize); err != nil {
+		return err
+	}
+	block := int64(t.terms.blockSize)
+	t.file.ahead((t.acked+t.sent)*block, int64(t.terms.window)*block)
 	return nil
 }
 
-func (t *transfer) write(p []byte) error {
-	if _, err := t.conn.WriteTo(p, t.client); err != nil {
-		return fmt.Errorf("send to %s: %w", t.client, err)
+// fill makes the packets of the window, unless they are there from the last time.
+func (t *transfer) fill() error {
+	if t.filled == t.sent && t.filledAt == t.acked {
+		return nil
 	}
+	t.filled, t.frames = 0, t.frames[:0]
+	for i := range t.sent {
+		number := t.acked + i + 1
+		offset := (number - 1) * int64(t.terms.blockSize)
+		n := min(int64(t.terms.blockSize), t.file.size-offset)
+		t.frames = binary.BigEndian.AppendUint16(t.frames, opData)
+		t.frames = binary.BigEndian.AppendUint16(t.frames, uint16(number))
+		start := len(t.frames)
+		t.frames = t.frames[:start+int(n)]
+		if err := t.file.copyAt(t.frames[start:], offset); err != nil {
+			return err
+		}
+	}
+	t.filledAt, t.filled = t.acked, t.sent
 	return nil
 }

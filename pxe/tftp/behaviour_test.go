@@ -1,0 +1,373 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tftp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/pxe/tftp"
+)
+
+// expect fails unless this is the next packet, and returns the rest of it.
+func (c *client) expect(op, n uint16) string {
+	c.t.Helper()
+	gotOp, gotN, rest := c.next()
+	if gotOp != op || gotN != n {
+		c.t.Fatalf("got opcode %d, number %d, %.40q; want %d, %d", gotOp, gotN, rest, op, n)
+	}
+	return rest
+}
+
+// read acknowledges the transfer that was asked for, block by block, to its end.
+func (c *client) read(block int) []byte {
+	c.t.Helper()
+	var got []byte
+	for n := uint16(1); ; n++ {
+		data := c.expect(3, n)
+		got = append(got, data...)
+		c.ack(n)
+		if len(data) < block {
+			return got
+		}
+	}
+}
+
+// TestSorcerersApprentice: an acknowledgement that comes twice does not make
+// every packet from there on be sent twice (RFC 1123 §4.2.3.1), in windows
+// neither.
+func TestSorcerersApprentice(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		window   int
+		copies   int // of each acknowledgement
+		mostSent int // of 64 blocks
+	}{
+		{"lock step", 1, 2, 64},
+		// Each pair of windows is sent three times: a repeat must be believed, as
+		// it may mean a loss, but the echo of the second copy is not.
+		{"windows of 4", 4, 2, 96},
+		{"windows of 4, three copies", 4, 3, 96},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(63*16 + 1)}, Timeout: time.Hour})
+			c := newClient(t, addr)
+			c.request("f", "octet", "blksize", "16", "windowsize", fmt.Sprint(tc.window))
+			c.expect(6, 0)
+			c.ack(0)
+			sent, last := 0, uint16(0)
+			for last < 64 {
+				op, n, _ := c.next()
+				if op != 3 {
+					t.Fatalf("opcode %d", op)
+				}
+				sent++
+				if n == last+1 {
+					last++
+				}
+				if int(n)%tc.window == 0 { // also for a window that came again
+					for range tc.copies {
+						c.ack(last)
+					}
+				}
+			}
+			<-ev.come
+			if sent > tc.mostSent {
+				t.Errorf("%d blocks were sent for 64", sent)
+			}
+		})
+	}
+}
+
+// TestWrongAcknowledgements: numbers from before and beyond the window change
+// nothing.
+func TestWrongAcknowledgements(t *testing.T) {
+	want := random(100)
+	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, Timeout: time.Hour})
+	c := newClient(t, addr)
+	c.request("f", "octet", "blksize", "16", "windowsize", "2")
+	c.expect(6, 0)
+	c.ack(7) // not the OACK's
+	c.ack(0)
+	c.expect(3, 1)
+	c.expect(3, 2)
+	for _, n := range []uint16{3, 100, 0xffff} {
+		c.ack(n)
+	}
+	if _, err := c.WriteTo([]byte{0, 3, 0, 1}, c.server); err != nil { // DATA from a client
+		t.Fatal(err)
+	}
+	c.ack(2)
+	c.expect(3, 3)
+	c.expect(3, 4)
+	c.ack(3) // 4 was lost
+	c.expect(3, 4)
+	c.expect(3, 5)
+}
+
+// TestAskingAgainFromTheSamePort: UEFI asks for the size, says ERROR 8, and asks
+// again; tftp-hpa reads file after file from one port. Neither waits for a
+// timeout, even if its second request overtakes the end of the first transfer.
+func TestAskingAgainFromTheSamePort(t *testing.T) {
+	want := random(1000)
+	options := []string{"f", "octet", "tsize", "0", "blksize", "1468"}
+	for _, single := range []bool{false, true} {
+		start := func(t *testing.T) *client {
+			addr, _ := startServer(t, tftp.Server{Files: memory{"f": want, "g": random(10)}, SinglePort: single, Timeout: time.Hour})
+			return newClient(t, addr)
+		}
+		read := func(t *testing.T, c *client) {
+			t.Helper()
+			c.expect(6, 0)
+			c.ack(0)
+			if got := c.read(1468); !bytes.Equal(got, want) {
+				t.Errorf("%d bytes arrived as %d", len(want), len(got))
+			}
+		}
+		name := map[bool]string{false: "ports", true: "single port"}[single]
+		t.Run(name+", after an error", func(t *testing.T) {
+			c := start(t)
+			c.request("f", "octet", "tsize", "0")
+			c.expect(6, 0)
+			if _, err := c.WriteTo([]byte("\x00\x05\x00\x08User aborted the transfer\x00"), c.server); err != nil {
+				t.Fatal(err)
+			}
+			c.request(options...)
+			read(t, c)
+		})
+		t.Run(name+", without an error", func(t *testing.T) {
+			c := start(t)
+			c.request("f", "octet", "tsize", "0")
+			c.expect(6, 0)
+			c.request(options...)
+			read(t, c)
+		})
+		t.Run(name+", the same file again and again", func(t *testing.T) {
+			c := start(t)
+			for range 20 {
+				c.request(options...)
+				read(t, c)
+			}
+		})
+	}
+}
+
+// TestRepeatedRequestStartsNoSecondTransfer: the answer crossed it.
+func TestRepeatedRequestStartsNoSecondTransfer(t *testing.T) {
+	addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(2000)}, Timeout: time.Hour})
+	c := newClient(t, addr)
+	c.request("f", "octet")
+	c.expect(3, 1)
+	c.request("f", "octet")
+	first := c.server.Port
+	for n := uint16(1); n < 4; n++ {
+		c.ack(n)
+		c.expect(3, n+1)
+		if c.server.Port != first {
+			t.Fatal("a second transfer runs")
+		}
+	}
+}
+
+// TestOneTooManyWaits: without a place a request is not lost, but served as soon
+// as one is free; a file that is not there is refused at once all the same.
+func TestOneTooManyWaits(t *testing.T) {
+	want := random(600)
+	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, MaxTransfers: 2, MaxWaiting: 3, Timeout: time.Hour})
+	var running [2]*client
+	for i := range running {
+		running[i] = newClientAt(t, addr, fmt.Sprintf("127.0.0.%d", 10+i))
+		running[i].request("f", "octet")
+		running[i].expect(3, 1)
+	}
+	var waiting []*client
+	for i := range 3 {
+		c := newClientAt(t, addr, fmt.Sprintf("127.0.0.%d", 20+i))
+		c.request("f", "octet")
+		waiting = append(waiting, c)
+	}
+	missing := newClient(t, addr)
+	missing.request("missing", "octet")
+	missing.expect(5, 1)
+	late := newClient(t, addr) // the queue is full
+	late.request("f", "octet")
+	if text := late.expect(5, 0); !strings.Contains(text, "try again") {
+		t.Errorf("refused with %q", text)
+	}
+	running[0].ack(1)
+	running[0].expect(3, 2)
+	running[0].ack(2)
+	for _, c := range waiting { // each by the place of the one before
+		if got := c.read(512); !bytes.Equal(got, want) {
+			t.Errorf("%d bytes arrived as %d", len(want), len(got))
+		}
+	}
+}
+
+// TestOneAddressDoesNotTakeAll: who has many transfers waits, others do not.
+func TestOneAddressDoesNotTakeAll(t *testing.T) {
+	addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(10)}, MaxTransfers: 8, Timeout: time.Hour})
+	greedy := make([]*client, 8)
+	for i := range greedy {
+		greedy[i] = newClientAt(t, addr, "127.0.0.2")
+		greedy[i].request("f", "octet")
+	}
+	modest := newClientAt(t, addr, "127.0.0.3")
+	modest.request("f", "octet")
+	modest.expect(3, 1)
+	modest.ack(1)
+	for _, c := range greedy { // in their turn
+		c.expect(3, 1)
+		c.ack(1)
+	}
+}
+
+// TestClientsThatNeverAnswerMakeRoom: requests under made-up addresses hold
+// places for seconds only.
+func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
+	addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(10)}, MaxTransfers: 1, Timeout: time.Hour})
+	mute := newClientAt(t, addr, "127.0.0.2")
+	mute.request("f", "octet")
+	mute.expect(3, 1)
+	c := newClientAt(t, addr, "127.0.0.3")
+	for end := time.Now().Add(patience); ; {
+		c.request("f", "octet") // as clients do that hear nothing
+		_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		buf := make([]byte, 100)
+		if n, _, err := c.ReadFrom(buf); err == nil {
+			if buf[1] != 3 || n != 14 {
+				t.Fatalf("got % x", buf[:n])
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the place never came free")
+		}
+	}
+	<-ev.come
+	if !strings.Contains(ev.list[0], "does not answer") {
+		t.Errorf("event %q", ev.list[0])
+	}
+}
+
+// TestBlocksFitThePath: the largest block is one that needs no fragments.
+func TestBlocksFitThePath(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		mtu  func(netip.Addr) (int, error)
+		want string
+	}{
+		{"not known", nil, "1468"},
+		{"failing", func(netip.Addr) (int, error) { return 0, errors.New("no route") }, "1468"},
+		{"tunnel", func(netip.Addr) (int, error) { return 1400, nil }, "1368"},
+		{"jumbo frames", func(netip.Addr) (int, error) { return 9000, nil }, "8968"},
+		{"loopback", tftp.RouteMTU, "65464"},
+		{"absurd", func(netip.Addr) (int, error) { return 68, nil }, "512"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			addr, _ := startServer(t, tftp.Server{Files: memory{"f": nil}, PathMTU: tc.mtu})
+			c := newClient(t, addr)
+			c.request("f", "octet", "blksize", "65464")
+			if got, want := c.expect(6, 0), "blksize\x00"+tc.want+"\x00"; got != want {
+				t.Errorf("accepted %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestSinglePort: everything comes from the port that was asked, for many
+// clients at once.
+func TestSinglePort(t *testing.T) {
+	want := random(100_000)
+	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, SinglePort: true})
+	var clients []*client
+	for range 5 {
+		c := newClient(t, addr)
+		c.request("f", "octet", "blksize", "1024", "windowsize", "4")
+		clients = append(clients, c)
+	}
+	for _, c := range clients {
+		c.expect(6, 0)
+		c.ack(0)
+		var got []byte
+		for n := uint16(1); len(got) < len(want); n++ {
+			got = append(got, c.expect(3, n)...)
+			if c.server.String() != addr {
+				t.Fatalf("a packet came from %s", c.server)
+			}
+			if n%4 == 0 || len(got) == len(want) {
+				c.ack(n)
+			}
+		}
+		if !bytes.Equal(got, want) {
+			t.Error("arrived wrong")
+		}
+	}
+}
+
+// TestEndWaitsForTransfers: a server that is stopped finishes what it has begun,
+// and begins nothing.
+func TestEndWaitsForTransfers(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		t.Run(fmt.Sprintf("single port %t", single), func(t *testing.T) {
+			conn, want := listen(t), random(2000)
+			ctx, cancel := context.WithCancel(context.Background())
+			srv := tftp.Server{Files: memory{"f": want}, SinglePort: single, Drain: patience, Timeout: time.Hour,
+				ListenTransfer: func() (net.PacketConn, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }}
+			done := make(chan error, 1)
+			go func() { done <- srv.Serve(ctx, conn) }()
+			c := newClient(t, conn.LocalAddr().String())
+			c.request("f", "octet")
+			got := []byte(c.expect(3, 1))
+			cancel()
+			newClient(t, conn.LocalAddr().String()).request("f", "octet") // nobody answers
+			c.ack(1)
+			for n := uint16(2); ; n++ {
+				data := c.expect(3, n)
+				got = append(got, data...)
+				c.ack(n)
+				if len(data) < 512 {
+					break
+				}
+			}
+			if err := <-done; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Error("arrived wrong")
+			}
+		})
+	}
+}
+
+// shrinking is a file that is shorter than it was.
+type shrinking struct{ memoryFile }
+
+func (shrinking) Size() int64 { return 10_000 }
+
+type shrinkingFiles struct{}
+
+func (shrinkingFiles) Open(string) (tftp.File, error) {
+	return shrinking{memoryFile{bytes.NewReader(make([]byte, 600))}}, nil
+}
+
+func TestFileThatShrinks(t *testing.T) {
+	addr, ev := startServer(t, tftp.Server{Files: shrinkingFiles{}})
+	c := newClient(t, addr)
+	c.request("f", "octet")
+	if text := c.expect(5, 0); !strings.Contains(text, "read error") {
+		t.Errorf("told %q", text)
+	}
+	<-ev.come
+	if !strings.Contains(ev.list[0], "unexpected EOF") {
+		t.Errorf("event %q", ev.list[0])
+	}
+}
