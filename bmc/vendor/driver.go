@@ -22,6 +22,7 @@ const (
 	nameDell       = "dell"
 	nameSupermicro = "supermicro"
 	nameOpenBMC    = "openbmc"
+	nameASRockRack = "asrockrack"
 	nameAMT        = "intelamt"
 	nameRPC        = "rpc"
 )
@@ -31,8 +32,9 @@ type maker struct {
 	name string
 	// overRedfish: our Redfish driver does all but the pushing of firmware.
 	overRedfish bool
-	// lacks are what Redfish offers, and these BMCs never; all offers come from it.
-	lacks []bmc.Capability
+	// lacks are what Redfish offers, and these BMCs never; offers are those of a
+	// driver that is not over Redfish.
+	lacks, offers []bmc.Capability
 	// relayed: the driver brings an HTTP client of its own.
 	relayed bool
 	// strict: it returns success although a request failed.
@@ -63,6 +65,7 @@ func makers() []maker {
 			return openbmc.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
+		{name: nameASRockRack, offers: []bmc.Capability{bmc.CapFirmware, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
 		{name: nameAMT, relayed: true, strict: true, words: wordsAMT(), conn: newAMT, library: func(l *link, _ endpoint) library {
 			return newAMTLibrary(l)
 		}},
@@ -82,7 +85,7 @@ func Drivers() []bmc.Driver {
 	all := makers()
 	drivers := make([]bmc.Driver, len(all))
 	for i, m := range all {
-		drivers[i] = bmc.Driver{Name: Scheme + m.name, Dial: m.dial}
+		drivers[i] = bmc.Driver{Name: Scheme + m.name, Dial: m.dial, Offers: m.offers}
 		if m.overRedfish {
 			drivers[i].Offers = slices.DeleteFunc(redfish.Driver().Offers, func(c bmc.Capability) bool { return slices.Contains(m.lacks, c) })
 		}

@@ -24,7 +24,7 @@ import (
 )
 
 // plain are the drivers that are not over Redfish.
-var plain = []string{bmctest.DriverRPC, bmctest.DriverAMT}
+var plain = []string{bmctest.DriverRPC, bmctest.DriverAMT, bmctest.DriverASRockRack}
 
 // overRedfish are the others, each with one of its BMCs.
 var overRedfish = []struct {

@@ -199,6 +199,36 @@ func TestX11(t *testing.T) {
 	})
 }
 
+// TestBoard: the ways of ASRock Rack.
+func TestBoard(t *testing.T) {
+	r := newPlain(t, bmctest.DriverASRockRack, nil)
+	conn := r.dial(t)
+	task, err := conn.UpdateFirmware(t.Context(), image(update.BMC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task.State == bmc.TaskRunning {
+		if task, err = conn.Task(t.Context(), task.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.board.Version(update.BMC); task.State != bmc.TaskSucceeded || got != newVersion {
+		t.Errorf("task %+v, version %s", task, got)
+	}
+	for _, u := range []bmc.Update{
+		{URL: "http://192.0.2.1/bios.bin"}, {Image: firmware(update.BIOS, 1<<10), Filename: "image.bin"},
+	} {
+		if _, err := conn.UpdateFirmware(t.Context(), u); !errors.Is(err, bmc.ErrNotSupported) {
+			t.Errorf("%+v: %v, want ErrNotSupported", u, err)
+		}
+	}
+	for _, id := range []string{"", "bmclib:BIOS", "bmclib:NIC:1", "/redfish/v1/TaskService/Tasks/1"} {
+		if _, err := conn.Task(t.Context(), id); !errors.Is(err, bmc.ErrNotSupported) {
+			t.Errorf("task %q: %v, want ErrNotSupported", id, err)
+		}
+	}
+}
+
 // TestImage: an image that is not what was said reaches no BMC.
 func TestImage(t *testing.T) {
 	for _, tc := range []struct {

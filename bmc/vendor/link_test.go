@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,10 +163,7 @@ func TestPanic(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer s.Close()
-	amt := makers()[3]
-	if amt.name != nameAMT {
-		t.Fatalf("driver %s", amt.name)
-	}
+	amt := makers()[slices.IndexFunc(makers(), func(m maker) bool { return m.name == nameAMT })]
 	_, err := amt.dial(t.Context(), bmc.Target{Address: "vendor+intelamt://" + s.Listener.Addr().String(), InsecureSkipVerify: true, Password: secret})
 	if !errors.Is(err, bmc.ErrProtocol) {
 		t.Errorf("error %v, want ErrProtocol", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/vendor"
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
 // TestMatrixPlain is the matrix of the drivers that are not over Redfish (make
@@ -39,6 +40,20 @@ func TestMatrixPlain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestMatrixBoard is the matrix of ASRock Rack's boards.
+func TestMatrixBoard(t *testing.T) {
+	bmctest.Matrix(t, bmctest.DriverASRockRack, bmctest.E3C246D4I, func(t *testing.T) bmctest.Rig {
+		r := newPlain(t, bmctest.DriverASRockRack, nil)
+		return bmctest.Rig{
+			Dial: r.driver.Dial, Target: r.target, Server: r, Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},
+			Inventory: bmc.Inventory{Identity: bmc.Identity{
+				Serial: "SER123", Manufacturer: "ASRockRack", Model: "E3C246D4I-NL", BMCFirmware: r.board.Version(update.BMC),
+			}},
+			Beyond: bmctest.Beyond{Reset: func() bool { return r.board.Resets() == 1 }},
+		}
+	})
 }
 
 // TestMatrixOverRedfish is the matrix of the drivers that are.

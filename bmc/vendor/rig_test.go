@@ -6,6 +6,7 @@ package vendor_test
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/vendor"
 	"github.com/ingot-metal/ingot/lab/bmc/endpoint"
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
 )
 
@@ -43,14 +45,28 @@ func driver(t *testing.T, name string) bmc.Driver {
 type plainRig struct {
 	bmctest.NoExtras
 	*vendorbmc.Server
+	// board is the Server of ASRock Rack's; nil: it is another.
+	board  *vendorbmc.ASRockRack
 	bench  *machine.Bench
 	driver bmc.Driver
 	target bmc.Target
 }
 
 func (r *plainRig) Powered() bool { return r.bench.Powered() }
-func (r *plainRig) Sessions() int { return 0 } // they have none
-func (r *plainRig) Restart()      { _ = r.bench.Power(context.Background(), machine.Reset) }
+
+func (r *plainRig) Sessions() int {
+	if r.board == nil {
+		return 0 // the others have none
+	}
+	return r.board.Sessions()
+}
+
+// FirmwareImage implements bmctest.Extras.
+func (r *plainRig) FirmwareImage(*testing.T) (image io.Reader, size int64, version string) {
+	return firmware(update.BIOS, 8<<20), 8 << 20, newVersion
+}
+
+func (r *plainRig) Restart() { _ = r.bench.Power(context.Background(), machine.Reset) }
 
 func (r *plainRig) Boots() []bmc.BootTarget {
 	var boots []bmc.BootTarget
@@ -83,11 +99,27 @@ func newPlain(t *testing.T, name string, change func(*vendorbmc.Config)) *plainR
 	}
 	start := map[string]func(vendorbmc.Config) (*vendorbmc.Server, error){
 		bmctest.DriverRPC: vendorbmc.StartWebhook, bmctest.DriverAMT: vendorbmc.StartAMT,
+		bmctest.DriverASRockRack: func(cfg vendorbmc.Config) (*vendorbmc.Server, error) {
+			board, err := vendorbmc.StartASRockRack(cfg)
+			if err != nil {
+				return nil, err
+			}
+			r.board = board
+			return board.Server, nil
+		},
 	}[name]
 	if r.Server, err = start(cfg); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Server.Close() })
+	t.Cleanup(func() {
+		for deadline := time.Now().Add(patience); r.Sessions() > 0 && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond) // what was given up ends in its own time
+		}
+		if n := r.Sessions(); n != 0 {
+			t.Errorf("%d sessions left open", n)
+		}
+		_ = r.Server.Close()
+	})
 	r.target = bmc.Target{Address: name + "://" + r.Host(), Username: username, Password: canary, CABundle: ca.PEM()}
 	return r
 }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vendorbmc is the lab's BMCs that speak neither Redfish nor IPMI: a
-// webhook that obeys signed notifications (StartWebhook), and Intel's Active
-// Management Technology over WS-Management with Digest authentication (StartAMT).
-// Each stands before one machine.Machine, over TLS, with the faults of package
+// webhook that obeys signed notifications (StartWebhook), Intel's Active Management
+// Technology over WS-Management with Digest authentication (StartAMT), and a board of
+// ASRock Rack with the HTTP API of its web interface (StartASRockRack). Each stands before one machine.Machine, over TLS, with the faults of package
 // fault.
 //
 // It must not know who calls it: it never imports the module's own bmc package, nor

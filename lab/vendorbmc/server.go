@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 )
 
-// maxBody bounds a request's body, in bytes.
-const maxBody = 1 << 20
+// maxBody bounds a request's body, an image too, in bytes.
+const maxBody = 32 << 20
 
 // Config describes one BMC.
 type Config struct {

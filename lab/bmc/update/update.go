@@ -49,6 +49,12 @@ func Image(component, version string) []byte {
 // errImage is what an image that is none gives.
 var errImage = errors.New("the image is not recognised")
 
+// Read consumes an image.
+func Read(r io.Reader) (component, version string, err error) {
+	component, version, _, err = read(r)
+	return component, version, err
+}
+
 // read consumes an image.
 func read(r io.Reader) (component, version string, size int64, err error) {
 	b := bufio.NewReaderSize(r, 4<<10)
