@@ -138,6 +138,48 @@ func next(t *testing.T, stream bmc.EventStream) bmc.Event {
 	return e
 }
 
+// TestWatches: the whole way, from a server that is switched by hand to the news of it,
+// over a restart of the BMC.
+func TestWatches(t *testing.T) {
+	r := newNamed(t, "hpe-ilo6", nil)
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	news := make(chan bmc.NewsKind, 100)
+	watches := bmc.NewWatches(pool, bmc.WatchOptions{
+		First: time.Millisecond, Max: 100 * time.Millisecond, Rate: 1000,
+		Notify: func(_ string, kind bmc.NewsKind) { news <- kind },
+	})
+	want := func(what string, kind bmc.NewsKind) {
+		t.Helper()
+		deadline := time.After(patience)
+		for {
+			select {
+			case got := <-news:
+				if got == kind {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("no news %s of %s", kind, what)
+			}
+		}
+	}
+	watches.Want("h", r.target)
+	want("the stream", bmc.NewsBegun)
+	must(t, r.bench.Power(t.Context(), labbmc.On))
+	want("the power", bmc.NewsHappened)
+	reads := r.Reads()
+	must(t, pool.Do(t.Context(), r.target, readState))
+	if n := r.Reads() - reads; n != 1 || r.PeakSessions() != 1 {
+		t.Errorf("a poll beside the stream is %d requests, of %d sessions, want 1 and 1", n, r.PeakSessions())
+	}
+	r.Reboot(soon)
+	want("the restart", bmc.NewsEnded)
+	want("the stream", bmc.NewsBegun)
+	r.SetHealth("PSU 1", "Critical")
+	want("the health", bmc.NewsHappened)
+	watches.Close()
+	closePool(t, pool)
+}
+
 // TestEventsRefused: what a BMC answers instead of a stream.
 func TestEventsRefused(t *testing.T) {
 	onStream := func(_, path string) bool { return strings.HasSuffix(path, "/SSE") }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/session"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
@@ -442,6 +443,24 @@ func TestEvents(t *testing.T) {
 		c.want(201, "POST", subscriptions, `{"Destination":"`+sink.URL+`","Protocol":"Redfish"}`)
 	}
 	c.want(400, "POST", subscriptions, `{"Destination":"`+sink.URL+`","Protocol":"Redfish"}`)
+}
+
+// TestSessionContext: what a login gives is shown, where the maker keeps it.
+func TestSessionContext(t *testing.T) {
+	const login = `{"UserName":"admin","Password":"secret","Context":"ours"}`
+	for name, keeps := range map[string]bool{"openbmc": true, "standard": true, "dell-idrac9": false} {
+		t.Run(name, func(t *testing.T) {
+			_, _, c, _ := maker(t, name, nil)
+			if !keeps {
+				c.want(400, "POST", session.Path, login)
+				return
+			}
+			path := c.want(201, "POST", session.Path, login).header.Get("Location")
+			if got := at(c.want(200, "GET", path, ""), "Context"); got != "ours" {
+				t.Errorf("Context %v", got)
+			}
+		})
+	}
 }
 
 func TestSessionsTimeOut(t *testing.T) {
