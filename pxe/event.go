@@ -6,6 +6,7 @@ package pxe
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,12 @@ const (
 	// StageConflict: the host declined its address, since somebody else uses
 	// it.
 	StageConflict Stage = "AddressConflict"
+	// StageMisplaced: a known host asked from another network than its own.
+	// Detail says from where.
+	StageMisplaced Stage = "WrongNetwork"
+	// StageOtherServer: another DHCP server answers the host. Detail names it
+	// and what it gives.
+	StageOtherServer Stage = "OtherDHCPServer"
 	// StageLoader: a file was sent by TFTP. Detail is its name.
 	StageLoader Stage = "Loader"
 	// StageScript: the boot script was fetched. Detail is the plan.
@@ -46,9 +53,45 @@ type BootEvent struct {
 	MAC net.HardwareAddr
 	// Client is the address that the host speaks from; zero before it has one.
 	Client netip.Addr
+	// Host is "namespace/name" of the host, where it is known.
+	Host   string
 	Stage  Stage
 	Detail string
-	At     time.Time
+	// Port is where the host asked from; zero but for DHCP.
+	Port Port
+	At   time.Time
+}
+
+// Port is where the network says that a host is plugged in. Its texts come from
+// the network: they are bounded and printable, and no more to be trusted than it.
+type Port struct {
+	// Interface of the boot server by which the request arrived; empty where
+	// the socket does not tell.
+	Interface string
+	// Relay that passed the request on; zero: none, it came from the segment.
+	Relay netip.Addr
+	// CircuitID and RemoteID are what the relay or switch says in option 82
+	// (RFC 3046 §3): most often the port and the switch. Text where it is
+	// printable, else hex digits after "0x".
+	CircuitID, RemoteID string
+}
+
+// String is the port for logs; empty when nothing is known.
+func (p Port) String() string {
+	var parts []string
+	if p.Interface != "" {
+		parts = append(parts, "interface "+p.Interface)
+	}
+	if p.Relay.IsValid() {
+		parts = append(parts, "relay "+p.Relay.String())
+	}
+	if p.CircuitID != "" {
+		parts = append(parts, "circuit "+p.CircuitID)
+	}
+	if p.RemoteID != "" {
+		parts = append(parts, "remote "+p.RemoteID)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Observer is told of every step, for boot logs and metrics. Observe is called

@@ -43,10 +43,20 @@ type Host struct {
 	Namespace, Name string
 	// MAC is the boot NIC.
 	MAC net.HardwareAddr
+	// Network is the name of the network that the host boots on, for events and
+	// logs only; Subnet are its addresses. Zero Subnet: that of Address.
+	Network string
+	Subnet  netip.Prefix
+	// Mode is how DHCP serves the network.
+	Mode Mode
+	// Relays are addresses from which relays of the network ask besides those
+	// in Subnet.
+	Relays []netip.Addr
 	// Hostname goes out as option 12; empty: none.
 	Hostname string
 	// Address is the recorded address with the prefix length of its network.
-	// The boot server never allocates one: a host without is not answered.
+	// The boot server never allocates one: in mode Reserve a host without is
+	// not answered. Mode Proxy does not look at it.
 	Address netip.Prefix
 	// Gateway is the default router; zero: none.
 	Gateway netip.Addr
@@ -54,13 +64,68 @@ type Host struct {
 	DNS, NTP []netip.Addr
 	// Domain is the DNS domain (option 15); empty: none.
 	Domain string
+	// Search are the domains in which names are looked up (option 119).
+	Search []string
+	// Routes are further routes (option 121), besides Gateway.
+	Routes []Route
 	// MTU of the network in bytes; 0: not told.
 	MTU int
 	// LeaseTime is how long the address may be used without a renewal; 0 means
 	// DefaultLeaseTime. The address stays the host's whatever it does.
 	LeaseTime time.Duration
+	// Loader is which of the boot loaders for its firmware the host is given.
+	Loader Loader
 	// Plan is what to boot now.
 	Plan Plan
+}
+
+// On returns the network's addresses: Subnet, or what Address says of them.
+func (h Host) On() netip.Prefix {
+	if h.Subnet.IsValid() {
+		return h.Subnet.Masked()
+	}
+	return h.Address.Masked()
+}
+
+// Mode is how DHCP serves a network.
+type Mode int
+
+const (
+	// Reserve: this server gives each known host the address recorded for it.
+	Reserve Mode = iota
+	// Proxy: another server gives the addresses; this one says what to boot,
+	// and nothing else (PXE 2.1 §2.2.3, proxyDHCP).
+	Proxy
+)
+
+// String is the mode's name in events and logs.
+func (m Mode) String() string {
+	switch m {
+	case Reserve:
+		return "Reserve"
+	case Proxy:
+		return "Proxy"
+	}
+	return fmt.Sprintf("Mode(%d)", int(m))
+}
+
+// Loader is one of the two builds of the boot loader that there are for each
+// firmware.
+type Loader int
+
+const (
+	// SmallLoader drives the network card through the firmware that loaded it,
+	// so it fits any card.
+	SmallLoader Loader = iota
+	// FullLoader brings drivers of its own, for firmware whose driver hangs
+	// under the small one.
+	FullLoader
+)
+
+// Route leads to the addresses of Destination by way of Gateway.
+type Route struct {
+	Destination netip.Prefix
+	Gateway     netip.Addr
 }
 
 // DefaultLeaseTime is long enough for a provisioned host to sit out a weekend

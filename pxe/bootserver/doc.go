@@ -13,7 +13,7 @@
 //
 //	srv, err := bootserver.New(bootserver.Config{
 //		Address: netip.MustParseAddr("192.0.2.1"), HTTPPort: 8880,
-//		LoaderDir: "/usr/lib/ipxe", Loaders: dhcp.DebianLoaders,
+//		LoaderDir: "/usr/lib/ipxe", Loaders: dhcp.DefaultLoaders(),
 //		Directory: dir, Files: &files, Images: cache,
 //	})
 //	sockets, err := bootserver.ListenHost(ctx, "eth0", srv.Config())

@@ -9,37 +9,29 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"syscall"
+	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
 )
 
 // ListenHost opens all sockets on the host's network (or that of the namespace
-// the process is in). DHCP is bound to one interface, because broadcasts leave
-// by the route of the default gateway otherwise; it needs CAP_NET_RAW for that,
-// and the ports below 1024 need CAP_NET_BIND_SERVICE. An empty interface name
-// leaves DHCP unbound, for machines with one network.
-func ListenHost(ctx context.Context, iface string, cfg Config) (Sockets, error) {
+// the process is in). DHCP serves the interfaces named, separated by commas, or
+// all if there is none; see dhcp.Listen. The ports below 1024 need
+// CAP_NET_BIND_SERVICE, Ethernet frames CAP_NET_RAW.
+func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, error) {
 	var (
 		s    Sockets
-		err  error
-		dhcp net.ListenConfig
 		any4 net.ListenConfig
 	)
-	if iface != "" {
-		dhcp.Control = func(_, _ string, raw syscall.RawConn) error {
-			var bindErr error
-			err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), iface) })
-			return errors.Join(err, bindErr)
-		}
-	}
 	fail := func(what string, err error) (Sockets, error) {
 		return Sockets{}, errors.Join(fmt.Errorf("open %s socket: %w", what, err), s.Close())
 	}
 	at := func(port uint16) string { return netip.AddrPortFrom(cfg.Address, port).String() }
-	if s.DHCP, err = dhcp.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), DHCPPort).String()); err != nil {
+	socket, err := dhcp.Listen(ctx, dhcp.SocketConfig{Interfaces: names(interfaces), Source: cfg.Address})
+	if err != nil {
 		return fail("DHCP", err)
 	}
+	s.DHCP = socket
 	if s.BINL, err = any4.ListenPacket(ctx, "udp4", at(BINLPort)); err != nil {
 		return fail("BINL", err)
 	}
@@ -55,4 +47,9 @@ func ListenHost(ctx context.Context, iface string, cfg Config) (Sockets, error) 
 	}
 	s.Transfer = func() (net.PacketConn, error) { return any4.ListenPacket(ctx, "udp4", at(0)) }
 	return s, nil
+}
+
+// names splits a list of names; nil for an empty one.
+func names(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }

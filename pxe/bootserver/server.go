@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -41,7 +42,8 @@ type Config struct {
 	// LoaderDir holds the iPXE binaries that Loaders names.
 	LoaderDir string
 	// Loaders are the files for each firmware; the zero value means
-	// dhcp.DebianLoaders.
+	// dhcp.DefaultLoaders. The small ones for BIOS and x64 UEFI must be in
+	// LoaderDir; of the others those are given that are.
 	Loaders dhcp.Loaders
 	// Directory answers what each host boots.
 	Directory pxe.Directory
@@ -50,14 +52,16 @@ type Config struct {
 	// Images is the cache of OS images; nil: none are served. The server runs
 	// it.
 	Images *httpd.ImageCache
-	// Observer and Log may be nil.
-	Observer pxe.Observer
-	Log      *slog.Logger
+	// Observer, DHCPMetrics and Log may be nil.
+	Observer    pxe.Observer
+	DHCPMetrics *dhcp.Metrics
+	Log         *slog.Logger
 }
 
 // Sockets are what the server listens on. Run closes them.
 type Sockets struct {
-	// DHCP is bound to port 67 and may send to 255.255.255.255.
+	// DHCP is bound to port 67 and may send to 255.255.255.255. A *dhcp.Socket
+	// serves several interfaces.
 	DHCP net.PacketConn
 	// BINL is bound to port 4011, where UEFI asks for its boot file.
 	BINL net.PacketConn
@@ -108,7 +112,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.HTTPPort = DefaultHTTPPort
 	}
 	if cfg.Loaders == (dhcp.Loaders{}) {
-		cfg.Loaders = dhcp.DebianLoaders
+		cfg.Loaders = dhcp.DefaultLoaders()
 	}
 	s := &Server{cfg: cfg}
 	s.baseURL = "http://" + net.JoinHostPort(cfg.Address.String(), strconv.Itoa(int(cfg.HTTPPort)))
@@ -121,17 +125,33 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	defer func() { _ = loaders.Close() }()
-	for _, name := range []string{cfg.Loaders.BIOS, cfg.Loaders.UEFI} {
-		f, err := loaders.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("boot loader %s is missing in %s (Debian: package ipxe): %w", name, cfg.LoaderDir, err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("boot loader: %w", err)
-		}
-		_ = f.Close()
+	if s.cfg.Loaders, err = present(loaders, cfg.Loaders); err != nil {
+		return nil, fmt.Errorf("%w in %s", err, cfg.LoaderDir)
 	}
 	return s, nil
+}
+
+// present leaves of the loaders those that are there.
+func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
+	var errs []error
+	kept := loaders.Keep(func(name string) bool {
+		f, err := files.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("boot loader: %w", err))
+			return false
+		}
+		_ = f.Close()
+		return true
+	})
+	for _, name := range []string{loaders.Small.BIOS, loaders.Small.UEFI} {
+		if !slices.Contains(kept.Names(), name) {
+			errs = append(errs, fmt.Errorf("boot loader %s is missing (Debian: package ipxe)", name))
+		}
+	}
+	return kept, errors.Join(errs...)
 }
 
 // BaseURL is the server's HTTP address as its scripts say it.
@@ -158,7 +178,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g, ctx := errgroup.WithContext(ctx)
 	dhcpServer := dhcp.Server{
 		Identity:  dhcp.Identity{Address: s.cfg.Address, BaseURL: s.baseURL, Loaders: s.cfg.Loaders},
-		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Log: s.cfg.Log,
+		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Metrics: s.cfg.DHCPMetrics, Log: s.cfg.Log,
 	}
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })

@@ -35,7 +35,7 @@ var hostMAC = net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}
 func loaderDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{dhcp.DebianLoaders.BIOS, dhcp.DebianLoaders.UEFI} {
+	for _, name := range dhcp.DefaultLoaders().Names() {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("loader "+name), 0o644); err != nil {
 			t.Fatal(err)
 		}

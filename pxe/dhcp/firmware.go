@@ -9,35 +9,46 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
-
-	"github.com/ingot-metal/ingot/pxe"
 )
 
 // firmware is what speaks DHCP on the server right now.
 type firmware int
 
 const (
-	// plain is an operating system, or our agent: it wants an address only.
+	// plain is an operating system: it wants an address only.
 	plain firmware = iota
+	// agent is Ingot's own.
+	agent
 	// biosROM is a BIOS PXE ROM.
 	biosROM
-	// uefiX64 is the PXE driver of 64-bit x86 UEFI.
+	// uefiX64 and uefiARM64 are the PXE drivers of 64-bit UEFI, x86 and Arm.
 	uefiX64
-	// uefiHTTP is the HTTP boot driver of the same.
-	uefiHTTP
-	// ipxe is iPXE on either, as a ROM or loaded by one of the two before.
+	uefiARM64
+	// httpX64 and httpARM64 are the HTTP boot drivers of the same.
+	httpX64
+	httpARM64
+	// ipxe is iPXE on any, as a ROM or loaded by one of those before.
 	ipxe
+	// uBoot is U-Boot on 64-bit Arm.
+	uBoot
 	// unsupported is a network boot client for which there is no loader.
 	unsupported
 )
 
+// firmwares is how many there are.
+const firmwares = unsupported + 1
+
 func (f firmware) String() string {
-	return [...]string{"plain", "BIOS", "UEFI x64", "UEFI x64 HTTP", "iPXE", "unsupported firmware"}[f]
+	return [firmwares]string{"plain", "agent", "BIOS", "UEFI x64", "UEFI arm64", "UEFI x64 HTTP", "UEFI arm64 HTTP",
+		"iPXE", "U-Boot", "unsupported firmware"}[f]
 }
 
 const (
-	classPXE  = "PXEClient"
-	classHTTP = "HTTPClient"
+	classPXE   = "PXEClient"
+	classHTTP  = "HTTPClient"
+	classUBoot = "U-Boot"
+	// classAgent is what Ingot's agent calls itself.
+	classAgent = "IngotAgent"
 	// optionIPXE is iPXE's own encapsulated option space.
 	optionIPXE = 175
 	// optionNoProxy, inside 175: do not wait for a proxyDHCP server. Saves 2
@@ -46,33 +57,54 @@ const (
 )
 
 // identify reads options 60 (vendor class), 77 (user class), 93 (client
-// architecture, RFC 4578 §2.1) and 175.
+// architecture, RFC 4578 §2.1 and IANA's registry) and 175.
 func identify(req *dhcpv4.DHCPv4) firmware {
 	class := req.ClassIdentifier()
-	network := strings.HasPrefix(class, classPXE)
-	http := strings.HasPrefix(class, classHTTP)
-	if !network && !http && !isIPXE(req) {
-		return plain
+	switch {
+	case isIPXE(req):
+		return ipxe
+	case class == classAgent:
+		return agent
+	case strings.HasPrefix(class, classUBoot):
+		return uBootFor(req.ClientArch())
+	case strings.HasPrefix(class, classPXE), strings.HasPrefix(class, classHTTP):
+		return pxeFor(req.ClientArch(), strings.HasPrefix(class, classHTTP))
 	}
+	return plain
+}
+
+// pxeFor is the firmware behind the class PXEClient or HTTPClient. Architecture
+// 7 is registered as "x64 UEFI" by a correction: RFC 4578 calls it "EBC", and 9
+// is what erratum 4625 makes of it. Firmware sends either.
+func pxeFor(archs []iana.Arch, http bool) firmware {
 	arch := iana.INTEL_X86PC // a ROM older than option 93
-	if archs := req.ClientArch(); len(archs) > 0 {
+	if len(archs) > 0 {
 		arch = archs[0]
 	}
 	switch {
-	case http && !isIPXE(req) && arch == iana.EFI_X86_64_HTTP:
-		return uefiHTTP
-	case http && !isIPXE(req):
-		return unsupported
-	case arch != iana.INTEL_X86PC && arch != iana.EFI_BC && arch != iana.EFI_X86_64:
-		return unsupported
-	case isIPXE(req):
-		return ipxe
-	case arch == iana.INTEL_X86PC:
+	case !http && arch == iana.INTEL_X86PC:
 		return biosROM
+	case !http && (arch == iana.EFI_X86_64 || arch == iana.EFI_BC):
+		return uefiX64
+	case !http && arch == iana.EFI_ARM64:
+		return uefiARM64
+	case !http && arch == iana.UBOOT_ARM64:
+		return uBoot
+	case http && arch == iana.EFI_X86_64_HTTP:
+		return httpX64
+	case http && arch == iana.EFI_ARM64_HTTP:
+		return httpARM64
 	}
-	// 7 is registered as "EBC", but is what x64 firmware sends; 9 is what RFC
-	// 4578 erratum 4625 makes of it.
-	return uefiX64
+	return unsupported
+}
+
+// uBootFor is U-Boot by its own class: on 64-bit Arm, as most that say nothing
+// more are, or on something else.
+func uBootFor(archs []iana.Arch) firmware {
+	if len(archs) > 0 && archs[0] != iana.UBOOT_ARM64 && archs[0] != iana.EFI_ARM64 {
+		return unsupported
+	}
+	return uBoot
 }
 
 // isIPXE knows iPXE by its user class or its own option. The user class comes
@@ -83,63 +115,4 @@ func isIPXE(req *dhcpv4.DHCPv4) bool {
 		return true
 	}
 	return req.Options.Has(dhcpv4.GenericOptionCode(optionIPXE))
-}
-
-// Loaders names the iPXE binaries that TFTP serves.
-type Loaders struct {
-	// BIOS is loaded by PXE ROMs. undionly drives the card through the ROM
-	// that loaded it, so it fits any card.
-	BIOS string
-	// UEFI is loaded by x64 UEFI. snponly does the same there.
-	UEFI string
-}
-
-// BootFromDisk is the name of a file that is never there. UEFI that is told to
-// load it gets a refusal from TFTP or HTTP and goes on to its next boot device; people
-// read the name on the console.
-const BootFromDisk = "boot-from-disk"
-
-// DebianLoaders are the names in Debian's package ipxe.
-var DebianLoaders = Loaders{BIOS: "undionly.kpxe", UEFI: "snponly.efi"}
-
-// boot is what a reply says about booting.
-type boot struct {
-	// file is option 67 and the BOOTP file field; empty: none.
-	file string
-	// answer is false when silence is the best answer.
-	answer bool
-}
-
-// bootFor is the table firmware × plan → answer.
-//
-//	            | plain        | BIOS          | UEFI x64    | UEFI HTTP  | iPXE       | unsupported
-//	None        | silence      | silence       | silence     | silence    | silence    | silence
-//	LocalDisk   | address      | address       | no file³    | no file³   | URL¹       | address
-//	Agent       | address      | undionly.kpxe | snponly.efi | silence²   | URL        | silence²
-//
-// An address without a file makes a BIOS ROM go on to the next boot device at
-// once (PXE-E53); silence would have it wait its retries out. ¹ the script leaves for the disk. ² there may be a server for it elsewhere,
-// and an address without a file would only spend the one-time boot override.
-// ³ BootFromDisk: EDK2 does not take an offer without a file, and asks four
-// times, for a minute; a file that TFTP or HTTP refuses makes it go on at once.
-func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
-	switch {
-	case host.Plan.Kind != pxe.LocalDisk && host.Plan.Kind != pxe.Agent:
-		return boot{}
-	case fw == plain:
-		return boot{answer: true}
-	case fw == ipxe:
-		return boot{answer: true, file: id.BaseURL + "/boot/" + host.MAC.String() + "/script.ipxe"}
-	case host.Plan.Kind == pxe.LocalDisk && fw == uefiHTTP:
-		return boot{answer: true, file: id.BaseURL + "/" + BootFromDisk}
-	case host.Plan.Kind == pxe.LocalDisk && fw == uefiX64:
-		return boot{answer: true, file: BootFromDisk}
-	case host.Plan.Kind == pxe.LocalDisk:
-		return boot{answer: true}
-	case fw == biosROM:
-		return boot{answer: true, file: id.Loaders.BIOS}
-	case fw == uefiX64:
-		return boot{answer: true, file: id.Loaders.UEFI}
-	}
-	return boot{}
 }

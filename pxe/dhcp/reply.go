@@ -4,16 +4,12 @@
 package dhcp
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/iana"
 
 	"github.com/ingot-metal/ingot/pxe"
 )
@@ -25,12 +21,9 @@ type Identity struct {
 	Address netip.Addr
 	// BaseURL is its HTTP side, http://host:port without a slash at the end.
 	BaseURL string
-	// Loaders are the names that its TFTP side serves.
+	// Loaders are the names that its TFTP and HTTP sides serve.
 	Loaders Loaders
 }
-
-// ErrMalformed reports a packet that is no DHCP request from Ethernet.
-var ErrMalformed = errors.New("malformed DHCP request")
 
 // Answer is what follows from one packet. The zero Answer is silence towards
 // somebody unknown.
@@ -39,9 +32,24 @@ type Answer struct {
 	Packet []byte
 	// To is where it goes.
 	To netip.AddrPort
+	// Hardware is set when nobody has the address To yet: the client with this
+	// hardware address is about to get it, and can be reached by a frame to it
+	// only. A socket that cannot send one broadcasts instead.
+	Hardware net.HardwareAddr
 	// Event is what to tell the Observer, without its time; its Stage is empty
 	// when there is nothing to tell.
 	Event pxe.BootEvent
+
+	// kind is what is counted.
+	kind dhcpv4.MessageType
+	// reply is what was answered; MessageTypeNone: nothing.
+	reply dhcpv4.MessageType
+	// address is what the reply gives, or the client declines.
+	address netip.Addr
+	// other is another DHCP server, as the Event tells.
+	other netip.Addr
+	// known: the client is a host of the directory.
+	known bool
 }
 
 const (
@@ -53,99 +61,97 @@ var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // Reply decides what to answer to one packet (RFC 2131 §4.3, RFC 4578). It is
 // pure. The error wraps ErrMalformed and concerns the packet only.
-func Reply(id Identity, dir pxe.Directory, packet []byte) (Answer, error) {
-	req, err := parse(packet)
+func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
+	ex, err := open(id, dir, q)
 	if err != nil {
 		return Answer{}, err
 	}
-	host, known := dir.Lookup(req.ClientHWAddr)
-	if !known {
-		return Answer{}, nil
+	if !ex.known {
+		return ex.nothing(), nil
 	}
-	ex := exchange{id: id, req: req, host: host, firmware: identify(req)}
-	ex.boot = id.bootFor(ex.firmware, host)
-	switch {
-	case !host.Address.IsValid() || !host.Address.Addr().Is4():
-		return ex.silent("no address is recorded"), nil
-	case !ex.boot.answer:
-		return ex.silent(fmt.Sprintf("%s asked, plan is %s", ex.firmware, host.Plan.Kind)), nil
-	}
-	switch req.MessageType() {
-	case dhcpv4.MessageTypeDiscover:
-		return ex.lease(dhcpv4.MessageTypeOffer, pxe.StageOffer), nil
-	case dhcpv4.MessageTypeRequest:
-		return ex.request(), nil
-	case dhcpv4.MessageTypeInform:
-		return ex.inform(), nil
-	case dhcpv4.MessageTypeDecline:
-		if !ex.chosen() {
-			return Answer{}, nil
+	kind := ex.req.MessageType()
+	// Who renews has an address, and asks past every relay.
+	if why := misplaced(ex.host, ex.relay, q.Link); why != "" && (ex.relay.address.IsValid() || !addressOf(ex.req.ClientIPAddr).IsValid()) {
+		if ex.host.Plan.Kind == pxe.None || !opens(kind) {
+			return ex.nothing(), nil
 		}
-		return ex.event(pxe.StageConflict, host.Address.Addr().String()+" is in use by another machine"), nil
+		return ex.event(pxe.StageMisplaced, why), nil
 	}
-	// RELEASE: the address is recorded, there is nothing to give back.
-	return Answer{}, nil
+	if ex.host.Mode == pxe.Proxy {
+		return ex.proxy(kind), nil
+	}
+	return ex.reserve(kind), nil
 }
 
-// ReplyBINL decides what to answer to one packet that came to port 4011. UEFI
-// firmware asks there for the boot file, again, after it has its address from
-// an offer that called itself PXEClient (option 60) and had no option 43,
-// whether that offer named a file or not (PXE 2.1 §2.2.5; seen with EDK2). The
-// answer goes to where the packet came from, and gives no address.
-func ReplyBINL(id Identity, dir pxe.Directory, packet []byte, from netip.AddrPort) (Answer, error) {
-	req, err := parse(packet)
-	if err != nil {
-		return Answer{}, err
-	}
-	host, known := dir.Lookup(req.ClientHWAddr)
-	if !known || req.MessageType() != dhcpv4.MessageTypeRequest {
-		return Answer{}, nil
-	}
-	ex := exchange{id: id, req: req, host: host, firmware: identify(req)}
-	ex.boot = id.bootFor(ex.firmware, host)
-	if !ex.boot.answer || ex.boot.file == "" || ex.firmware == plain {
-		return ex.silent(fmt.Sprintf("%s asked for a boot file, plan is %s", ex.firmware, host.Plan.Kind)), nil
-	}
-	r := ex.reply(dhcpv4.MessageTypeAck)
-	r.ClientIPAddr = req.ClientIPAddr
-	ex.addBoot(r)
-	a := ex.event(pxe.StageAck, ex.firmware.String()+", boot file only")
-	a.Packet, a.To = r.ToBytes(), from
-	return a, nil
-}
-
-// parse accepts requests of Ethernet clients that carry a message type.
-func parse(packet []byte) (*dhcpv4.DHCPv4, error) {
-	req, err := dhcpv4.FromBytes(packet)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	switch {
-	case req.OpCode != dhcpv4.OpcodeBootRequest:
-		return nil, fmt.Errorf("%w: not a request", ErrMalformed)
-	case req.HWType != iana.HWTypeEthernet || len(req.ClientHWAddr) != 6:
-		return nil, fmt.Errorf("%w: not from Ethernet", ErrMalformed)
-	case req.MessageType() == dhcpv4.MessageTypeNone:
-		return nil, fmt.Errorf("%w: no message type (plain BOOTP)", ErrMalformed)
-	}
-	return req, nil
+// opens reports the messages by which a client asks for an address.
+func opens(kind dhcpv4.MessageType) bool {
+	return kind == dhcpv4.MessageTypeDiscover || kind == dhcpv4.MessageTypeRequest
 }
 
 // exchange is one request with everything that decides its answer.
 type exchange struct {
 	id       Identity
 	req      *dhcpv4.DHCPv4
+	relay    relay
+	link     Link
+	known    bool
 	host     pxe.Host
 	firmware firmware
 	boot     boot
+	asked    asked
+}
+
+// open gathers it. It decides nothing.
+func open(id Identity, dir pxe.Directory, q Query) (exchange, error) {
+	req, err := parse(q.Packet)
+	if err != nil {
+		return exchange{}, err
+	}
+	ex := exchange{id: id, req: req, link: q.Link}
+	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); !ex.known {
+		return ex, nil
+	}
+	ex.relay = relayOf(req)
+	ex.relay.port.Interface = q.Link.Name
+	ex.firmware = identify(req)
+	ex.boot = id.bootFor(ex.firmware, ex.host)
+	ex.asked = askedIn(req)
+	return ex, nil
+}
+
+// reserve answers where this server gives the addresses.
+func (ex exchange) reserve(kind dhcpv4.MessageType) Answer {
+	switch kind {
+	case dhcpv4.MessageTypeDecline:
+		return ex.decline()
+	case dhcpv4.MessageTypeDiscover, dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform:
+	default:
+		// RELEASE: the address is recorded, there is nothing to give back.
+		return ex.nothing()
+	}
+	if other, detail := ex.otherServer(kind); other.IsValid() {
+		a := ex.event(pxe.StageOtherServer, detail)
+		a.other = other
+		return a
+	}
+	switch {
+	case kind == dhcpv4.MessageTypeRequest && !ex.chosen():
+		return ex.nothing() // the client took another replica's offer
+	case !ex.host.Address.IsValid() || !ex.host.Address.Addr().Is4():
+		return ex.silent("no address is recorded")
+	case !ex.boot.answer:
+		return ex.silent(ex.boot.why)
+	case kind == dhcpv4.MessageTypeDiscover:
+		return ex.lease(dhcpv4.MessageTypeOffer, pxe.StageOffer)
+	case kind == dhcpv4.MessageTypeRequest:
+		return ex.request()
+	}
+	return ex.inform()
 }
 
 // request answers a DHCPREQUEST in each of its four meanings (RFC 2131 §4.3.2,
 // table 4).
 func (ex exchange) request() Answer {
-	if !ex.chosen() {
-		return Answer{} // the client took another server's offer
-	}
 	wanted := addressOf(ex.req.RequestedIPAddress()) // SELECTING, INIT-REBOOT
 	if !wanted.IsValid() {
 		wanted = addressOf(ex.req.ClientIPAddr) // RENEWING, REBINDING
@@ -157,7 +163,7 @@ func (ex exchange) request() Answer {
 		return ex.lease(dhcpv4.MessageTypeAck, pxe.StageAck)
 	}
 	detail := fmt.Sprintf("asked for %s, recorded is %s", wanted, ex.host.Address.Addr())
-	if ex.firmware != plain {
+	if ex.firmware != plain && ex.firmware != agent {
 		// Some Dell PXE ROMs give up on a NAK (field notes); without an answer
 		// they start over with a DISCOVER.
 		return ex.silent(detail)
@@ -165,13 +171,47 @@ func (ex exchange) request() Answer {
 	return ex.nak(detail)
 }
 
+// serverID is what this server is called in option 54: its own address, or what
+// the relay wants to stand there (RFC 5107 §4).
+func (ex exchange) serverID() netip.Addr {
+	if ex.relay.serverID.IsValid() {
+		return ex.relay.serverID
+	}
+	return ex.id.Address
+}
+
 // chosen reports whether the packet is for this server: it names it in option
 // 54, or names none (all but SELECTING).
 func (ex exchange) chosen() bool {
-	if !ex.req.Options.Has(dhcpv4.OptionServerIdentifier) {
-		return true
+	named := addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier))
+	return !named.IsValid() || named == ex.id.Address || named == ex.serverID()
+}
+
+// otherServer finds out that the client takes the offer of a DHCP server that is
+// not Ingot's: replicas all give the recorded address.
+func (ex exchange) otherServer(kind dhcpv4.MessageType) (netip.Addr, string) {
+	wanted := addressOf(ex.req.RequestedIPAddress())
+	if kind != dhcpv4.MessageTypeRequest || ex.chosen() || !wanted.IsValid() ||
+		!ex.host.Address.IsValid() || wanted == ex.host.Address.Addr() || ex.host.Plan.Kind == pxe.None {
+		return netip.Addr{}, ""
 	}
-	return addressOf(ex.req.ServerIdentifier()) == ex.id.Address
+	other := addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier))
+	return other, fmt.Sprintf("%s gave it %s, and it took that instead of %s", other, wanted, ex.host.Address.Addr())
+}
+
+// decline hears that the address is somebody else's (RFC 2131 §4.3.3), whichever
+// replica gave it.
+func (ex exchange) decline() Answer {
+	address := addressOf(ex.req.RequestedIPAddress())
+	if !address.IsValid() || !ex.host.Address.IsValid() || address != ex.host.Address.Addr() {
+		return ex.nothing()
+	}
+	a := ex.nothing()
+	if ex.chosen() {
+		a = ex.event(pxe.StageConflict, address.String()+" is in use by another machine")
+	}
+	a.address = address
+	return a
 }
 
 // lease builds an OFFER or ACK that gives the recorded address.
@@ -191,47 +231,58 @@ func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 	r.UpdateOption(dhcpv4.OptRebindingTimeValue(lifetime * 7 / 8))
 	ex.addNetwork(r)
 	ex.addBoot(r)
-	a := ex.event(stage, ex.firmware.String())
-	a.Packet, a.To = r.ToBytes(), ex.destination(r)
+	ex.addOrder(r)
+	a := ex.send(r, stage, ex.firmware.String())
+	a.address = ex.host.Address.Addr()
 	return a
 }
 
 // inform answers a client that has an address of its own (RFC 2131 §4.3.5):
-// parameters, but neither address nor lease time, to ciaddr.
+// parameters, but neither address nor lease time, to ciaddr. Nothing goes to an
+// address that cannot be the client's.
 func (ex exchange) inform() Answer {
-	if !addressOf(ex.req.ClientIPAddr).IsValid() {
-		return ex.silent("inform names no address")
+	client := addressOf(ex.req.ClientIPAddr)
+	if !client.IsValid() || !ex.host.On().Contains(client) {
+		return ex.silent(fmt.Sprintf("inform from %s, which is not in %s", ex.req.ClientIPAddr, ex.host.On()))
 	}
 	r := ex.reply(dhcpv4.MessageTypeAck)
 	r.ClientIPAddr = ex.req.ClientIPAddr
 	ex.addNetwork(r)
 	ex.addBoot(r)
-	a := ex.event(pxe.StageAck, ex.firmware.String()+", parameters only")
-	a.Packet, a.To = r.ToBytes(), ex.destination(r)
-	return a
+	ex.addOrder(r)
+	return ex.send(r, pxe.StageAck, ex.firmware.String()+", parameters only")
 }
 
 // nak refuses an address (RFC 2131 §4.3.2, table 3): no address fields, no
 // other parameters, and broadcast, since the client's address is wrong.
 func (ex exchange) nak(detail string) Answer {
 	r := ex.reply(dhcpv4.MessageTypeNak)
+	r.SetBroadcast() // so that a relay broadcasts it, too
 	r.UpdateOption(dhcpv4.OptMessage("the address is not this host's"))
-	a := ex.event(pxe.StageNak, detail)
-	if relay := addressOf(ex.req.GatewayIPAddr); relay.IsValid() {
-		r.SetBroadcast() // so that the relay broadcasts it, too
-		a.To = netip.AddrPortFrom(relay, serverPort)
-	} else {
-		a.To = netip.AddrPortFrom(limitedBroadcast, clientPort)
-	}
+	return ex.send(r, pxe.StageNak, detail)
+}
+
+// send finishes a reply.
+func (ex exchange) send(r *dhcpv4.DHCPv4, stage pxe.Stage, detail string) Answer {
+	fit(r, ex.req)
+	a := ex.event(stage, detail)
+	a.reply = r.MessageType()
 	a.Packet = r.ToBytes()
+	a.To, a.Hardware = ex.destination(r)
 	return a
 }
 
 func (ex exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, why) }
 
 func (ex exchange) event(stage pxe.Stage, detail string) Answer {
-	return Answer{Event: pxe.BootEvent{MAC: ex.host.MAC, Client: addressOf(ex.req.ClientIPAddr), Stage: stage, Detail: detail}}
+	a := ex.nothing()
+	a.Event = pxe.BootEvent{MAC: ex.host.MAC, Client: addressOf(ex.req.ClientIPAddr),
+		Host: ex.host.Namespace + "/" + ex.host.Name, Stage: stage, Detail: detail, Port: ex.relay.port}
+	return a
 }
+
+// nothing is silence that is not worth a word.
+func (ex exchange) nothing() Answer { return Answer{kind: ex.req.MessageType(), known: ex.known} }
 
 // reply builds what all replies share: the header fields to be copied, our
 // identifier, and the options that clients want to see again: 61 (RFC 6842),
@@ -248,10 +299,10 @@ func (ex exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 		ServerIPAddr:  net.IPv4zero,
 		GatewayIPAddr: ex.req.GatewayIPAddr,
 		ClientHWAddr:  ex.req.ClientHWAddr,
-		Options:       dhcpv4.Options{},
+		Options:       make(dhcpv4.Options, 24),
 	}
 	r.UpdateOption(dhcpv4.OptMessageType(kind))
-	r.UpdateOption(dhcpv4.OptServerIdentifier(ex.id.Address.AsSlice()))
+	r.UpdateOption(dhcpv4.OptServerIdentifier(ex.serverID().AsSlice()))
 	for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionClientIdentifier,
 		dhcpv4.OptionRelayAgentInformation, dhcpv4.OptionClientMachineIdentifier} {
 		if v := ex.req.Options.Get(code); v != nil {
@@ -261,100 +312,18 @@ func (ex exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	return r
 }
 
-// addNetwork adds what the host needs to know of its network.
-func (ex exchange) addNetwork(r *dhcpv4.DHCPv4) {
-	h := ex.host
-	mask := net.CIDRMask(h.Address.Bits(), 32)
-	r.UpdateOption(dhcpv4.OptSubnetMask(mask))
-	r.UpdateOption(dhcpv4.OptBroadcastAddress(lastAddress(h.Address)))
-	if h.Gateway.Is4() {
-		r.UpdateOption(dhcpv4.OptRouter(h.Gateway.AsSlice()))
-	}
-	if ips := toIPs(h.DNS); len(ips) > 0 {
-		r.UpdateOption(dhcpv4.OptDNS(ips...))
-	}
-	if ips := toIPs(h.NTP); len(ips) > 0 {
-		r.UpdateOption(dhcpv4.OptNTPServers(ips...))
-	}
-	if fitsOption(h.Hostname) {
-		r.UpdateOption(dhcpv4.OptHostName(h.Hostname))
-	}
-	if fitsOption(h.Domain) {
-		r.UpdateOption(dhcpv4.OptDomainName(h.Domain))
-	}
-	if h.MTU >= 68 && h.MTU <= 0xffff { // RFC 2132 §5.1
-		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU,
-			binary.BigEndian.AppendUint16(nil, uint16(h.MTU))))
-	}
-}
-
-// addBoot adds what a network boot client needs. The file's name stands in
-// option 67 and in the BOOTP header, which is the only place where U-Boot
-// looks. Option 43 stays out: EDK2 ignores what it says about discovery.
-func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
-	if ex.firmware == plain {
-		return
-	}
-	if ex.firmware == ipxe {
-		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionIPXE), []byte{optionNoProxy, 1, 1}))
-	}
-	if ex.boot.file == "" {
-		// Nor option 60: EDK2 would take the offer for one of a PXE server and
-		// spend ten seconds asking for a file on port 4011.
-		return
-	}
-	for _, class := range []string{classPXE, classHTTP} {
-		if strings.HasPrefix(ex.req.ClassIdentifier(), class) {
-			r.UpdateOption(dhcpv4.OptClassIdentifier(class))
-		}
-	}
-	r.ServerIPAddr = ex.id.Address.AsSlice()
-	r.UpdateOption(dhcpv4.OptTFTPServerName(ex.id.Address.String()))
-	r.UpdateOption(dhcpv4.OptBootFileName(ex.boot.file))
-	if len(ex.boot.file) < 128 { // the field's length, with its terminator
-		r.BootFileName = ex.boot.file
-	}
-}
-
 // destination follows RFC 2131 §4.1: the relay, else the address the client
-// already has, else everybody, since a client without an address can only be
-// reached by unicast with a hand-made Ethernet frame, and every client takes a
-// broadcast.
-func (ex exchange) destination(r *dhcpv4.DHCPv4) netip.AddrPort {
-	if relay := addressOf(ex.req.GatewayIPAddr); relay.IsValid() {
-		return netip.AddrPortFrom(relay, serverPort)
+// already has, else everybody if the client wants that or is given no address,
+// else the client's hardware at the address that it is given.
+func (ex exchange) destination(r *dhcpv4.DHCPv4) (netip.AddrPort, net.HardwareAddr) {
+	client, given := addressOf(r.ClientIPAddr), addressOf(r.YourIPAddr)
+	switch {
+	case ex.relay.address.IsValid():
+		return netip.AddrPortFrom(ex.relay.address, serverPort), nil
+	case client.IsValid():
+		return netip.AddrPortFrom(client, clientPort), nil
+	case r.IsBroadcast() || !given.IsValid():
+		return netip.AddrPortFrom(limitedBroadcast, clientPort), nil
 	}
-	if client := addressOf(r.ClientIPAddr); client.IsValid() {
-		return netip.AddrPortFrom(client, clientPort)
-	}
-	return netip.AddrPortFrom(limitedBroadcast, clientPort)
-}
-
-// addressOf is the address in a field, or the zero Addr for none.
-func addressOf(ip net.IP) netip.Addr {
-	a, ok := netip.AddrFromSlice(ip.To4())
-	if !ok || a.IsUnspecified() {
-		return netip.Addr{}
-	}
-	return a
-}
-
-func toIPs(addrs []netip.Addr) []net.IP {
-	var ips []net.IP
-	for _, a := range addrs {
-		if a.Is4() && len(ips) < 4 { // more would crowd out the boot options
-			ips = append(ips, a.AsSlice())
-		}
-	}
-	return ips
-}
-
-// fitsOption keeps a text within one option; longer would have to be split.
-func fitsOption(text string) bool { return text != "" && len(text) <= 255 }
-
-// lastAddress is the directed broadcast address of a network.
-func lastAddress(p netip.Prefix) net.IP {
-	b := p.Addr().As4()
-	n := binary.BigEndian.Uint32(b[:]) | uint32(1<<(32-p.Bits())-1)
-	return binary.BigEndian.AppendUint32(nil, n)
+	return netip.AddrPortFrom(given, clientPort), ex.req.ClientHWAddr
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 var testIdentity = Identity{
 	Address: netip.MustParseAddr("192.0.2.1"),
 	BaseURL: "http://192.0.2.1:8880",
-	Loaders: DebianLoaders,
+	Loaders: DefaultLoaders(),
 }
 
 func testHost(kind pxe.PlanKind) pxe.Host {
@@ -44,7 +45,11 @@ func testHost(kind pxe.PlanKind) pxe.Host {
 		Domain:    "example.org",
 		MTU:       9000,
 		LeaseTime: time.Hour,
-		Plan:      pxe.Plan{Kind: kind},
+		Network:   "rack-a",
+		Search:    []string{"example.org", "lab.example.org"},
+		Routes:    []pxe.Route{{Destination: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.253")}},
+		Plan: pxe.Plan{Kind: kind, Agent: pxe.AgentBoot{
+			Server: "192.0.2.1:8843", Pin: "sha256/" + strings.Repeat("A", 43), Token: agentapi.Sensitive("token-of-the-order")}},
 	}
 }
 
@@ -89,18 +94,20 @@ func TestGoldenPackets(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			packet := readHex(t, path)
 			var got strings.Builder
-			for _, kind := range []pxe.PlanKind{pxe.None, pxe.LocalDisk, pxe.Agent} {
-				decide := Reply
-				if strings.HasSuffix(name, ".binl") {
-					decide = func(id Identity, dir pxe.Directory, p []byte) (Answer, error) {
-						return ReplyBINL(id, dir, p, netip.MustParseAddrPort("192.0.2.17:4011"))
+			for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
+				for _, kind := range []pxe.PlanKind{pxe.None, pxe.LocalDisk, pxe.Agent} {
+					host := testHost(kind)
+					host.Mode = mode
+					decide, q := Reply, Query{Packet: packet}
+					if strings.HasSuffix(name, ".binl") {
+						decide, q.From = ReplyBINL, netip.MustParseAddrPort("192.0.2.17:4011")
 					}
+					answer, err := decide(testIdentity, directory(host), q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					fmt.Fprintf(&got, "=== mode %s, plan %s\n%s", mode, kind, describe(t, answer))
 				}
-				answer, err := decide(testIdentity, directory(testHost(kind)), packet)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprintf(&got, "=== plan %s\n%s", kind, describe(t, answer))
 			}
 			golden := name + ".golden"
 			if *update {
@@ -133,7 +140,11 @@ func describe(t *testing.T, a Answer) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&b, "to: %s\n%s", a.To, p.Summary())
+	to := a.To.String()
+	if a.Hardware != nil {
+		to += ", by a frame to " + a.Hardware.String()
+	}
+	fmt.Fprintf(&b, "to: %s\n%s", to, p.Summary())
 	for line := range slices.Chunk(a.Packet, 32) {
 		fmt.Fprintf(&b, "%x\n", line)
 	}
@@ -176,6 +187,8 @@ func serverID(ip string) dhcpv4.Modifier {
 	return dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP(ip)))
 }
 
+func broadcastFlag(m *dhcpv4.DHCPv4) { m.SetBroadcast() }
+
 func class(text string) dhcpv4.Modifier {
 	return dhcpv4.WithOption(dhcpv4.OptClassIdentifier(text))
 }
@@ -194,7 +207,10 @@ const (
 // TestRequestRules is RFC 2131 table 4 and §4.3, row by row. The outcome is
 // "<message> <yiaddr> <destination>", or "" for silence.
 func TestRequestRules(t *testing.T) {
-	const broadcast = " 255.255.255.255:68"
+	const (
+		broadcast = " 255.255.255.255:68"
+		frame     = " 192.0.2.17:68 frame"
+	)
 	discover, request := dhcpv4.MessageTypeDiscover, dhcpv4.MessageTypeRequest
 	for _, tc := range []struct {
 		name  string
@@ -203,34 +219,35 @@ func TestRequestRules(t *testing.T) {
 		want  string
 		stage pxe.Stage
 	}{
-		{"discover", message(discover), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
-		{"discover for another address", message(discover, requested(wrong)), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
+		{"discover", message(discover), pxe.LocalDisk, "OFFER 192.0.2.17" + frame, pxe.StageOffer},
+		{"discover, broadcast flag", message(discover, broadcastFlag), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
+		{"discover for another address", message(discover, requested(wrong)), pxe.LocalDisk, "OFFER 192.0.2.17" + frame, pxe.StageOffer},
 		{"discover of a stranger", message(discover, mac("52:54:00:ff:ff:ff")), pxe.LocalDisk, "", ""},
 		{"discover under no plan", message(discover), pxe.None, "", pxe.StageSilent},
-		{"selecting us", message(request, serverID(ours), requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + broadcast, pxe.StageAck},
-		{"selecting another", message(request, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
+		{"selecting us", message(request, serverID(ours), requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + frame, pxe.StageAck},
+		{"selecting a replica", message(request, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
+		{"selecting a stranger", message(request, serverID(theirs), requested(wrong)), pxe.LocalDisk, "", pxe.StageOtherServer},
+		{"selecting a stranger under no plan", message(request, serverID(theirs), requested(wrong)), pxe.None, "", ""},
 		{"selecting us, wrong address", message(request, serverID(ours), requested(wrong)), pxe.LocalDisk, "NAK 0.0.0.0" + broadcast, pxe.StageNak},
 		{"PXE selecting us, wrong address", message(request, serverID(ours), requested(wrong), class("PXEClient:Arch:00000:UNDI:002001")), pxe.Agent, "", pxe.StageSilent},
-		{"init-reboot", message(request, requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + broadcast, pxe.StageAck},
+		{"init-reboot", message(request, requested(right)), pxe.LocalDisk, "ACK 192.0.2.17" + frame, pxe.StageAck},
 		{"init-reboot, moved rack", message(request, requested("198.51.100.5")), pxe.LocalDisk, "NAK 0.0.0.0" + broadcast, pxe.StageNak},
 		{"renewing or rebinding", message(request, ciaddr(right)), pxe.LocalDisk, "ACK 192.0.2.17 192.0.2.17:68", pxe.StageAck},
 		{"renewing a wrong address", message(request, ciaddr(wrong)), pxe.LocalDisk, "NAK 0.0.0.0" + broadcast, pxe.StageNak},
 		{"request without any address", message(request), pxe.LocalDisk, "", pxe.StageSilent},
-		{"relayed discover", message(discover, giaddr("198.51.100.1")), pxe.LocalDisk, "OFFER 192.0.2.17 198.51.100.1:67", pxe.StageOffer},
-		{"relayed wrong request", message(request, requested(wrong), giaddr("198.51.100.1")), pxe.LocalDisk, "NAK 0.0.0.0 198.51.100.1:67", pxe.StageNak},
+		{"relayed discover", message(discover, giaddr("192.0.2.254")), pxe.LocalDisk, "OFFER 192.0.2.17 192.0.2.254:67", pxe.StageOffer},
+		{"relayed wrong request", message(request, requested(wrong), giaddr("192.0.2.254")), pxe.LocalDisk, "NAK 0.0.0.0 192.0.2.254:67", pxe.StageNak},
 		{"inform", message(dhcpv4.MessageTypeInform, ciaddr("192.0.2.99")), pxe.LocalDisk, "ACK 0.0.0.0 192.0.2.99:68", pxe.StageAck},
 		{"inform without an address", message(dhcpv4.MessageTypeInform), pxe.LocalDisk, "", pxe.StageSilent},
+		{"inform that points elsewhere", message(dhcpv4.MessageTypeInform, ciaddr("203.0.113.9")), pxe.LocalDisk, "", pxe.StageSilent},
 		{"decline", message(dhcpv4.MessageTypeDecline, serverID(ours), requested(right)), pxe.LocalDisk, "", pxe.StageConflict},
-		{"decline of another server's", message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
+		{"decline of another address", message(dhcpv4.MessageTypeDecline, serverID(ours), requested(wrong)), pxe.LocalDisk, "", ""},
+		{"decline of a replica's", message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), pxe.LocalDisk, "", ""},
 		{"release", message(dhcpv4.MessageTypeRelease, serverID(ours), ciaddr(right)), pxe.LocalDisk, "", ""},
-		{"our agent", message(discover, class("IngotAgent")), pxe.Agent, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
-		{"HTTP boot", message(discover, class("HTTPClient:Arch:00016:UNDI:003000"), option(93, 0, 16)), pxe.Agent, "", pxe.StageSilent},
-		{"HTTP boot, to its disk", message(discover, class("HTTPClient:Arch:00016:UNDI:003000"), option(93, 0, 16)), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
-		{"firmware without a loader", message(discover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)), pxe.Agent, "", pxe.StageSilent},
-		{"the same, to its disk", message(discover, class("PXEClient:Arch:00011:UNDI:003000"), option(93, 0, 11)), pxe.LocalDisk, "OFFER 192.0.2.17" + broadcast, pxe.StageOffer},
+		{"our agent", message(discover, class("IngotAgent")), pxe.Agent, "OFFER 192.0.2.17" + frame, pxe.StageOffer},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a, err := Reply(testIdentity, directory(testHost(tc.plan)), tc.in.ToBytes())
+			a, err := Reply(testIdentity, directory(testHost(tc.plan)), Query{Packet: tc.in.ToBytes()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,6 +258,9 @@ func TestRequestRules(t *testing.T) {
 					t.Fatal(err)
 				}
 				got = fmt.Sprintf("%s %s %s", r.MessageType(), r.YourIPAddr, a.To)
+				if a.Hardware != nil {
+					got += " frame"
+				}
 			}
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -255,7 +275,7 @@ func TestRequestRules(t *testing.T) {
 func TestHostWithoutAddressIsNotAnswered(t *testing.T) {
 	host := testHost(pxe.Agent)
 	host.Address = netip.Prefix{}
-	a, err := Reply(testIdentity, directory(host), message(dhcpv4.MessageTypeDiscover).ToBytes())
+	a, err := Reply(testIdentity, directory(host), Query{Packet: message(dhcpv4.MessageTypeDiscover).ToBytes()})
 	if err != nil || a.Packet != nil || a.Event.Stage != pxe.StageSilent {
 		t.Errorf("got %v, %v", a, err)
 	}
@@ -275,7 +295,13 @@ func TestReplyOptions(t *testing.T) {
 	}{
 		{"echoes 61, 82 and 97", message(dhcpv4.MessageTypeDiscover, option(61, 1, 2, 3), option(82, 1, 2, 9, 9), option(97, uuid...)),
 			options{61: "010203", 82: "01020909", 97: hex.EncodeToString(uuid)}},
-		{"network", message(dhcpv4.MessageTypeDiscover), options{1: "ffffff00", 3: "c00002fe", 6: "c0000235", 42: "c000027b",
+		{"only what is asked for", message(dhcpv4.MessageTypeDiscover, option(55, 1, 3)), options{1: "ffffff00", 6: "c0000235", 26: "-", 42: "-", 119: "-", 121: "-"}},
+		{"asked for by number", message(dhcpv4.MessageTypeDiscover, option(55, 26, 119, 121)), options{26: "2328", 42: "-",
+			119: "076578616d706c65036f726700" + "036c6162076578616d706c65036f726700", 121: "00c00002fe" + "18c63364c00002fd"}},
+		{"agent's options only to the agent", message(dhcpv4.MessageTypeDiscover, option(55, 224, 225, 226)), options{224: "-", 225: "-", 226: "-"}},
+		{"agent's options only when asked for", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), options{224: "-", 225: "-", 226: "-"}},
+		{"agent's server", message(dhcpv4.MessageTypeDiscover, class("IngotAgent"), option(55, 224)), options{224: hex.EncodeToString([]byte("192.0.2.1:8843")), 226: "-"}},
+		{"network", message(dhcpv4.MessageTypeDiscover, option(57, 5, 0)), options{1: "ffffff00", 3: "c00002fe", 6: "c0000235", 42: "c000027b",
 			12: "7365727665722d31", 15: "6578616d706c652e6f7267", 26: "2328", 28: "c00002ff", 51: "00000e10", 58: "00000708",
 			59: "00000c4e", 54: "c0000201"}},
 		{"plain client gets no boot options", message(dhcpv4.MessageTypeDiscover), options{43: "-", 60: "-", 66: "-", 67: "-", 175: "-"}},
@@ -292,7 +318,7 @@ func TestReplyOptions(t *testing.T) {
 		{"inform gives no lease", inform, options{51: "-", 58: "-", 59: "-", 1: "ffffff00"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a, err := Reply(testIdentity, directory(testHost(pxe.Agent)), tc.in.ToBytes())
+			a, err := Reply(testIdentity, directory(testHost(pxe.Agent)), Query{Packet: tc.in.ToBytes()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +346,7 @@ func TestBootFileInBothPlaces(t *testing.T) {
 		Address: testIdentity.Address, BaseURL: "http://192.0.2.1:8880/" + strings.Repeat("x", 128)}} {
 		t.Run(name, func(t *testing.T) {
 			in := message(dhcpv4.MessageTypeDiscover, option(77, []byte("iPXE")...))
-			a, err := Reply(id, directory(testHost(pxe.LocalDisk)), in.ToBytes())
+			a, err := Reply(id, directory(testHost(pxe.LocalDisk)), Query{Packet: in.ToBytes()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +383,7 @@ func TestMalformedIsAnError(t *testing.T) {
 		{"no message type", edit(240, 200)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a, err := Reply(testIdentity, directory(testHost(pxe.Agent)), tc.packet)
+			a, err := Reply(testIdentity, directory(testHost(pxe.Agent)), Query{Packet: tc.packet})
 			if !errors.Is(err, ErrMalformed) || a.Packet != nil {
 				t.Errorf("got %v, %v", a, err)
 			}
@@ -377,8 +403,8 @@ func FuzzReply(f *testing.F) {
 	dir := directory(host)
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		for _, decide := range []func() (Answer, error){
-			func() (Answer, error) { return Reply(testIdentity, dir, packet) },
-			func() (Answer, error) { return ReplyBINL(testIdentity, dir, packet, netip.AddrPort{}) },
+			func() (Answer, error) { return Reply(testIdentity, dir, Query{Packet: packet}) },
+			func() (Answer, error) { return ReplyBINL(testIdentity, dir, Query{Packet: packet}) },
 		} {
 			a, err := decide()
 			if err != nil || a.Packet == nil {

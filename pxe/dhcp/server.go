@@ -10,54 +10,104 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Server answers DHCP requests on a socket that it is given.
+// Server answers DHCP requests on sockets that it is given. It must not be
+// copied after its first use.
 type Server struct {
 	Identity  Identity
 	Directory pxe.Directory
 	// Observer may be nil.
 	Observer pxe.Observer
+	// Metrics may be nil.
+	Metrics *Metrics
 	// Log may be nil. Nothing that an unknown client sends is logged above
-	// debug level.
+	// debug level, and what is wrong with a known one once in ten minutes.
 	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	memory memory
+	others expiring[netip.Addr]
 }
 
-// maxPacket is the longest request worth reading; the rest of a longer one is
-// cut off, which makes it malformed.
-const maxPacket = 2048
+const (
+	// maxPacket is the longest request worth reading; the rest of a longer one
+	// is cut off, which makes it malformed.
+	maxPacket = 2048
+	// maxReaders bounds the goroutines of one socket. More than the processors
+	// bring nothing: an answer waits for nobody.
+	maxReaders = 4
+)
+
+// port is a socket that knows its interfaces.
+type port interface {
+	// receive reads one packet.
+	receive(buf []byte) (n int, from netip.AddrPort, link Link, err error)
+	// send answers a packet that came by link.
+	send(a Answer, link Link) error
+	Close() error
+}
+
+// eavesdropper is a socket that hears what other servers reply.
+type eavesdropper interface {
+	overhear(buf []byte) (n int, link Link, err error)
+}
 
 // Serve answers DHCP on a socket that is bound to port 67, until ctx ends or the
-// socket breaks, and closes the socket. It reads and answers in one goroutine: an exchange takes microseconds, and a
-// queue could only grow stale. A nil error means that ctx ended.
+// socket breaks, and closes the socket. A *Socket knows the interfaces of the
+// machine; any other is taken for one segment, where everybody without an address
+// is answered by broadcast. A nil error means that ctx ended.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	return s.serve(ctx, conn, func(packet []byte, _ netip.AddrPort) (Answer, error) {
-		return Reply(s.Identity, s.Directory, packet)
-	})
+	p, readers := portOf(conn)
+	return s.serve(ctx, p, readers, func(q Query) (Answer, error) { return Reply(s.Identity, s.Directory, q) })
 }
 
 // ServeBINL answers questions for boot files on a socket that is bound to port
 // 4011, as Serve does on port 67.
 func (s *Server) ServeBINL(ctx context.Context, conn net.PacketConn) error {
-	return s.serve(ctx, conn, func(packet []byte, from netip.AddrPort) (Answer, error) {
-		return ReplyBINL(s.Identity, s.Directory, packet, from)
-	})
+	p, readers := portOf(conn)
+	return s.serve(ctx, p, readers, func(q Query) (Answer, error) { return ReplyBINL(s.Identity, s.Directory, q) })
 }
 
-// reply is a reply function: Reply or ReplyBINL.
-type reply func(packet []byte, from netip.AddrPort) (Answer, error)
+func portOf(conn net.PacketConn) (port, int) {
+	if p, ok := conn.(port); ok {
+		return p, min(runtime.GOMAXPROCS(0), maxReaders)
+	}
+	return segment{conn}, 1
+}
 
-func (s *Server) serve(ctx context.Context, conn net.PacketConn, decide reply) error {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+// decide is a reply function: Reply, ReplyBINL or Overheard.
+type decide func(Query) (Answer, error)
+
+// serve reads and answers in a few goroutines that share nothing: an exchange
+// takes microseconds, and a queue could only grow stale.
+func (s *Server) serve(ctx context.Context, p port, readers int, decide decide) error {
+	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = p.Close() }()
+	var g errgroup.Group
+	for range readers {
+		g.Go(func() error { return s.read(ctx, p, decide) })
+	}
+	if e, ok := p.(eavesdropper); ok {
+		g.Go(func() error { return s.listen(ctx, e) })
+	}
+	return g.Wait()
+}
+
+func (s *Server) read(ctx context.Context, p port, decide decide) error {
 	buf := make([]byte, maxPacket)
 	for {
-		n, from, err := conn.ReadFrom(buf)
+		n, from, link, err := p.receive(buf)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -71,9 +121,34 @@ func (s *Server) serve(ctx context.Context, conn net.PacketConn, decide reply) e
 			}
 			continue
 		}
-		s.handle(conn, from, buf[:n], decide)
+		s.handle(p, Query{Packet: buf[:n], From: from, Link: link}, decide)
 	}
 }
+
+// listen hears what other servers reply. That it cannot is no reason to stop.
+func (s *Server) listen(ctx context.Context, e eavesdropper) error {
+	buf := make([]byte, maxPacket)
+	for {
+		n, link, err := e.overhear(buf)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errDeaf), errors.Is(err, net.ErrClosed):
+			s.log().Info("Replies of other DHCP servers are not heard; only what hosts tell of them is", "reason", err)
+			return nil
+		case err != nil:
+			s.log().Debug("DHCP reply was not heard", "error", err)
+			if !pause(ctx) {
+				return nil
+			}
+			continue
+		}
+		s.hear(Query{Packet: buf[:n], Link: link})
+	}
+}
+
+// errDeaf reports that the replies of others cannot be heard.
+var errDeaf = errors.New("no packet socket")
 
 // pause keeps a socket that fails at once, again and again, from taking a
 // whole processor. False: ctx ended.
@@ -90,29 +165,120 @@ func pause(ctx context.Context) bool {
 
 // handle answers one packet. A packet that makes the parser panic costs its
 // sender an answer, not everybody their boot server.
-func (s *Server) handle(conn net.PacketConn, from net.Addr, packet []byte, decide reply) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log().Error("DHCP request caused a panic", "from", from, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	source, _ := netip.ParseAddrPort(from.String()) // only BINL looks at it
-	answer, err := decide(packet, source)
+func (s *Server) handle(p port, q Query, decide decide) {
+	defer s.survive(q)
+	answer, err := decide(q)
 	if err != nil {
-		s.log().Debug("DHCP request dropped", "from", from, "error", err)
+		s.Metrics.count(dhcpv4.MessageTypeNone, outcomeMalformed)
+		s.log().Debug("DHCP request dropped", "from", q.From, "error", err)
 		return
 	}
-	event := answer.Event
+	s.recall(&answer)
 	if answer.Packet != nil {
-		if _, err := conn.WriteTo(answer.Packet, net.UDPAddrFromAddrPort(answer.To)); err != nil {
-			event.Stage = pxe.StageFailed
-			event.Detail = fmt.Sprintf("send DHCP reply to %s: %v", answer.To, err)
+		if err = p.send(answer, q.Link); err != nil {
+			answer.Event.Stage = pxe.StageFailed
+			answer.Event.Detail = fmt.Sprintf("send DHCP reply to %s: %v", answer.To, err)
 		}
 	}
-	if s.Observer != nil && event.Stage != "" {
-		event.At = time.Now()
-		s.Observer.Observe(event)
+	s.Metrics.count(answer.kind, outcomeOf(answer, err))
+	s.tell(answer)
+}
+
+// hear looks at a reply of another server.
+func (s *Server) hear(q Query) {
+	defer s.survive(q)
+	answer, err := Overheard(s.Identity, s.Directory, q)
+	if err != nil {
+		s.log().Debug("Overheard DHCP reply dropped", "error", err)
+		return
 	}
+	s.tell(answer)
+}
+
+func (s *Server) survive(q Query) {
+	if p := recover(); p != nil {
+		s.log().Error("DHCP message caused a panic", "from", q.From, "panic", p, "stack", string(debug.Stack()))
+	}
+}
+
+// recall brings in what was heard before: an address that was declined is not
+// given again for a while, unless its host uses it.
+func (s *Server) recall(a *Answer) {
+	if !a.address.IsValid() {
+		return
+	}
+	switch {
+	case a.kind == dhcpv4.MessageTypeDecline:
+		s.memory.declined.add(a.address, s.now(), quarantine)
+	case a.reply == dhcpv4.MessageTypeAck && a.Event.Client == a.address:
+		s.memory.declined.remove(a.address)
+	default:
+		until, declined := s.memory.declined.has(a.address, s.now())
+		if !declined {
+			return
+		}
+		a.Packet, a.reply = nil, dhcpv4.MessageTypeNone
+		a.Event.Stage = pxe.StageConflict
+		a.Event.Detail = fmt.Sprintf("%s was declined, because another machine uses it; it is not given before %s",
+			a.address, until.UTC().Format(time.TimeOnly+" UTC"))
+	}
+}
+
+// tell passes an event on, and logs what people should look at.
+func (s *Server) tell(a Answer) {
+	if a.Event.Stage == "" {
+		return
+	}
+	a.Event.At = s.now()
+	if s.Observer != nil {
+		s.Observer.Observe(a.Event)
+	}
+	switch a.Event.Stage {
+	case pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed:
+	default:
+		return
+	}
+	s.Metrics.find(a.Event.Stage)
+	if a.other.IsValid() {
+		s.see(a.other, a.Event.At)
+	}
+	about := finding{stage: a.Event.Stage, peer: a.other}
+	if !a.other.IsValid() { // another server is told once, not for each host
+		copy(about.mac[:], a.Event.MAC)
+	}
+	if s.memory.told.add(about, a.Event.At, quiet) {
+		s.log().Warn(warning(a.Event.Stage), "host", a.Event.Host, "mac", a.Event.MAC.String(),
+			"detail", a.Event.Detail, "port", a.Event.Port.String())
+	}
+}
+
+// see keeps the metric of other servers bounded.
+func (s *Server) see(other netip.Addr, at time.Time) {
+	if _, there := s.others.has(other, at); !there && s.others.size.Load() >= maxOthers {
+		return
+	}
+	s.others.add(other, at, 365*24*time.Hour)
+	s.Metrics.saw(other, float64(at.Unix()))
+}
+
+// warning is what an operator reads in the log.
+func warning(stage pxe.Stage) string {
+	switch stage {
+	case pxe.StageConflict:
+		return "The address recorded for a host is used by another machine"
+	case pxe.StageMisplaced:
+		return "A host asked from another network than its own"
+	case pxe.StageOtherServer:
+		return "Another DHCP server answers a host"
+	}
+	return "A DHCP reply could not be sent"
+}
+
+func (s *Server) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 func (s *Server) log() *slog.Logger {
@@ -120,4 +286,26 @@ func (s *Server) log() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Log
+}
+
+// segment is a socket that knows one segment only.
+type segment struct{ net.PacketConn }
+
+func (c segment) receive(buf []byte) (int, netip.AddrPort, Link, error) {
+	n, from, err := c.ReadFrom(buf)
+	var source netip.AddrPort
+	if udp, ok := from.(*net.UDPAddr); ok {
+		source = udp.AddrPort()
+		source = netip.AddrPortFrom(source.Addr().Unmap(), source.Port())
+	}
+	return n, source, Link{}, err
+}
+
+func (c segment) send(a Answer, _ Link) error {
+	to := a.To
+	if a.Hardware != nil {
+		to = netip.AddrPortFrom(limitedBroadcast, clientPort)
+	}
+	_, err := c.WriteTo(a.Packet, net.UDPAddrFromAddrPort(to))
+	return err
 }

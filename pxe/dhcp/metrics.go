@@ -1,0 +1,122 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// Metrics count what the server hears, and what becomes of it. No label comes
+// from the network but the addresses of other servers, of which there are few.
+type Metrics struct {
+	messages *prometheus.CounterVec
+	findings *prometheus.CounterVec
+	others   *prometheus.GaugeVec
+	// known are the children of messages by type and outcome: a lookup by labels
+	// costs more than the rest of an exchange.
+	known [lastType + 1][outcomes]prometheus.Counter
+}
+
+// lastType is the last of RFC 2131's message types; others count as type 0.
+const lastType = dhcpv4.MessageTypeInform
+
+// outcome is what became of one message.
+type outcome int
+
+const (
+	outcomeMalformed outcome = iota
+	outcomeUnknown
+	outcomeSilent
+	outcomeOffer
+	outcomeAck
+	outcomeNak
+	outcomeFailed
+	outcomes
+)
+
+func (o outcome) String() string {
+	return [outcomes]string{"malformed", "unknown", "silent", "offer", "ack", "nak", "failed"}[o]
+}
+
+// maxOthers bounds the servers that are told apart.
+const maxOthers = 64
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_messages_total",
+			Help: "DHCP messages received, by their type and what became of them."}, []string{"type", "outcome"}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_findings_total",
+			Help: "What is wrong on the provisioning networks, by kind: AddressConflict, WrongNetwork, OtherDHCPServer."}, []string{"kind"}),
+		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
+			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.messages, m.findings, m.others} {
+		errs = append(errs, registry.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register the metrics of DHCP: %w", err)
+	}
+	for t := range m.known {
+		name := "other"
+		if t > 0 {
+			name = strings.ToLower(dhcpv4.MessageType(t).String())
+		}
+		for o := range outcomes {
+			m.known[t][o] = m.messages.WithLabelValues(name, o.String())
+		}
+	}
+	return m, nil
+}
+
+// count counts one message; nil Metrics count nothing.
+func (m *Metrics) count(kind dhcpv4.MessageType, o outcome) {
+	if m == nil {
+		return
+	}
+	if kind > lastType {
+		kind = dhcpv4.MessageTypeNone
+	}
+	m.known[kind][o].Inc()
+}
+
+// find counts something wrong.
+func (m *Metrics) find(stage pxe.Stage) {
+	if m != nil {
+		m.findings.WithLabelValues(string(stage)).Inc()
+	}
+}
+
+// saw notes another server.
+func (m *Metrics) saw(server netip.Addr, at float64) {
+	if m != nil {
+		m.others.WithLabelValues(server.String()).Set(at)
+	}
+}
+
+// outcomeOf classifies an answer that was sent, or not.
+func outcomeOf(a Answer, sent error) outcome {
+	switch {
+	case sent != nil:
+		return outcomeFailed
+	case !a.known:
+		return outcomeUnknown
+	case a.Packet == nil:
+		return outcomeSilent
+	case a.reply == dhcpv4.MessageTypeOffer:
+		return outcomeOffer
+	case a.reply == dhcpv4.MessageTypeNak:
+		return outcomeNak
+	}
+	return outcomeAck
+}

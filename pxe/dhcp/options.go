@@ -1,0 +1,224 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// Options that tell the agent what its command line tells it elsewhere (site
+// specific, RFC 3942): agentapi.ArgServer, ArgPin and ArgToken.
+const (
+	optionAgentServer = 224
+	optionAgentPin    = 225
+	optionAgentToken  = 226
+)
+
+// asked are the options that a client asks for (option 55); nil: it does not
+// say, and gets what there is.
+type asked []byte
+
+func askedIn(req *dhcpv4.DHCPv4) asked { return req.Options.Get(dhcpv4.OptionParameterRequestList) }
+
+// named reports an option that the client asked for by its number.
+func (a asked) named(code uint8) bool { return strings.IndexByte(string(a), code) >= 0 }
+
+// wants reports an option that the client asked for, or did not refuse.
+func (a asked) wants(code dhcpv4.OptionCode) bool { return len(a) == 0 || a.named(code.Code()) }
+
+// addNetwork adds what the host needs to know of its network: mask, router, DNS
+// and names always, since some clients need what they do not ask for; the rest
+// if it is asked for.
+func (ex exchange) addNetwork(r *dhcpv4.DHCPv4) {
+	h := ex.host
+	if h.Mode == pxe.Proxy {
+		return // the other server says it
+	}
+	r.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(h.Address.Bits(), 32)))
+	r.UpdateOption(dhcpv4.OptBroadcastAddress(lastAddress(h.Address)))
+	if h.Gateway.Is4() {
+		r.UpdateOption(dhcpv4.OptRouter(h.Gateway.AsSlice()))
+	}
+	if ips := toIPs(h.DNS); len(ips) > 0 {
+		r.UpdateOption(dhcpv4.OptDNS(ips...))
+	}
+	if fitsOption(h.Hostname) {
+		r.UpdateOption(dhcpv4.OptHostName(h.Hostname))
+	}
+	if fitsOption(h.Domain) {
+		r.UpdateOption(dhcpv4.OptDomainName(h.Domain))
+	}
+	if ips := toIPs(h.NTP); len(ips) > 0 && ex.asked.wants(dhcpv4.OptionNTPServers) {
+		r.UpdateOption(dhcpv4.OptNTPServers(ips...))
+	}
+	if h.MTU >= 68 && h.MTU <= 0xffff && ex.asked.wants(dhcpv4.OptionInterfaceMTU) { // RFC 2132 §5.1
+		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU,
+			binary.BigEndian.AppendUint16(nil, uint16(h.MTU))))
+	}
+	if len(h.Search) > 0 && ex.asked.wants(dhcpv4.OptionDNSDomainSearchList) {
+		if list := searchList(h.Search); len(list) > 0 {
+			r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionDNSDomainSearchList, list))
+		}
+	}
+	if len(h.Routes) > 0 && ex.asked.wants(dhcpv4.OptionClasslessStaticRoute) {
+		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionClasslessStaticRoute, routes(h)))
+	}
+}
+
+// routes is the value of option 121 (RFC 3442): the default route stands in it,
+// too, because a client that takes it ignores option 3.
+func routes(h pxe.Host) []byte {
+	list := h.Routes
+	if h.Gateway.Is4() {
+		all := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		list = append([]pxe.Route{{Destination: all, Gateway: h.Gateway}}, list...)
+	}
+	var out []byte
+	for _, route := range list {
+		if !route.Destination.Addr().Is4() || !route.Gateway.Is4() {
+			continue
+		}
+		bits := route.Destination.Bits()
+		destination := route.Destination.Masked().Addr().As4()
+		out = append(out, byte(bits))
+		out = append(out, destination[:(bits+7)/8]...)
+		out = append(out, route.Gateway.AsSlice()...)
+	}
+	return out
+}
+
+// searchList is the value of option 119 (RFC 3397), without compression. A name
+// that is none is left out.
+func searchList(domains []string) []byte {
+	var out []byte
+	for _, domain := range domains {
+		name, ok := wireName(domain)
+		if ok {
+			out = append(out, name...)
+		}
+	}
+	return out
+}
+
+// wireName writes a domain name as RFC 1035 §3.1 does.
+func wireName(domain string) ([]byte, bool) {
+	var out []byte
+	for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {
+		if label == "" || len(label) > 63 {
+			return nil, false
+		}
+		out = append(append(out, byte(len(label))), label...)
+	}
+	return append(out, 0), len(out) < 255
+}
+
+// addBoot adds what a network boot client needs. The file's name stands in
+// option 67 and in the BOOTP header, which is the only place where U-Boot
+// looks. Option 43 stays out: EDK2 ignores what it says about discovery.
+func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
+	if ex.firmware == ipxe && ex.host.Mode == pxe.Reserve {
+		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionIPXE), []byte{optionNoProxy, 1, 1}))
+	}
+	if ex.boot.file == "" {
+		// Nor option 60: EDK2 would take the offer for one of a PXE server and
+		// spend ten seconds asking for a file on port 4011.
+		return
+	}
+	for _, class := range []string{classPXE, classHTTP} {
+		if strings.HasPrefix(ex.req.ClassIdentifier(), class) {
+			r.UpdateOption(dhcpv4.OptClassIdentifier(class))
+		}
+	}
+	r.ServerIPAddr = ex.id.Address.AsSlice()
+	r.UpdateOption(dhcpv4.OptTFTPServerName(ex.id.Address.String()))
+	r.UpdateOption(dhcpv4.OptBootFileName(ex.boot.file))
+	if len(ex.boot.file) < 128 { // the field's length, with its terminator
+		r.BootFileName = ex.boot.file
+	}
+}
+
+// addOrder tells the agent where its session is and proves its order, if it
+// asks: one that was started without a command line of ours does. Nobody else
+// is told.
+func (ex exchange) addOrder(r *dhcpv4.DHCPv4) {
+	if ex.firmware != agent || ex.host.Plan.Kind != pxe.Agent {
+		return
+	}
+	boot := ex.host.Plan.Agent
+	for code, text := range map[uint8]string{
+		optionAgentServer: boot.Server, optionAgentPin: boot.Pin, optionAgentToken: boot.Token.Reveal(),
+	} {
+		if text != "" && ex.asked.named(code) {
+			r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(code), []byte(text)))
+		}
+	}
+}
+
+const (
+	// header is what precedes the options, with the magic cookie.
+	header = 240
+	// smallest is the longest message that every client takes, in bytes: a
+	// datagram of 576 (RFC 2131 §2) without IP and UDP headers, which option
+	// 57 counts in, and largest what one Ethernet frame holds.
+	headers  = 28
+	smallest = 576 - headers
+	largest  = 1500 - headers
+)
+
+// fit leaves options out, the least needed first, until the client can take the
+// message.
+func fit(r *dhcpv4.DHCPv4, req *dhcpv4.DHCPv4) {
+	limit := smallest
+	if size, err := req.MaxMessageSize(); err == nil {
+		limit = min(max(int(size)-headers, smallest), largest)
+	}
+	for _, code := range []dhcpv4.OptionCode{
+		dhcpv4.OptionDNSDomainSearchList, dhcpv4.OptionNTPServers, dhcpv4.OptionTFTPServerName,
+		dhcpv4.OptionDomainName, dhcpv4.OptionHostName, dhcpv4.OptionBroadcastAddress,
+		dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClientIdentifier,
+		dhcpv4.OptionRelayAgentInformation, dhcpv4.GenericOptionCode(optionAgentToken),
+	} {
+		if size(r.Options) <= limit {
+			return
+		}
+		r.Options.Del(code)
+	}
+}
+
+// size of a message with these options, in bytes, with the end option and with
+// what longer ones cost that are split (RFC 3396).
+func size(options dhcpv4.Options) int {
+	n := header + 1
+	for _, value := range options {
+		n += len(value) + 2*max(1, (len(value)+254)/255)
+	}
+	return n
+}
+
+func toIPs(addrs []netip.Addr) []net.IP {
+	var ips []net.IP
+	for _, a := range addrs {
+		if a.Is4() && len(ips) < 4 { // more would crowd out the boot options
+			ips = append(ips, a.AsSlice())
+		}
+	}
+	return ips
+}
+
+// fitsOption keeps a text within one option; longer would have to be split.
+func fitsOption(text string) bool { return text != "" && len(text) <= 255 }
+
+// lastAddress is the directed broadcast address of a network.
+func lastAddress(p netip.Prefix) net.IP {
+	b := p.Addr().As4()
+	n := binary.BigEndian.Uint32(b[:]) | uint32(1<<(32-p.Bits())-1)
+	return binary.BigEndian.AppendUint32(nil, n)
+}

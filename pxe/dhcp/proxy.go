@@ -1,0 +1,58 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// proxy answers beside a DHCP server that gives the addresses (PXE 2.1 §2.2.3):
+// an offer without an address that names the boot file, which firmware takes
+// together with the other server's. Requests go to the other server, and are
+// none of ours. Nobody gets a NAK: no address is refused here.
+func (ex exchange) proxy(kind dhcpv4.MessageType) Answer {
+	bootless := ex.firmware == plain || ex.firmware == agent
+	switch {
+	case kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
+		return ex.inform()
+	case kind != dhcpv4.MessageTypeDiscover || bootless:
+		return ex.nothing()
+	case !ex.boot.answer:
+		return ex.silent(ex.boot.why)
+	}
+	r := ex.reply(dhcpv4.MessageTypeOffer)
+	ex.addBoot(r)
+	return ex.send(r, pxe.StageOffer, ex.firmware.String()+", boot file only")
+}
+
+// ReplyBINL decides what to answer to one packet that came to port 4011. UEFI
+// firmware asks there for the boot file, again, after it has its address from
+// an offer that called itself PXEClient (option 60) and had no option 43,
+// whether that offer named a file or not (PXE 2.1 §2.2.5; seen with EDK2). The
+// answer goes to where the packet came from, and gives no address.
+func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
+	ex, err := open(id, dir, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	kind := ex.req.MessageType()
+	if !ex.known || (kind != dhcpv4.MessageTypeRequest && kind != dhcpv4.MessageTypeInform) {
+		return ex.nothing(), nil
+	}
+	if !ex.boot.answer || ex.boot.file == "" {
+		why := ex.boot.why
+		if why == "" {
+			why = ex.firmware.String() + " asked for a boot file, and is to have none"
+		}
+		return ex.silent(why), nil
+	}
+	r := ex.reply(dhcpv4.MessageTypeAck)
+	r.ClientIPAddr = ex.req.ClientIPAddr
+	ex.addBoot(r)
+	a := ex.send(r, pxe.StageAck, ex.firmware.String()+", boot file only")
+	a.To, a.Hardware = q.From, nil
+	return a, nil
+}

@@ -1,0 +1,148 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+// SocketConfig says what a Socket listens on.
+type SocketConfig struct {
+	// Interfaces are the names of those that are served; none: all. One is bound
+	// to, so that another DHCP server of this machine can serve the others; of
+	// several, what comes in by others is dropped.
+	Interfaces []string
+	// Source is the address that answers come from, one of this machine's:
+	// Identity.Address.
+	Source netip.Addr
+	// Port is the server's; 0 means 67.
+	Port uint16
+}
+
+// receiveBuffer holds what arrives while all readers are busy, in bytes, as far as
+// the kernel allows (net.core.rmem_max): a rack that is switched on asks at once.
+const receiveBuffer = 8 << 20
+
+// Socket is a DHCP server's socket on the host's network, or that of the network
+// namespace it was opened in. It knows by which interface a packet came, answers
+// by the same, reaches clients that have no address yet by Ethernet frame, and
+// hears what other servers reply. It is a net.PacketConn besides.
+type Socket struct {
+	*net.UDPConn
+	source netip.Addr
+	only   []string
+	links  links
+	// raw sends frames and hears replies; nil without the right to (CAP_NET_RAW).
+	raw *packetSocket
+}
+
+// Listen opens a Socket. It needs the right to bind ports below 1024, and for one
+// named interface CAP_NET_RAW.
+func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
+	port := cfg.Port
+	if port == 0 {
+		port = serverPort
+	}
+	var listen net.ListenConfig
+	if len(cfg.Interfaces) == 1 {
+		listen.Control = func(_, _ string, raw syscall.RawConn) error {
+			var bindErr error
+			err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), cfg.Interfaces[0]) })
+			return errors.Join(err, bindErr)
+		}
+	}
+	for _, name := range cfg.Interfaces {
+		if _, err := net.InterfaceByName(name); err != nil {
+			return nil, fmt.Errorf("DHCP on interface %s: %w", name, err)
+		}
+	}
+	conn, err := listen.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), port).String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for DHCP: %w", err)
+	}
+	s := &Socket{UDPConn: conn.(*net.UDPConn), source: cfg.Source, only: cfg.Interfaces}
+	_ = s.SetReadBuffer(receiveBuffer) // as much as is allowed
+	if err := ipv4.NewPacketConn(s.UDPConn).SetControlMessage(ipv4.FlagInterface, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("ask for the interface of DHCP requests: %w", err), s.UDPConn.Close())
+	}
+	s.raw, err = openPacketSocket()
+	if err != nil && !errors.Is(err, unix.EPERM) {
+		return nil, errors.Join(fmt.Errorf("open a packet socket for DHCP: %w", err), s.UDPConn.Close())
+	}
+	return s, nil
+}
+
+// Close closes the socket; what waits for it ends with net.ErrClosed.
+func (s *Socket) Close() error {
+	err := s.UDPConn.Close()
+	if s.raw != nil {
+		err = errors.Join(err, s.raw.Close())
+	}
+	return err
+}
+
+// receive implements port.
+func (s *Socket) receive(buf []byte) (int, netip.AddrPort, Link, error) {
+	var oob [64]byte // one message with an address and an index
+	for {
+		n, m, _, from, err := s.ReadMsgUDPAddrPort(buf, oob[:])
+		if err != nil {
+			return 0, netip.AddrPort{}, Link{}, err
+		}
+		var control ipv4.ControlMessage
+		if err := control.Parse(oob[:m]); err != nil {
+			return 0, netip.AddrPort{}, Link{}, fmt.Errorf("interface of a DHCP request: %w", err)
+		}
+		link := s.links.get(control.IfIndex)
+		if s.serves(link) {
+			return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), link, nil
+		}
+	}
+}
+
+func (s *Socket) serves(link Link) bool {
+	return len(s.only) == 0 || slices.Contains(s.only, link.Name)
+}
+
+// send implements port.
+func (s *Socket) send(a Answer, link Link) error {
+	if a.Hardware != nil && s.raw != nil && link.Index != 0 {
+		return s.raw.send(datagram(a.Packet, netip.AddrPortFrom(s.source, serverPort), a.To), a.Hardware, link.Index)
+	}
+	to := a.To
+	if a.Hardware != nil {
+		to = netip.AddrPortFrom(limitedBroadcast, clientPort)
+	}
+	control := ipv4.ControlMessage{Src: s.source.AsSlice()}
+	if to.Addr() == limitedBroadcast {
+		control.IfIndex = link.Index // else it leaves by the default route
+	}
+	_, _, err := s.WriteMsgUDPAddrPort(a.Packet, control.Marshal(), to)
+	return err
+}
+
+// overhear implements eavesdropper.
+func (s *Socket) overhear(buf []byte) (int, Link, error) {
+	if s.raw == nil {
+		return 0, Link{}, errDeaf
+	}
+	for {
+		n, index, err := s.raw.receive(buf)
+		if err != nil {
+			return 0, Link{}, err
+		}
+		if link := s.links.get(index); s.serves(link) {
+			return n, link, nil
+		}
+	}
+}
