@@ -28,6 +28,10 @@ type access struct {
 	// version is a digest of the credentials and the CA: it changes when they do,
 	// and not when somebody labels the Secret. It is kept in memory only.
 	version string
+	// secret holds the credentials, and during a rotation the next password.
+	secret *corev1.Secret
+	// unpinned: the certificate is to be pinned before anything is sent to the BMC.
+	unpinned bool
 }
 
 // missing says what a person has to make.
@@ -36,59 +40,77 @@ func (a access) missing(problem inventory.BMCProblem, format string, args ...any
 	return a
 }
 
-// accessOf reads credentials and CA. An error is the API server's only.
-func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost) (access, error) {
+// accessOf reads credentials and trust. hardware may be nil. An error is the API
+// server's only.
+func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (access, error) {
 	spec := host.Spec.BMC
-	out := access{target: bmc.Target{Address: spec.Address, InsecureSkipVerify: ptr.Deref(spec.InsecureSkipVerify, false)}}
-	digest := sha256.New()
-
-	secret := &corev1.Secret{}
-	err := r.adopt(ctx, host, spec.CredentialsRef.Name, secret)
+	out := access{secret: &corev1.Secret{}, target: bmc.Target{
+		Address: spec.Address, InsecureSkipVerify: ptr.Deref(spec.InsecureSkipVerify, false), Fingerprint: spec.CertificateFingerprint,
+	}}
+	if trustsFirstUse(host) {
+		out.target.Fingerprint = pinOf(host, hardware)
+		out.unpinned = out.target.Fingerprint == ""
+	}
+	err := r.adopt(ctx, host, spec.CredentialsRef.Name, out.secret, secretKeys()...)
 	switch {
 	case apierrors.IsNotFound(err):
 		return out.missing(inventory.BMCCredentialsMissing, "Secret %q does not exist in namespace %q", spec.CredentialsRef.Name, host.Namespace), nil
 	case err != nil:
 		return out, fmt.Errorf("credentials of the BMC: %w", err)
 	}
-	if key := missingKey(secret); key != "" {
-		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", secret.Name, key), nil
+	if key := missingKey(out.secret, secretKeys()...); key != "" {
+		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.secret.Name, key), nil
 	}
+	digest := sha256.New()
 	for _, key := range secretKeys() {
-		_, _ = fmt.Fprintf(digest, "%q", secret.Data[key])
+		_, _ = fmt.Fprintf(digest, "%q", out.secret.Data[key])
 	}
-	out.target.Username = string(secret.Data[infrav1.SecretKeyUsername])
-	out.target.Password = bmc.Password(secret.Data[infrav1.SecretKeyPassword])
-
+	out.target.Username = string(out.secret.Data[infrav1.SecretKeyUsername])
+	out.target.Password = bmc.Password(out.secret.Data[infrav1.SecretKeyPassword])
 	if spec.CABundleRef != nil {
-		bundle := &corev1.ConfigMap{}
-		err = r.adopt(ctx, host, spec.CABundleRef.Name, bundle)
-		switch {
-		case apierrors.IsNotFound(err):
-			return out.missing(inventory.BMCCAMissing, "ConfigMap %q does not exist in namespace %q", spec.CABundleRef.Name, host.Namespace), nil
-		case err != nil:
-			return out, fmt.Errorf("CA bundle of the BMC: %w", err)
-		case missingKey(bundle) != "":
-			return out.missing(inventory.BMCCAMissing, "ConfigMap %q has no key %q, or it is empty", bundle.Name, infrav1.CAKey), nil
+		if out, err = r.caBundle(ctx, host, out); err != nil || out.problem != inventory.BMCOK {
+			return out, err
 		}
-		out.target.CABundle = []byte(bundle.Data[infrav1.CAKey])
 		_, _ = digest.Write(out.target.CABundle)
 	}
 	out.version = hex.EncodeToString(digest.Sum(nil))
 	return out, nil
 }
 
+// caBundle reads the certificates that the BMC's is verified with.
+func (r *Reconciler) caBundle(ctx context.Context, host *infrav1.IngotHost, out access) (access, error) {
+	ref := host.Spec.BMC.CABundleRef
+	kind, bundle := infrav1.CABundleConfigMap, client.Object(&corev1.ConfigMap{})
+	if ref.Kind == infrav1.CABundleSecret {
+		kind, bundle = ref.Kind, &corev1.Secret{}
+	}
+	err := r.adopt(ctx, host, ref.Name, bundle, infrav1.CAKey)
+	switch {
+	case apierrors.IsNotFound(err):
+		return out.missing(inventory.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
+	case err != nil:
+		return out, fmt.Errorf("CA bundle of the BMC: %w", err)
+	case missingKey(bundle, infrav1.CAKey) != "":
+		return out.missing(inventory.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
+	}
+	out.target.CABundle = dataOf(bundle)[infrav1.CAKey]
+	return out, nil
+}
+
 // adopt reads a Secret or ConfigMap that the host names, labels it and makes every
 // host that names it an owner: so it is cached, watched and moved (I18), and goes
 // with the last of its hosts, not with the first. The cache holds labelled ones
-// only: one that a person has just made is read live. One without credentials, which
-// was named by mistake, is watched and gets no owner: it would be deleted with the host.
-func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
+// only: one that a person has just made is read live. One without the keys that it
+// was named for, by mistake surely, is watched and gets no owner: it would be deleted
+// with the host.
+func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
 	key := client.ObjectKey{Namespace: host.Namespace, Name: name}
 	err := r.Client.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, obj)
 	}
-	if err != nil || !host.DeletionTimestamp.IsZero() || adopted(host, obj) {
+	fits := err == nil && missingKey(obj, keys...) == ""
+	if err != nil || !host.DeletionTimestamp.IsZero() || adopted(host, obj, fits) {
 		return err
 	}
 	base, ok := obj.DeepCopyObject().(client.Object)
@@ -100,7 +122,7 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 		labels[label] = value
 	}
 	obj.SetLabels(labels)
-	if missingKey(obj) == "" {
+	if fits {
 		if err := controllerutil.SetOwnerReference(host, obj, r.Client.Scheme()); err != nil {
 			return err
 		}
@@ -116,27 +138,36 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 }
 
 // adopted says whether an object carries the label and names the host as an owner, if
-// it is to have one.
-func adopted(host *infrav1.IngotHost, obj client.Object) bool {
+// it is to have one, since it fits.
+func adopted(host *infrav1.IngotHost, obj client.Object, fits bool) bool {
 	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	return labelled && (names(host, obj) || missingKey(obj) != "")
+	return labelled && (names(host, obj) || !fits)
 }
 
 func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }
 
-// missingKey is the first key that a Secret with credentials, or a ConfigMap with a
-// CA, needs and the object has not, or has empty; "" when it has all.
-func missingKey(obj client.Object) string {
+// dataOf is what a Secret or a ConfigMap holds.
+func dataOf(obj client.Object) map[string][]byte {
 	switch obj := obj.(type) {
 	case *corev1.Secret:
-		for _, key := range secretKeys() {
-			if len(obj.Data[key]) == 0 {
-				return key
-			}
-		}
+		return obj.Data
 	case *corev1.ConfigMap:
-		if obj.Data[infrav1.CAKey] == "" {
-			return infrav1.CAKey
+		data := make(map[string][]byte, len(obj.Data))
+		for key, value := range obj.Data {
+			data[key] = []byte(value)
+		}
+		return data
+	}
+	return nil
+}
+
+// missingKey is the first of the keys that an object has not, or has empty; "" when
+// it has all.
+func missingKey(obj client.Object, keys ...string) string {
+	data := dataOf(obj)
+	for _, key := range keys {
+		if len(data[key]) == 0 {
+			return key
 		}
 	}
 	return ""

@@ -26,6 +26,8 @@ type observation struct {
 	target   bmc.Target
 	// known is what is remembered of the BMC after it was asked.
 	known contact
+	// rotated is what there is to tell of a change of the BMC's password; nil: nothing.
+	rotated *metav1.Condition
 }
 
 // observe gathers what there is to know. Only the API server's failure is an

@@ -69,6 +69,7 @@ func (r *Reconciler) rotate(ctx context.Context, host *infrav1.IngotHost, seen *
 	calls, cancel := context.WithTimeout(ctx, r.waits().Turn)
 	defer cancel()
 	run := &rotating{Reconciler: r, host: host, seen: seen, secret: secret.DeepCopy(), calls: calls, known: known, memory: known.rotation}
+	r.unwatch(keyOf(host)) // a stream that breaks would log in with a password that no longer holds
 	err := run.begin(ctx)
 	for more := err == nil; more; {
 		step := inventory.NextRotation(run.memory.Rotation)

@@ -31,6 +31,9 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 		condition.ObservedGeneration = host.Generation
 		conditions.Set(host, condition)
 	}
+	if seen.rotated != nil {
+		conditions.Set(host, *seen.rotated)
+	}
 	conditions.Set(host, pausedCondition(host, nil)) // not paused, or nobody would have decided; of this generation
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))

@@ -1,0 +1,298 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/bmc/trust"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
+)
+
+// metal is a yard with a real driver, pool and handshake before an emulated BMC, and
+// one host in maintenance, so that nothing is done to the server but by its BMC.
+type metal struct {
+	*yard
+	lab  *labbmc.BMC
+	ca   *labbmc.Authority
+	pool *bmc.Pool
+	mort *mortal
+
+	mu      sync.Mutex
+	logged  []string
+	secrets map[string]bool // every password that was in the Secret
+	wrong   int             // logins refused since the last step
+}
+
+// newMetal starts a BMC of a maker; the host's name is "h", and nothing was done yet.
+func newMetal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker string, changes ...func(*infrav1.IngotHost)) *metal {
+	t.Helper()
+	m := &metal{yard: newYard(t, cfg, scheme), secrets: map[string]bool{canary: true}}
+	p, ok := personality.Named(maker)
+	if !ok {
+		t.Fatalf("no personality %q", maker)
+	}
+	var err error
+	if m.ca, err = labbmc.NewAuthority(); err != nil {
+		t.Fatal(err)
+	}
+	m.lab, err = labbmc.Start(labbmc.Config{Authority: m.ca, Machine: &labbmc.Bench{}, Username: "root", Password: canary, Personality: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.lab.Close() })
+	m.ctx = logr.NewContext(m.ctx, funcr.New(func(prefix, args string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.logged = append(m.logged, prefix+args)
+	}, funcr.Options{Verbosity: 10}))
+	m.restart(0)
+	m.ready("h", append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) {
+		h.Spec.BMC.Address, h.Spec.BMC.InsecureSkipVerify = m.lab.Address(), ptr.To(true)
+		h.Spec.Maintenance = ptr.To(true)
+	}}, changes...)...)
+	t.Cleanup(m.silent)
+	return m
+}
+
+// restart makes a new process, which dies at its n-th call; 0: it lives.
+func (m *metal) restart(dies int) {
+	m.t.Helper()
+	m.mort = &mortal{at: dies}
+	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	m.t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
+	r := m.Reconciler
+	api := &mortalClient{Client: m.api, mortal: m.mort}
+	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
+		Waits: r.Waits, NewID: r.NewID, Fingerprint: trust.Probe}
+}
+
+// dial logs in by the driver; calls of the connection are the process's too.
+func (m *metal) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	var conn bmc.Conn
+	err := m.mort.call(func() (err error) {
+		conn, err = redfish.Dial(ctx, target)
+		return err
+	})
+	if errors.Is(err, bmc.ErrUnauthorized) {
+		m.mu.Lock()
+		m.wrong++
+		m.mu.Unlock()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &mortalConn{Conn: conn, mortal: m.mort}, nil
+}
+
+// tick is one reconcile, which may fail only where the process died in it, and sends
+// at most one wrong password.
+func (m *metal) tick() ctrl.Result {
+	m.t.Helper()
+	m.wrong = 0
+	result, err := m.Reconcile(m.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: m.ns, Name: "h"}})
+	if err != nil && !m.mort.dead() {
+		m.t.Fatal(err)
+	}
+	if m.wrong > 1 {
+		m.t.Errorf("%d wrong logins in one try", m.wrong)
+	}
+	m.held()
+	return result
+}
+
+// settled ticks, letting time pass, until done.
+func (m *metal) settled(what string, done func(*infrav1.IngotHost) bool) *infrav1.IngotHost {
+	m.t.Helper()
+	for range 40 {
+		m.tick()
+		if host := m.get("h"); done(host) {
+			return host
+		}
+		m.clock.Step(m.waits().BackoffCap)
+	}
+	m.t.Fatalf("never %s: %+v", what, m.get("h").Status.Conditions)
+	return nil
+}
+
+// calm waits for the host's first contact with its BMC.
+func (m *metal) calm() {
+	m.t.Helper()
+	m.settled("in maintenance", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseMaintenance })
+}
+
+func (m *metal) credentials() *corev1.Secret {
+	m.t.Helper()
+	secret := &corev1.Secret{}
+	must(m.yard, m.api.Get(context.Background(), client.ObjectKey{Namespace: m.ns, Name: "bmc"}, secret))
+	return secret
+}
+
+// held sees that whoever reads the Secret can log in.
+func (m *metal) held() {
+	m.t.Helper()
+	data := m.credentials().Data
+	var found []string
+	for _, key := range []string{infrav1.SecretKeyPassword, infrav1.SecretKeyNextPassword, infrav1.SecretKeyUnprovenPassword} {
+		if password := string(data[key]); password != "" {
+			m.secrets[password] = true
+			found = append(found, password)
+		}
+	}
+	if !slices.Contains(found, m.lab.Password()) {
+		m.t.Errorf("the BMC's password is lost: it is not among the Secret's %d", len(found))
+	}
+}
+
+// silent sees that no password is in a log line, an event or the host.
+func (m *metal) silent() {
+	var host infrav1.IngotHost
+	_ = m.api.Get(context.Background(), client.ObjectKey{Namespace: m.ns, Name: "h"}, &host)
+	texts := append(m.all(), fmt.Sprintf("%+v", host))
+	m.mu.Lock()
+	texts = append(texts, m.logged...)
+	m.mu.Unlock()
+	if len(m.logged) == 0 {
+		m.t.Error("nothing was logged: what was looked through?")
+	}
+	for _, text := range texts {
+		for password := range m.secrets {
+			if strings.Contains(text, password) {
+				m.t.Errorf("a password is shown: %s", strings.ReplaceAll(text, password, "<<<PASSWORD>>>"))
+			}
+		}
+	}
+}
+
+func (m *metal) ask() {
+	m.t.Helper()
+	m.edit("h", func(h *infrav1.IngotHost) {
+		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+	})
+}
+
+// done says that the rotation is over.
+func (m *metal) done(h *infrav1.IngotHost) bool {
+	_, asked := h.Annotations[infrav1.RotateCredentialsAnnotation]
+	return !asked && !isRotating(m.credentials())
+}
+
+// mortal counts the calls of a process, and from the at-th on makes all fail. Each
+// call counts twice: before it is made, and when it is answered.
+type mortal struct {
+	mu    sync.Mutex
+	at, n int
+}
+
+var errDead = errors.New("the process is dead")
+
+// pass says whether the process lives on.
+func (m *mortal) pass() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n++; m.at > 0 && m.n >= m.at {
+		return errDead
+	}
+	return nil
+}
+
+func (m *mortal) dead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at > 0 && m.n >= m.at
+}
+
+func (m *mortal) call(f func() error) error {
+	if err := m.pass(); err != nil {
+		return err
+	}
+	err := f()
+	if dead := m.pass(); dead != nil {
+		return dead
+	}
+	return err
+}
+
+// mortalClient is a process's way to the API server.
+type mortalClient struct {
+	client.Client
+	*mortal
+}
+
+func (c *mortalClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.call(func() error { return c.Client.Get(ctx, key, obj, opts...) })
+}
+
+func (c *mortalClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.call(func() error { return c.Client.List(ctx, list, opts...) })
+}
+
+func (c *mortalClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return c.call(func() error { return c.Client.Create(ctx, obj, opts...) })
+}
+
+func (c *mortalClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.call(func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
+}
+
+func (c *mortalClient) Status() client.SubResourceWriter {
+	return &mortalStatus{c.Client.Status(), c.mortal}
+}
+
+type mortalStatus struct {
+	client.SubResourceWriter
+	*mortal
+}
+
+func (c *mortalStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return c.call(func() error { return c.SubResourceWriter.Patch(ctx, obj, patch, opts...) })
+}
+
+// mortalConn is a process's session with a BMC. A dead one logs nobody out.
+type mortalConn struct {
+	bmc.Conn
+	*mortal
+}
+
+func (c *mortalConn) SetPassword(ctx context.Context, password bmc.Password) error {
+	return c.call(func() error { return c.Conn.SetPassword(ctx, password) })
+}
+
+func (c *mortalConn) PowerState(ctx context.Context) (state bmc.PowerState, err error) {
+	err = c.call(func() (err error) {
+		state, err = c.Conn.PowerState(ctx)
+		return err
+	})
+	return state, err
+}
+
+func (c *mortalConn) Close(ctx context.Context) error {
+	return c.call(func() error { return c.Conn.Close(ctx) })
+}
+
+// rotated is what the host says of its last rotation.
+func (m *metal) rotated(status metav1.ConditionStatus, reason string) string {
+	m.t.Helper()
+	return m.want("h", infrav1.HostCredentialsRotatedCondition, status, reason).Message
+}

@@ -1,0 +1,340 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// isAccount matches the change of the account's password.
+func isAccount(method, path string) bool {
+	return method == http.MethodPatch && strings.Contains(path, "/Accounts/")
+}
+
+// A rotation in one go: a new password that only the Secret and the BMC know, proven
+// by a login of its own; the host is then as it was, and at rest.
+func testRotation(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "openbmc", "ami"} {
+		t.Run(maker, func(t *testing.T) {
+			m := newMetal(t, cfg, scheme, maker)
+			m.calm()
+			m.ask()
+			m.tick()
+			if !m.done(m.get("h")) {
+				t.Fatalf("not done in one reconcile: %+v", m.get("h").Status.Conditions)
+			}
+			secret := m.credentials()
+			password := string(secret.Data[infrav1.SecretKeyPassword])
+			if password == canary || password != m.lab.Password() || len(password) != lengthRedfish || len(secret.Data) != 2 {
+				t.Errorf("Secret with %d keys and a password of %d bytes; the BMC's? %v", len(secret.Data), len(password), password == m.lab.Password())
+			}
+			m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+			m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+			m.toldOnce(infrav1.ReasonCredentialsRotating)
+			m.toldOnce(infrav1.ReasonCredentialsRotated)
+			before := m.get("h").ResourceVersion
+			m.tick()
+			if m.get("h").ResourceVersion != before || m.credentials().ResourceVersion != secret.ResourceVersion {
+				t.Error("something is written after the rotation")
+			}
+			if n := m.lab.Sessions(); n != 1 {
+				t.Errorf("%d sessions are open, want one", n)
+			}
+			if actions := strings.Join(m.lab.Actions(), ", "); strings.Contains(actions, "Reset") || strings.Contains(actions, "Boot") {
+				t.Errorf("the server was touched: %s", actions)
+			}
+		})
+	}
+	t.Run("a provisioned host", func(t *testing.T) {
+		m := newMetal(t, cfg, scheme, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
+		m.claim("h")
+		m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1 })
+		m.settled("seen", func(h *infrav1.IngotHost) bool {
+			return conditions.IsTrue(h, infrav1.HostCredentialsValidCondition)
+		})
+		m.ask()
+		m.settled("rotated", m.done)
+		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+		if actions := strings.Join(m.lab.Actions(), ", "); strings.Contains(actions, "Reset") {
+			t.Errorf("the server was touched: %s", actions)
+		}
+	})
+}
+
+// The process dies at each of its calls, to the BMC and to the API server, before it
+// is made and after it was done, and another takes over: at no moment is the password
+// lost, and in the end the rotation is done.
+func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	deaths := 0
+	for at := 1; ; at++ {
+		m := newMetal(t, cfg, scheme, "standard")
+		m.calm()
+		m.ask()
+		m.restart(at)
+		for range 4 { // a rotation and the annotation's end take fewer
+			m.tick()
+		}
+		died := m.mort.dead()
+		m.restart(0)
+		m.settled("rotated", m.done)
+		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+		if data := m.credentials().Data; string(data["password"]) != m.lab.Password() || m.lab.Password() == canary || len(data) != 2 {
+			t.Errorf("death %d: the Secret has %d keys, and the BMC's password: %v", at, len(data), string(data["password"]) == m.lab.Password())
+		}
+		if t.Failed() {
+			t.Fatalf("after a death at call %d", at)
+		}
+		if !died {
+			break
+		}
+		deaths++
+		_ = m.lab.Close()
+	}
+	if deaths < 30 {
+		t.Errorf("only %d deaths: a rotation has more calls than that", deaths)
+	}
+	t.Logf("%d deaths", deaths)
+}
+
+// What must not be begun is refused, before anything is written, and says why.
+func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, tc := range map[string]struct {
+		make func(*metal)
+		says string
+	}{
+		"a Secret of several hosts": {func(m *metal) { m.ready("other") }, "/other"},
+		"a BMC of several hosts": {func(m *metal) {
+			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address += m.lab.SystemPath() })
+			secret := m.secret("second")
+			m.create(secret)
+			m.host("blade", func(h *infrav1.IngotHost) {
+				h.Spec.BMC.Address, h.Spec.BMC.CredentialsRef.Name = m.lab.Address()+"/redfish/v1/Systems/other", "second"
+			})
+		}, "/blade"},
+		"a Secret that another controller keeps": {func(m *metal) {
+			secret := m.credentials()
+			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{
+				APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "vault", UID: "1", Controller: ptr.To(true)})
+			must(m.yard, m.api.Update(m.ctx, secret))
+		}, "ExternalSecret vault"},
+		"an immutable Secret": {func(m *metal) {
+			secret := m.credentials()
+			secret.Immutable = ptr.To(true)
+			must(m.yard, m.api.Update(m.ctx, secret))
+		}, "immutable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMetal(t, cfg, scheme, "standard")
+			m.calm()
+			tc.make(m)
+			m.ask()
+			m.settled("refused", m.done)
+			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRefused); !strings.Contains(message, tc.says) {
+				t.Errorf("message %q does not name %q", message, tc.says)
+			}
+			m.toldOnce(infrav1.ReasonRotationRefused)
+			if m.lab.Password() != canary || len(m.credentials().Data) != 2 {
+				t.Error("something was changed")
+			}
+		})
+	}
+	t.Run("a pause", func(t *testing.T) { // I10
+		m := newMetal(t, cfg, scheme, "standard")
+		m.calm()
+		m.edit("h", func(h *infrav1.IngotHost) {
+			h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: "", clusterv1.PausedAnnotation: ""}
+		})
+		for range 3 {
+			m.tick()
+		}
+		if m.lab.Password() != canary || len(m.credentials().Data) != 2 {
+			t.Error("the password was changed during a pause")
+		}
+		m.edit("h", func(h *infrav1.IngotHost) { delete(h.Annotations, clusterv1.PausedAnnotation) })
+		m.settled("rotated", m.done)
+	})
+}
+
+// What a BMC may answer: the condition says it, and the password that holds is known.
+func testRotationFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, tc := range map[string]struct {
+		faults labbmc.Faults
+		new    bool // the new password holds in the end
+		says   string
+	}{
+		"no accounts":              {faults: labbmc.Faults{Match: isAccountRead, Status: http.StatusNotFound}, says: "AccountService"},
+		"declined":                 {faults: labbmc.Faults{Match: isAccount, Status: http.StatusBadRequest}, says: "400"},
+		"the answer is lost":       {faults: labbmc.Faults{Match: isAccount, LoseReply: true}, new: true},
+		"the request is lost":      {faults: labbmc.Faults{Match: isAccount, Drop: true}, says: "unknown"},
+		"it says yes and does not": {faults: labbmc.Faults{Match: isAccount, Body: "{}"}, says: "a login shows that it did not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMetal(t, cfg, scheme, "standard")
+			m.calm()
+			m.lab.SetFaults(tc.faults)
+			m.ask()
+			m.settled("over", m.done)
+			data := m.credentials().Data
+			if (m.lab.Password() != canary) != tc.new || string(data["password"]) != m.lab.Password() {
+				t.Errorf("the BMC has a new password: %v; it is the Secret's: %v", m.lab.Password() != canary, string(data["password"]) == m.lab.Password())
+			}
+			if tc.new {
+				m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+				return
+			}
+			if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationFailed); !strings.Contains(message, tc.says) {
+				t.Errorf("message %q does not say %q", message, tc.says)
+			}
+			m.toldOnce(infrav1.ReasonRotationFailed)
+			m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+		})
+	}
+	t.Run("both are refused, until somebody helps", func(t *testing.T) {
+		m := newMetal(t, cfg, scheme, "standard")
+		m.calm()
+		m.lab.SetFaults(labbmc.Faults{Match: isLogin, Status: http.StatusUnauthorized}, labbmc.Faults{Match: isAccount, LoseReply: true})
+		m.ask()
+		stuck := func(h *infrav1.IngotHost) bool {
+			c := conditions.Get(h, infrav1.HostCredentialsRotatedCondition)
+			return c != nil && c.Reason == infrav1.ReasonRotationStuck
+		}
+		m.settled("stuck", stuck)
+		for range 6 {
+			m.clock.Step(m.waits().BackoffCap)
+			m.tick() // two tries at each; never two wrong ones at once
+		}
+		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected)
+		if !isRotating(m.credentials()) {
+			t.Error("a password was thrown away that may be the BMC's")
+		}
+		m.lab.SetFaults(labbmc.Faults{}) // the lock is over
+		m.settled("rotated", m.done)
+		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+	})
+	t.Run("called off", func(t *testing.T) {
+		m := newMetal(t, cfg, scheme, "standard")
+		m.calm()
+		m.lab.SetFaults(labbmc.Faults{Match: isAccount, Status: http.StatusServiceUnavailable})
+		m.ask()
+		m.tick()
+		if !isRotating(m.credentials()) {
+			t.Fatal("not under way")
+		}
+		m.rotated(metav1.ConditionFalse, infrav1.ReasonCredentialsRotating)
+		m.edit("h", func(h *infrav1.IngotHost) { h.Annotations = nil })
+		m.settled("over", m.done)
+		if message := m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationFailed); !strings.Contains(message, "taken away") {
+			t.Errorf("message %q", message)
+		}
+	})
+}
+
+func isAccountRead(method, path string) bool {
+	return method == http.MethodGet && strings.Contains(path, "/AccountService")
+}
+
+func isLogin(method, path string) bool {
+	return method == http.MethodPost && strings.HasSuffix(path, "/Sessions")
+}
+
+// I18: a Secret that changes is used at once, and the session that was opened with
+// what it held before is replaced: one is open all the time.
+func testNewCredentials(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := newMetal(t, cfg, scheme, "standard")
+	m.calm()
+	opened := m.lab.OpenedSessions()
+	m.tick()
+	if m.lab.OpenedSessions() != opened {
+		t.Fatal("a session is opened at every poll, so that nothing is shown here")
+	}
+	const other = "CANARY-0816-bmc-password"
+	m.lab.SetPassword(other) // a person has changed it at the BMC
+	secret := m.credentials()
+	secret.Data[infrav1.SecretKeyPassword] = []byte(other)
+	must(m.yard, m.api.Update(m.ctx, secret))
+	m.tick()
+	if m.lab.OpenedSessions() != opened+1 || m.lab.Sessions() != 1 || m.lab.PeakSessions() != 1 {
+		t.Errorf("%d sessions opened, %d open, %d at most, want one more, one and one",
+			m.lab.OpenedSessions()-opened, m.lab.Sessions(), m.lab.PeakSessions())
+	}
+	m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+}
+
+// A Secret whose password nobody else knows is not deleted with its host; another is.
+func testKeptSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, rotated := range map[string]bool{"as a person made it": false, "rotated": true} {
+		t.Run(name, func(t *testing.T) {
+			m := newMetal(t, cfg, scheme, "standard")
+			m.calm()
+			if rotated {
+				m.ask()
+				m.settled("rotated", m.done)
+			}
+			if len(m.credentials().OwnerReferences) != 1 {
+				t.Fatal("the Secret is not the host's")
+			}
+			must(m.yard, m.api.Delete(m.ctx, m.get("h")))
+			for range 5 {
+				m.tick()
+			}
+			if m.get("h") != nil {
+				t.Fatal("the host is not gone")
+			}
+			if kept := len(m.credentials().OwnerReferences) == 0; kept != rotated {
+				t.Errorf("the Secret is kept: %v, want %v", kept, rotated)
+			}
+		})
+	}
+}
+
+func TestNewPassword(t *testing.T) {
+	seen := map[bmc.Password]bool{}
+	for range 500 {
+		password, err := newPassword(rand.Reader, lengthIPMI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := password.Reveal()
+		if len(text) != lengthIPMI || !fitsPolicies(text) || strings.ContainsAny(text, "0O1lI\"'\\$&<> ") || seen[password] {
+			t.Fatalf("password %q", text)
+		}
+		seen[password] = true
+	}
+	for _, text := range []string{"ABCDEFGH-2345678", "abcdefgh-2345678", "ABCDefghABCDefg-", "ABCDefgh23456789", "-BCDefgh23456789", "AAABefgh-3456789"} {
+		if fitsPolicies(text) {
+			t.Errorf("%q fits", text)
+		}
+	}
+	if _, err := newPassword(exhausted{}, lengthIPMI); !errors.Is(err, errExhausted) {
+		t.Errorf("without random bytes: %v", err)
+	}
+	for address, want := range map[string]int{
+		"redfish://bmc": lengthRedfish, "redfish+http://bmc": lengthRedfish, "ipmi://bmc": lengthIPMI, "bmc": lengthIPMI, "vendor+dell://bmc": lengthIPMI, "?": lengthIPMI,
+	} {
+		if got := passwordLength(address); got != want {
+			t.Errorf("length for %q = %d, want %d", address, got, want)
+		}
+	}
+}
+
+var errExhausted = errors.New("no random bytes")
+
+type exhausted struct{}
+
+func (exhausted) Read([]byte) (int, error) { return 0, errExhausted }
