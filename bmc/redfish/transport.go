@@ -5,8 +5,6 @@ package redfish
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/trust"
 )
 
 // Limits on what a BMC can make us hold.
@@ -45,9 +44,10 @@ var errTooLarge = errors.New("answer is larger than its limit")
 // notes). It also carries the session token, bounds bodies, and remembers what
 // gofish does not pass on. Not safe for concurrent use, as the Conn.
 type transport struct {
-	base  *http.Transport
-	host  string
-	token string
+	base *http.Transport
+	// scheme and host of every request.
+	scheme, host string
+	token        string
 
 	// ctx is the context of the call in progress. It is kept here only while the
 	// call lasts, because gofish has no place for it.
@@ -73,21 +73,13 @@ type exchange struct {
 }
 
 func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
-	cfg := &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		ServerName: ep.name,
-		// The operator's explicit choice, host by host (spec.bmc.insecureSkipVerify).
-		InsecureSkipVerify: target.InsecureSkipVerify,
-	}
-	if len(target.CABundle) > 0 && !target.InsecureSkipVerify {
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(target.CABundle) {
-			return nil, fmt.Errorf("%w: the CA bundle holds no PEM certificate", bmc.ErrCertificate)
-		}
+	cfg, err := trust.Config(target, ep.name)
+	if err != nil {
+		return nil, err
 	}
 	return &transport{
-		limit: maxBody,
-		host:  ep.host,
+		limit:  maxBody,
+		scheme: ep.scheme, host: ep.host,
 		base: &http.Transport{
 			// No proxy: a BMC is in the management network.
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -106,7 +98,7 @@ func (t *transport) begin(ctx context.Context) { t.ctx, t.left = ctx, maxRequest
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.last = exchange{}
-	if r.URL.Host != t.host || r.URL.Scheme != "https" {
+	if r.URL.Host != t.host || r.URL.Scheme != t.scheme {
 		return nil, fmt.Errorf("%w: sends us to another host", bmc.ErrProtocol)
 	}
 	if t.left--; t.left < 0 {
