@@ -53,7 +53,9 @@ type SiteOptions struct {
 	Capture io.Writer
 	// Simulate changes a server before it is made; may be nil.
 	Simulate func(name string, c *server.Config)
-	// Witness sees the writes to the BMCs; may be nil.
+	// Protocols of the BMCs, by server; Redfish where there is none.
+	Protocols map[string]datacentre.Protocol
+	// Witness sees the writes to the BMCs, which then speak Redfish; may be nil.
 	Witness Witness
 }
 
@@ -93,7 +95,7 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 	config := datacentre.Config{Dir: filepath.Join(s.dir, "dc"), Password: o.Password, Capture: o.Capture}
 	for _, name := range o.Servers {
 		config.Servers = append(config.Servers, datacentre.ServerSpec{
-			Name: name, Kind: datacentre.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions,
+			Name: name, Kind: datacentre.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions, Protocol: o.Protocols[name],
 			Simulate: func(c *server.Config) {
 				c.Retry, c.DHCPTimeout, c.CallTimeout, c.HeadOnly = 200*time.Millisecond, time.Second, 5*time.Second, true
 				if o.Simulate != nil {
@@ -117,7 +119,7 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 // watchBMC puts a proxy before a BMC, if somebody wants to see what is written.
 func (s *Site) watchBMC(t *testing.T, one *datacentre.Server) {
 	t.Helper()
-	address := one.BMC.Address()
+	address := one.Address()
 	s.bmcURL[one.Spec.Name], s.bmcCA = address, s.DataCentre.Authority.PEM()
 	if s.options.Witness == nil {
 		return
