@@ -48,6 +48,7 @@ type contact struct {
 
 	health   health
 	rotation rotationMemory
+	firmware firmwareMemory
 }
 
 // under returns the contact with the failures of another key forgotten.
@@ -55,7 +56,7 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware}
 }
 
 // failed counts a failure and says when to try again.

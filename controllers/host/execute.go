@@ -42,6 +42,9 @@ func isRetry(err error) bool { return errors.Is(err, errStale) }
 // execute takes the step. It returns when to come again; 0 leaves that to again.
 // base is the host as it was read; what is saved on the way is saved in it too.
 func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+	if isFirmware(decision.Step) {
+		return r.executeFirmware(ctx, host, seen, decision)
+	}
 	if !isPhysical(decision.Step) {
 		return r.executeLedger(ctx, host, seen, decision)
 	}
@@ -58,6 +61,7 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
 		return 0, err
 	}
+	r.forgetFirmware(host, seen)
 	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
 	err := r.switchHost(ctx, host, seen, decision.Step)
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {

@@ -6,6 +6,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,8 @@ type Reconciler struct {
 	Watches Watches
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
+	// Images reads images of firmware for their checksum; nil: http.DefaultClient.
+	Images *http.Client
 	// NewID mints the UUIDs of orders.
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
@@ -118,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	decision := inventory.Next(host, seen.Observation, r.Policy)
+	decision := r.decide(ctx, host, seen)
 	after, err := r.execute(ctx, host, base, seen, &decision)
 	if isRetry(err) {
 		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil // nothing was done, and there is nothing to tell

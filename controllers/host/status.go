@@ -41,7 +41,9 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if seen.Power == infrav1.PowerStateOff {
 		status.SoftPowerOffTime = metav1.Time{} // a request that was met must not shorten the next one
 	}
-	status.Operation = operationOf(host)
+	if status.Operation = operationOf(host); status.Operation == nil {
+		status.Operation = updateOperation(host, seen)
+	}
 	if decision.RecordContact && status.Operation != nil {
 		status.Operation.LastContactTime = metav1.NewTime(seen.Now)
 	}

@@ -1,0 +1,204 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+const (
+	// maxListed bounds the names that a refusal lists.
+	maxListed = 20
+	// maxImage bounds an image of firmware that is read for its checksum, in bytes.
+	maxImage = 4 << 30
+)
+
+// readFirmware reads what the host's wishes are about, and writes nothing. What the
+// BMC cannot do is part of the reading.
+func readFirmware(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
+	settings, components := inventory.LooksFor(host)
+	reading := &inventory.FirmwareReading{Versions: map[string]string{}}
+	if len(settings) > 0 {
+		if err := readSettings(ctx, conn, settings, reading); err != nil {
+			return nil, err
+		}
+	}
+	if len(components) > 0 {
+		if err := readVersions(ctx, conn, host, components, reading); err != nil {
+			return nil, err
+		}
+	}
+	return reading, nil
+}
+
+func readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *inventory.FirmwareReading) error {
+	values, err := conn.Settings(ctx)
+	if errors.Is(err, bmc.ErrNotSupported) {
+		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC cannot tell BIOS settings: "+stable(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pending, err := conn.PendingSettings(ctx)
+	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		value, known := values[name]
+		if !known {
+			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, likeness(name, values)))
+			continue
+		}
+		next, changes := pending[name]
+		if !changes {
+			next = value
+		}
+		s := inventory.SettingReading{Name: name, Wanted: wanted[name], Value: value.String(), InForce: isValue(wanted[name], value), Next: isValue(wanted[name], next)}
+		if next != value {
+			s.Pending = next.String()
+		}
+		reading.Settings = append(reading.Settings, s)
+	}
+	return nil
+}
+
+// refuse notes the first thing that this BMC cannot be given.
+func refuse(reading *inventory.FirmwareReading, reason, message string) {
+	if reading.Refused == "" {
+		reading.RefusedReason, reading.Refused = reason, message
+	}
+}
+
+// likeness names a setting that differs in case only.
+func likeness(name string, values map[string]bmc.Value) string {
+	for _, known := range slices.Sorted(maps.Keys(values)) {
+		if strings.EqualFold(known, name) {
+			return fmt.Sprintf("; it has %q", known)
+		}
+	}
+	return ""
+}
+
+// isValue says whether the text that a person wrote is the value.
+func isValue(text string, value bmc.Value) bool {
+	switch value.Kind {
+	case bmc.ValueInteger:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return err == nil && n == value.Int
+	case bmc.ValueBoolean:
+		b, err := strconv.ParseBool(text)
+		return err == nil && b == value.Bool
+	default:
+		return text == value.Text
+	}
+}
+
+func readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
+	items, err := conn.FirmwareInventory(ctx)
+	if errors.Is(err, bmc.ErrNotSupported) {
+		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+stable(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, notInstalled)
+	for _, component := range components {
+		versions := map[string]bool{}
+		for _, item := range items {
+			if inventory.MatchesComponent(component, item.ID, item.Name) {
+				versions[item.Version] = true
+			}
+		}
+		wished := slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
+		switch found := slices.Sorted(maps.Keys(versions)); {
+		case len(found) == 1:
+			reading.Versions[component] = found[0]
+		case !wished: // an update of what is wanted no more: its version does not show
+		case len(found) == 0:
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
+		default:
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the last segment of the one that is meant",
+				component, strings.Join(found, ", ")))
+		}
+	}
+	return nil
+}
+
+// notInstalled knows what Dell lists beside the firmware in force: what was there
+// before, and what may be installed (its ID tells).
+func notInstalled(item bmc.FirmwareItem) bool {
+	id := item.ID[strings.LastIndex(item.ID, "/")+1:]
+	return strings.HasPrefix(id, "Previous-") || strings.HasPrefix(id, "Available-")
+}
+
+func listItems(items []bmc.FirmwareItem) string {
+	var names []string
+	for _, item := range items {
+		if name := fmt.Sprintf("%q", item.Name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxListed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkImage reads the image once, where a checksum is given, and compares: BMCs check
+// what they fetch by the maker's signature, not whether it is the file that was meant.
+// The reconciler's turn bounds it.
+func (r *Reconciler) checkImage(ctx context.Context, component infrav1.FirmwareComponent) error {
+	if component.Checksum == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, component.URL, nil)
+	if err != nil {
+		return fmt.Errorf("read the image for its checksum: %w", err)
+	}
+	client := r.Images
+	if client == nil {
+		client = http.DefaultClient
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("read the image for its checksum: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("read the image for its checksum: its server answers %s", response.Status)
+	}
+	digest := sha256.New()
+	n, err := io.Copy(digest, io.LimitReader(response.Body, maxImage+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the image for its checksum: %w", err)
+	case n > maxImage:
+		return fmt.Errorf("read the image for its checksum: it is larger than %d GiB", maxImage>>30)
+	}
+	if got := "sha256:" + hex.EncodeToString(digest.Sum(nil)); got != component.Checksum {
+		return fmt.Errorf("the image at the URL has checksum %s, and spec.firmware says %s", got, component.Checksum)
+	}
+	return nil
+}

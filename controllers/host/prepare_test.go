@@ -1,0 +1,466 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// The wishes of these tests: what no maker's emulated server has at the factory.
+func wantSetting(name, value string) func(*infrav1.IngotHost) {
+	return func(h *infrav1.IngotHost) {
+		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{name: value}, Apply: infrav1.BIOSWhilePrepared}
+	}
+}
+
+func wantFirmware(component, version, url string) func(*infrav1.IngotHost) {
+	return func(h *infrav1.IngotHost) {
+		h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: component, Version: version, URL: url}}
+	}
+}
+
+// prepared is a server of a maker, with an agent that always succeeds.
+func prepared(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker string, wishes ...func(*infrav1.IngotHost)) *metal {
+	t.Helper()
+	return newMetal(t, cfg, scheme, maker, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil }}, wishes...)...)
+}
+
+// agent reports success for whatever order the server was booted for.
+func (m *metal) agent() {
+	m.t.Helper()
+	host := m.get("h")
+	if host.Spec.Order == nil || host.Spec.Order.Result != nil || host.Status.Power != infrav1.PowerStateOn {
+		return
+	}
+	m.edit("h", func(h *infrav1.IngotHost) {
+		h.Spec.Order.AgentKey = strings.Repeat("a", 64)
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.NewTime(m.clock.Now().Add(time.Second))}
+	})
+}
+
+// lives lets time pass until done; each sees the host after each reconcile.
+func (m *metal) lives(what string, done func(*infrav1.IngotHost) bool, each ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
+	m.t.Helper()
+	for range 150 {
+		m.tick()
+		host := m.get("h")
+		for _, see := range each {
+			see(host)
+		}
+		if done(host) {
+			return host
+		}
+		m.agent()
+		m.clock.Step(31 * time.Second)
+	}
+	m.t.Fatalf("never %s: record %+v, conditions %+v", what, m.get("h").Spec.Record, m.get("h").Status.Conditions)
+	return nil
+}
+
+func isAvailable(h *infrav1.IngotHost) bool {
+	available := conditions.Get(h, infrav1.HostAvailableCondition)
+	return available != nil && available.Status == metav1.ConditionTrue && available.ObservedGeneration == h.Generation
+}
+
+func isReason(reason string) func(*infrav1.IngotHost) bool {
+	return func(h *infrav1.IngotHost) bool {
+		c := conditions.Get(h, infrav1.HostPreparedCondition)
+		return c != nil && c.Reason == reason && c.ObservedGeneration == h.Generation
+	}
+}
+
+// count is how often the BMC was asked for an action.
+func (m *metal) count(action string) (n int) {
+	for _, done := range m.lab.Actions() {
+		if strings.HasPrefix(done, action) {
+			n++
+		}
+	}
+	return n
+}
+
+// setting is the value in force, read past all of Ingot.
+func (m *metal) setting(name string) string {
+	m.t.Helper()
+	var value string
+	m.direct(func(ctx context.Context, conn bmc.Conn) error {
+		settings, err := conn.Settings(ctx)
+		value = settings[name].String()
+		return err
+	})
+	return value
+}
+
+func (m *metal) direct(do func(context.Context, bmc.Conn) error) {
+	m.t.Helper()
+	ctx := context.Background()
+	conn, err := redfish.Dial(ctx, bmc.Target{Address: m.lab.Address(), Username: "root", Password: canary, InsecureSkipVerify: true})
+	must(m.yard, err)
+	defer func() { _ = conn.Close(ctx) }()
+	must(m.yard, do(ctx, conn))
+}
+
+// A new host's settings come with the boot of its inspection, and cost no other; at
+// rest nothing is read or written for them. Makers differ in how settings are written.
+func testPreparedAtRegistration(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami"} {
+		t.Run(maker, func(t *testing.T) {
+			m := prepared(t, cfg, scheme, maker, wantSetting("SriovGlobalEnable", "Enabled"))
+			m.lives("available", isAvailable)
+			m.want("h", infrav1.HostPreparedCondition, metav1.ConditionTrue, infrav1.ReasonPrepared)
+			if boots := m.count("Reset On"); boots != 1 || m.setting("SriovGlobalEnable") != "Enabled" {
+				t.Errorf("%d boots, and the setting is %q; want 1 and Enabled", boots, m.setting("SriovGlobalEnable"))
+			}
+			m.tick()
+			reads, version := m.lab.Reads(), m.get("h").ResourceVersion
+			for range 5 {
+				m.clock.Step(time.Minute)
+				m.tick()
+			}
+			if more := m.lab.Reads() - reads; more > 5 || m.get("h").ResourceVersion != version {
+				t.Errorf("a host at rest: %d reads in 5 minutes, written %t", more, m.get("h").ResourceVersion != version)
+			}
+		})
+	}
+}
+
+// A free host whose wishes change cannot be claimed from that moment until the boot
+// that brings them; what changes behind Ingot's back is noticed at the next reading.
+func testPreparedLater(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "standard")
+	m.lives("available", isAvailable)
+	m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonNotApplicable)
+	m.edit("h", wantSetting("QuietBoot", "False"))
+	if ok, _ := inventory.Claimable(m.get("h")); ok {
+		t.Error("claimable with wishes that nobody has looked at")
+	}
+	preparing := false
+	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
+		preparing = preparing || h.Status.Phase == infrav1.PhasePreparing
+		if ok, _ := inventory.Claimable(h); ok && m.setting("QuietBoot") != "false" {
+			t.Errorf("claimable, while the setting is %q", m.setting("QuietBoot"))
+		}
+	})
+	if boots := m.count("Reset On"); boots != 2 || !preparing {
+		t.Errorf("%d boots, shown as preparing %t", boots, preparing)
+	}
+
+	m.direct(func(ctx context.Context, conn bmc.Conn) error {
+		return conn.SetSettings(ctx, map[string]string{"QuietBoot": "true"})
+	})
+	m.clock.Step(m.Policy.ReadingAge)
+	m.tick() // somebody's pending value would be in force at the next boot
+	m.lives("as wanted at the next boot", func(h *infrav1.IngotHost) bool { return isAvailable(h) })
+	if boots := m.count("Reset On"); boots != 2 || m.setting("QuietBoot") != "false" {
+		t.Errorf("%d boots, the setting is %q", boots, m.setting("QuietBoot"))
+	}
+}
+
+// What the BMC cannot be given is told at once, and nothing is written or booted for it.
+func testPrepareRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, tc := range map[string]struct {
+		maker  string
+		wish   func(*infrav1.IngotHost)
+		reason string
+		says   string
+	}{
+		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`},
+		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "not one of Enabled, Disabled"},
+		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60"},
+		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "cannot tell BIOS settings"},
+		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := prepared(t, cfg, scheme, tc.maker)
+			m.lives("available", isAvailable)
+			boots := m.count("Reset On")
+			m.edit("h", tc.wish)
+			host := m.lives("refused", isReason(tc.reason))
+			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, tc.reason).Message
+			m.lives("told", func(h *infrav1.IngotHost) bool {
+				return conditions.GetReason(h, infrav1.ReadyCondition) == tc.reason
+			})
+			if !strings.Contains(message, tc.says) || !strings.Contains(message, infrav1.InspectAnnotation) {
+				t.Errorf("message %q: want %q and a remedy", message, tc.says)
+			}
+			if isAvailable(m.get("h")) || m.count("Reset On") != boots || m.count("Bios") != 0 || m.count("SimpleUpdate") != 0 {
+				t.Errorf("available %t, actions %q", isAvailable(host), m.lab.Actions())
+			}
+			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BIOS, h.Spec.Firmware = nil, nil })
+			m.lives("available without the wish", isAvailable)
+		})
+	}
+}
+
+// I2: a host in use is looked at, and written to only where a person asks for it; it
+// is never switched for it.
+func testPrepareInUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "standard")
+	m.lives("available", isAvailable)
+	m.claim("h")
+	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+	m.clock.Step(m.Policy.AgentDeadline)
+	m.lives("provisioned", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseProvisioned })
+	switched := m.count("Reset")
+
+	m.edit("h", wantSetting("SriovGlobalEnable", "Enabled"))
+	m.lives("told", isReason(infrav1.ReasonSettingsNotInForce))
+	message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce).Message
+	for _, part := range []string{"SriovGlobalEnable", `"Disabled"`, `"Enabled"`, "AtNextReboot"} {
+		if !strings.Contains(message, part) {
+			t.Errorf("message %q does not name %s", message, part)
+		}
+	}
+	m.want("h", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
+	if m.count("Bios") != 0 {
+		t.Error("settings are written to a host in use, which nobody asked for")
+	}
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot })
+	m.lives("pending", isReason(infrav1.ReasonRebootPending))
+	m.want("h", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonProvisioned)
+	for range 5 {
+		m.clock.Step(m.Policy.DriftAge)
+		m.tick()
+	}
+	if m.count("Bios") != 1 || m.count("Reset") != switched || m.setting("SriovGlobalEnable") != "Disabled" {
+		t.Errorf("actions %q: want one write, and no switch", m.lab.Actions())
+	}
+	m.direct(func(ctx context.Context, conn bmc.Conn) error { return conn.SetPower(ctx, bmc.ActionForceRestart) })
+	m.clock.Step(m.Policy.DriftAge)
+	m.lives("in force", isReason(infrav1.ReasonPrepared))
+	if m.count("Bios") != 1 {
+		t.Errorf("actions %q", m.lab.Actions())
+	}
+}
+
+// images serves firmware; what it does not have is a 404.
+func images(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		component, version, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "-")
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(update.Image(component, version))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Firmware is installed with progress, proven by its version, and needs one boot.
+func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	url := images(t)
+	for maker, component := range map[string]string{
+		"standard": "BIOS", "dell-idrac9": "bios", "hpe-ilo6": "BIOS", "lenovo-xcc": "BIOS", "ami": "BIOS",
+		"supermicro-x11": "BIOS", // it tells no task
+	} {
+		t.Run(maker, func(t *testing.T) {
+			m := prepared(t, cfg, scheme, maker, wantFirmware(component, "9.9", url+"/BIOS-9.9"), wantSetting("SriovGlobalEnable", "Enabled"))
+			seen := map[string]bool{}
+			percent := int32(-1)
+			m.lives("available", isAvailable, func(h *infrav1.IngotHost) {
+				if o := h.Status.Operation; o != nil {
+					seen[string(o.Kind)+" "+o.Step] = true
+					if o.Kind == infrav1.OperationUpdate {
+						percent = max(percent, ptr.Deref(o.Percent, -1))
+					}
+				}
+				if ok, _ := inventory.Claimable(h); ok {
+					if bios, _ := m.lab.Firmware(); bios != "9.9" {
+						t.Error("claimable before its firmware is in force")
+					}
+				}
+			})
+			bios, _ := m.lab.Firmware()
+			if bios != "9.9" || m.count("SimpleUpdate") != 1 || m.count("Reset On") != 2 || m.setting("SriovGlobalEnable") != "Enabled" {
+				t.Errorf("version %s, actions %q", bios, m.lab.Actions())
+			}
+			if !seen["Update Update"+component] || (maker != "supermicro-x11" && percent < 1) {
+				t.Errorf("operations %v, up to %d %%", seen, percent)
+			}
+			m.want("h", infrav1.HostPreparedCondition, metav1.ConditionTrue, infrav1.ReasonPrepared)
+		})
+	}
+}
+
+// An update that fails is tried three times, and told in the BMC's words; another
+// spec, or a person's inspect, tries again.
+func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	url := images(t)
+	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
+	good := "sha256:" + hex.EncodeToString(digest[:])
+	for name, tc := range map[string]struct {
+		maker    string
+		url      string
+		checksum string
+		says     string
+		updates  int
+	}{
+		"no image":         {"standard", url + "/nothing", "", "404", 3},
+		"not this file":    {"standard", url + "/BIOS-8.8", good, "has checksum", 0},
+		"no file to check": {"standard", url + "/nothing", good, "404", 0},
+		"another version":  {"standard", url + "/BIOS-8.8", "", "another version", 3},
+		"only by push":     {"openbmc", url + "/BIOS-9.9", "", "pushed", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := prepared(t, cfg, scheme, tc.maker, wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) {
+				h.Spec.Firmware[0].Checksum = tc.checksum
+			})
+			m.lives("given up", func(h *infrav1.IngotHost) bool {
+				return h.Spec.Record != nil && h.Spec.Record.Preparation != nil && h.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed &&
+					isReason(infrav1.ReasonFirmwareUpdateFailed)(h)
+			})
+			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonFirmwareUpdateFailed).Message
+			if !strings.Contains(message, tc.says) || m.count("SimpleUpdate") != tc.updates {
+				t.Errorf("%d updates, want %d; message %q, want %q", m.count("SimpleUpdate"), tc.updates, message, tc.says)
+			}
+			if tc.maker == "openbmc" {
+				return
+			}
+			m.edit("h", func(h *infrav1.IngotHost) {
+				h.Spec.Firmware[0].URL, h.Spec.Firmware[0].Checksum = url+"/BIOS-9.9", good
+			})
+			m.lives("available", isAvailable)
+		})
+	}
+}
+
+// Firmware of the BMC waits for the BMC's restart.
+func testFirmwareOfBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
+	m.lives("restarted", func(*infrav1.IngotHost) bool { return restarts(m) > 0 })
+	deadline := time.Now().Add(time.Minute) // the emulated BMC is gone for a real second
+	for time.Now().Before(deadline) && !isAvailable(m.get("h")) {
+		m.tick()
+		m.agent()
+		m.clock.Step(31 * time.Second)
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, version := m.lab.Firmware(); version != "7.7" || !isAvailable(m.get("h")) || restarts(m) != 1 {
+		t.Errorf("version %s, available %t, actions %q", version, isAvailable(m.get("h")), m.lab.Actions())
+	}
+}
+
+// restarts counts those of the BMC itself.
+func restarts(m *metal) (n int) {
+	for _, w := range m.lab.Writes() {
+		if strings.HasSuffix(w.Path, "Manager.Reset") {
+			n++
+		}
+	}
+	return n
+}
+
+// A manager that dies before or after any of its writes loses nothing: one update, the
+// right version, one boot for it, and the settings.
+func testFirmwareKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	url, deaths, every := images(t), 0, 1
+	if testing.Short() {
+		every = 5
+	}
+	for at := 1; ; at += every {
+		m := prepared(t, cfg, scheme, "standard")
+		m.lives("available", isAvailable)
+		m.edit("h", func(h *infrav1.IngotHost) {
+			wantFirmware("BIOS", "9.9", url+"/BIOS-9.9")(h)
+			wantSetting("SriovGlobalEnable", "Enabled")(h)
+		})
+		died := m.livesUntilDeath(at)
+		m.restart(0)
+		m.lives("available", isAvailable)
+		bios, _ := m.lab.Firmware()
+		if bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || m.count("SimpleUpdate") != 1 {
+			t.Fatalf("after a death at write %d: version %s, setting %s, actions %q", at, bios, m.setting("SriovGlobalEnable"), m.lab.Actions())
+		}
+		_ = m.lab.Close()
+		if !died {
+			break
+		}
+		deaths++
+	}
+	if deaths*every < 40 {
+		t.Errorf("only %d deaths: an update has more writes than that", deaths)
+	}
+	t.Logf("%d deaths", deaths)
+}
+
+// livesUntilDeath lets a process live that dies at its n-th write.
+func (m *metal) livesUntilDeath(n int) bool {
+	m.t.Helper()
+	m.restart(0)
+	m.mort = &mortal{at: n}
+	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		conn, err := redfish.Dial(ctx, target)
+		return &mortalWrites{Conn: conn, mortal: m.mort}, err
+	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
+	m.Reconciler.BMC, m.Reconciler.Client = pool, &writingClient{Client: m.api, mortal: m.mort}
+	for range 60 {
+		m.tick()
+		if m.mort.dead() || isAvailable(m.get("h")) {
+			break
+		}
+		m.agent()
+		m.clock.Step(31 * time.Second)
+	}
+	return m.mort.dead()
+}
+
+// writingClient is a process's way to the API server, of which only writes count.
+type writingClient struct {
+	client.Client
+	*mortal
+}
+
+func (c *writingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.call(func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
+}
+
+func (c *writingClient) Status() client.SubResourceWriter {
+	return &mortalStatus{c.Client.Status(), c.mortal}
+}
+
+// mortalWrites is a process's session with a BMC, of which only writes count.
+type mortalWrites struct {
+	bmc.Conn
+	*mortal
+}
+
+func (c *mortalWrites) SetPower(ctx context.Context, action bmc.PowerAction) error {
+	return c.call(func() error { return c.Conn.SetPower(ctx, action) })
+}
+
+func (c *mortalWrites) SetSettings(ctx context.Context, values map[string]string) error {
+	return c.call(func() error { return c.Conn.SetSettings(ctx, values) })
+}
+
+func (c *mortalWrites) UpdateFirmware(ctx context.Context, what bmc.Update) (task bmc.Task, err error) {
+	err = c.call(func() (err error) {
+		task, err = c.Conn.UpdateFirmware(ctx, what)
+		return err
+	})
+	return task, err
+}
