@@ -118,6 +118,18 @@ func TestUnfitMachine(t *testing.T) {
 	})
 }
 
+// TestBusyWithAnother: OpenBMC is not given an image while it installs another.
+func TestBusyWithAnother(t *testing.T) {
+	r := newMaker(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, nil)
+	conn := r.dial(t)
+	if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrBusy) {
+		t.Errorf("error %v, want ErrBusy", err)
+	}
+}
+
 // TestForgottenTask: iDRACs forget a task that has ended well, and keep its job.
 func TestForgottenTask(t *testing.T) {
 	r := newMaker(t, bmctest.DriverDell, bmctest.IDRAC9, func(c *labbmc.Config) { c.Personality.Quirks.DropDoneTasks = true })
