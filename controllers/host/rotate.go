@@ -71,7 +71,7 @@ func (r *Reconciler) rotate(ctx context.Context, host *infrav1.IngotHost, seen *
 	run := &rotating{Reconciler: r, host: host, seen: seen, secret: secret.DeepCopy(), calls: calls, known: known, memory: known.rotation}
 	r.unwatch(keyOf(host)) // a stream that breaks would log in with a password that no longer holds
 	err := run.begin(ctx)
-	for more := err == nil; more; {
+	for more := true; more && err == nil; {
 		step := inventory.NextRotation(run.memory.Rotation)
 		ctrl.LoggerFrom(ctx).Info("Rotating the password of the BMC", "step", step)
 		more, err = run.take(ctx, step)
