@@ -38,6 +38,14 @@ func (s *server) testAccepted(t *testing.T) {
 		{"two systems behind one BMC", testCase{Base: "ingothost-operator", Op: "create", As: operatorUser, Set: map[string]any{
 			"metadata.name": "a03", "spec.bootMACAddress": "52:54:00:00:00:04",
 			"spec.bmc.address": "redfish://BMC-A01.dc1.example:8443/redfish/v1/Systems/2"}}},
+		{"a BMC by IPMI", acceptedAddress("ipmi://10.0.0.9")},
+		{"a BMC by IPMI on another port", acceptedAddress("ipmi://[2001:db8::9]:6230/")},
+		{"a BMC in clear", acceptedAddress("redfish+http://10.0.0.9:8000/redfish/v1/Systems/1")},
+		{"a BMC by a maker's way", acceptedAddress("vendor+dell://idrac-9.example")},
+		{"a BMC by its name alone", acceptedAddress("bmc-9.dc1.example")},
+		{"a BMC by its name and port", acceptedAddress("bmc-9:8443")},
+		{"a BMC by its IPv6 address alone", acceptedAddress("2001:db8::9")},
+		{"a BMC by its IPv6 address in brackets", acceptedAddress("[2001:db8::9]:8443")},
 		{"the manager chooses a host", testCase{Base: "ingotmachine-operator", Op: "update", As: "manager",
 			Set: map[string]any{"spec.providerID": "ingot://default/a01/6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d12"}}},
 		{"the manager clears its choice", testCase{Base: "ingotmachine-maximal", Op: "update", As: "manager",
@@ -74,6 +82,14 @@ func (s *server) testAccepted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// acceptedAddress is a new host by that address, whose certificate is the BMC's own
+// business.
+func acceptedAddress(address string) testCase {
+	return testCase{Base: "ingothost-operator", Op: "create", As: operatorUser, Remove: []string{"spec.bmc.caBundleRef"}, Set: map[string]any{
+		"metadata.name": "a03", "spec.bootMACAddress": "52:54:00:00:00:04", "spec.bmc.address": address,
+	}}
 }
 
 // annotate writes the annotations of c to the stored object until the test ends.

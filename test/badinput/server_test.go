@@ -27,6 +27,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta1"
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/webhooks"
@@ -97,7 +98,10 @@ func (s *server) startManager(t *testing.T, options *crenvtest.WebhookInstallOpt
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		t.Fatal(err)
 	}
-	if err := webhooks.SetupWithManager(mgr, webhooks.Options{ManagerUsername: managerUser}); err != nil {
+	dialer := app.NewDialer()
+	if err := webhooks.SetupWithManager(mgr, webhooks.Options{
+		ManagerUsername: managerUser, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
