@@ -9,7 +9,7 @@ import "github.com/ingot-metal/ingot/bmc"
 func Driver() bmc.Driver {
 	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, TLS: true, Offers: []bmc.Capability{
 		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
-		bmc.CapSecureBoot, bmc.CapReset, bmc.CapIndicator,
+		bmc.CapSecureBoot, bmc.CapReset, bmc.CapIndicator, bmc.CapEvents,
 	}}
 }
 
