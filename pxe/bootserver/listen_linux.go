@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
 // ListenHost opens all sockets on the host's network (or that of the namespace
@@ -45,6 +46,7 @@ func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, er
 	if s.HTTP, err = any4.Listen(ctx, "tcp4", at(port)); err != nil {
 		return fail("HTTP", err)
 	}
+	s.PathMTU = tftp.RouteMTU
 	s.Transfer = func() (net.PacketConn, error) { return any4.ListenPacket(ctx, "udp4", at(0)) }
 	return s, nil
 }

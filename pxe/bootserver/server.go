@@ -52,6 +52,9 @@ type Config struct {
 	// Images is the cache of OS images; nil: none are served. The server runs
 	// it.
 	Images *httpd.ImageCache
+	// SinglePortTFTP sends TFTP from port 69 alone, for networks whose firewalls
+	// let no other through.
+	SinglePortTFTP bool
 	// Observer, DHCPMetrics and Log may be nil.
 	Observer    pxe.Observer
 	DHCPMetrics *dhcp.Metrics
@@ -70,6 +73,8 @@ type Sockets struct {
 	// Transfer opens a UDP socket for one TFTP transfer, on the server's
 	// address and any free port.
 	Transfer func() (net.PacketConn, error)
+	// PathMTU returns how large a packet to a client may be; nil: as on Ethernet.
+	PathMTU func(client netip.Addr) (int, error)
 	// HTTP listens on the configured port.
 	HTTP net.Listener
 }
@@ -96,7 +101,7 @@ func (s Sockets) Close() error {
 type Server struct {
 	cfg     Config
 	baseURL string
-	// autoexec is the script that signed iPXE binaries ask for by TFTP.
+	// autoexec is the script that iPXE binaries ask for where they came from.
 	autoexec string
 }
 
@@ -183,16 +188,18 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
-		srv := tftp.Server{Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer,
-			Observer: s.cfg.Observer, Log: s.cfg.Log}
+		srv := tftp.Server{
+			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
+			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Log: s.cfg.Log,
+		}
 		return srv.Serve(ctx, sockets.TFTP)
 	})
 	g.Go(func() error {
 		h := &httpd.Handler{
 			BaseURL: s.baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
-			Observer: s.cfg.Observer, Log: s.cfg.Log,
+			Loaders: loaders.FS(), AutoExec: s.autoexec, Observer: s.cfg.Observer, Log: s.cfg.Log,
 		}
-		return httpd.Serve(ctx, sockets.HTTP, h, s.cfg.Log)
+		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})
 	})
 	if s.cfg.Images != nil {
 		g.Go(func() error { return s.cfg.Images.Run(ctx) })

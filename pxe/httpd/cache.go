@@ -28,14 +28,19 @@ var (
 	ErrFetching = errors.New("image is being fetched")
 	// ErrFetchFailed reports an image whose last fetch failed a moment ago.
 	ErrFetchFailed = errors.New("image cannot be fetched")
+	// ErrNoRoom reports an image for which there is no room now: what fills the
+	// cache is being served. It is an ErrFetchFailed that passes.
+	ErrNoRoom = errors.New("the image cache is full of images in use")
 )
 
 const (
 	fetchers = 2
 	// queueLength is how many images may wait for a fetcher.
 	queueLength = 64
-	// failurePause is how long a failed fetch is not tried again, whoever asks.
-	failurePause = 5 * time.Second
+	// failurePause is how long a failed fetch is not tried again, whoever asks; it
+	// doubles with each failure in a row, up to maxFailurePause.
+	failurePause    = 5 * time.Second
+	maxFailurePause = time.Minute
 	// defaultStall ends a fetch from which no byte has come for so long.
 	defaultStall = time.Minute
 	tempPattern  = "fetch-*.part"
@@ -46,12 +51,12 @@ type CacheConfig struct {
 	// Dir holds the images. It is made if missing, and must be this cache's
 	// alone.
 	Dir string
-	// MaxBytes bounds the images kept; the least recently used go first. While
-	// images are being fetched, the disk holds those on top. Required.
+	// MaxBytes bounds what the images take on disk, those that are being fetched
+	// included; the least recently used go first. Required.
 	MaxBytes int64
 	// Sources names the images that may be fetched. Required.
 	Sources pxe.ImageDirectory
-	// Client fetches; nil means one with the environment's proxies.
+	// Client fetches; nil means NewClient's, from public addresses.
 	Client *http.Client
 	// Stall is how long a fetch may go without a byte; 0 means a minute.
 	Stall time.Duration
@@ -67,45 +72,52 @@ type CacheConfig struct {
 type ImageCache struct {
 	cfg   CacheConfig
 	queue chan pxe.ImageSource
+	// create makes the file of a fetch.
+	create func(dir, pattern string) (*os.File, error)
 
 	mu     sync.Mutex
 	images map[string]*image // by checksum
+	// reserved is room taken by fetches that are not finished, in bytes.
+	reserved int64
 }
 
 // image is what is known of one checksum.
 type image struct {
-	state    imageState
+	state imageState
+	// size is that of the file on disk, 0 if there is none.
 	size     int64
 	lastUsed time.Time
-	// failure and failedAt are set in state failed.
+	// identity is the file's that was verified; set in state verified.
+	identity fileIdentity
+	// readers have the file open.
+	readers int
+	// failure and failedAt are set in state failed; failures is how many there
+	// were in a row.
 	failure  error
 	failedAt time.Time
+	failures int
 }
 
 type imageState int
 
 const (
-	// found on disk at the start: verified by an earlier process, perhaps.
+	// found on disk, with content that nobody vouches for.
 	stateFound imageState = iota
+	// queued to be verified or fetched.
 	stateQueued
 	stateVerified
 	stateFailed
 )
 
-// NewImageCache opens a cache directory. What an earlier process left there is
-// used again, once its checksum has been verified anew.
+// NewImageCache opens a cache directory. Images that an earlier process verified
+// and that nobody has touched since are served at once; others are verified
+// before their first use.
 func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if cfg.MaxBytes <= 0 {
 		return nil, errors.New("image cache needs a size bound")
 	}
 	if cfg.Client == nil {
-		cfg.Client = &http.Client{Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			ResponseHeaderTimeout: 30 * time.Second,
-			TLSHandshakeTimeout:   10 * time.Second,
-			// The checksum is of what the server holds, not of what it unpacks to.
-			DisableCompression: true,
-		}}
+		cfg.Client = NewClient(ClientConfig{})
 	}
 	if cfg.Stall <= 0 {
 		cfg.Stall = defaultStall
@@ -119,43 +131,38 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make image cache: %w", err)
 	}
-	c := &ImageCache{cfg: cfg, queue: make(chan pxe.ImageSource, queueLength), images: map[string]*image{}}
+	c := &ImageCache{cfg: cfg, queue: make(chan pxe.ImageSource, queueLength), images: map[string]*image{}, create: os.CreateTemp}
 	if err := c.scan(); err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evict(0) // the bound may be a smaller one than before
 	return c, nil
 }
 
-// scan takes stock of the directory and removes unfinished fetches.
-func (c *ImageCache) scan() error {
-	entries, err := os.ReadDir(c.cfg.Dir)
-	if err != nil {
-		return fmt.Errorf("read image cache: %w", err)
-	}
-	for _, e := range entries {
-		if partial, _ := filepath.Match(tempPattern, e.Name()); partial {
-			if err := os.Remove(filepath.Join(c.cfg.Dir, e.Name())); err != nil {
-				return fmt.Errorf("remove unfinished fetch: %w", err)
-			}
-			continue
-		}
-		info, err := e.Info()
-		checksum, ok := checksumOfFile(e.Name())
-		if err != nil || !ok || !info.Mode().IsRegular() {
-			continue
-		}
-		c.images[checksum] = &image{state: stateFound, size: info.Size(), lastUsed: info.ModTime()}
-	}
-	return nil
+// OpenImage is a verified image, open for reading. While it is open its file
+// stays where it is.
+type OpenImage struct {
+	*os.File
+	// Fetched is when the image came.
+	Fetched time.Time
+	release func()
 }
 
-// Open opens a verified image for reading, and returns when it was fetched. It
-// never waits: an image that is not here yet is queued, and ErrFetching
-// returned. Other errors wrap ErrUnknownImage or ErrFetchFailed.
-func (c *ImageCache) Open(checksum string) (*os.File, time.Time, error) {
+// Close releases the image.
+func (o *OpenImage) Close() error {
+	o.release()
+	return o.File.Close()
+}
+
+// Open opens a verified image for reading. It never waits: an image that is not
+// here yet is queued, and ErrFetching returned. Other errors wrap ErrUnknownImage
+// or ErrFetchFailed.
+func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 	source, ok := c.cfg.Sources.Image(checksum)
 	if !ok || source.Checksum != checksum {
-		return nil, time.Time{}, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
+		return nil, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,35 +173,54 @@ func (c *ImageCache) Open(checksum string) (*os.File, time.Time, error) {
 	now := c.cfg.Now()
 	switch {
 	case im.state == stateVerified:
-		f, modTime, err := c.openVerified(checksum)
-		if err == nil {
+		if open, err := c.openVerified(checksum, im); err == nil {
 			im.lastUsed = now
-			return f, modTime, nil
+			return open, nil
+		} else {
+			c.cfg.Log.Warn("cached image is gone or was touched, and will be verified again", "image", checksum, "error", err)
 		}
-		c.cfg.Log.Warn("cached image is gone and will be fetched again", "image", checksum, "error", err)
 	case im.state == stateQueued:
-		return nil, time.Time{}, ErrFetching
-	case im.state == stateFailed && now.Sub(im.failedAt) < failurePause:
-		return nil, time.Time{}, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
+		return nil, ErrFetching
+	case im.state == stateFailed && now.Sub(im.failedAt) < im.pause():
+		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
 	select {
 	case c.queue <- source:
-		c.images[checksum] = &image{state: stateQueued, size: im.size, lastUsed: now}
+		im.state, im.lastUsed = stateQueued, now
+		c.images[checksum] = im
 	default: // the client asks again, when there may be room
 	}
-	return nil, time.Time{}, ErrFetching
+	return nil, ErrFetching
 }
 
-func (c *ImageCache) openVerified(checksum string) (*os.File, time.Time, error) {
+// pause is how long a failure is remembered.
+func (im *image) pause() time.Duration {
+	return min(failurePause<<min(im.failures-1, 10), maxFailurePause)
+}
+
+// openVerified opens the very file that was verified.
+func (c *ImageCache) openVerified(checksum string, im *image) (*OpenImage, error) {
 	f, err := os.Open(c.path(checksum))
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("open cached image: %w", err)
+		return nil, fmt.Errorf("open cached image: %w", err)
 	}
 	info, err := f.Stat()
-	if err != nil {
-		return nil, time.Time{}, errors.Join(fmt.Errorf("open cached image: %w", err), f.Close())
+	if err == nil && !im.identity.is(info) {
+		err = errTouched
 	}
-	return f, info.ModTime(), nil
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open cached image: %w", err), f.Close())
+	}
+	im.readers++
+	var once sync.Once
+	return &OpenImage{File: f, Fetched: info.ModTime(), release: func() { once.Do(func() { c.release(im) }) }}, nil
+}
+
+func (c *ImageCache) release(im *image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	im.readers--
+	im.lastUsed = c.cfg.Now()
 }
 
 // Run fetches what is asked for, until ctx ends.
@@ -207,71 +233,58 @@ func (c *ImageCache) Run(ctx context.Context) error {
 				case <-ctx.Done():
 					return nil
 				case source := <-c.queue:
-					size, err := c.obtain(ctx, source)
-					c.finish(source.Checksum, size, err)
+					identity, err := c.obtain(ctx, source)
+					c.finish(source.Checksum, identity, err)
 				}
 			}
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.saveIndex() // when each was used last
+	return err
 }
 
-// obtain makes sure that a verified copy is on disk and returns its size.
-func (c *ImageCache) obtain(ctx context.Context, source pxe.ImageSource) (int64, error) {
-	size, err := verifyFile(c.path(source.Checksum), source.Checksum)
-	if err == nil {
-		return size, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+// obtain makes sure that a verified copy is on disk and returns its identity.
+func (c *ImageCache) obtain(ctx context.Context, source pxe.ImageSource) (fileIdentity, error) {
+	identity, err := verifyFile(ctx, c.path(source.Checksum), source.Checksum)
+	switch {
+	case err == nil:
+		return identity, nil
+	case ctx.Err() != nil:
+		return fileIdentity{}, ctx.Err()
+	case !errors.Is(err, fs.ErrNotExist):
 		c.cfg.Log.Warn("cached image is unusable and will be fetched again", "image", source.Checksum, "error", err)
 	}
+	c.discard(source.Checksum)
 	return c.fetch(ctx, source)
 }
 
-func (c *ImageCache) finish(checksum string, size int64, err error) {
+// discard removes what is on disk of an image that is queued.
+func (c *ImageCache) discard(checksum string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.cfg.Now()
-	if err != nil {
-		c.cfg.Log.Warn("image fetch failed", "image", checksum, "error", err)
-		c.images[checksum] = &image{state: stateFailed, failure: err, failedAt: now}
+	if err := os.Remove(c.path(checksum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.cfg.Log.Warn("unusable image not removed", "image", checksum, "error", err)
 		return
 	}
-	c.images[checksum] = &image{state: stateVerified, size: size, lastUsed: now}
-	c.evict(checksum)
-}
-
-// evict removes the least recently used images until the rest fits. A client
-// that is reading a removed file reads it to its end.
-func (c *ImageCache) evict(keep string) {
-	for c.total() > c.cfg.MaxBytes {
-		oldest := ""
-		for checksum, im := range c.images {
-			if checksum == keep || (im.state != stateVerified && im.state != stateFound) {
-				continue
-			}
-			if oldest == "" || im.lastUsed.Before(c.images[oldest].lastUsed) {
-				oldest = checksum
-			}
-		}
-		if oldest == "" {
-			return
-		}
-		if err := os.Remove(c.path(oldest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.cfg.Log.Warn("old image not removed", "image", oldest, "error", err)
-		}
-		delete(c.images, oldest)
+	if im, ok := c.images[checksum]; ok {
+		im.size = 0
 	}
 }
 
-func (c *ImageCache) total() int64 {
-	var sum int64
-	for _, im := range c.images {
-		if im.state == stateVerified || im.state == stateFound {
-			sum += im.size
-		}
+func (c *ImageCache) finish(checksum string, identity fileIdentity, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	im, now := c.images[checksum], c.cfg.Now()
+	if err != nil {
+		c.cfg.Log.Warn("image fetch failed", "image", checksum, "error", err)
+		im.state, im.failure, im.failedAt, im.failures = stateFailed, err, now, im.failures+1
+		return
 	}
-	return sum
+	im.state, im.identity, im.size, im.lastUsed, im.failures, im.failure = stateVerified, identity, identity.Size, now, 0, nil
+	c.saveIndex()
 }
 
 // path is where an image lies: the checksum with a dash for the colon.

@@ -27,6 +27,9 @@ var (
 	errTooLarge = errors.New("image is larger than the cache")
 )
 
+// copySize is how much of an image is in memory at once, in bytes.
+const copySize = 256 << 10
+
 // checksumOf turns the hex digest of a URL into a checksum: its length tells
 // which algorithm it is.
 func checksumOf(digest string) (string, error) {
@@ -70,77 +73,96 @@ func verify(h hash.Hash, checksum string) error {
 	return nil
 }
 
-// verifyFile reads a whole file and returns its size if its checksum is right.
-func verifyFile(path, checksum string) (int64, error) {
+// verifyFile reads a whole file and returns what it is known by, as it was before
+// the reading began, if its checksum is right.
+func verifyFile(ctx context.Context, path, checksum string) (fileIdentity, error) {
 	h, err := newHash(checksum)
 	if err != nil {
-		return 0, err
+		return fileIdentity{}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, fmt.Errorf("verify image: %w", err)
+		return fileIdentity{}, fmt.Errorf("verify image: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	n, err := io.Copy(h, f)
+	identity, err := identityOf(f)
 	if err != nil {
-		return 0, fmt.Errorf("verify image: %w", err)
+		return fileIdentity{}, err
 	}
-	return n, verify(h, checksum)
+	if _, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, copySize)); err != nil {
+		return fileIdentity{}, fmt.Errorf("verify image: %w", err)
+	}
+	return identity, verify(h, checksum)
+}
+
+// cancellable is a reader that ends with its context.
+type cancellable struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.Reader.Read(p)
 }
 
 // fetch downloads an image into a temporary file, verifies it, syncs it, and
 // only then gives it its name.
-func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (int64, error) {
-	tmp, err := os.CreateTemp(c.cfg.Dir, tempPattern)
+func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (identity fileIdentity, err error) {
+	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
-		return 0, fmt.Errorf("make image file: %w", err)
+		return identity, fmt.Errorf("make image file: %w", err)
 	}
+	w := &roomWriter{cache: c, Writer: tmp}
+	defer func() { c.settle(source.Checksum, w.reserved, identity.Size) }()
 	defer func() {
 		_ = tmp.Close()
 		_ = os.Remove(tmp.Name()) // fails after the rename, as it should
 	}()
-	size, err := c.download(ctx, source, tmp)
-	if err != nil {
-		return 0, err
+	if err := c.download(ctx, source, w); err != nil {
+		return identity, err
 	}
 	if err := tmp.Sync(); err != nil {
-		return 0, fmt.Errorf("sync image file: %w", err)
+		return identity, fmt.Errorf("sync image file: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), c.path(source.Checksum)); err != nil {
-		return 0, fmt.Errorf("name image file: %w", err)
+		return identity, fmt.Errorf("name image file: %w", err)
 	}
-	return size, nil
+	return identityOf(tmp) // after the rename, which changes it
 }
 
 // download copies the source to w and verifies it. Errors do not contain the
 // URL, which may carry a signature.
-func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w io.Writer) (int64, error) {
+func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *roomWriter) error {
 	h, err := newHash(source.Checksum)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancel(errStalled) })
 	defer watchdog.Stop()
 
-	body, err := c.open(ctx, source.URL)
+	resp, err := c.open(ctx, source.URL)
 	if err != nil {
-		return 0, causeOf(ctx, err)
+		return causeOf(ctx, err)
 	}
-	defer func() { _ = body.Close() }()
-	src := progressReader{Reader: io.LimitReader(body, c.cfg.MaxBytes+1), progress: func() { watchdog.Reset(c.cfg.Stall) }}
-	n, err := io.Copy(io.MultiWriter(w, h), src)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
-	case n > c.cfg.MaxBytes:
-		return 0, fmt.Errorf("%w of %d bytes", errTooLarge, c.cfg.MaxBytes)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ContentLength > 0 { // what does not fit is not begun
+		if err := w.reserve(resp.ContentLength); err != nil {
+			return err
+		}
 	}
-	return n, verify(h, source.Checksum)
+	src := progressReader{Reader: resp.Body, progress: func() { watchdog.Reset(c.cfg.Stall) }}
+	if n, err := io.CopyBuffer(io.MultiWriter(w, h), src, make([]byte, copySize)); err != nil {
+		return fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
+	}
+	return verify(h, source.Checksum)
 }
 
-func (c *ImageCache) open(ctx context.Context, from string) (io.ReadCloser, error) {
+func (c *ImageCache) open(ctx context.Context, from string) (*http.Response, error) {
 	u, err := url.Parse(from)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, errors.New("image URL is neither http nor https")
@@ -161,12 +183,12 @@ func (c *ImageCache) open(ctx context.Context, from string) (io.ReadCloser, erro
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("fetch image from %s: status %d", u.Host, resp.StatusCode)
 	}
-	return resp.Body, nil
+	return resp, nil
 }
 
 // causeOf replaces "context canceled" by why it was.
 func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, ErrNoRoom) {
 		return cause
 	}
 	return err

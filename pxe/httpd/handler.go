@@ -6,11 +6,14 @@ package httpd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,10 +26,10 @@ const (
 	// retryAfter is how soon a client should ask again for an image that is
 	// being fetched.
 	retryAfter = 2 * time.Second
-	// slowest is the rate in bytes per second below which a client may lose
-	// its connection; grace comes on top, for the first bytes.
-	slowest = 64 << 10
-	grace   = time.Minute
+	// retryRoom is the same for one that waits for room.
+	retryRoom = 10 * time.Second
+	// bodyTimeout is how long a body that nobody wants may take to come.
+	bodyTimeout = 5 * time.Second
 )
 
 // Handler answers the boot server's paths. It does its own routing, because
@@ -40,29 +43,65 @@ type Handler struct {
 	Files *pxe.Files
 	// Images may be nil: then there are none.
 	Images *ImageCache
+	// Loaders are served at the root, as by TFTP, for UEFI that boots by HTTP;
+	// its regular files only. It should be an os.Root's. Nil: none.
+	Loaders fs.FS
+	// AutoExec is the script that loaders ask for beside themselves, served as
+	// autoexec.ipxe; empty: none.
+	AutoExec string
 	// Observer and Log may be nil.
 	Observer pxe.Observer
 	Log      *slog.Logger
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. A panic ends this request only.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	defer func() {
+		if p := recover(); p != nil {
+			h.log().Error("HTTP request panicked", "client", r.RemoteAddr, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		}
+	}()
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
+		refuseBody(w, r)
 		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
 		return
+	case r.Body != nil && r.Body != http.NoBody:
+		refuseBody(w, r)
+		http.Error(w, "no body is wanted", http.StatusBadRequest)
+		return
 	}
-	part := strings.Split(strings.TrimLeft(r.URL.Path, "/"), "/")
-	switch {
+	switch part := elements(r.URL.Path); {
 	case len(part) == 3 && part[0] == "boot" && part[2] == "script.ipxe":
 		h.script(w, r, part[1])
 	case len(part) == 3 && part[0] == "files":
 		h.file(w, r, pxe.File{SHA256: part[1], Name: part[2]})
 	case len(part) == 2 && part[0] == "images" && h.Images != nil:
 		h.image(w, r, part[1])
+	case len(part) == 1 && part[0] == autoExec && h.AutoExec != "":
+		h.text(w, r, h.AutoExec)
+	case len(part) == 1 && h.Loaders != nil:
+		h.loader(w, r, part[0])
 	default:
 		http.Error(w, "no such path", http.StatusNotFound)
 	}
+}
+
+// autoExec is the script's name, as iPXE has it.
+const autoExec = "autoexec.ipxe"
+
+// elements splits a path; slashes may be many, as in shim's //grubx64.efi.
+func elements(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" })
+}
+
+// refuseBody makes sure that a body which is not read does not hold the
+// connection: net/http would wait for its end.
+func refuseBody(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 }
 
 // script answers with what the host boots now. The text holds the boot token,
@@ -88,6 +127,14 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		http.Error(w, "the boot script cannot be made", http.StatusInternalServerError)
 		return
 	}
+	if r.Method == http.MethodGet {
+		h.observe(r, mac, pxe.StageScript, host.Plan.Kind.String())
+	}
+	h.text(w, r, text)
+}
+
+// text sends a script.
+func (h *Handler) text(w http.ResponseWriter, r *http.Request, text string) {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
@@ -97,10 +144,33 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 	if r.Method == http.MethodHead {
 		return
 	}
-	h.observe(r, mac, pxe.StageScript, host.Plan.Kind.String())
 	if _, err := w.Write([]byte(text)); err != nil {
-		h.log().Debug("boot script not sent", "mac", mac, "error", err)
+		h.log().Debug("script not sent", "client", r.RemoteAddr, "error", err)
 	}
+}
+
+// loader sends a file of the loaders' directory.
+func (h *Handler) loader(w http.ResponseWriter, r *http.Request, name string) {
+	src, info, err := openLoader(h.Loaders, name)
+	if err != nil {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	defer func() { _ = src.Close() }()
+	tag := fmt.Sprintf("%x-%x", info.Size(), info.ModTime().UnixNano())
+	h.content(w, r, src, content{tag: tag, modTime: info.ModTime(), stage: pxe.StageLoader, label: name})
+}
+
+func openLoader(loaders fs.FS, name string) (*os.File, fs.FileInfo, error) {
+	f, err := loaders.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if src, ok := f.(*os.File); ok && err == nil && info.Mode().IsRegular() {
+		return src, info, nil
+	}
+	return nil, nil, errors.Join(fs.ErrNotExist, err, f.Close())
 }
 
 func (h *Handler) file(w http.ResponseWriter, r *http.Request, file pxe.File) {
@@ -110,7 +180,8 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request, file pxe.File) {
 		http.Error(w, "no such file", http.StatusNotFound)
 		return
 	}
-	h.content(w, r, src, content{digest: file.SHA256, modTime: modTime, stage: pxe.StageFile, label: file.Name})
+	defer func() { _ = src.Close() }()
+	h.content(w, r, src, content{tag: file.SHA256, immutable: true, modTime: modTime, stage: pxe.StageFile, label: file.Name})
 }
 
 func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
@@ -119,49 +190,49 @@ func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
 		http.Error(w, "not a SHA-256 or SHA-512 digest", http.StatusNotFound)
 		return
 	}
-	src, modTime, err := h.Images.Open(checksum)
+	src, err := h.Images.Open(checksum)
 	switch {
 	case errors.Is(err, ErrUnknownImage):
 		http.Error(w, "unknown image", http.StatusNotFound)
 	case errors.Is(err, ErrFetching):
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
 		http.Error(w, "the image is being fetched", http.StatusServiceUnavailable)
+	case errors.Is(err, ErrNoRoom):
+		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
+		w.Header().Set("Retry-After", strconv.Itoa(int(retryRoom/time.Second)))
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	default:
-		h.content(w, r, src, content{digest: digest, modTime: modTime, stage: pxe.StageImage, label: checksum})
+		defer func() { _ = src.Close() }()
+		h.content(w, r, src.File, content{tag: digest, immutable: true, modTime: src.Fetched, stage: pxe.StageImage, label: checksum})
 	}
 }
 
-// content describes a file to be sent, which its digest names for ever.
+// content describes a file to be sent.
 type content struct {
-	digest  string
-	modTime time.Time
-	stage   pxe.Stage
-	label   string
+	// tag is the ETag; immutable: it is a digest, so the URL means this content
+	// for ever.
+	tag       string
+	immutable bool
+	modTime   time.Time
+	stage     pxe.Stage
+	label     string
 }
 
 // content sends a file, with ranges, ETag and HEAD as http.ServeContent does
-// them, and closes it.
+// them. It must be given the os.File itself: that is what the kernel sends
+// without a copy (sendfile).
 func (h *Handler) content(w http.ResponseWriter, r *http.Request, src *os.File, c content) {
-	defer func() { _ = src.Close() }()
-	info, err := src.Stat()
-	if err != nil {
-		http.Error(w, "cannot be read", http.StatusInternalServerError)
-		return
-	}
 	header := w.Header()
 	header.Set("Content-Type", "application/octet-stream")
-	header.Set("ETag", `"`+c.digest+`"`)
-	header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	header.Set("ETag", `"`+c.tag+`"`)
+	if c.immutable {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
 	if r.Method == http.MethodGet {
 		h.observe(r, nil, c.stage, c.label)
-	}
-	limit := grace + time.Duration(info.Size()/slowest)*time.Second
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
-		h.log().Debug("no write deadline", "error", err)
 	}
 	http.ServeContent(w, r, "", c.modTime, src)
 }

@@ -229,7 +229,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- httpd.Serve(ctx, l, h, nil) }()
+	go func() { done <- httpd.Serve(ctx, l, h, httpd.Options{}) }()
 	c := http.Client{Timeout: 30 * time.Second}
 	r, err := c.Get("http://" + l.Addr().String() + kernel.Path())
 	if err != nil {
@@ -248,7 +248,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	if err := httpd.Serve(context.Background(), l, h, nil); err == nil {
+	if err := httpd.Serve(context.Background(), l, h, httpd.Options{}); err == nil {
 		t.Error("a broken listener is no error")
 	}
 }

@@ -47,6 +47,9 @@ func OpenDir(dir string, memory map[string][]byte) (*Dir, error) {
 // Close releases the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
+// FS is the directory alone, for others who serve it.
+func (d *Dir) FS() fs.FS { return d.root.FS() }
+
 // Open implements Files. Firmware writes names with slashes in front, twice,
 // or with backslashes; all mean the same file.
 func (d *Dir) Open(name string) (File, error) {
