@@ -85,7 +85,8 @@ type BootOverride struct {
 type BootDevice interface {
 	BootOverride(ctx context.Context) (BootOverride, error)
 	// SetBootOverride sets and reads back; ErrNotApplied when the BMC accepted the
-	// call and shows another value.
+	// call and shows another value. Where BootOverride is ErrNotSupported, nothing is
+	// read back.
 	SetBootOverride(ctx context.Context, override BootOverride) error
 }
 

@@ -19,12 +19,12 @@ cat "$1"/* | awk '
   if (result[row, $3] != "fails" && ($4 != "planned" || !((row, $3) in result))) result[row, $3] = $4
 }
 END {
-  printf "%-22s", ""
+  printf "%-31s", ""
   for (c = 1; c <= ncols; c++) printf " %s", head[c]
   print ""
   mark["holds"] = "yes"; mark["unsupported"] = "-"; mark["fails"] = "FAILS"; mark["skipped"] = "skipped"; mark["planned"] = "not run"
   for (r = 1; r <= nrows; r++) {
-    printf "%-22s", name[r]
+    printf "%-31s", name[r]
     for (c = 1; c <= ncols; c++) {
       what = result[name[r], head[c]]
       if (what == "holds" || what == "unsupported") held++
