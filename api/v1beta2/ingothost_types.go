@@ -17,6 +17,16 @@ const (
 	BootModeBIOS BootMode = "BIOS"
 )
 
+// BootLoader is a build of the boot loader.
+// +kubebuilder:validation:Enum=Small;Full
+type BootLoader string
+
+// The boot loaders.
+const (
+	BootLoaderSmall BootLoader = "Small"
+	BootLoaderFull  BootLoader = "Full"
+)
+
 // PowerIntent is the power state that a person wants.
 // +kubebuilder:validation:Enum=On;Off
 type PowerIntent string
@@ -63,6 +73,12 @@ type IngotHostSpec struct {
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`
 
+	// bootLoader is the build of the boot loader that the server is given. Small
+	// drives the NIC through the server's firmware, Full by drivers of its own. Unset
+	// means Small; where the firmware hangs under it, Full may help.
+	// +optional
+	BootLoader BootLoader `json:"bootLoader,omitempty"`
+
 	// networkRef names the IngotNetwork (cluster-scoped) on which the server boots.
 	// +required
 	NetworkRef NetworkReference `json:"networkRef,omitempty,omitzero"`
@@ -100,6 +116,7 @@ type IngotHostSpec struct {
 	// +listType=map
 	// +listMapKey=component
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.component.lowerAscii() == a.component.lowerAscii()))",message="each component may stand here once, in whatever case: two versions of one would be installed in turn for ever; remove one of them"
 	Firmware []FirmwareComponent `json:"firmware,omitempty"`
 
 	// claim is the bond to the IngotMachine that owns this host. Only Ingot writes it.
@@ -335,7 +352,9 @@ type BootedStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`
 // +kubebuilder:printcolumn:name="Rack",type=string,JSONPath=`.metadata.labels.topology\.infrastructure\.cluster\.x-k8s\.io/rack`
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.claim.machineRef.name`

@@ -119,18 +119,26 @@ func readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, c
 		return err
 	}
 	items = slices.DeleteFunc(items, notInstalled)
+	wished := func(component string) bool {
+		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
+	}
+	taken := map[string]string{} // by the BMC's ID: what names it
 	for _, component := range components {
 		versions := map[string]bool{}
 		for _, item := range items {
-			if inventory.MatchesComponent(component, item.ID, item.Name) {
-				versions[item.Version] = true
+			if !inventory.MatchesComponent(component, item.ID, item.Name) {
+				continue
 			}
+			versions[item.Version] = true
+			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
+				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
+			}
+			taken[item.ID] = component
 		}
-		wished := slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
 		switch found := slices.Sorted(maps.Keys(versions)); {
 		case len(found) == 1:
 			reading.Versions[component] = found[0]
-		case !wished: // an update of what is wanted no more: its version does not show
+		case !wished(component): // an update of what is wanted no more: its version does not show
 		case len(found) == 0:
 			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
 		default:
