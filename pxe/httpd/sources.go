@@ -16,7 +16,7 @@ import (
 
 // ErrSourceNotAllowed reports an image URL, a redirect or an address behind a
 // name from which the operator allows no fetching.
-var ErrSourceNotAllowed = errors.New("image source is not allowed")
+var ErrSourceNotAllowed = errors.New("image source is not allowed (--image-sources of the boot server)")
 
 // Sources says where images may be fetched from. Whoever writes a Machine chooses
 // an image URL; without bounds that would make the boot server a probe of the

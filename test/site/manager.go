@@ -78,7 +78,7 @@ func (s *Site) flags(t testing.TB) []string {
 	return []string{
 		"manager", "--lab-uplink=" + s.World.DataCentre.Uplink(), "--lab-address=" + s.BootAddress().String(),
 		"--agent-key-dir=" + s.keys(t), "--loader-dir=" + loaders, "--agent-image-dir=" + agent,
-		"--image-cache-dir=" + filepath.Join(s.dir, "images"), "--v=1",
+		"--image-cache-dir=" + filepath.Join(s.dir, "images"), "--image-sources=127.0.0.0/8", "--v=1",
 	}
 }
 

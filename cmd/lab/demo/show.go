@@ -163,7 +163,7 @@ func (s *show) startManager(ctx context.Context) error {
 	s.managerArgs = []string{
 		"manager", "--lab-uplink=" + s.dc.Uplink(), "--lab-address=" + labAddress,
 		"--agent-key-dir=" + keys, "--loader-dir=" + s.LoaderDir, "--agent-image-dir=" + agentImage,
-		"--agent-arguments=console=ttyS0", "--image-cache-dir=" + filepath.Join(s.dir, "images"),
+		"--agent-arguments=console=ttyS0", "--image-cache-dir=" + filepath.Join(s.dir, "images"), "--image-sources=127.0.0.0/8",
 		// An emulated BMC needs no rest between two switches, and a demo no patience.
 		"--reset-interval=3s", "--power-poll=15s", "--v=1",
 	}

@@ -130,7 +130,13 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 		Kernel: kernel, Initrds: []pxe.File{initramfs}, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,
 	})
-	images, err := httpd.NewImageCache(httpd.CacheConfig{Dir: o.ImageCacheDir, MaxBytes: o.ImageCacheGiB << 30, Sources: dir})
+	client, err := o.Images.client()
+	if err != nil {
+		return nil, err
+	}
+	images, err := httpd.NewImageCache(httpd.CacheConfig{
+		Dir: o.ImageCacheDir, MaxBytes: o.ImageCacheGiB << 30, Sources: dir, Client: client, Log: slog.New(logr.ToSlogHandler(log.WithName("images"))),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--image-cache-dir: %w", err)
 	}
@@ -140,7 +146,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 	}
 	server, err := bootserver.New(bootserver.Config{
 		Address: address, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
-		Directory: dir, Files: files, Images: images,
+		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
 		Observer: bootLog(log), Log: slog.New(logr.ToSlogHandler(log)),
 	})
 	if err != nil {

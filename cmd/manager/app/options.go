@@ -69,6 +69,8 @@ type Options struct {
 	AgentArguments []string
 	ImageCacheDir  string
 	ImageCacheGiB  int64
+	Images         ImageOptions
+	TFTPSinglePort bool
 
 	PowerPoll time.Duration
 	Policy    inventory.Policy
@@ -155,7 +157,9 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.AgentImageDir, "agent-image-dir", o.AgentImageDir, "Directory with the agent's vmlinuz and initramfs.cpio.zst.")
 	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Further kernel arguments of the agent, such as console=ttyS0.")
 	fs.StringVar(&o.ImageCacheDir, "image-cache-dir", o.ImageCacheDir, "Directory of the OS image cache.")
-	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "Size of the OS image cache in GiB.")
+	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "What the OS image cache may take on disk, in GiB.")
+	fs.BoolVar(&o.TFTPSinglePort, "tftp-single-port", o.TFTPSinglePort, "Send TFTP from port 69 alone, for networks whose firewalls let no other port through; slower.")
+	o.Images.addFlags(fs)
 }
 
 func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {

@@ -136,6 +136,9 @@ func (o *Options) validateBoot() error {
 	if o.ImageCacheGiB < 1 {
 		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
 	}
+	if _, err := o.Images.client(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
