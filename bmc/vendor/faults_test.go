@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,6 +83,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestOneDriver: opening a connection costs the requests of one driver, and no
+// waiting for others (bmclib's Open waits for the slowest of all that might fit).
+func TestOneDriver(t *testing.T) {
+	for name, want := range map[string]int{
+		bmctest.DriverRPC:        1, // ping
+		bmctest.DriverAMT:        1, // the challenge
+		bmctest.DriverASRockRack: 2, // login, and the board's model
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newPlain(t, name, nil)
+			r.dial(t)
+			if n := r.Requests(); n != want {
+				t.Errorf("%d requests, want %d", n, want)
+			}
+		})
+	}
+}
+
 // resetAMT is the number of the request that resets: before it come three readings
 // of the power state, of two requests each, and one of the system's reference.
 const resetAMT = 9
@@ -104,6 +124,37 @@ func TestNothingIsRepeated(t *testing.T) {
 			}
 			if n := len(r.Boots()); n != 2 {
 				t.Errorf("%d boots, want the first and the reset", n)
+			}
+		})
+	}
+}
+
+// TestNothingStays: connections that hung leave no goroutine and no listener behind.
+func TestNothingStays(t *testing.T) {
+	for _, name := range plain {
+		t.Run(name, func(t *testing.T) {
+			r := newPlain(t, name, nil)
+			before := runtime.NumGoroutine()
+			for range 5 {
+				conn, err := r.driver.Dial(t.Context(), r.target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.SetFaults(fault.Faults{Hang: true})
+				if err := conn.SetPower(shortly(t), bmc.ActionOn); !errors.Is(err, bmc.ErrUnknownOutcome) {
+					t.Errorf("error %v, want ErrUnknownOutcome", err)
+				}
+				r.SetFaults()
+				if err := conn.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond) // connections end in their own time
+			}
+			if n := runtime.NumGoroutine(); n > before {
+				stacks := make([]byte, 64<<10)
+				t.Errorf("%d goroutines, %d before:\n%s", n, before, stacks[:runtime.Stack(stacks, true)])
 			}
 		})
 	}
