@@ -74,7 +74,11 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 		known = after
 	}
 	known = r.readBMC(ctx, host, seen, known)
-	if begun || known.problem != inventory.BMCOK || !asksRotation(host) {
+	switch {
+	case begun, known.problem != inventory.BMCOK:
+		return known, nil
+	case !asksRotation(host):
+		seen.rotated = lastRotation(host, access.secret)
 		return known, nil
 	}
 	known, _, err := r.rotate(ctx, host, seen, access.secret, known)

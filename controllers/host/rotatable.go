@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -69,6 +70,26 @@ func listed(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxOthers], ", "), more)
 	}
 	return strings.Join(names, ", ")
+}
+
+// lastRotation is the condition of a rotation whose end was not told, or was lost with
+// the status, by what it left in the Secret; nil: what the host says is right.
+func lastRotation(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
+	at, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
+	if !rotated || isRotating(secret) {
+		return nil
+	}
+	last := metav1.Condition{Type: infrav1.HostCredentialsRotatedCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonCredentialsRotated,
+		Message: fmt.Sprintf("Secret %s holds the password that Ingot gave the BMC at %s", secret.Name, at), ObservedGeneration: host.Generation}
+	if _, failed := secret.Data[infrav1.SecretKeyUnprovenPassword]; failed {
+		last.Status, last.Reason = metav1.ConditionFalse, infrav1.ReasonRotationFailed
+		last.Message = fmt.Sprintf("the BMC did not take a new password at %s: Secret %s holds the one that it has", at, secret.Name)
+	}
+	told := conditions.Get(host, infrav1.HostCredentialsRotatedCondition)
+	if told != nil && (told.Reason == last.Reason || told.Reason == infrav1.ReasonRotationRefused) {
+		return nil
+	}
+	return &last
 }
 
 // keepRotated takes a host that is about to go from the owners of its Secret, if the
