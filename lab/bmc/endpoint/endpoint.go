@@ -6,6 +6,7 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -195,6 +196,9 @@ func (e *Endpoint) Close() error {
 	e.mu.Unlock()
 	err := e.server.Close()
 	e.serves.Wait()
+	if errors.Is(err, net.ErrClosed) { // the server had not noticed yet that its listener is closed
+		return nil
+	}
 	return err
 }
 
