@@ -232,21 +232,23 @@ func TestImageFailure(t *testing.T) {
 
 func TestLadderBranchesByRulesOnly(t *testing.T) {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "ladder.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BinaryExpr:
-			if n.Op != token.ADD {
-				t.Errorf("%s: %s: make it a named condition", files.Position(n.Pos()), n.Op)
-			}
-		case *ast.IfStmt, *ast.SwitchStmt, *ast.ForStmt, *ast.RangeStmt, *ast.FuncLit:
-			t.Errorf("%s: %T: make it a rule with a named condition", files.Position(n.Pos()), n)
+	for _, name := range []string{"ladder.go", "ladder_prepare.go"} {
+		file, err := parser.ParseFile(files, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if n.Op != token.ADD {
+					t.Errorf("%s: %s: make it a named condition", files.Position(n.Pos()), n.Op)
+				}
+			case *ast.IfStmt, *ast.SwitchStmt, *ast.ForStmt, *ast.RangeStmt, *ast.FuncLit:
+				t.Errorf("%s: %T: make it a rule with a named condition", files.Position(n.Pos()), n)
+			}
+			return true
+		})
+	}
 }
 
 func TestConditions(t *testing.T) {

@@ -1,0 +1,275 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// wishing is an inspected host, free and off, that is to have the setting S at "b".
+func wishing(changes ...func(*scene)) scene {
+	return newScene(func(s *scene) {
+		s.host.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"S": "b"}, Apply: infrav1.BIOSWhilePrepared}
+		for _, change := range changes {
+			change(s)
+		}
+	})
+}
+
+// reads gives the scene a reading of a minute ago: the value of S now, and at the next
+// boot. It comes after what changes the question.
+func reads(now, next string) func(*scene) {
+	return func(s *scene) {
+		s.obs.Firmware = &FirmwareReading{At: day(), Key: ReadingKey(s.host), Versions: map[string]string{}, Settings: []SettingReading{
+			{Name: "S", Wanted: "b", Value: now, Pending: next, InForce: now == "b", Next: next == "b"},
+		}}
+	}
+}
+
+// hasVersion is a host that is to have BIOS 2, and tells the version.
+func hasVersion(version string) func(*scene) {
+	return func(s *scene) {
+		s.host.Spec.BIOS = nil
+		s.host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2", URL: "http://images.example/2"}}
+		s.obs.Firmware = &FirmwareReading{At: day(), Key: ReadingKey(s.host), Versions: map[string]string{"BIOS": version}}
+	}
+}
+
+// preparing sets the record's preparation for the present wishes.
+func preparing(change func(*infrav1.HostPreparation)) func(*scene) {
+	return func(s *scene) {
+		s.host.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(s.host)}
+		change(s.host.Spec.Record.Preparation)
+	}
+}
+
+func attempted(n int32) func(*scene) {
+	return preparing(func(p *infrav1.HostPreparation) { p.Attempts = n })
+}
+
+// since is an update that began so long ago, with what its task tells.
+func since(age time.Duration, state UpdateProgress) func(*scene) {
+	return func(s *scene) {
+		preparing(func(p *infrav1.HostPreparation) {
+			p.Update = &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day().Add(-age)}, State: infrav1.UpdateAccepted, TaskID: "t"}
+		})(s)
+		s.obs.Update = UpdateTask{State: state, Percent: 40, Message: "words"}
+	}
+}
+
+func inspectedSince(s *scene) { s.host.Spec.Record.InspectedAt = metav1.Time{Time: day()} }
+
+func TestPrepare(t *testing.T) {
+	inUse := func(s *scene) {
+		s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
+	}
+	atReboot := func(s *scene) { s.host.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot }
+	ordered := func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }
+	for _, tc := range []struct {
+		name   string
+		scene  scene
+		rule   string
+		step   string // its type
+		reason string
+	}{
+		{"nothing was read yet", wishing(), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"read for other wishes", wishing(reads("b", "b"), func(s *scene) { s.host.Spec.BIOS.Settings["S"] = "c" }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"read a day ago", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }),
+			func(s *scene) { s.obs.Firmware.At = day().Add(-24 * time.Hour) }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"all in force", wishing(reads("b", "b")), "prepare/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"all in force, and known to be", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })),
+			"start/available", "Idle", infrav1.ReasonAvailable},
+		{"a setting is missing", wishing(reads("a", "a")), "prepare/write", "WriteSettings", infrav1.ReasonPreparing},
+		{"a boot would lose a setting", wishing(reads("b", "a")), "prepare/write", "WriteSettings", infrav1.ReasonPreparing},
+		{"written, and not seen", wishing(reads("a", "a"), func(s *scene) { s.obs.Firmware.Tried = true }), "prepare/boot", "SaveLedger", infrav1.ReasonPreparing},
+		{"pending", wishing(reads("a", "b")), "prepare/boot", "SaveLedger", infrav1.ReasonPreparing},
+		{"pending, before the boot that was ordered", wishing(ordered, reads("a", "b")), "start/boot", "BootAgent", infrav1.ReasonInspecting},
+		{"missing, before the boot that was ordered", wishing(ordered, reads("a", "a")), "prepare/write", "WriteSettings", infrav1.ReasonInspecting},
+		{"three boots did not help", wishing(reads("a", "a"), attempted(3)), "prepare/spent", "SaveLedger", infrav1.ReasonSettingsNotInForce},
+		{"given up", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) {
+			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsNotInForce, "no"
+		})), "start/given-up", "Idle", infrav1.ReasonSettingsNotInForce},
+		{"given up, and then mended", wishing(reads("b", "b"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationFailed })),
+			"prepare/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"refused", wishing(reads("a", "a"), func(s *scene) {
+			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
+		}), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
+		{"drift of a host that is wanted on", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }), func(s *scene) {
+			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
+		}), "prepare/lost", "SaveLedger", infrav1.ReasonPreparing},
+
+		{"in use: read", wishing(inUse), "provisioned/read", "LookInside", infrav1.ReasonProvisioned},
+		{"in use: boots", wishing(inUse, func(s *scene) { s.obs.LastReset = day().Add(-time.Minute) }), "provisioned/unread", "Wait", infrav1.ReasonProvisioned},
+		{"in use: drift", wishing(inUse, reads("a", "a")), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+		{"in use: asked for", wishing(inUse, atReboot, reads("a", "a")), "provisioned/write", "WriteSettings", infrav1.ReasonProvisioned},
+		{"in use: pending", wishing(inUse, atReboot, reads("a", "b")), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+		{"in use: asked for three times", wishing(inUse, atReboot, reads("a", "a"), attempted(3)), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+
+		{"an old version", wishing(hasVersion("1")), "prepare/update-start", "StartUpdate", infrav1.ReasonUpdatingFirmware},
+		{"an old version, read a minute ago", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.At = day().Add(-time.Minute) }), "prepare/look", "LookInside", infrav1.ReasonPreparing},
+		{"an old version on a claimed host", wishing(hasVersion("1"), inUse), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+		{"three updates failed", wishing(hasVersion("1"), attempted(3)), "prepare/spent", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
+		{"an update runs", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"an update runs, and a person wants the host off", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), func(s *scene) {
+			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOff, infrav1.PowerStateOn
+		}), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"an update is flashed by the boot, and the host deleted", wishing(ordered, hasVersion("1"), since(time.Minute, UpdateRunning), func(s *scene) {
+			s.obs.Deleting, s.obs.Power = true, infrav1.PowerStateOn
+		}), "deleting/updating", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"an update runs for ever", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
+		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"it told nothing for long", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown)), "update/boot-order", "SaveLedger", infrav1.ReasonUpdatingFirmware},
+		{"it waits for a boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits)), "update/boot-order", "SaveLedger", infrav1.ReasonUpdatingFirmware},
+		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
+		{"it failed", wishing(hasVersion("1"), since(time.Minute, UpdateFailed)), "update/failed", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
+		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"another version shows after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateSucceeded), inspectedSince), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := tc.scene.host.DeepCopy()
+			d := Next(tc.scene.host, tc.scene.obs, DefaultPolicy())
+			if diff := cmp.Diff(before, tc.scene.host); diff != "" {
+				t.Errorf("Next changed the host:\n%s", diff)
+			}
+			want := []string{tc.rule, "inventory." + tc.step, tc.reason}
+			if diff := cmp.Diff(want, []string{d.Rule, fmt.Sprintf("%T", d.Step), d.Reason}); diff != "" {
+				t.Errorf("rule, step, reason (-want +got):\n%s\n%s", diff, d.Message)
+			}
+		})
+	}
+}
+
+// The condition Prepared names what differs, and the remedy.
+func TestPreparedCondition(t *testing.T) {
+	inUse := func(s *scene) {
+		s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimProvisioned), infrav1.PowerStateOn
+	}
+	settled := preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })
+	for _, tc := range []struct {
+		name   string
+		scene  scene
+		status metav1.ConditionStatus
+		reason string
+		says   []string
+	}{
+		{"nothing is wanted", newScene(func(*scene) {}), metav1.ConditionUnknown, infrav1.ReasonNotApplicable, nil},
+		{"in force", wishing(reads("b", "b"), settled), metav1.ConditionTrue, infrav1.ReasonPrepared, nil},
+		{"in force, and the manager restarted", wishing(settled), metav1.ConditionTrue, infrav1.ReasonPrepared, nil},
+		{"missing", wishing(reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonPreparing, []string{`S is "a", wanted "b"`}},
+		{"in use: not known", wishing(inUse), metav1.ConditionUnknown, infrav1.ReasonWaiting, nil},
+		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`S is "a", wanted "b"`, "AtNextReboot"}},
+		{"in use: pending", wishing(inUse, reads("a", "b")), metav1.ConditionFalse, infrav1.ReasonRebootPending, []string{"the next boot brings", "reboot the host"}},
+		{"in use: what the next boot takes away", wishing(inUse, reads("b", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`the next boot makes it "a"`}},
+		{"in use: an old version", wishing(hasVersion("1"), inUse, func(s *scene) { s.obs.Firmware.Key = ReadingKey(s.host) }),
+			metav1.ConditionFalse, infrav1.ReasonFirmwareNotInForce, []string{`BIOS is at version "1", wanted "2"`, "delete the Machine"}},
+		{"an update", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware, []string{"version 2 of BIOS"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := Next(tc.scene.host, tc.scene.obs, DefaultPolicy())
+			for _, c := range Conditions(tc.scene.host, tc.scene.obs, d) {
+				if c.Type != infrav1.HostPreparedCondition {
+					continue
+				}
+				if c.Status != tc.status || c.Reason != tc.reason {
+					t.Errorf("%s %s, want %s %s: %s", c.Status, c.Reason, tc.status, tc.reason, c.Message)
+				}
+				for _, part := range tc.says {
+					if !strings.Contains(c.Message, part) {
+						t.Errorf("message %q does not say %q", c.Message, part)
+					}
+				}
+				return
+			}
+			t.Error("there is no such condition")
+		})
+	}
+}
+
+// The steps of an update lead from one ledger to the next, and share nothing.
+func TestStartUpdateLedgers(t *testing.T) {
+	s := wishing(hasVersion("1"), attempted(1))
+	step, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(StartUpdate)
+	if !ok {
+		t.Fatal("no update begins")
+	}
+	asked := infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day()}, State: infrav1.UpdateAsked}
+	accepted, refused := asked, asked
+	accepted.State, accepted.TaskID = infrav1.UpdateAccepted, "/t/1"
+	refused.State, refused.Message = infrav1.UpdateRefused, strings.Repeat("ä", maxUpdateMessage-1)+"…"
+	for _, tc := range []struct {
+		name   string
+		ledger Ledger
+		want   *infrav1.FirmwareUpdate
+	}{
+		{"accepted", step.Accepted("/t/1"), &accepted},
+		{"refused, at length", step.Refused(strings.Repeat("ä", 5000)), &refused},
+		{"unsent", step.Unsent(), nil},
+		{"asked", step.Ledger, &asked},
+	} {
+		got := tc.ledger.Record.Preparation
+		if diff := cmp.Diff(tc.want, got.Update); diff != "" || got.Attempts != 1 {
+			t.Errorf("%s (-want +got), attempts %d:\n%s", tc.name, got.Attempts, diff)
+		}
+	}
+}
+
+func TestMatchesComponent(t *testing.T) {
+	for _, tc := range []struct {
+		component, id, name string
+		want                bool
+	}{
+		{"BIOS", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "System ROM", true},
+		{"bios", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "", true},
+		{"system rom", "/redfish/v1/UpdateService/FirmwareInventory/1", "System ROM", true},
+		{"FirmwareInventory/BIOS", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "", false},
+		{"BIO", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "BIOS", false},
+		{"BIOS", "BIOS", "", true},
+	} {
+		if got := MatchesComponent(tc.component, tc.id, tc.name); got != tc.want {
+			t.Errorf("%q is %s (%s): %t", tc.component, tc.id, tc.name, got)
+		}
+	}
+}
+
+// TestWishes: another wish is another digest; when to apply it is not.
+func TestWishes(t *testing.T) {
+	base := wishing().host
+	other := base.DeepCopy()
+	other.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot
+	if WishesOf(base) != WishesOf(other) || len(WishesOf(base)) != 64 {
+		t.Error("the time to apply settings changes what is wanted")
+	}
+	seen := map[string]string{WishesOf(base): "the base"}
+	for name, change := range map[string]func(*infrav1.IngotHost){
+		"a value": func(h *infrav1.IngotHost) { h.Spec.BIOS.Settings = map[string]string{"S": "c"} },
+		"a name":  func(h *infrav1.IngotHost) { h.Spec.BIOS.Settings = map[string]string{"T": "b"} },
+		"an image": func(h *infrav1.IngotHost) {
+			h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", URL: "a"}}
+		},
+		"its URL": func(h *infrav1.IngotHost) {
+			h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", URL: "b"}}
+		},
+		"no wishes":  func(h *infrav1.IngotHost) { h.Spec.BIOS = nil },
+		"no setting": func(h *infrav1.IngotHost) { h.Spec.BIOS.Settings = map[string]string{"S": "b", "T": ""} },
+	} {
+		h := base.DeepCopy()
+		change(h)
+		digest := WishesOf(h)
+		if twin := seen[digest]; twin != "" {
+			t.Errorf("%s and %s are the same wish", name, twin)
+		}
+		seen[digest] = name
+		if (digest == "") != (name == "no wishes") {
+			t.Errorf("%s: digest %q", name, digest)
+		}
+	}
+}
