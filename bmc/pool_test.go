@@ -210,6 +210,7 @@ func TestPoolRedials(t *testing.T) {
 		"password":  func(t *bmc.Target) { t.Password = "other" },
 		"username":  func(t *bmc.Target) { t.Username = "other" },
 		"authority": func(t *bmc.Target) { t.CABundle = []byte("pem") },
+		"pin":       func(t *bmc.Target) { t.Fingerprint = "sha256:aa" },
 		"opt-out":   func(t *bmc.Target) { t.InsecureSkipVerify = true },
 	} {
 		t.Run(name, func(t *testing.T) {

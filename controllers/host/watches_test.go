@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -15,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -85,6 +87,18 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	secret.Data["password"] = []byte(canary)
 	must(y, y.api.Update(y.ctx, secret))
 	y.eventually("a", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+
+	t.Log("a Secret with a CA that is corrected")
+	ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "ca"}}
+	y.create(ca)
+	y.edit("a", func(h *infrav1.IngotHost) {
+		h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}
+	})
+	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionUnknown, infrav1.ReasonCAMissing)
+	must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(ca), ca))
+	ca.Data = map[string][]byte{infrav1.CAKey: []byte("pem")}
+	must(y, y.api.Update(y.ctx, ca))
+	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }
 
 // eventually waits for a condition, as long as a busy machine may need.
