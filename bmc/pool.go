@@ -18,8 +18,8 @@ import (
 const (
 	// DefaultCallTimeout is the deadline of one call to a BMC.
 	DefaultCallTimeout = 30 * time.Second
-	// DefaultIdleTimeout is longer than the power poll of 60 s, so that a
-	// session outlives the pause between two polls.
+	// DefaultIdleTimeout is longer than the 3 minutes between two polls of a host at
+	// rest, and the 4.5 before the first, so that a session outlives them.
 	DefaultIdleTimeout = 5 * time.Minute
 	// DefaultCloseTimeout is how long a BMC may take to end a session.
 	DefaultCloseTimeout = 10 * time.Second

@@ -114,7 +114,7 @@ func sentinelOf(kind callKind, last exchange, err error) error {
 		return bmc.ErrUnreachable
 	case errors.Is(err, context.DeadlineExceeded):
 		return bmc.ErrTimeout
-	case last.status != 0 && !isConnectionLoss(err):
+	case last.status != 0 && (last.whole || !isConnectionLoss(err)):
 		return bmc.ErrProtocol
 	}
 	return bmc.ErrUnreachable

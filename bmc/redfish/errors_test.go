@@ -49,7 +49,7 @@ func TestErrorClasses(t *testing.T) {
 		{"read: 401", labbmc.Faults{Status: 401}, state, bmc.ErrUnauthorized, true},
 		{"read: 403", labbmc.Faults{Status: 403}, state, bmc.ErrUnauthorized, true},
 		{"read: 503", labbmc.Faults{Status: 503}, state, bmc.ErrBusy, true},
-		{"read: 429", labbmc.Faults{Status: 429}, state, bmc.ErrBusy, true},
+		{"read: 429", labbmc.Faults{Status: 429}, state, bmc.ErrRateLimited, true},
 		{"read: 500", labbmc.Faults{Status: 500}, state, bmc.ErrProtocol, true},
 		{"read: 502", labbmc.Faults{Status: 502}, state, bmc.ErrBusy, true},
 		{"read: hang", labbmc.Faults{Hang: true}, state, bmc.ErrTimeout, true},

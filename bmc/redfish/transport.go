@@ -66,8 +66,9 @@ type transport struct {
 type exchange struct {
 	// connected: a connection was there, so that the BMC may have got the request.
 	connected bool
-	// status is 0 when no answer came.
+	// status is 0 when no answer came; whole: its body came to its end.
 	status     int
+	whole      bool
 	retryAfter string
 	etag       string
 }
@@ -122,7 +123,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }}
 	if t.copy != nil {
 		resp.Body = struct {
 			io.Reader
@@ -150,21 +151,25 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 type boundedBody struct {
 	io.ReadCloser
 	left int64
+	// ended is told that all of it came.
+	ended func()
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		// At the limit only the end may come.
-		var one [1]byte
-		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
-			return 0, err
-		}
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > b.left {
+	full := b.left <= 0
+	switch {
+	case full: // only the end may come
+		p = make([]byte, 1)
+	case int64(len(p)) > b.left:
 		p = p[:b.left]
 	}
 	n, err := b.ReadCloser.Read(p)
+	if full && n > 0 {
+		return 0, errTooLarge
+	}
+	if errors.Is(err, io.EOF) {
+		b.ended()
+	}
 	b.left -= int64(n)
 	return n, err
 }

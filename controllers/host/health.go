@@ -18,15 +18,11 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
+// See Waits.
 const (
-	// healthSettle is how long a server must have been better before it is told: a
-	// sensor at its threshold would be told at every poll.
 	healthSettle = 5 * time.Minute
-	// detailEvery is how often the parts of a server that ails are read again: a reading
-	// may take 80 requests, so that it stays within one request a minute and host over
-	// the day. detailLeast bounds those of a server that gets worse and better in turn.
-	detailEvery = 6 * time.Hour
-	detailLeast = 10 * time.Minute
+	detailEvery  = 6 * time.Hour
+	detailLeast  = 10 * time.Minute
 	// maxAiling is how many parts are named.
 	maxAiling = 8
 )
@@ -59,13 +55,13 @@ func (c contact) healthOf(host *infrav1.IngotHost) health {
 }
 
 // felt takes over what the BMC told: worse at once, better once it has lasted.
-func (h health) felt(now inventory.Health, at time.Time) health {
+func (h health) felt(now inventory.Health, at time.Time, w Waits) health {
 	switch {
 	case h.state == "" || now.WorseThan(h.state) || (now == h.state) || !h.state.Ails():
 		h.state, h.better = now, time.Time{}
 	case h.better.IsZero():
 		h.better = at
-	case at.Sub(h.better) >= healthSettle:
+	case at.Sub(h.better) >= w.HealthSettle:
 		h.state, h.better = now, time.Time{}
 	}
 	if !h.state.Ails() {
@@ -75,20 +71,20 @@ func (h health) felt(now inventory.Health, at time.Time) health {
 }
 
 // detailDue says whether the parts are to be read.
-func (h health) detailDue(at time.Time) bool {
+func (h health) detailDue(at time.Time, w Waits) bool {
 	if !h.state.Ails() {
 		return false
 	}
 	age := at.Sub(h.detailAt)
-	return h.detailAt.IsZero() || age >= detailEvery || (h.detailOf != h.state && age >= detailLeast)
+	return h.detailAt.IsZero() || age >= w.DetailEvery || (h.detailOf != h.state && age >= w.DetailLeast)
 }
 
 // readHealth reads the parts where they are due. That they cannot be read is no
 // failure of the BMC, which has just answered.
 func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h health, now inventory.Health) health {
 	at := r.Clock.Now()
-	h = h.felt(now, at)
-	if !h.detailDue(at) {
+	h = h.felt(now, at, r.waits())
+	if !h.detailDue(at, r.waits()) {
 		return h
 	}
 	h.detailAt, h.detailOf = at, h.state

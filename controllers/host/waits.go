@@ -19,13 +19,21 @@ type Waits struct {
 	BackoffFirst, BackoffCap time.Duration
 	// Settle is how soon the power state is read again after a switch.
 	Settle time.Duration
+	// HealthSettle is how long a server must have been better before it is told: a
+	// sensor at its threshold would be told at every poll.
+	HealthSettle time.Duration
+	// DetailEvery is how often the parts of a server that ails are read again: a reading
+	// may take 80 requests. DetailLeast bounds those of one that gets worse and better in
+	// turn.
+	DetailEvery, DetailLeast time.Duration
 	// Soon is how soon a reconcile that met a newer version starts over.
 	Soon time.Duration
 }
 
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits {
-	return Waits{Turn: turn, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: settle, Soon: soon}
+	return Waits{Turn: turn, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: settle, Soon: soon,
+		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast}
 }
 
 // waits are those of the reconciler, without zeroes.
@@ -34,5 +42,6 @@ func (r *Reconciler) waits() Waits {
 	return Waits{
 		Turn: cmp.Or(w.Turn, turn), BackoffFirst: cmp.Or(w.BackoffFirst, backoffFirst), BackoffCap: cmp.Or(w.BackoffCap, backoffCap),
 		Settle: cmp.Or(w.Settle, settle), Soon: cmp.Or(w.Soon, soon),
+		HealthSettle: cmp.Or(w.HealthSettle, healthSettle), DetailEvery: cmp.Or(w.DetailEvery, detailEvery), DetailLeast: cmp.Or(w.DetailLeast, detailLeast),
 	}
 }

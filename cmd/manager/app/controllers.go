@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/bmc/trust"
 	"github.com/ingot-metal/ingot/controllers/cluster"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
@@ -30,24 +30,32 @@ import (
 // bmcCloseTimeout bounds how long the BMC sessions may take to end at the stop.
 const bmcCloseTimeout = 15 * time.Second
 
-func addControllers(ctx context.Context, mgr manager.Manager, o *Options) error {
+func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *identity) error {
 	observer, err := bmcMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	poolOptions := o.BMC
-	poolOptions.Observer = observer
-	pool := bmc.NewPool(redfish.Dial, poolOptions)
+	poolOptions.Observer, poolOptions.Mark = observer, id.sessionMark()
+	// A session outlives the longest pause between two polls (three intervals, and at
+	// first one and a half times that).
+	poolOptions.IdleTimeout = max(poolOptions.IdleTimeout, 5*o.PowerPoll)
+	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
 	}
 	concurrency := func(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }
 	recorder := mgr.GetEventRecorder("ingot")
+	hosts := &host.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
+		Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+		Fingerprint: trust.Probe,
+	}
+	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
+		return err
+	}
 	return errors.Join(
-		(&host.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
-			Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(mgr, concurrency(o.HostConcurrency)),
+		hosts.SetupWithManager(mgr, concurrency(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
 			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,

@@ -75,9 +75,12 @@ type Options struct {
 	PowerPoll time.Duration
 	Policy    inventory.Policy
 	MoveRest  time.Duration
+	// BMCEvents has BMCs watched that tell by themselves.
+	BMCEvents bool
 	// BMC, HostWaits and MachineWaits have no flags: what is in them suits every
 	// data centre. Shorten changes them too.
 	BMC          bmc.PoolOptions
+	Watches      bmc.WatchOptions
 	HostWaits    host.Waits
 	MachineWaits machine.Waits
 
@@ -104,7 +107,7 @@ func DefaultOptions() *Options {
 		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
-		BMC: bmc.DefaultPoolOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
+		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		Logs: logs,
 	}
 }
@@ -163,7 +166,8 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 }
 
 func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "How often a host at rest is asked for its power state.")
+	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "How often a BMC is asked for power state and health; that of a provisioned host which is on and well at every third turn.")
+	fs.BoolVar(&o.BMCEvents, "bmc-events", o.BMCEvents, "Keep a stream of events open with each BMC that offers one (Redfish server-sent events), and ask it at every tenth turn of --power-poll only.")
 	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "How long an operating system may take to shut down before its power is cut.")
 	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")
 	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")

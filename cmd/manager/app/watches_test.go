@@ -1,0 +1,55 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// The watches are counted by state; a later manager of the process takes over.
+func TestWatchMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for _, live := range []int{1, 7} {
+		if err := watchMetrics(registry, func() bmc.WatchCounts { return bmc.WatchCounts{Live: live, Events: 3} }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 3 {
+		t.Fatalf("metrics = %v, error %v", families, err)
+	}
+	found := false
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				found = found || label.GetValue() == "live" && m.GetGauge().GetValue() == 7
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no gauge of 7 live watches: %v", families)
+	}
+}
+
+// A mark is the same installation's in every life, and each life's own.
+func TestSessionMark(t *testing.T) {
+	id := &identity{pins: []token.Pin{token.PinOf([]byte("key")), token.PinOf([]byte("next"))}}
+	one, two := id.sessionMark(), id.sessionMark()
+	if one.Owner != two.Owner || one.Owner == "" || !one.Earlier(two.String()) || one.Earlier(one.String()) {
+		t.Errorf("marks %q and %q", one, two)
+	}
+	other := (&identity{pins: []token.Pin{token.PinOf([]byte("other"))}}).sessionMark()
+	if one.Earlier(other.String()) || strings.Contains(one.Owner, "/") {
+		t.Errorf("marks %q and %q", one, other)
+	}
+	if none := (&identity{}).sessionMark(); none.String() != "" {
+		t.Errorf("mark %q of nobody", none)
+	}
+}
