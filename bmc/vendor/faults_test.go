@@ -71,7 +71,11 @@ func TestFaults(t *testing.T) {
 				r := newPlain(t, name, nil)
 				conn := r.dial(t)
 				r.SetFaults(tc.faults)
-				if err := tc.call(shortly(t), conn); !errors.Is(err, tc.want) {
+				ctx := t.Context()
+				if tc.faults.Hang {
+					ctx = shortly(t)
+				}
+				if err := tc.call(ctx, conn); !errors.Is(err, tc.want) {
 					t.Errorf("error %v, want %v", err, tc.want)
 				}
 				r.SetFaults()

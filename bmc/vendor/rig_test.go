@@ -27,7 +27,7 @@ const (
 	// patience bounds what would otherwise hang; soon is a deadline that is meant
 	// to pass.
 	patience = 30 * time.Second
-	soon     = 300 * time.Millisecond
+	soon     = 500 * time.Millisecond
 )
 
 // driver is the driver of the name.
