@@ -68,6 +68,35 @@ func TestServersDiffer(t *testing.T) {
 	}
 }
 
+// TestProtocols: a server is registered by what its BMC speaks, and a BMC that speaks
+// both is found by one port.
+func TestProtocols(t *testing.T) {
+	for _, tt := range []struct {
+		protocol datacentre.Protocol
+		scheme   string
+		redfish  bool
+		ipmi     bool
+	}{
+		{datacentre.Redfish, "redfish://", true, false},
+		{datacentre.RedfishHTTP, "redfish+http://", true, false},
+		{datacentre.IPMI, "ipmi://", false, true},
+		{datacentre.Both, "redfish://", true, true},
+	} {
+		t.Run(tt.scheme+string(tt.protocol), func(t *testing.T) {
+			s := start(t, datacentre.ServerSpec{Name: "a", DiskBytes: -1, Protocol: tt.protocol}).Server("a")
+			if (s.BMC != nil) != tt.redfish || (s.IPMI != nil) != tt.ipmi {
+				t.Fatalf("Redfish %v, IPMI %v", s.BMC != nil, s.IPMI != nil)
+			}
+			if got, want := s.Address(), tt.scheme+s.HostPort(); got != want {
+				t.Errorf("address %s, want %s", got, want)
+			}
+			if tt.protocol == datacentre.Both && s.IPMI.Address() != "ipmi://"+s.HostPort() {
+				t.Errorf("IPMI at %s, and Redfish at %s", s.IPMI.Address(), s.HostPort())
+			}
+		})
+	}
+}
+
 func TestDiskTellsWhatLiesOnIt(t *testing.T) {
 	dc := start(t, datacentre.ServerSpec{Name: "a", DiskBytes: 64 << 20}, datacentre.ServerSpec{Name: "b", DiskBytes: -1})
 	server := dc.Server("a")
