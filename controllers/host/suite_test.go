@@ -55,7 +55,7 @@ func TestHost(t *testing.T) {
 		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
 		"first use": testFirstUse, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
-		"rotation": testRotation, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
+		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
 		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "replacement": testReplacement,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
