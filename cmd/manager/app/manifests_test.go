@@ -272,8 +272,8 @@ func TestBootVolumes(t *testing.T) {
 		t.Errorf("mounts (-options +Pod):\n%s", diff)
 	}
 	for _, volume := range pod.Volumes {
-		if volume.EmptyDir != nil && volume.EmptyDir.SizeLimit.Value() < 3*options.ImageCacheGiB<<29 {
-			t.Errorf("volume %s of %s for a cache of %d GiB leaves less than half of that for what is being fetched", volume.Name, volume.EmptyDir.SizeLimit, options.ImageCacheGiB)
+		if volume.EmptyDir != nil && volume.EmptyDir.SizeLimit.Value() <= options.ImageCacheGiB<<30 {
+			t.Errorf("volume %s of %s for a cache of %d GiB leaves no room for the index", volume.Name, volume.EmptyDir.SizeLimit, options.ImageCacheGiB)
 		}
 	}
 }
