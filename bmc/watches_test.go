@@ -296,6 +296,40 @@ func TestWatchNoStorm(t *testing.T) {
 	})
 }
 
+// TestForgetEndsAStream: a host that is deleted leaves no session for the sake of its
+// stream, nor does a pool that keeps none.
+func TestForgetEndsAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &tellers{}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+		var stream bmc.EventStream
+		open := func(ctx context.Context, c bmc.Conn) (err error) {
+			stream, err = c.OpenEvents(ctx)
+			return err
+		}
+		must(t, pool.Do(t.Context(), target("a"), open))
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		if f.closed != 0 {
+			t.Error("the session was closed under its stream")
+		}
+		pool.Forget("a")
+		synctest.Wait()
+		if _, err := stream.Next(); err == nil || f.closed != 1 {
+			t.Errorf("forgotten: error %v, %d sessions closed", err, f.closed)
+		}
+		must(t, stream.Close())
+		must(t, pool.Do(t.Context(), target("a"), open))
+		must(t, stream.Close())
+		must(t, stream.Close()) // once
+		synctest.Wait()
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		if f.closed != 3 {
+			t.Errorf("%d sessions closed, want 3: none is kept without a stream", f.closed)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}
+
 // TestMark: what is ours is known by owner and life, and nothing else is.
 func TestMark(t *testing.T) {
 	m := bmc.Mark{Owner: "us", Life: "2"}

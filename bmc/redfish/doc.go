@@ -9,6 +9,9 @@
 // it is called, and that it is called by one at a time, is bmc.Pool's work. It
 // must not know Kubernetes, hosts or policy; it never repeats a write (I17).
 //
+// Events come as server-sent events, on the session of the calls and over a
+// connection of their own; sse.go takes them apart in bounded memory.
+//
 // What makers do differently is in quirks.go, one entry with the answer it avoids
 // (docs/decisions/0111); refusals that pass come back as bmc.BusyError.
 //

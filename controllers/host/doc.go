@@ -6,6 +6,10 @@
 // inventory.Next decide, executes exactly one step, and saves the status in one
 // place.
 //
+// A host is asked at moments of its own, the less the better it is and the more its BMC
+// tells by itself (polls.go); what fails is asked ever more seldom (contact.go); what
+// ails is told and stops nothing (health.go).
+//
 // The ledger is written by optimistic lock on the version that was decided on;
 // a physical step is taken only after a live read has shown that this version is
 // still the newest (I2).
