@@ -21,8 +21,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
-// portHTTPS is where a BMC presents its certificate if its address names no port.
-const portHTTPS = 443
+// Where a BMC presents its certificate if its address names no port: by HTTPS, and
+// Intel AMT by TLS on a port of its own.
+const (
+	portHTTPS = 443
+	portAMT   = 16993
+	schemeAMT = bmcaddress.VendorPrefix + "intelamt"
+)
 
 func trustsFirstUse(host *infrav1.IngotHost) bool {
 	return host.Spec.BMC != nil && ptr.Deref(host.Spec.BMC.TrustOnFirstUse, false)
@@ -45,7 +50,7 @@ func pinOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) string {
 	return hardware.Spec.BMC.CertificateFingerprint
 }
 
-// tlsAddress is host:port of the BMC's HTTPS. The error wraps bmc.ErrAddress.
+// tlsAddress is host:port of the BMC's TLS. The error wraps bmc.ErrAddress.
 func tlsAddress(text string) (string, error) {
 	address, err := bmcaddress.Parse(text)
 	if err != nil {
@@ -54,7 +59,11 @@ func tlsAddress(text string) (string, error) {
 	if !address.TLS() {
 		return "", fmt.Errorf("%w: %s speaks no TLS, and presents no certificate to trust", bmc.ErrAddress, address)
 	}
-	return net.JoinHostPort(address.Host, strconv.Itoa(cmp.Or(address.Port, portHTTPS))), nil
+	port := portHTTPS
+	if address.Scheme == schemeAMT {
+		port = portAMT
+	}
+	return net.JoinHostPort(address.Host, strconv.Itoa(cmp.Or(address.Port, port))), nil
 }
 
 // pin takes the certificate that the BMC presents for its own, for good: the pin is
