@@ -30,9 +30,11 @@ func prepareLadder() ladder {
 				{name: "prepare/lost", when: when{(*input).on}, then: unsettle},
 				{name: "prepare/refused", when: when{(*input).refused}, then: giveUpRefused},
 				{name: "prepare/spent", when: when{(*input).attemptsSpent}, then: giveUp},
-				{name: "prepare/look", when: when{(*input).firmwareMissing, (*input).readingOld}, then: lookInside},
-				{name: "prepare/update-start", when: when{(*input).firmwareMissing}, then: startUpdate},
-				{name: "prepare/boot-interval", when: when{(*input).tooSoon}, then: waitInterval},
+				{name: "prepare/interval", when: when{(*input).tooSoon}, then: waitInterval},
+				{name: "prepare/firmware", when: when{(*input).firmwareMissing}, rules: ladder{
+					{name: "prepare/look", when: when{(*input).readingOld}, then: lookInside},
+					{name: "prepare/update-start", then: startUpdate},
+				}},
 				{name: "prepare/boot", then: orderForSettings},
 			}},
 		}},
@@ -44,10 +46,7 @@ func updateLadder() ladder {
 	return ladder{
 		{name: "update/in-force", when: when{(*input).updateInForce}, then: concludeUpdate},
 		{name: "update/failed", when: when{(*input).updateFailed}, then: failUpdate},
-		{name: "update/boot", when: when{(*input).notBootedSince}, rules: ladder{
-			{name: "update/boot-interval", when: when{(*input).tooSoon}, then: waitInterval},
-			{name: "update/boot-order", then: orderForUpdate},
-		}},
+		{name: "update/boot", when: when{(*input).notBootedSince}, then: orderForUpdate},
 		{name: "update/reset-bmc", when: when{(*input).bmcNotReset}, then: resetBMC},
 		{name: "update/bmc-restarting", when: when{(*input).bmcRestarting}, then: waitBMC},
 		{name: "update/look", when: when{(*input).readingOld}, then: lookInside},

@@ -163,7 +163,7 @@ func (in *input) updating() bool         { return updateOf(in.host) != nil }
 func (in *input) wished() bool           { return WishesOf(in.host) != "" }
 
 // preparation is the record's, if it speaks of the present wishes and is not over;
-// else a new one. An update under way is always in it.
+// else a new one, which knows whether something was lost. An update under way is always in it.
 func (in *input) preparation() infrav1.HostPreparation {
 	fresh := infrav1.HostPreparation{Wishes: WishesOf(in.host)}
 	if in.record == nil || in.record.Preparation == nil {
@@ -174,6 +174,12 @@ func (in *input) preparation() infrav1.HostPreparation {
 		return known
 	}
 	fresh.Update = known.Update
+	if known.Wishes == fresh.Wishes && known.Outcome == infrav1.PreparationInForce {
+		fresh.Losses = 1
+		if in.obs.Now.Sub(known.At.Time) < in.policy.ReadingAge {
+			fresh.Losses += known.Losses
+		}
+	}
 	return fresh
 }
 
@@ -273,8 +279,12 @@ func (in *input) allInForce() bool {
 
 func (in *input) notAllInForce() bool { return !in.allInForce() }
 
-// attemptsSpent: boots, updates or writes have failed too often.
-func (in *input) attemptsSpent() bool { return in.preparation().Attempts >= in.policy.MaxAttempts }
+// attemptsSpent: boots, updates or writes have failed too often, or helped for too
+// short a time.
+func (in *input) attemptsSpent() bool {
+	now := in.preparation()
+	return now.Attempts >= in.policy.MaxAttempts || now.Losses >= in.policy.MaxAttempts
+}
 func (in *input) attemptsToSpend() bool {
 	return !in.attemptsSpent()
 }

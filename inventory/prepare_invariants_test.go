@@ -160,6 +160,8 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 		w.violate("firmware is updated on a host that has other work")
 	case w.handsOff(host, obs), inMaintenance(host), quarantine(host) != "", h.Power == infrav1.PowerIntentOff, obs.Power != infrav1.PowerStateOff:
 		w.violate("firmware is updated on a host that is to be left alone, or on")
+	case host == w.host && w.power && w.lag != "":
+		w.violate("firmware is updated on a host that is coming on")
 	case updateOf(host) != nil, host == w.host && w.fw.task == "running" && w.now.Before(w.fw.since.Add(walkPolicy().UpdateSilence)):
 		w.violate("two updates at once")
 	case w.fw.version == step.Component.Version:
@@ -186,6 +188,9 @@ func (w *world) checkPreparation(obs Observation, before, next Ledger) {
 		obs.Now.Sub(obs.Firmware.At) >= walkPolicy().UpdatePoll {
 		w.violate("an update is given up on a reading of %s ago (I17)", obs.Now.Sub(obs.Firmware.At))
 	}
+	if was.Update != nil && is.Update == nil && is.Attempts > 0 && obs.Firmware.Versions["BIOS"] == was.Update.Version {
+		w.violate("an update is said to have failed whose version shows")
+	}
 	if u := was.Update; u != nil && is.Update == nil && is.Attempts > 0 && !u.BMCResetAt.IsZero() && w.now.Before(u.BMCResetAt.Add(walkPolicy().UpdateRead)) &&
 		obs.Update.State != UpdateFailed {
 		w.violate("an update is given up while the BMC restarts for it")
@@ -194,7 +199,10 @@ func (w *world) checkPreparation(obs Observation, before, next Ledger) {
 	if settled && is.Outcome == infrav1.PreparationInForce && (!wellRead(w.host, obs.Firmware) || is.Update != nil) {
 		w.violate("settings and firmware are said to be in force, which they are not known to be")
 	}
-	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && was.Attempts < walkPolicy().MaxAttempts {
+	if is.Losses > walkPolicy().MaxAttempts {
+		w.violate("prepared again after %d losses", is.Losses)
+	}
+	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && was.Attempts < walkPolicy().MaxAttempts && is.Losses < walkPolicy().MaxAttempts {
 		w.violate("given up after %d attempts", was.Attempts)
 	}
 	if was.Outcome == infrav1.PreparationInForce && is.Outcome == "" && is.Wishes == was.Wishes && wellRead(w.host, obs.Firmware) {
@@ -268,7 +276,7 @@ func wishIsVain(host *infrav1.IngotHost) bool {
 func (w *world) obeys() bool {
 	f := w.fw
 	unseen := f.needsBMCReset && f.silent // nobody knows that the BMC is to be restarted
-	return !unseen && !f.deaf && !f.refuses && !f.refusesUpdates && f.task != "failed" && attemptsOf(w.host) == 0 && updateOf(w.host) == nil &&
+	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && f.task != "failed" && attemptsOf(w.host) == 0 && updateOf(w.host) == nil &&
 		outcomeOf(w.host) != infrav1.PreparationFailed && !wishIsVain(w.host)
 }
 

@@ -73,16 +73,14 @@ func writeToProvisioned(in *input) Decision {
 
 func settle(in *input) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		*p = infrav1.HostPreparation{Wishes: p.Wishes, Outcome: infrav1.PreparationInForce, At: in.now(), Update: p.Update}
+		*p = infrav1.HostPreparation{Wishes: p.Wishes, Outcome: infrav1.PreparationInForce, At: in.now(), Losses: p.Losses}
 	})
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: in.preparingReason(), Message: "the BMC tells that " + inForce}
 }
 
 func unsettle(in *input) Decision {
 	drift := in.drift()
-	ledger := in.prepare(func(p *infrav1.HostPreparation) {
-		*p = infrav1.HostPreparation{Wishes: p.Wishes, Message: clip(drift)}
-	})
+	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Message = clip(drift) })
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonPreparing,
 		Message: "settings or firmware are no more as wanted, and the host is prepared again: " + drift}
 }
@@ -112,7 +110,11 @@ func giveUp(in *input) Decision {
 		reason = infrav1.ReasonFirmwareUpdateFailed
 		message = fmt.Sprintf("%s is at version %s, wanted %s", wish.Component, in.reading().Versions[wish.Component], wish.Version)
 	}
-	message = fmt.Sprintf("given up after %d attempts: %s", in.preparation().Attempts, message)
+	tries := fmt.Sprintf("given up after %d attempts: ", in.preparation().Attempts)
+	if losses := in.preparation().Losses; losses >= in.policy.MaxAttempts {
+		tries = fmt.Sprintf("given up, since what was in force was lost again %d times within a day: ", losses)
+	}
+	message = tries + message
 	if last := in.preparation().Message; last != "" {
 		message += "; the last attempt: " + last
 	}

@@ -27,6 +27,8 @@ type firmwareWorld struct {
 	deaf, refuses, refusesUpdates, silent, needsBMCReset, needsNothing bool
 	// slow: firmware is written after the restart, not before; restarted: it was.
 	slow, restarted bool
+	// loses: switching it on loses the settings, and the version.
+	loses bool
 
 	// What the manager keeps in memory.
 	reading  *FirmwareReading
@@ -52,7 +54,22 @@ func (w *world) startFirmware(seed uint64) {
 		w.wantFirmware("", "")
 		w.wantSettings(map[string]string{"S": "b"})
 	}
+	if seed%21 == 10 { // a host that a person wants on, and that loses its settings by it
+		w.wantFirmware("", "")
+		w.wantSettings(map[string]string{"S": "b"})
+		w.fw.setting, w.fw.loses = "b", true
+		if seed%2 == 0 {
+			w.wantFirmware("BIOS", "1")
+		}
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Power = infrav1.PowerIntentOn
+			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(h), Outcome: infrav1.PreparationInForce}
+		})
+		w.addressed = true
+	}
 	if seed%14 == 4 { // a host in use, and a person who asks for settings
+		w.fw.refuses = seed%28 == 4
 		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
@@ -225,6 +242,9 @@ func (w *world) bootFirmware() {
 		w.fw.setting = w.fw.pending
 	}
 	w.fw.pending = ""
+	if w.fw.loses && w.fw.task == "" && w.running != "agent" {
+		w.fw.setting, w.fw.version = "c", "0"
+	}
 	if w.fw.task == "waits" && !w.fw.needsBMCReset {
 		w.afterRestart()
 	}
@@ -265,6 +285,7 @@ func (w *world) applyAt(apply infrav1.BIOSApply) {
 func firmwareEvents() []event {
 	on := func(w *world) bool { return w.fw.on }
 	running := func(w *world) bool { return w.fw.task == "running" }
+	inUse := func(w *world) bool { return w.fw.on && held(w.host) && w.claim().State == infrav1.ClaimProvisioned }
 	settled := func(w *world) bool { return w.fw.on && outcomeOf(w.host) == infrav1.PreparationInForce }
 	settings := func(name, value string) func(*world) {
 		return func(w *world) { w.wantSettings(map[string]string{name: value}) }
@@ -305,8 +326,9 @@ func firmwareEvents() []event {
 			w.fw.dieLate = false
 		}},
 		{name: "manager: restarts", weight: 2, fault: true, when: on, do: func(w *world) { w.fw.forget() }},
+		{name: "half an hour in use", weight: 8, when: inUse, do: (*world).halfAnHour},
 		{name: "half an hour", weight: 1, fault: true, when: on, do: (*world).halfAnHour},
-		{name: "somebody changes settings, and time passes", weight: 2, fault: true, when: settled, do: func(w *world) {
+		{name: "somebody changes settings, and time passes", weight: 5, fault: true, when: settled, do: func(w *world) {
 			w.fw.setting, w.fw.pending = "c", ""
 			w.halfAnHour()
 		}},

@@ -278,10 +278,10 @@ func (w *world) switchTo(on bool, running string) {
 	if w.power == on {
 		w.lag = ""
 	}
+	w.power, w.running, w.started = on, running, false
 	if on {
 		w.bootFirmware()
 	}
-	w.power, w.running, w.started = on, running, false
 }
 
 // agentStep lets the agent that runs take its next step, well or badly. The session

@@ -96,6 +96,11 @@ type HostPreparation struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempts int32 `json:"attempts,omitempty"`
+	// losses counts how often what was in force was lost again within a day: a server
+	// that forgets its settings is not booted for them for ever.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Losses int32 `json:"losses,omitempty"`
 	// outcome of the preparation; unset while it goes on.
 	// +optional
 	Outcome PreparationOutcome `json:"outcome,omitempty"`
