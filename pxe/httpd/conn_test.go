@@ -1,0 +1,237 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// bigFile is a registry with one file of this size, of which every byte is 0.
+func bigFile(t *testing.T, size int64) (*pxe.Files, pxe.File) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "big")
+	must(t, os.WriteFile(path, nil, 0o600))
+	must(t, os.Truncate(path, size))
+	files := &pxe.Files{}
+	f, err := files.Add(path)
+	must(t, err)
+	return files, f
+}
+
+// serve answers on loopback until the test ends.
+func serve(t *testing.T, h http.Handler, o Options) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, h, o) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, from, to string) *net.TCPConn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 30 * time.Second}
+	c, err := d.Dial("tcp4", to)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	must(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+	return c.(*net.TCPConn)
+}
+
+// answer reads the head of an answer.
+func answer(t *testing.T, c net.Conn) *http.Response {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	must(t, err)
+	return r
+}
+
+// spy says what its connections are given to send by the kernel.
+type spy struct {
+	*limiter
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *spy) Accept() (net.Conn, error) {
+	c, err := s.limiter.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &spied{c.(*limitedTCP), s}, nil
+}
+
+type spied struct {
+	*limitedTCP
+	spy *spy
+}
+
+func (c *spied) ReadFrom(src io.Reader) (int64, error) {
+	kind := fmt.Sprintf("%T", src)
+	if l, ok := src.(*io.LimitedReader); ok {
+		kind += fmt.Sprintf(" of %T", l.R)
+	}
+	n, err := c.limitedTCP.ReadFrom(src)
+	c.spy.mu.Lock()
+	defer c.spy.mu.Unlock()
+	c.spy.seen = append(c.spy.seen, fmt.Sprintf("%s: %d", kind, n))
+	return n, err
+}
+
+// TestFilesAreSentByTheKernel: net/http hands the file itself to the connection,
+// in the form of which net.TCPConn makes sendfile(2); nothing wraps it on the way.
+func TestFilesAreSentByTheKernel(t *testing.T) {
+	const size = 5<<20 + 7
+	files, f := bigFile(t, size)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	o := Options{}
+	o.setDefaults()
+	s := &spy{limiter: newLimiter(l, o)}
+	srv := &http.Server{Handler: &Handler{Files: files}}
+	go func() { _ = srv.Serve(s) }()
+	defer func() { _ = srv.Close() }()
+	r, err := http.Get("http://" + l.Addr().String() + f.Path())
+	must(t, err)
+	n, err := io.Copy(io.Discard, r.Body)
+	_ = r.Body.Close()
+	if n != size || err != nil {
+		t.Errorf("read %d bytes, %v", n, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// net/http looks at the first 512 bytes itself.
+	if want := fmt.Sprintf("*io.LimitedReader of *os.File: %d", size-512); len(s.seen) != 1 || s.seen[0] != want {
+		t.Errorf("the connection was given %q, want %q", s.seen, want)
+	}
+}
+
+// TestSlowDownloadGoesOn: a client that takes its time, but takes, is not cut off
+// though the whole takes many times longer than the limit for standing still;
+// one that takes nothing is.
+func TestSlowDownloadGoesOn(t *testing.T) {
+	t.Parallel()
+	const (
+		size  = 24 << 20
+		stall = 2 * time.Second
+	)
+	files, f := bigFile(t, size)
+	addr := serve(t, &Handler{Files: files}, Options{WriteStall: stall})
+	begin := func(from string) net.Conn {
+		c := dial(t, from, addr)
+		must(t, c.SetReadBuffer(64<<10)) // what is on the way fits no buffer
+		_, err := io.WriteString(c, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		must(t, err)
+		return c
+	}
+	dead, start := begin("127.0.0.3"), time.Now()
+
+	r := answer(t, begin("127.0.0.2"))
+	var n int64
+	for {
+		m, err := io.CopyN(io.Discard, r.Body, 1<<20)
+		if n += m; err != nil {
+			break
+		}
+		time.Sleep(2 * stall / (size >> 20)) // twice the limit as a whole
+	}
+	if n != size {
+		t.Errorf("the slow client got %d bytes of %d", n, size)
+	}
+	time.Sleep(time.Until(start.Add(3 * stall)))
+	if n, err := io.Copy(io.Discard, dead); err == nil && n >= size {
+		t.Error("the client that stood still was served all the same")
+	}
+}
+
+// TestConnectionsAreBounded: one address has its share, and is told so; others
+// are served all the same, and those on top of all wait.
+func TestConnectionsAreBounded(t *testing.T) {
+	files, f := bigFile(t, 10)
+	addr := serve(t, &Handler{Files: files}, Options{MaxConns: 4, MaxConnsPerClient: 2})
+	ask := func(c net.Conn) *http.Response {
+		_, err := io.WriteString(c, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		must(t, err)
+		return answer(t, c)
+	}
+	var held []net.Conn
+	for i := range 4 {
+		c := dial(t, fmt.Sprintf("127.0.0.%d", 10+i/2), addr)
+		if r := ask(c); r.StatusCode != 200 {
+			t.Fatalf("connection %d: %s", i, r.Status)
+		}
+		held = append(held, c)
+	}
+	waiting := dial(t, "127.0.0.20", addr)
+	_, err := io.WriteString(waiting, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	must(t, err)
+	_ = held[0].Close() // and so there is a place
+	if r := answer(t, waiting); r.StatusCode != 200 {
+		t.Errorf("who waited got %s", r.Status)
+	}
+	_ = held[1].Close()
+	third := dial(t, "127.0.0.11", addr) // has two
+	if r := answer(t, third); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("one too many of one address got %s", r.Status)
+	}
+}
+
+// TestRequestsThatAreNone: what is too large, or never ends, or carries a body,
+// is refused and holds nothing.
+func TestRequestsThatAreNone(t *testing.T) {
+	files, f := bigFile(t, 10)
+	addr := serve(t, &Handler{Files: files}, Options{})
+	for _, tc := range []struct {
+		name, request string
+		status        int
+	}{
+		{"headers", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431},
+		{"path", "GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
+		{"body", "GET " + f.Path() + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n", 400},
+		{"body of a write", "PUT " + f.Path() + " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 405},
+		{"no HTTP", "\x16\x03\x01\x02\x00\r\n\r\n", 400},
+		{"HTTP/1.0, as BIOSes speak it", "GET " + f.Path() + " HTTP/1.0\r\n\r\n", 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := dial(t, "127.0.0.1", addr)
+			go func() { _, _ = io.WriteString(c, tc.request) }()
+			if r := answer(t, c); r.StatusCode != tc.status {
+				t.Errorf("status %s, want %d", r.Status, tc.status)
+			}
+		})
+	}
+}
+
+// TestPanicEndsOneRequestOnly: and its client does not take a part for the whole.
+func TestPanicEndsOneRequestOnly(t *testing.T) {
+	files, f := bigFile(t, 10)
+	addr := serve(t, &Handler{Files: files}, Options{}) // no Directory: a script panics
+	if r, err := http.Get("http://" + addr + "/boot/52:54:00:00:00:01/script.ipxe"); err == nil {
+		_ = r.Body.Close()
+		t.Errorf("got %s", r.Status)
+	}
+	r, err := http.Get("http://" + addr + f.Path())
+	must(t, err)
+	_ = r.Body.Close()
+}
