@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
@@ -72,6 +74,25 @@ func TestMoreFaults(t *testing.T) {
 			if status == 200 && a.body["PowerState"] != "On" {
 				t.Errorf("request %d: power %v, want the lie too", i, a.body["PowerState"])
 			}
+		}
+	})
+	t.Run("a third of them", func(t *testing.T) {
+		const requests = 300
+		refused := func() (at []int) {
+			b.SetFaults(bmc.Faults{Share: 1.0 / 3, Status: 503})
+			for i := range requests {
+				if a, ok := c.try("GET", system, ""); ok && a.status == 503 {
+					at = append(at, i)
+				}
+			}
+			return at
+		}
+		first := refused()
+		if n := len(first); n < requests/4 || n > requests*5/12 {
+			t.Errorf("%d of %d requests were refused", n, requests)
+		}
+		if diff := cmp.Diff(first, refused()); diff != "" {
+			t.Errorf("another third the second time:\n%s", diff)
 		}
 	})
 	b.SetFaults()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ type Faults struct {
 	Match func(method, path string) bool
 	// Every limits the faults to each n-th request that matches; 0 and 1: all.
 	Every int
+	// Share limits the faults to this part of the requests that match, at random but
+	// the same way each time; 0: all.
+	Share float64
 	// Latency is added to each answer.
 	Latency time.Duration
 	// Status is answered instead of doing anything, for example 401 or 503; with
@@ -73,10 +77,11 @@ type Faults struct {
 	ForgetSessions bool
 }
 
-// fault is one of the faults that are set, and how often it was asked for.
+// fault is one of the faults that are set, how often it was asked for, and its dice.
 type fault struct {
 	Faults
 	asked int
+	dice  *rand.Rand
 }
 
 func (f *fault) fits(method, path string) bool {
@@ -84,6 +89,9 @@ func (f *fault) fits(method, path string) bool {
 		return false
 	}
 	f.asked++
+	if f.Share > 0 && f.dice.Float64() >= f.Share {
+		return false
+	}
 	return f.Every <= 1 || f.asked%f.Every == 0
 }
 
@@ -94,8 +102,8 @@ type List struct{ faults []*fault }
 // Set replaces the faults.
 func (l *List) Set(faults ...Faults) {
 	l.faults = nil
-	for _, f := range faults {
-		l.faults = append(l.faults, &fault{Faults: f})
+	for i, f := range faults {
+		l.faults = append(l.faults, &fault{Faults: f, dice: rand.New(rand.NewPCG(1, uint64(i)))})
 	}
 }
 
