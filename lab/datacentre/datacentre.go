@@ -54,9 +54,12 @@ type ServerSpec struct {
 	Simulate func(*server.Config)
 	// Protocol of its BMC.
 	Protocol Protocol
-	// Quirks of its BMC, and how many sessions that takes; 0 means
-	// bmc.DefaultMaxSessions, or ipmi.DefaultMaxSessions.
+	// Personality of its BMC, where that speaks Redfish; the zero value is a bare
+	// one, with Quirks.
+	Personality bmc.Personality
 	Quirks      bmc.Quirks
+	// MaxSessions that the BMC takes; 0 means the personality's,
+	// bmc.DefaultMaxSessions, or ipmi.DefaultMaxSessions.
 	MaxSessions int
 }
 

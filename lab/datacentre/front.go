@@ -54,11 +54,7 @@ func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
 	if err != nil {
 		return err
 	}
-	system := bmc.System{
-		UUID: id, Serial: s.Spec.Name, Manufacturer: "Ingot Lab", Model: string(s.Spec.Kind) + " Server",
-		MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,
-		BMCFirmware: "1.0", BMCUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte("bmc "+s.Spec.Name)).String(),
-	}
+	system := s.system(id)
 	if udp != nil {
 		s.IPMI, err = ipmi.Start(ipmi.Config{
 			Packets: udp, Machine: s.machine, Username: Username, Password: cfg.Password, System: system, MaxSessions: s.Spec.MaxSessions,
@@ -67,24 +63,41 @@ func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
 			return errors.Join(err, closeListener(tcp))
 		}
 	}
-	if tcp == nil {
+	if s.Spec.Protocol == IPMI {
 		return nil
 	}
 	s.BMC, err = bmc.Start(bmc.Config{
 		Listener: tcp, Authority: dc.Authority, Machine: s.machine, Username: Username, Password: cfg.Password, System: system,
-		Quirks: s.Spec.Quirks, MaxSessions: s.Spec.MaxSessions, Plain: s.Spec.Protocol == RedfishHTTP,
+		Personality: s.Spec.Personality, Quirks: s.Spec.Quirks, MaxSessions: s.Spec.MaxSessions, Plain: s.Spec.Protocol == RedfishHTTP,
 	})
 	if err != nil {
-		return errors.Join(err, tcp.Close())
+		return errors.Join(err, closeListener(tcp))
 	}
 	return nil
 }
 
+// system is what the BMC tells of the server; a personality has its own names.
+func (s *Server) system(id string) bmc.System {
+	system := bmc.System{
+		UUID: id, Serial: s.Spec.Name, MACs: []string{s.MAC.String()}, Cores: 1, MemoryBytes: 1 << 30,
+		BMCUUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte("bmc "+s.Spec.Name)).String(),
+	}
+	if s.Spec.Personality.Bare() {
+		system.Manufacturer, system.Model, system.BMCFirmware = "Ingot Lab", string(s.Spec.Kind)+" Server", "1.0"
+	}
+	return system
+}
+
 // sockets opens those that a protocol needs, with one port number; the other is nil.
+// Redfish alone on the usual address is left to the BMC, which then refuses
+// connections while it restarts; elsewhere it breaks them.
 func sockets(address netip.Addr, protocol Protocol) (tcp net.Listener, udp net.PacketConn, err error) {
 	anyPort := netip.AddrPortFrom(address, 0).String()
 	switch protocol {
 	case Redfish, RedfishHTTP:
+		if address == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+			return nil, nil, nil
+		}
 		tcp, err = net.Listen("tcp", anyPort)
 		return tcp, nil, err
 	case IPMI:
