@@ -189,6 +189,9 @@ func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.
 func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
 	override := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootMode(host.Spec.BootMode)}
 	err := conn.SetBootOverride(ctx, override)
+	if errors.Is(err, bmc.ErrUnknownOutcome) {
+		err = readBack(ctx, conn, override, err)
+	}
 	switch {
 	case errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrNotApplied):
 		r.event(host, "BootOverrideNotApplied", "The BMC did not take the network boot for the next start: "+err.Error()+
@@ -197,6 +200,19 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 		return err
 	}
 	return conn.SetPower(ctx, bmc.ActionOn)
+}
+
+// readBack looks what became of an override whose answer was lost (I17): a BMC that
+// loses every answer would otherwise never be asked to switch the host on.
+func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost error) error {
+	now, err := conn.BootOverride(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.Target != want.Target:
+		return fmt.Errorf("%w: it shows %q: %w", bmc.ErrNotApplied, now.Target, lost)
+	}
+	return nil
 }
 
 // switchFailed shows the failure of a switch as the BMC's, and backs off.

@@ -72,7 +72,9 @@ type fakeBMC struct {
 	reads  int
 	writes []string
 	// readErr and writeErr, where set, are the answers.
-	readErr, writeErr, overrideErr error
+	readErr, writeErr, overrideErr, overrideReadErr error
+	// override is what is shown, whatever was set.
+	override bmc.BootOverride
 	// health is OK where it is empty; parts are its details, and details how often they
 	// were read.
 	health  bmc.HealthState
@@ -119,7 +121,9 @@ func (f *fakeBMC) SetPower(_ context.Context, action bmc.PowerAction) error {
 }
 
 func (f *fakeBMC) BootOverride(context.Context) (bmc.BootOverride, error) {
-	return bmc.BootOverride{}, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.override, f.overrideReadErr
 }
 
 func (f *fakeBMC) SetBootOverride(_ context.Context, o bmc.BootOverride) error {

@@ -94,6 +94,33 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy)
 		y.toldOnce("BootOverrideNotApplied")
 	})
+	// I17: the override is read back once, and never set a second time before the
+	// host was switched.
+	for name, tc := range map[string]struct {
+		shown   bmc.BootOverride
+		readErr error
+		writes  string
+		told    string
+	}{
+		"an override without an answer, applied":     {bmc.BootOverride{Target: bmc.BootPXE}, nil, "boot PXE UEFI, On", infrav1.ReasonInspecting},
+		"an override without an answer, not applied": {bmc.BootOverride{Target: bmc.BootNone}, nil, "boot PXE UEFI, On", "BootOverrideNotApplied"},
+		"an override without an answer, unreadable":  {bmc.BootOverride{}, fmt.Errorf("read: %w", bmc.ErrTimeout), "boot PXE UEFI", infrav1.ReasonBMCTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			y.ready("h")
+			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+			y.bmc.set(func(f *fakeBMC) {
+				f.overrideErr, f.override, f.overrideReadErr = fmt.Errorf("patch: %w", bmc.ErrUnknownOutcome), tc.shown, tc.readErr
+			})
+			y.clock.Step(time.Minute)
+			y.step("h")
+			if writes := y.bmc.took(); writes != tc.writes {
+				t.Errorf("writes = %q, want %q", writes, tc.writes)
+			}
+			y.toldOnce(tc.told)
+		})
+	}
 	t.Run("a switch without an answer", func(t *testing.T) {
 		y := newYard(t, cfg, scheme)
 		y.ready("h")
