@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/lab/management"
 )
 
@@ -43,6 +43,12 @@ type ManagerOptions struct {
 	// Delay is the most by which the manager's caches are late, by Seed.
 	Delay time.Duration
 	Seed  uint64
+	// Direct leaves out the proxy before the API server: there is no Witness and no
+	// Delay.
+	Direct bool
+	// Shorten divides all waits by one factor, instead of those in shortened; 0: it
+	// does not; 1: the waits are as shipped.
+	Shorten int
 	// Args are further flags.
 	Args []string
 }
@@ -71,15 +77,9 @@ func (s *Site) StartManager(t *testing.T, o ManagerOptions) *Manager {
 	if o.Address == "" {
 		o.Address = s.bootAddress()
 	}
-	target, config := s.plane.apiServer(t)
-	transport, err := rest.TransportFor(&rest.Config{Host: config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: config.CAData}})
-	check(t, err)
-	proxy := newProxy(t, proxyOptions{
-		Target: target, Transport: transport, TLS: true, Describe: describeAPI, Witness: o.Witness, Delay: o.Delay, Seed: o.Seed,
-	})
 	m := &Manager{ingot: s.plane.ingot, options: management.Manager{
 		Name: s.Namespace + "-" + o.Name, Path: s.plane.program, NoWebhooks: o.NoWebhooks,
-		Kubeconfig: s.kubeconfig(t, o.Name, proxy),
+		Kubeconfig: s.kubeconfig(t, o),
 		Args: []string{
 			"manager", "--lab-uplink=" + s.DataCentre.Uplink(), "--lab-address=" + o.Address,
 			"--namespace=" + s.Namespace, "--agent-key-dir=" + s.keys, "--loader-dir=" + s.loaders,
@@ -87,13 +87,9 @@ func (s *Site) StartManager(t *testing.T, o ManagerOptions) *Manager {
 			"--image-sources=127.0.0.0/8",
 		},
 	}}
-	text := ""
-	for _, wait := range shortened {
-		m.options.Args = append(m.options.Args, "--"+wait.flag+"="+wait.value)
-		text += fmt.Sprintf(" %s %s→%s", wait.flag, wait.normal, wait.value)
-	}
-	m.options.Args = append(m.options.Args, o.Args...)
-	t.Logf("manager %s, waits shortened:%s; flags %v", o.Name, text, o.Args)
+	flags, text := shorten(t, o.Shorten)
+	m.options.Args = append(append(m.options.Args, flags...), o.Args...)
+	t.Logf("manager %s, waits shortened%s; flags %v", o.Name, text, o.Args)
 	check(t, m.launch())
 	t.Cleanup(m.Stop)
 	s.managers = append(s.managers, m)
@@ -101,15 +97,43 @@ func (s *Site) StartManager(t *testing.T, o ManagerOptions) *Manager {
 	return m
 }
 
-// kubeconfig copies the manager's kubeconfig, with the proxy as server.
-func (s *Site) kubeconfig(t *testing.T, name string, proxy *httptest.Server) string {
+// shorten are the flags by which a manager waits less, and what they do.
+func shorten(t *testing.T, factor int) (flags []string, text string) {
 	t.Helper()
+	if factor > 0 {
+		waits, err := app.DefaultOptions().Shorten(factor)
+		check(t, err)
+		for _, wait := range waits {
+			text += "\n  " + wait.String()
+		}
+		return []string{fmt.Sprintf("--lab-shorten=%d", factor)}, fmt.Sprintf(" by %d:%s", factor, text)
+	}
+	for _, wait := range shortened {
+		flags = append(flags, "--"+wait.flag+"="+wait.value)
+		text += fmt.Sprintf(" %s %s→%s", wait.flag, wait.normal, wait.value)
+	}
+	return flags, ":" + text
+}
+
+// kubeconfig copies the manager's kubeconfig, with a proxy as server where one is
+// wanted.
+func (s *Site) kubeconfig(t *testing.T, o ManagerOptions) string {
+	t.Helper()
+	if o.Direct {
+		return s.plane.ingot.Kubeconfig()
+	}
+	target, restConfig := s.plane.apiServer(t)
+	transport, err := rest.TransportFor(&rest.Config{Host: restConfig.Host, TLSClientConfig: rest.TLSClientConfig{CAData: restConfig.CAData}})
+	check(t, err)
+	proxy := newProxy(t, proxyOptions{
+		Target: target, Transport: transport, TLS: true, Describe: describeAPI, Witness: o.Witness, Delay: o.Delay, Seed: o.Seed,
+	})
 	config, err := clientcmd.LoadFromFile(s.plane.ingot.Kubeconfig())
 	check(t, err)
 	for _, cluster := range config.Clusters {
 		cluster.Server, cluster.CertificateAuthorityData = proxy.URL, certificatePEM(proxy.Certificate().Raw)
 	}
-	path := filepath.Join(s.dir, name+".kubeconfig")
+	path := filepath.Join(s.dir, o.Name+".kubeconfig")
 	check(t, clientcmd.WriteToFile(*config, path))
 	return path
 }
@@ -150,14 +174,18 @@ func (m *Manager) Kills() int {
 }
 
 // Stop ends the manager for good.
-func (m *Manager) Stop() {
+func (m *Manager) Stop() { m.StopWithin(10 * time.Second) }
+
+// StopWithin ends the manager for good. It has so long to do so in order: to end
+// its sessions with BMCs, for example.
+func (m *Manager) StopWithin(grace time.Duration) {
 	m.mu.Lock()
 	m.stopped = true
 	launched := m.launched
 	m.mu.Unlock()
 	m.restarts.Wait()
 	if launched != nil {
-		launched.Process.Stop(10 * time.Second)
+		launched.Process.Stop(grace)
 	}
 }
 

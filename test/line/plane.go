@@ -38,8 +38,20 @@ type Plane struct {
 	sites   int
 }
 
+// PlaneOptions describe a management cluster; the zero value is useful.
+type PlaneOptions struct {
+	// Audit keeps a log of all requests to the API server (AuditLog).
+	Audit bool
+}
+
 // NewPlane starts a management cluster that ends with the test.
 func NewPlane(t *testing.T) *Plane {
+	t.Helper()
+	return NewPlaneWith(t, PlaneOptions{})
+}
+
+// NewPlaneWith is NewPlane with options.
+func NewPlaneWith(t *testing.T, o PlaneOptions) *Plane {
 	t.Helper()
 	// Unix sockets need short paths: t.TempDir has the test's name in it.
 	dir, err := os.MkdirTemp("", "line-")
@@ -60,7 +72,7 @@ func NewPlane(t *testing.T) *Plane {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the manager: %v\n%s", err, out)
 	}
-	p.plane, err = controlplane.Start(t.Context(), controlplane.Options{Dir: filepath.Join(dir, "plane")})
+	p.plane, err = controlplane.Start(t.Context(), controlplane.Options{Dir: filepath.Join(dir, "plane"), Audit: o.Audit})
 	check(t, err)
 	t.Cleanup(p.plane.Stop)
 	_, err = p.plane.Kubectl(t.Context(), "apply", "--server-side", "--filename", envtest.ClusterAPICRDs(t))
@@ -88,6 +100,9 @@ func (p *Plane) apiServer(t *testing.T) (*url.URL, *rest.Config) {
 	check(t, err)
 	return target, config
 }
+
+// AuditLog is the path of the log of all requests, where there is one.
+func (p *Plane) AuditLog() string { return p.plane.AuditLog() }
 
 // Kubectl runs kubectl as administrator.
 func (p *Plane) Kubectl(t *testing.T, args ...string) []byte {

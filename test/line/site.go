@@ -51,6 +51,8 @@ type SiteOptions struct {
 	Password, UserData string
 	// Capture gets every frame of the servers' network; may be nil.
 	Capture io.Writer
+	// Configure changes a server and its BMC before they are made; may be nil.
+	Configure func(spec *datacentre.ServerSpec)
 	// Simulate changes a server before it is made; may be nil.
 	Simulate func(name string, c *server.Config)
 	// Protocols of the BMCs, by server; Redfish where there is none.
@@ -94,7 +96,7 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 	s.files(t)
 	config := datacentre.Config{Dir: filepath.Join(s.dir, "dc"), Password: o.Password, Capture: o.Capture}
 	for _, name := range o.Servers {
-		config.Servers = append(config.Servers, datacentre.ServerSpec{
+		spec := datacentre.ServerSpec{
 			Name: name, Kind: datacentre.Simulated, DiskBytes: diskSize, MaxSessions: maxSessions, Protocol: o.Protocols[name],
 			Simulate: func(c *server.Config) {
 				c.Retry, c.DHCPTimeout, c.CallTimeout, c.HeadOnly = 200*time.Millisecond, time.Second, 5*time.Second, true
@@ -102,7 +104,11 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 					o.Simulate(name, c)
 				}
 			},
-		})
+		}
+		if o.Configure != nil {
+			o.Configure(&spec)
+		}
+		config.Servers = append(config.Servers, spec)
 	}
 	var err error
 	s.DataCentre, err = datacentre.Start(config)
@@ -120,6 +126,9 @@ func (p *Plane) NewSite(t *testing.T, o SiteOptions) *Site {
 func (s *Site) watchBMC(t *testing.T, one *datacentre.Server) {
 	t.Helper()
 	address := one.Address()
+	if one.BMC != nil && one.Spec.Personality.Quirks.Systems > 1 {
+		address += one.BMC.SystemPath()
+	}
 	s.bmcURL[one.Spec.Name], s.bmcCA = address, s.DataCentre.Authority.PEM()
 	if s.options.Witness == nil {
 		return
@@ -151,7 +160,7 @@ func (s *Site) files(t *testing.T) {
 // subnet of the site: networks are cluster-scoped, and each site has its own.
 func (s *Site) subnet(last string) string { return fmt.Sprintf("10.%d.0.%s", 100+s.number, last) }
 
-func (s *Site) bootAddress() string { return s.subnet("2/24") }
+func (s *Site) bootAddress() string { return s.subnet("2/16") }
 
 // Server by name.
 func (s *Site) Server(name string) *datacentre.Server { return s.DataCentre.Server(name) }
