@@ -20,6 +20,8 @@ TESTFLAGS ?=
 CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # All packages but those whose tests boot QEMU; these have their own step.
 PACKAGES = $$(go list ./... | grep -v '/test/qemu')
+# What has a step of its own in test-full: many hosts with short deadlines.
+CROWDED = /test/qemu|/test/storm
 
 ##@ Everyday
 
@@ -38,7 +40,7 @@ demo: tools agent-image test-image ## Show the whole line in a virtual data cent
 test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
 
 .PHONY: test-full
-test-full: packages-test tools verify vet unit-full fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+test-full: packages-test tools verify vet unit-full storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
 
 .PHONY: e2e-clusterctl
 e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
@@ -131,7 +133,16 @@ unit: agent-image
 
 .PHONY: unit-full
 unit-full: agent-image
-	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) $(PACKAGES)
+	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) -skip TestCrowdAtRest $$(go list ./... | grep -Ev '$(CROWDED)')
+
+# These two measure, and need the machine to themselves.
+.PHONY: storm
+storm:
+	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/storm
+
+.PHONY: rest
+rest:
+	INGOT_FULL=1 go test -count=1 -timeout 60m -v $(TESTFLAGS) -run TestCrowdAtRest ./test/rest
 
 .PHONY: fuzz-short
 fuzz-short:
