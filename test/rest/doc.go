@@ -11,5 +11,8 @@
 // in a suite of their own inside the test, which judges the rest when they are done.
 // Ginkgo runs one suite in a process, so "go test -count=2" is refused.
 //
-//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/rest # a quarter of an hour; prints what was counted
+// A crowd of hosts rests too, with BMCs in the test's process and no clusters.
+//
+//	INGOT_CAPI=1 INGOT_FULL=1 go test -v ./test/rest # half an hour; prints what was counted
+//	INGOT_REST_HOSTS=100 INGOT_REST_MINUTES=2 go test -v -run Crowd ./test/rest
 package rest

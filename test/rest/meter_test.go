@@ -27,13 +27,13 @@ type meter struct {
 // tick is how often the meter looks; requests within one have the same time.
 const tick = 100 * time.Millisecond
 
-// startMeter starts a meter, which runs until it is ended.
-func startMeter(world *site.World) *meter {
+// startMeter starts a meter of what each counter counts, which runs until it is ended.
+func startMeter(counters map[string]func() int) *meter {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &meter{stop: cancel, seen: map[string][]time.Time{}}
 	counts := map[string]int{}
-	for _, name := range world.Servers() {
-		counts[name] = requests(world, name)
+	for name, count := range counters {
+		counts[name] = count()
 	}
 	m.done.Go(func() {
 		ticker := time.NewTicker(tick)
@@ -43,24 +43,28 @@ func startMeter(world *site.World) *meter {
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
-				m.look(world, counts, now)
+				m.look(counters, counts, now)
 			}
 		}
 	})
 	return m
 }
 
-// requests counts those of a BMC, logins and logouts too.
-func requests(world *site.World, name string) int {
-	b := world.Server(name).BMC
-	return b.Reads() + len(b.Writes())
+// requests counts those of each BMC, logins and logouts too.
+func requests(world *site.World) map[string]func() int {
+	counters := map[string]func() int{}
+	for _, name := range world.Servers() {
+		b := world.Server(name).BMC
+		counters[name] = func() int { return b.Reads() + len(b.Writes()) }
+	}
+	return counters
 }
 
-func (m *meter) look(world *site.World, counts map[string]int, now time.Time) {
+func (m *meter) look(counters map[string]func() int, counts map[string]int, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, before := range counts {
-		counts[name] = requests(world, name)
+		counts[name] = counters[name]()
 		for range counts[name] - before {
 			m.seen[name] = append(m.seen[name], now)
 		}

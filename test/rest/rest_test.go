@@ -51,7 +51,7 @@ func TestAtRest(t *testing.T) {
 	y := newYard(t)
 	y.Await(t, "silence", y.Silent(settled))
 
-	m := startMeter(y.World)
+	m := startMeter(requests(y.World))
 	var quiet window
 	before := y.World.Counts()
 	objects := y.objects(t)
