@@ -54,6 +54,7 @@ type rotationWorld struct {
 	asked                    bool
 	// of the BMC; owed is a password that it will take by itself some day.
 	holds, owed int
+	late        bool // it has
 	steps       int
 	wrong       int // logins of the present try
 }
@@ -109,7 +110,7 @@ func TestRotationWalk(t *testing.T) {
 			walk(t, off, faults-1, path+" called-off")
 			if w.owed != 0 {
 				late := w
-				late.holds, late.owed = w.owed, 0
+				late.holds, late.owed, late.late = w.owed, 0, true
 				walk(t, late, faults-1, path+" late")
 			}
 		}
@@ -154,6 +155,9 @@ func TestRotationWalk(t *testing.T) {
 			w.password, w.next, w.unproven, w.asked, w.memory = w.next, 0, 0, false, Rotation{}
 			walk(t, w, faults, path)
 		case RotationGiveUp:
+			if w.holds != w.password && !w.late {
+				t.Fatalf("the old password is said to hold, and does not, after %s", path)
+			}
 			w.unproven, w.next, w.asked, w.memory = w.next, 0, false, Rotation{}
 			walk(t, w, faults, path)
 		case RotationStuck:
