@@ -238,7 +238,7 @@ const (
 
 // IngotHostStatus is what was observed last. Nothing is lost when it is emptied (I2, I3).
 type IngotHostStatus struct {
-	// conditions: Ready, Paused, BMCReachable, CredentialsValid, Unique, Inspected,
+	// conditions: Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
 	// Available, Prepared, Provisioned, Cleaned, Fenced.
 	// +optional
 	// +listType=map
