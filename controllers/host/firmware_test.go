@@ -1,0 +1,158 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// shelf is a BMC that tells what it is given.
+type shelf struct {
+	fakeBMC
+	settings, pending map[string]bmc.Value
+	items             []bmc.FirmwareItem
+	err               error
+}
+
+func (s *shelf) Settings(context.Context) (map[string]bmc.Value, error) { return s.settings, s.err }
+func (s *shelf) PendingSettings(context.Context) (map[string]bmc.Value, error) {
+	return s.pending, s.err
+}
+func (s *shelf) FirmwareInventory(context.Context) ([]bmc.FirmwareItem, error) { return s.items, s.err }
+
+func text(value string) bmc.Value   { return bmc.Value{Kind: bmc.ValueString, Text: value} }
+func integer(value int64) bmc.Value { return bmc.Value{Kind: bmc.ValueInteger, Int: value} }
+
+// A wish is met by the same value, however a person writes it.
+func TestIsValue(t *testing.T) {
+	for _, tc := range []struct {
+		text  string
+		value bmc.Value
+		want  bool
+	}{
+		{"Enabled", text("Enabled"), true},
+		{"enabled", text("Enabled"), false},
+		{"120", integer(120), true},
+		{"0120", integer(120), true},
+		{"0120", text("120"), false},
+		{"many", integer(0), false},
+		{"True", bmc.Value{Kind: bmc.ValueBoolean, Bool: true}, true},
+		{"0", bmc.Value{Kind: bmc.ValueBoolean}, true},
+		{"no", bmc.Value{Kind: bmc.ValueBoolean}, false},
+	} {
+		if got := isValue(tc.text, tc.value); got != tc.want {
+			t.Errorf("%q is %+v: %t", tc.text, tc.value, got)
+		}
+	}
+}
+
+func TestReadFirmware(t *testing.T) {
+	const root = "/redfish/v1/UpdateService/FirmwareInventory/"
+	dell := []bmc.FirmwareItem{
+		{ID: root + "Previous-159-2.18.0__BIOS.Setup.1-1", Name: "BIOS", Version: "2.18.0"},
+		{ID: root + "Installed-159-2.19.1__BIOS.Setup.1-1", Name: "BIOS", Version: "2.19.1"},
+		{ID: root + "Available-159-2.20.0__BIOS.Setup.1-1", Name: "BIOS", Version: "2.20.0"},
+		{ID: root + "Installed-1-1.0__NIC.1-1", Name: "NIC", Version: "1.0"},
+		{ID: root + "Installed-1-1.1__NIC.1-2", Name: "NIC", Version: "1.1"},
+	}
+	firmware := func(components ...string) *infrav1.IngotHost {
+		h := &infrav1.IngotHost{}
+		for _, c := range components {
+			h.Spec.Firmware = append(h.Spec.Firmware, infrav1.FirmwareComponent{Component: c, Version: "v"})
+		}
+		return h
+	}
+	settings := func(wanted map[string]string) *infrav1.IngotHost {
+		h := &infrav1.IngotHost{}
+		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: wanted}
+		return h
+	}
+	updating := firmware()
+	updating.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{Component: "Gone", Version: "2"}}}
+	for _, tc := range []struct {
+		name     string
+		shelf    *shelf
+		host     *infrav1.IngotHost
+		versions map[string]string
+		settings []inventory.SettingReading
+		refused  string // a part of it
+	}{
+		{"what is installed, of all that Dell lists", &shelf{items: dell}, firmware("BIOS"), map[string]string{"BIOS": "2.19.1"}, nil, ""},
+		{"several of one name", &shelf{items: dell}, firmware("NIC"), nil, nil, "with the versions 1.0, 1.1"},
+		{"one of them", &shelf{items: dell}, firmware("installed-1-1.1__nic.1-2"), map[string]string{"installed-1-1.1__nic.1-2": "1.1"}, nil, ""},
+		{"one by two names", &shelf{items: dell}, firmware("BIOS", "Installed-159-2.19.1__BIOS.Setup.1-1"),
+			map[string]string{"BIOS": "2.19.1", "Installed-159-2.19.1__BIOS.Setup.1-1": "2.19.1"}, nil, "are one firmware"},
+		{"none of the name", &shelf{items: dell}, firmware("Toaster"), nil, nil, `it has "BIOS", "NIC"`},
+		{"none at all", &shelf{}, firmware("BIOS"), nil, nil, "it has none"},
+		{"no firmware to be told", &shelf{err: fmt.Errorf("%w: none", bmc.ErrNotSupported)}, firmware("BIOS"), nil, nil, "cannot tell its firmware"},
+		{"an update of what is not told now", &shelf{items: dell}, updating, nil, nil, ""},
+		{"settings", &shelf{settings: map[string]bmc.Value{"A": text("x"), "B": integer(1), "C": text("c")}, pending: map[string]bmc.Value{"B": integer(2), "C": text("d")}},
+			settings(map[string]string{"A": "x", "B": "2", "C": "c"}), nil, []inventory.SettingReading{
+				{Name: "A", Wanted: "x", Value: "x", InForce: true, Next: true},
+				{Name: "B", Wanted: "2", Value: "1", Pending: "2", Next: true},
+				{Name: "C", Wanted: "c", Value: "c", Pending: "d", InForce: true},
+			}, ""},
+		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `it has "LogicalProc"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := readFirmware(t.Context(), tc.shelf, tc.host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.versions == nil {
+				tc.versions = map[string]string{}
+			}
+			if diff := cmp.Diff(tc.versions, got.Versions); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.settings, got.Settings); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+			if (tc.refused == "") != (got.Refused == "") || !strings.Contains(got.Refused, tc.refused) || (got.Refused == "") != (got.RefusedReason == "") {
+				t.Errorf("refused with %q: %q, want %q", got.RefusedReason, got.Refused, tc.refused)
+			}
+		})
+	}
+	if _, err := readFirmware(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS")); !errors.Is(err, bmc.ErrBusy) {
+		t.Errorf("a busy BMC: %v", err)
+	}
+}
+
+// What an error of a write means decides whether it is written again (I17).
+func TestVerdict(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want verdict
+	}{
+		{nil, taken},
+		{bmc.ErrUnknownOutcome, taken},
+		{bmc.ErrTimeout, taken},
+		{bmc.ErrNotSupported, refused},
+		{bmc.ErrNotApplied, refused},
+		{bmc.ErrProtocol, refused},
+		{errors.New("400 Bad Request"), refused},
+		{bmc.ErrBusy, unsent},
+		{bmc.ErrUnreachable, unsent},
+		{bmc.ErrUnauthorized, unsent},
+		{bmc.ErrCertificate, unsent},
+	} {
+		err := tc.err
+		if err != nil {
+			err = fmt.Errorf("set settings: %w", err)
+		}
+		if got := verdictOf(err); got != tc.want {
+			t.Errorf("%v means %d, want %d", tc.err, got, tc.want)
+		}
+	}
+}
