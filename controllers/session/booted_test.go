@@ -28,6 +28,7 @@ func TestFactsAndReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			facts := recorded("127.0.0.1")
 			facts.Spec.Booted = &infrav1.BootedSystem{InstanceID: tc.instance, Time: metav1.NewTime(time.Unix(1000, 0))}
+			facts.Spec.BMC = &infrav1.PinnedBMC{Address: "redfish://bmc", CertificateFingerprint: "sha256:x"}
 			s := newSite(t, append(world(), facts)...)
 			if reason := s.agent(claimsOf(token.Install), here).open(); reason != "" {
 				t.Fatalf("refused: %s", reason)
@@ -38,6 +39,9 @@ func TestFactsAndReport(t *testing.T) {
 			}
 			if diff := cmp.Diff(facts.Spec.Address, kept.Spec.Address); diff != "" || kept.Spec.Architecture != "amd64" {
 				t.Errorf("facts %+v, address (-want +got):\n%s", kept.Spec, diff)
+			}
+			if diff := cmp.Diff(facts.Spec.BMC, kept.Spec.BMC); diff != "" {
+				t.Errorf("the pin of the BMC's certificate (-want +got):\n%s", diff)
 			}
 			if stays := kept.Spec.Booted != nil; stays != tc.stays {
 				t.Errorf("the report stays: %t, want %t", stays, tc.stays)
