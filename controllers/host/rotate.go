@@ -222,7 +222,8 @@ func (r *rotating) store(ctx context.Context) error {
 	}
 	r.memory = rotationMemory{}
 	return r.end(ctx, infrav1.ReasonCredentialsRotated, fmt.Sprintf(
-		"the BMC has a new password, a login has proven it, and Secret %s holds it; nobody else knows it, and the Secret stays when the host is deleted", r.secret.Name))
+		"the BMC has a new password since %s, a login has proven it, and Secret %s holds it; nobody else knows it, and the Secret stays when the host is deleted",
+		r.secret.Annotations[infrav1.RotatedAtAnnotation], r.secret.Name))
 }
 
 // giveUp leaves the old password, by which a login has succeeded.
