@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"slices"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -24,8 +25,8 @@ var (
 // The search begins where a hash of the MAC address points to and goes upwards round
 // the range: a host that is deleted and registered again most often gets its old
 // address back, and hosts that register together do not all try for the same one.
-// Never given: addresses in taken, gateway and DNS servers, and the subnet's own and
-// broadcast address.
+// Never given: addresses in taken, those of routers, relays, DNS and NTP servers, and
+// the subnet's own and broadcast address.
 //
 // It fails with ErrAddressesExhausted, naming the range, or ErrNetworkInvalid.
 func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {
@@ -34,7 +35,11 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 		return netip.Addr{}, err
 	}
 	reserved := map[netip.Addr]bool{subnet.Addr(): true, broadcast(subnet): true}
-	for _, text := range append([]string{network.Gateway}, network.DNSServers...) {
+	others := slices.Concat([]string{network.Gateway}, network.DNSServers, network.NTPServers, network.Relays)
+	for _, route := range network.Routes {
+		others = append(others, route.Gateway)
+	}
+	for _, text := range others {
 		if address, err := netip.ParseAddr(text); err == nil {
 			reserved[address] = true
 		}

@@ -95,10 +95,13 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 		}
 		return ip
 	}
-	out.start = parse(path.Child("range", "start"), spec.Range.Start)
-	out.end = parse(path.Child("range", "end"), spec.Range.End)
 	out.network = out.subnet.Masked().Addr()
 	out.broadcast = lastAddress(out.subnet)
+	if spec.Mode == v1beta2.DHCPModeProxy {
+		return out, errs // it gives no addresses
+	}
+	out.start = parse(path.Child("range", "start"), spec.Range.Start)
+	out.end = parse(path.Child("range", "end"), spec.Range.End)
 	return out, errs
 }
 
@@ -115,7 +118,7 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 // broadcast address.
 func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	a, errs := parseAddresses(spec)
-	if len(errs) > 0 {
+	if len(errs) > 0 || spec.Mode == v1beta2.DHCPModeProxy {
 		return errs
 	}
 	path := field.NewPath("spec")
@@ -149,11 +152,12 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 }
 
 // overlaps refuses a subnet that another network holds a part of: one address
-// would be recorded for two hosts.
+// would be recorded for two hosts. In mode Proxy none is recorded, so that hosts
+// can be moved from one mode to the other on one subnet.
 func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
 	mine, errs := parseAddresses(network.Spec)
-	if len(errs) > 0 {
-		return nil, nil // said already
+	if len(errs) > 0 || network.Spec.Mode == v1beta2.DHCPModeProxy {
+		return nil, nil // said already, or of no account
 	}
 	list := &v1beta2.IngotNetworkList{}
 	if err := v.reader.List(ctx, list); err != nil {
@@ -163,7 +167,10 @@ func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotN
 	slices.SortFunc(list.Items, func(a, b v1beta2.IngotNetwork) int { return strings.Compare(a.Name, b.Name) })
 	for _, other := range list.Items {
 		theirs, bad := parseAddresses(other.Spec)
-		if other.Name != network.Name && len(bad) == 0 && theirs.subnet.Overlaps(mine.subnet) {
+		if other.Name == network.Name || other.Spec.Mode == v1beta2.DHCPModeProxy {
+			continue
+		}
+		if len(bad) == 0 && theirs.subnet.Overlaps(mine.subnet) {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "subnet"), network.Spec.Subnet, fmt.Sprintf(
 				"overlaps %s of IngotNetwork %s; use that network, or give a subnet beside it", other.Spec.Subnet, other.Name))}, nil
 		}

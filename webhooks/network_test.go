@@ -25,6 +25,12 @@ func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
 	}
 }
 
+// proxy is a network whose addresses another server gives.
+func proxy(name, subnet string) *v1beta2.IngotNetwork {
+	return &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1beta2.IngotNetworkSpec{Mode: v1beta2.DHCPModeProxy, Subnet: subnet}}
+}
+
 func newNetworkValidator(t *testing.T, objects ...client.Object) *networkValidator {
 	t.Helper()
 	reader := newReader(t, objects...)
@@ -53,11 +59,13 @@ func TestNetworkCreate(t *testing.T) {
 		{"gateway is the broadcast address", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.255"), "spec.gateway"},
 		{"inside another", network("n", "10.10.0.128/25", "10.10.0.130", "10.10.0.140", ""), "spec.subnet"},
 		{"around another", network("n", "10.0.0.0/8", "10.1.0.1", "10.1.0.2", ""), "spec.subnet"},
+		{"proxy on another's subnet", proxy("n", "10.10.0.0/24"), ""},
+		{"on the subnet of a proxy", network("n", "10.30.0.0/24", "10.30.0.10", "10.30.0.99", "10.30.0.1"), ""},
 		{"beside another", network("n", "10.10.1.0/24", "10.10.1.1", "10.10.1.2", ""), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newNetworkValidator(t, exists.DeepCopy())
+			v := newNetworkValidator(t, exists.DeepCopy(), proxy("rack-p", "10.30.0.0/24"))
 			_, err := v.ValidateCreate(t.Context(), tt.network)
 			checkRefusal(t, err, tt.wantField)
 		})

@@ -8,19 +8,30 @@ import (
 )
 
 // DHCPMode is how Ingot answers DHCP on a network.
-// +kubebuilder:validation:Enum=Reserve
+// +kubebuilder:validation:Enum=Reserve;Proxy
 type DHCPMode string
 
-// DHCPModeReserve: Ingot gives leases, to known MAC addresses only.
-const DHCPModeReserve DHCPMode = "Reserve"
+// The DHCP modes.
+const (
+	// DHCPModeReserve: Ingot gives leases, to known MAC addresses only.
+	DHCPModeReserve DHCPMode = "Reserve"
+	// DHCPModeProxy: another DHCP server gives the addresses; Ingot only says what
+	// known MAC addresses boot.
+	DHCPModeProxy DHCPMode = "Proxy"
+)
 
 // IngotNetworkSpec is a provisioning subnet.
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="!isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="self.mode == oldSelf.mode",fieldPath=".mode",messageExpression="oldSelf.mode + ' is immutable, because what hosts were given depends on it; create another IngotNetwork with mode ' + self.mode + ' and refer the hosts to it'"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || has(self.range)",fieldPath=".range",message="is required in mode Reserve: the addresses that hosts are given",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Proxy' || !(has(self.range) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.domain) || has(self.searchDomains) || has(self.mtu) || has(self.routes))",fieldPath=".mode",message="Proxy leaves addresses and all that belongs to them to another DHCP server; leave out range, gateway, dnsServers, ntpServers, domain, searchDomains, mtu and routes"
+// +kubebuilder:validation:XValidation:rule="!has(self.routes) || !isCIDR(self.subnet) || self.routes.all(r, !isIP(r.gateway) || cidr(self.subnet).containsIP(r.gateway))",fieldPath=".routes",messageExpression="'every gateway must lie in spec.subnet ' + self.subnet + '; hosts reach no other router'"
 type IngotNetworkSpec struct {
-	// mode of DHCP.
+	// mode of DHCP. Reserve: Ingot gives each host its address. Proxy: another DHCP
+	// server does, and Ingot says beside it what the hosts boot.
 	// +optional
 	// +kubebuilder:default=Reserve
 	Mode DHCPMode `json:"mode,omitempty"`
@@ -30,8 +41,9 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
 	Subnet string `json:"subnet,omitempty"`
-	// range of addresses that are recorded for hosts; both ends included.
-	// +required
+	// range of addresses that are recorded for hosts; both ends included. Required
+	// in mode Reserve.
+	// +optional
 	Range AddressRange `json:"range,omitempty,omitzero"`
 	// gateway is the default router given to hosts.
 	// +optional
@@ -47,12 +59,49 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
 	DNSServers []string `json:"dnsServers,omitempty"`
+	// ntpServers given to hosts.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
+	NTPServers []string `json:"ntpServers,omitempty"`
 	// domain name given to hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
 	Domain string `json:"domain,omitempty"`
+	// searchDomains are the domains in which hosts look names up, in this order.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be a DNS name in lower case, for example dc1.example"
+	SearchDomains []string `json:"searchDomains,omitempty"`
+	// mtu of the network in bytes, given to hosts that ask for it. Unset: hosts use
+	// their own default, 1500 as a rule.
+	// +optional
+	// +kubebuilder:validation:Minimum=576
+	// +kubebuilder:validation:Maximum=65535
+	MTU *int32 `json:"mtu,omitempty"`
+	// routes given to hosts besides the default route by gateway.
+	// +optional
+	// +listType=map
+	// +listMapKey=destination
+	// +kubebuilder:validation:MaxItems=16
+	Routes []NetworkRoute `json:"routes,omitempty"`
+	// relays are addresses from which DHCP relays of this network ask, where they are
+	// not in subnet. Requests that any other relay passes on are not answered.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
+	Relays []string `json:"relays,omitempty"`
 	// leaseSeconds is the lease time, in seconds: how long a host keeps its address
 	// while every boot server is down. Addresses are recorded, so a long one is free.
 	// +optional
@@ -60,6 +109,22 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:Minimum=120
 	// +kubebuilder:validation:Maximum=604800
 	LeaseSeconds *int32 `json:"leaseSeconds,omitempty"`
+}
+
+// NetworkRoute is a route that hosts are given.
+type NetworkRoute struct {
+	// destination in CIDR notation, IPv4.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked()",message="must be an IPv4 subnet such as 10.20.0.0/16, with no host bits set"
+	Destination string `json:"destination,omitempty"`
+	// gateway is the router to it, in spec.subnet.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip(self).family() == 4",message="must be an IPv4 address such as 10.10.0.1"
+	Gateway string `json:"gateway,omitempty"`
 }
 
 // AddressRange is a range of addresses, both ends included.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -50,11 +49,14 @@ func New(o Options) *Directory { return &Directory{Options: o} }
 
 // Lookup returns the host with this boot MAC address. A MAC address that two
 // hosts claim is answered for neither, and so are two hosts of one server (I8).
+//
+// It reads the cache's own objects, which nobody may change: a copy of a host and
+// its hardware costs more than all the rest of an answer.
 func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	ctx := context.Background() // the cache neither blocks nor calls out
 	hosts := &infrav1.IngotHostList{}
-	address := strings.ToLower(mac.String())
-	if err := d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByMAC: address}); err != nil {
+	address := mac.String() // in lower case
+	if err := d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByMAC: address}, client.UnsafeDisableDeepCopy); err != nil {
 		d.Log.Error(err, "Could not look up a boot MAC address", "mac", address)
 		return pxe.Host{}, false
 	}
@@ -65,21 +67,27 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if isDuplicate(host) {
 		return pxe.Host{}, false
 	}
-	hardware := &infrav1.IngotHardware{}
-	if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
-		return pxe.Host{}, false
-	}
 	network := &infrav1.IngotNetwork{}
-	if err := d.Cache.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); err != nil {
+	if err := d.Cache.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network, client.UnsafeDisableDeepCopy); err != nil {
 		return pxe.Host{}, false
 	}
-	lease, ok := leaseOf(host, hardware, network)
+	out, ok := onNetwork(network)
 	if !ok {
 		return pxe.Host{}, false
 	}
-	lease.MAC = mac
-	lease.Plan = d.plan(host)
-	return lease, true
+	if out.Mode == pxe.Reserve && !d.lease(ctx, host, &out) {
+		return pxe.Host{}, false
+	}
+	out.Namespace, out.Name, out.MAC = host.Namespace, host.Name, mac
+	out.Hostname = host.Name
+	if host.Spec.Claim != nil {
+		out.Hostname = host.Spec.Claim.Hostname
+	}
+	if host.Spec.BootLoader == infrav1.BootLoaderFull {
+		out.Loader = pxe.FullLoader
+	}
+	out.Plan = d.plan(host)
+	return out, true
 }
 
 // isDuplicate says whether the host was seen to be the same server as another. One
@@ -90,38 +98,23 @@ func isDuplicate(host *infrav1.IngotHost) bool {
 	return !inUse && conditions.IsFalse(host, infrav1.HostUniqueCondition)
 }
 
-// leaseOf is what DHCP gives the host; false when no address is recorded for it.
-func leaseOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, network *infrav1.IngotNetwork) (pxe.Host, bool) {
-	recorded := hardware.Spec.Address
-	if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != network.Name {
-		return pxe.Host{}, false
+// lease adds the address that is recorded for the host's boot NIC on its present
+// network; false when there is none.
+func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe.Host) bool {
+	hardware := &infrav1.IngotHardware{}
+	if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy); err != nil {
+		return false
 	}
-	subnet, err := netip.ParsePrefix(network.Spec.Subnet)
-	if err != nil {
-		return pxe.Host{}, false
+	recorded := hardware.Spec.Address
+	if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != out.Network {
+		return false
 	}
 	address, err := netip.ParseAddr(recorded.IP)
 	if err != nil {
-		return pxe.Host{}, false
+		return false
 	}
-	out := pxe.Host{
-		Namespace: host.Namespace,
-		Name:      host.Name,
-		Hostname:  host.Name,
-		Address:   netip.PrefixFrom(address, subnet.Bits()),
-		Domain:    network.Spec.Domain,
-		LeaseTime: time.Duration(ptr.Deref(network.Spec.LeaseSeconds, 0)) * time.Second,
-	}
-	if host.Spec.Claim != nil {
-		out.Hostname = host.Spec.Claim.Hostname
-	}
-	out.Gateway, _ = netip.ParseAddr(network.Spec.Gateway)
-	for _, text := range network.Spec.DNSServers {
-		if server, err := netip.ParseAddr(text); err == nil {
-			out.DNS = append(out.DNS, server)
-		}
-	}
-	return out, true
+	out.Address = netip.PrefixFrom(address, out.Subnet.Bits())
+	return true
 }
 
 // plan says what the host boots: the agent while an order waits for it, else its

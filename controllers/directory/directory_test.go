@@ -88,7 +88,7 @@ func parse(t *testing.T, text string) net.HardwareAddr {
 
 // Who is answered, and with what address.
 func TestLookup(t *testing.T) {
-	lease := pxe.Host{Namespace: "n", Name: "h", Hostname: "h", MAC: parse(t, mac), Address: netip.MustParsePrefix("192.0.2.7/24"),
+	lease := pxe.Host{Network: "net", Subnet: netip.MustParsePrefix("192.0.2.0/24"), Namespace: "n", Name: "h", Hostname: "h", MAC: parse(t, mac), Address: netip.MustParsePrefix("192.0.2.7/24"),
 		Gateway: netip.MustParseAddr("192.0.2.1"), DNS: []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")},
 		Domain: "example", LeaseTime: 10 * time.Minute, Plan: pxe.Plan{Kind: pxe.LocalDisk}}
 	with := func(change func(*pxe.Host)) *pxe.Host {
@@ -123,6 +123,23 @@ func TestLookup(t *testing.T) {
 		"a bare network": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 			n.Spec = infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24"}
 		}, want: with(func(h *pxe.Host) { h.Gateway, h.DNS, h.Domain, h.LeaseTime = netip.Addr{}, nil, "", 0 })},
+		"all that a network can say": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+			n.Spec.NTPServers, n.Spec.SearchDomains, n.Spec.MTU = []string{"192.0.2.4", "x"}, []string{"example"}, ptr.To[int32](9000)
+			n.Spec.Routes = []infrav1.NetworkRoute{{Destination: "10.0.0.0/8", Gateway: "192.0.2.9"}, {Destination: "x", Gateway: "192.0.2.9"}}
+			n.Spec.Relays = []string{"10.0.0.1"}
+			h.Spec.BootLoader = infrav1.BootLoaderFull
+		}, want: with(func(h *pxe.Host) {
+			h.NTP, h.Search, h.MTU = []netip.Addr{netip.MustParseAddr("192.0.2.4")}, []string{"example"}, 9000
+			h.Routes = []pxe.Route{{Destination: netip.MustParsePrefix("10.0.0.0/8"), Gateway: netip.MustParseAddr("192.0.2.9")}}
+			h.Relays = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+			h.Loader = pxe.FullLoader
+		})},
+		"proxy, no address recorded": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+			f.Spec.Address = nil
+			n.Spec = infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24", Mode: infrav1.DHCPModeProxy}
+		}, want: with(func(h *pxe.Host) {
+			h.Mode, h.Address, h.Gateway, h.DNS, h.Domain, h.LeaseTime = pxe.Proxy, netip.Prefix{}, netip.Addr{}, nil, "", 0
+		})},
 		"two hosts of one MAC (I8)": {ask: mac, more: []client.Object{&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n2", Name: "h"},
 			Spec: infrav1.IngotHostSpec{BootMACAddress: mac}}}},
 		"two hosts of one server (I8)": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { duplicate(h) }},

@@ -76,7 +76,8 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
 	seen.network = network
-	seen.AddressRecorded = hasAddress(host, seen.hardware)
+	// In mode Proxy another DHCP server has the addresses, and none is recorded.
+	seen.AddressRecorded = network.Spec.Mode == infrav1.DHCPModeProxy || hasAddress(host, seen.hardware)
 	return nil
 }
 

@@ -78,8 +78,9 @@ func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, repor
 		{Type: clusterv1.MachineHostName, Address: name},
 		{Type: clusterv1.MachineInternalDNS, Address: name},
 	}
-	if len(reported) == 0 && hardware.Spec.Address != nil {
-		reported = []string{hardware.Spec.Address.IP}
+	recorded := hardware.Spec.Address
+	if len(reported) == 0 && recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
+		reported = []string{recorded.IP}
 	}
 	for _, ip := range reported {
 		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})

@@ -220,16 +220,18 @@ func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) 
 	return nil
 }
 
-// recordedAddress of the host's boot NIC; invalid when none is recorded.
+// recordedAddress of the host's boot NIC on its present network; invalid when none
+// is recorded, as on one where another DHCP server gives the addresses.
 func recordedAddress(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (netip.Addr, error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return netip.Addr{}, client.IgnoreNotFound(err)
 	}
-	if hardware.Spec.Address == nil || hardware.Spec.Address.MAC != host.Spec.BootMACAddress {
+	recorded := hardware.Spec.Address
+	if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != host.Spec.NetworkRef.Name {
 		return netip.Addr{}, nil
 	}
-	addr, err := netip.ParseAddr(hardware.Spec.Address.IP)
+	addr, err := netip.ParseAddr(recorded.IP)
 	if err != nil {
 		return netip.Addr{}, nil
 	}

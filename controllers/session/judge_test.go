@@ -29,7 +29,7 @@ const (
 // installing is a host whose agent holds the order to install.
 func installing(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
-	host.Spec.BootMACAddress = bootMAC
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = bootMAC, "net"
 	host.Spec.Claim = &infrav1.HostClaim{
 		MachineRef: infrav1.LocalReference{Name: "m1"}, ClusterName: "c1", InstanceID: instanceID, Attempt: 2,
 		State: infrav1.ClaimProvisioning, Hostname: "m1", FailureDomain: "rack-a", Cleaning: infrav1.CleaningMetadata,

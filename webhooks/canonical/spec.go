@@ -37,4 +37,7 @@ func Cluster(spec *v1beta2.IngotClusterSpec) {
 // they are written: 010.0.0.1 means one thing to some programs and another to others.
 func Network(spec *v1beta2.IngotNetworkSpec) {
 	spec.Domain = Domain(spec.Domain)
+	for i, domain := range spec.SearchDomains {
+		spec.SearchDomains[i] = Domain(domain)
+	}
 }
