@@ -1,0 +1,215 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// sent collects what a server sends.
+type sent struct {
+	net.PacketConn
+	answers []Answer
+	fail    error
+}
+
+func (s *sent) receive([]byte) (int, netip.AddrPort, Link, error) {
+	return 0, netip.AddrPort{}, Link{}, net.ErrClosed
+}
+
+func (s *sent) send(a Answer, _ Link) error {
+	s.answers = append(s.answers, a)
+	return s.fail
+}
+
+func (s *sent) Close() error { return nil }
+
+// desk is a server without a socket, at a time that the test sets.
+type desk struct {
+	Server
+	out    sent
+	events []pxe.BootEvent
+	log    bytes.Buffer
+	now    time.Time
+}
+
+func newDesk(t *testing.T, hosts ...pxe.Host) *desk {
+	t.Helper()
+	d := &desk{now: time.Unix(1_000_000, 0)}
+	d.Identity, d.Directory = testIdentity, directory(hosts...)
+	d.Observer = pxe.ObserverFunc(func(e pxe.BootEvent) { d.events = append(d.events, e) })
+	d.Log = slog.New(slog.NewTextHandler(&d.log, nil))
+	d.Now = func() time.Time { return d.now }
+	return d
+}
+
+// ask hands a packet in and returns the outcome: the message sent and the event.
+func (d *desk) ask(m *dhcpv4.DHCPv4) string {
+	d.out.answers, d.events = nil, nil
+	d.handle(&d.out, Query{Packet: m.ToBytes()}, func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) })
+	return d.outcome()
+}
+
+func (d *desk) outcome() string {
+	var parts []string
+	for _, a := range d.out.answers {
+		parts = append(parts, a.reply.String())
+	}
+	for _, e := range d.events {
+		parts = append(parts, string(e.Stage))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestDeclinedAddressRests(t *testing.T) {
+	discover := message(dhcpv4.MessageTypeDiscover)
+	request := message(dhcpv4.MessageTypeRequest, serverID(ours), requested(right))
+	decline := message(dhcpv4.MessageTypeDecline, serverID(ours), requested(right))
+	renew := message(dhcpv4.MessageTypeRequest, ciaddr(right))
+	d := newDesk(t, testHost(pxe.LocalDisk))
+	for i, step := range []struct {
+		in   *dhcpv4.DHCPv4
+		wait time.Duration
+		want string
+	}{
+		{in: discover, want: "OFFER Offer"},
+		{in: decline, want: "AddressConflict"},
+		{in: discover, want: "AddressConflict"},
+		{in: request, want: "AddressConflict"},
+		{in: discover, wait: quarantine - time.Second, want: "AddressConflict"},
+		{in: discover, wait: time.Second, want: "OFFER Offer"},
+		// Given by a replica and declined: known here, too, and told there.
+		{in: message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), want: ""},
+		{in: discover, want: "AddressConflict"},
+		// Its host uses it after all.
+		{in: renew, want: "ACK Ack"},
+		{in: discover, want: "OFFER Offer"},
+		// Somebody else's address.
+		{in: message(dhcpv4.MessageTypeDecline, serverID(ours), requested(wrong)), want: ""},
+		{in: discover, want: "OFFER Offer"},
+		{in: message(dhcpv4.MessageTypeRelease, serverID(ours), ciaddr(right)), want: ""},
+		{in: discover, want: "OFFER Offer"},
+	} {
+		d.now = d.now.Add(step.wait)
+		if got := d.ask(step.in); got != step.want {
+			t.Fatalf("step %d: got %q, want %q", i, got, step.want)
+		}
+	}
+	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 2 {
+		t.Errorf("logged %d times, want once in each of two times %s:\n%s", lines, quiet, d.log.String())
+	}
+	d.now = d.now.Add(quiet)
+	d.ask(decline)
+	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 3 {
+		t.Errorf("logged %d times after another %s, want once more", lines, quiet)
+	}
+}
+
+func TestOtherServersAreTold(t *testing.T) {
+	host, second := testHost(pxe.Agent), testHost(pxe.Agent)
+	second.MAC, second.Address = net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2}, netip.MustParsePrefix("192.0.2.99/24")
+	d := newDesk(t, host, second)
+	took := func(server string, who ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
+		return message(dhcpv4.MessageTypeRequest, append([]dhcpv4.Modifier{serverID(server), requested("192.0.2.200")}, who...)...)
+	}
+	for _, in := range []*dhcpv4.DHCPv4{took(theirs), took(theirs), took(theirs, mac(second.MAC.String())), took("192.0.2.3")} {
+		if got := d.ask(in); got != string(pxe.StageOtherServer) {
+			t.Errorf("got %q", got)
+		}
+	}
+	if lines := strings.Count(d.log.String(), "Another DHCP server"); lines != 2 {
+		t.Errorf("logged %d times, want once for each of two servers:\n%s", lines, d.log.String())
+	}
+	if !strings.Contains(d.log.String(), "192.0.2.2 gave it 192.0.2.200") {
+		t.Errorf("the log does not say what was given:\n%s", d.log.String())
+	}
+}
+
+// reply builds what another server sends to the test host.
+func replyOf(kind dhcpv4.MessageType, server, yiaddr string, change ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
+	m := message(kind, append([]dhcpv4.Modifier{serverID(server)}, change...)...)
+	m.OpCode = dhcpv4.OpcodeBootReply
+	m.YourIPAddr = net.ParseIP(yiaddr)
+	return m
+}
+
+func TestOverheard(t *testing.T) {
+	offer, ack := dhcpv4.MessageTypeOffer, dhcpv4.MessageTypeAck
+	file := func(m *dhcpv4.DHCPv4) { m.BootFileName = "pxelinux.0\x01" }
+	for _, tc := range []struct {
+		name string
+		in   *dhcpv4.DHCPv4
+		mode pxe.Mode
+		plan pxe.PlanKind
+		want string // what the event says; "": no event
+	}{
+		{"offer of another address", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.Agent, "192.0.2.2 gives it 192.0.2.200, recorded is 192.0.2.17"},
+		{"acknowledgement of one", replyOf(ack, theirs, "192.0.2.200"), pxe.Reserve, pxe.LocalDisk, "192.0.2.2 gives it 192.0.2.200, recorded is 192.0.2.17"},
+		{"proxyDHCP", replyOf(offer, theirs, "0.0.0.0", file), pxe.Reserve, pxe.Agent, `192.0.2.2 is a proxyDHCP server and offers it the boot file "0x7078656c696e75782e3001"`},
+		{"a replica", replyOf(offer, theirs, right), pxe.Reserve, pxe.Agent, ""},
+		{"ourselves", replyOf(offer, ours, "192.0.2.200"), pxe.Reserve, pxe.Agent, ""},
+		{"parameters", replyOf(ack, theirs, "0.0.0.0"), pxe.Reserve, pxe.Agent, ""},
+		{"a refusal", replyOf(dhcpv4.MessageTypeNak, theirs, "0.0.0.0"), pxe.Reserve, pxe.Agent, ""},
+		{"where another server is meant to be", replyOf(offer, theirs, "192.0.2.200"), pxe.Proxy, pxe.Agent, ""},
+		{"a host that is not ours to boot", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.None, ""},
+		{"a stranger", replyOf(offer, theirs, "192.0.2.200", mac("52:54:00:ff:ff:ff")), pxe.Reserve, pxe.Agent, ""},
+		{"a request", message(dhcpv4.MessageTypeRequest, serverID(theirs)), pxe.Reserve, pxe.Agent, ""},
+		{"nobody's", func() *dhcpv4.DHCPv4 { m := replyOf(offer, theirs, "192.0.2.200"); m.Options.Del(dhcpv4.OptionServerIdentifier); return m }(), pxe.Reserve, pxe.Agent, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			host := testHost(tc.plan)
+			host.Mode = tc.mode
+			d := newDesk(t, host)
+			d.hear(Query{Packet: tc.in.ToBytes(), Link: Link{Name: "eth1"}})
+			var want []pxe.BootEvent
+			if tc.want != "" {
+				want = []pxe.BootEvent{{MAC: host.MAC, Host: "default/server-1", Stage: pxe.StageOtherServer, Detail: tc.want,
+					Port: pxe.Port{Interface: "eth1"}, At: d.now}}
+			}
+			if diff := cmp.Diff(want, d.events, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestExpiring(t *testing.T) {
+	var e expiring[int]
+	now := time.Unix(0, 0)
+	if _, there := e.has(1, now); there {
+		t.Error("the zero value has a member")
+	}
+	e.remove(1)
+	for i := range maxRemembered + 10 {
+		e.add(i, now, time.Minute)
+	}
+	if n := len(e.until); n != maxRemembered {
+		t.Errorf("%d members, want at most %d", n, maxRemembered)
+	}
+	if e.add(0, now, time.Minute) {
+		t.Error("a member was taken in twice")
+	}
+	if _, there := e.has(maxRemembered+1, now); there {
+		t.Error("a full set took somebody in")
+	}
+	// Once its members have left there is room again.
+	now = now.Add(time.Minute)
+	if !e.add(maxRemembered+1, now, time.Minute) || len(e.until) != 1 {
+		t.Errorf("%d members after all have left", len(e.until))
+	}
+	if _, there := e.has(0, now); there {
+		t.Error("a member stayed over its time")
+	}
+}
