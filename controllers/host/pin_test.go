@@ -41,9 +41,6 @@ func isReachable(h *infrav1.IngotHost) bool {
 // The pin is written down before the first login, outlives the status, holds against
 // another certificate, and goes when nobody asks for it any more.
 func testFirstUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	firstUse := func(h *infrav1.IngotHost) {
-		h.Spec.BMC.InsecureSkipVerify, h.Spec.BMC.TrustOnFirstUse = nil, ptr.To(true)
-	}
 	m := newMetal(t, cfg, scheme, "standard", firstUse)
 	m.calm()
 	first := m.presents()
@@ -101,7 +98,15 @@ func testFirstUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if pin := m.facts().Spec.BMC; pin.Address != twin.Address() {
 		t.Errorf("the same BMC got another pin: %+v", pin)
 	}
+}
 
+// firstUse is what a person chooses.
+func firstUse(h *infrav1.IngotHost) {
+	h.Spec.BMC.InsecureSkipVerify, h.Spec.BMC.TrustOnFirstUse = nil, ptr.To(true)
+}
+
+// Nobody to be trusted gets no pin, and no death leads to a login before the pin.
+func testFirstUseFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	t.Run("nobody there", func(t *testing.T) {
 		m := newMetal(t, cfg, scheme, "standard", firstUse)
 		_ = m.lab.Close()

@@ -54,7 +54,7 @@ func TestHost(t *testing.T) {
 		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
 		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
-		"first use": testFirstUse, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
+		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
 		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
 		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "replacement": testReplacement,
 	} {
