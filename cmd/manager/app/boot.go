@@ -15,10 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/ingot-metal/ingot/controllers/directory"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
@@ -144,10 +146,14 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 	if err != nil {
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
+	dhcpMetrics, err := dhcp.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, err
+	}
 	server, err := bootserver.New(bootserver.Config{
 		Address: address, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
 		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
-		Observer: bootLog(log), Log: slog.New(logr.ToSlogHandler(log)),
+		Observer: bootLog(log), DHCPMetrics: dhcpMetrics, Log: slog.New(logr.ToSlogHandler(log)),
 	})
 	if err != nil {
 		return nil, err
@@ -157,7 +163,12 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 
 // bootLog writes the steps of boots to the log.
 func bootLog(log logr.Logger) pxe.Observer {
+	log = log.V(1)
 	return pxe.ObserverFunc(func(e pxe.BootEvent) {
-		log.V(1).Info("Boot", "stage", e.Stage, "mac", e.MAC.String(), "client", e.Client.String(), "detail", e.Detail)
+		if !log.Enabled() {
+			return // thousands a second when a data centre comes up
+		}
+		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", e.Client.String(),
+			"detail", e.Detail, "port", e.Port.String())
 	})
 }
