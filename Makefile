@@ -14,6 +14,8 @@ SHORT_FUZZTIME ?= 5s
 TEST_TIMEOUT ?= 30m
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
+# More flags for the comparison of boot servers, for example: BENCHFLAGS='-only tftp -rounds 1'
+BENCHFLAGS ?=
 # More flags for go test, for example: make test TESTFLAGS='-v -run TestClaim'
 TESTFLAGS ?=
 
@@ -63,6 +65,11 @@ test-bmc: packages-test ## Run every BMC driver against every BMC there is: driv
 	[ $$status = 0 ] || cat $$dir/log; \
 	hack/bmc-matrix.sh $$dir/cells || status=$$?; \
 	rm -r $$dir; exit $$status
+
+.PHONY: bench-boot
+bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".
+	hack/packages.sh bench-boot
+	go run ./test/bench/boot -peers "$$(hack/peers.sh)" $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m) each.

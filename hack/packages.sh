@@ -37,6 +37,8 @@ tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
 busybox            busybox                                 test test-full
 curl               curl                                    test test-full
+iproute2           ip                                      bench-boot
+util-linux         nsenter                                 bench-boot
 runc               runc                                    e2e-clusterctl
 containernetworking-plugins /usr/lib/cni/bridge            e2e-clusterctl
 iptables           iptables                                e2e-clusterctl
