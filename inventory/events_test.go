@@ -65,7 +65,7 @@ func machineEvents() []event {
 		{name: "machine: claims", weight: 12, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("a", infrav1.CleaningMetadata) }},
 		{name: "machine: claims, no cleaning", weight: 4, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("a", infrav1.CleaningNone) }},
 		{name: "machine: of another cluster claims", weight: 3, when: func(w *world) bool { return !holds(w) && !w.deleting && !w.machine }, do: func(w *world) { w.claimHost("b", infrav1.CleaningMetadata) }},
-		{name: "machine: deleted", weight: 4, when: func(w *world) bool { return held(w.host) && w.machine && w.order() == nil }, do: (*world).deleteMachine},
+		{name: "machine: deleted", weight: 4, when: func(w *world) bool { return held(w.host) && w.machine && w.order() == nil && !w.fw.stays }, do: (*world).deleteMachine},
 		{name: "machine: deleted during its install", weight: 1, when: func(w *world) bool { return held(w.host) && w.machine && w.order() != nil }, do: (*world).deleteMachine},
 		{name: "machine: leaves", weight: 6, when: func(w *world) bool {
 			return w.machine && (!holds(w) || !w.claim().FencedAt.IsZero())

@@ -28,6 +28,11 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 			!host.Spec.Record.InspectedAt.After(update.StartedAt.Time) {
 			w.violate("the BMC is restarted without need, or too early")
 		}
+	case Idle:
+		c, unread := host.Spec.Claim, obs.Firmware == nil || obs.Firmware.Key != ReadingKey(host)
+		if d.Reason == infrav1.ReasonProvisioned && c != nil && ReadingKey(host) != "" && unread {
+			w.violate("%s: nobody comes back to look at the settings of a host in use", d.Rule)
+		}
 	case Wait:
 		fresh := obs.Firmware != nil && obs.Now.Sub(obs.Firmware.At) < walkPolicy().UpdateRead
 		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.deleting && updateOf(host) != nil && updateOf(host).BMCResetAt.IsZero() {
@@ -303,6 +308,9 @@ func (w *world) restedPrepared(obeyed bool) string {
 
 // restedInUse says whether a provisioned host at rest has what was asked for.
 func (w *world) restedInUse(obeyed bool) string {
+	if WishesOf(w.host) != "" && wellRead(w.host, w.fw.reading) && outcomeOf(w.host) != infrav1.PreparationInForce {
+		return "what is in force is not remembered: " + w.last.Rule
+	}
 	setting, wished := settingsOf(w.host)["S"]
 	if !wished || !obeyed || w.host.Spec.BIOS.Apply != infrav1.BIOSAtNextReboot {
 		return ""

@@ -27,6 +27,8 @@ type firmwareWorld struct {
 	deaf, refuses, refusesUpdates, silent, needsBMCReset, needsNothing bool
 	// slow: firmware is written after the restart, not before; restarted: it was.
 	slow, restarted bool
+	// stays: its machine is not deleted, so that the host is in use for long.
+	stays bool
 	// loses: switching it on loses the settings, and the version.
 	loses bool
 
@@ -69,7 +71,7 @@ func (w *world) startFirmware(seed uint64) {
 		w.addressed = true
 	}
 	if seed%14 == 4 { // a host in use, and a person who asks for settings
-		w.fw.refuses = seed%28 == 4
+		w.fw.refuses, w.fw.stays = seed%28 == 4, true
 		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}

@@ -185,7 +185,7 @@ const (
 type HostOrder struct {
 	// kind of the work.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="no agent is booted for an update: the BMC installs firmware"
+	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Wipe: no agent is booted for an update, which the BMC makes"
 	Kind OrderKind `json:"kind,omitempty"`
 	// id is a random UUID of this order: tokens and reports are bound to it (I5).
 	// +required

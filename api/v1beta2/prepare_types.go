@@ -29,8 +29,8 @@ type BIOSConfiguration struct {
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=256
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 128)",message="names are those of the BMC's BIOS attributes, 1 to 128 characters long"
-	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 256)",message="values are at most 256 characters long"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() > 0 && name.size() <= 128)",message="names must be those of the BMC's BIOS attributes, 1 to 128 characters long"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 256)",message="values must be at most 256 characters long"
 	Settings map[string]string `json:"settings,omitempty"`
 
 	// apply says when they are written. WhilePrepared: never to a provisioned host.
@@ -41,6 +41,7 @@ type BIOSConfiguration struct {
 }
 
 // FirmwareComponent is a version of one piece of firmware that a person wants.
+// +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
 type FirmwareComponent struct {
 	// component is the last segment of the BMC's own name of the firmware (Redfish
 	// SoftwareInventory), or its name, in any case: for example BIOS.
@@ -57,7 +58,6 @@ type FirmwareComponent struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="!self.contains('@')",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/bios-2.19.1.exe"
 	URL string `json:"url,omitempty"`
 	// checksum of the file at the URL, "sha256:<hex>": Ingot reads the file once
