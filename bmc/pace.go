@@ -92,6 +92,13 @@ func (d *dealings) note(err error, now time.Time, o RestOptions) {
 	d.contact = d.contact.after(err, now, rand.Float64(), o)
 }
 
+// fails says whether the last call failed.
+func (d *dealings) fails() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.contact.Failures > 0
+}
+
 // void says that there is nothing to remember.
 func (d *dealings) void(now time.Time, o PaceOptions) bool {
 	d.mu.Lock()

@@ -327,6 +327,33 @@ func TestPoolIdleAndDeadlines(t *testing.T) {
 	})
 }
 
+// A session is not ended while its BMC fails, since it would not hear of it, and is
+// used again when it answers: one that is open there is never forgotten here.
+func TestPoolKeepsTheSessionOfAFailingBMC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBMC{t: t}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Minute, CallTimeout: time.Second})
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		f.mu.Lock()
+		f.block = make(chan struct{})
+		f.mu.Unlock()
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("hanging: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		wantCalls(t, f, 1, "dial 1", "state 1", "state 1")
+		f.mu.Lock()
+		f.block = nil
+		f.mu.Unlock()
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		wantCalls(t, f, 0, "dial 1", "state 1", "state 1", "state 1", "close 1")
+		must(t, pool.Close(t.Context()))
+	})
+}
+
 func TestPoolWithoutIdleTime(t *testing.T) {
 	f := &fakeBMC{t: t}
 	pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
