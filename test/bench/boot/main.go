@@ -34,6 +34,7 @@ type settings struct {
 	only    string
 	hosts   int
 	seconds int
+	verbose bool
 }
 
 func main() {
@@ -78,6 +79,7 @@ func flags(args []string) (settings, error) {
 	fs.StringVar(&s.only, "only", "dhcp,tftp,http,memory", "what to compare")
 	fs.IntVar(&s.hosts, "hosts", 10_000, "IngotHosts, and clients of DHCP")
 	fs.IntVar(&s.seconds, "seconds", 3, "length of one run of DHCP")
+	fs.BoolVar(&s.verbose, "v", false, "write every run of perfdhcp to standard error")
 	if err := fs.Parse(args); err != nil {
 		return s, err
 	}

@@ -213,6 +213,9 @@ func (s *site) perfdhcp(ctx context.Context, l bench.DHCPLoad) (bench.Exchanged,
 	if err != nil && !errors.As(err, &status) {
 		return bench.Exchanged{}, err
 	}
+	if s.verbose {
+		fmt.Fprintf(os.Stderr, "%s\n%s", cmd, out)
+	}
 	return bench.ParsePerfDHCP(string(out))
 }
 
