@@ -29,6 +29,7 @@
 //     Releasing is fenced, soft then hard (I7), and cleaned.
 //   - A free host: maintenance and quarantine keep hands off, and so does a server
 //     that is on unasked (I8).
+//   - Over all of them: while a BMC may be writing firmware, nobody switches the host.
 //   - What is left is off and has work to do, or none: what a boot needs, the order,
 //     the boot; or Available.
 //
@@ -38,6 +39,8 @@
 //     switch that perhaps happened is waited for, not repeated at once.
 //   - Forget softPowerOffTime when the host was seen off, and at each switch-on.
 //   - When Decision.RecordContact is set, save Now as the agent's last contact.
+//   - Answer LookInside by a reading of settings and firmware and ask again; forget the
+//     reading at each switch and each write of settings.
 //   - Write SaveLedger with the resourceVersion that was decided on.
 //
 // TestWalk drives all this through a world with faults; TestMutants takes away each
