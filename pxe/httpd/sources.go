@@ -153,7 +153,7 @@ func (p place) holds(u *url.URL) bool {
 // permission.
 func (s Sources) address(a netip.Addr, name string, p permission) bool {
 	a = a.Unmap().WithZone("")
-	if slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(a) }) {
+	if slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(a) && (n.Bits() >= minBits || kindOf(a) != special) }) {
 		return true
 	}
 	switch p {
@@ -167,6 +167,10 @@ func (s Sources) address(a netip.Addr, name string, p permission) bool {
 	}
 	return false
 }
+
+// minBits is the length of the shortest prefix that may mean loopback or the
+// link: who writes 0.0.0.0/0 or ::/0 thinks of the Internet.
+const minBits = 8
 
 type addressKind int
 

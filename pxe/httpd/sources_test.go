@@ -47,6 +47,9 @@ func TestSources(t *testing.T) {
 		{"network, by address", "10.0.0.0/8", "http://10.1.2.3:8080/os.raw", priv, true},
 		{"address", priv, "http://images/os.raw", priv, true},
 		{"address of IPv6", "[fd00::1]", "http://images/os.raw", "fd00::1", true},
+		{"all networks", "0.0.0.0/0,::/0", "http://images/os.raw", priv, true},
+		{"all networks, metadata", "0.0.0.0/0,::/0", "http://images/os.raw", meta, false},
+		{"all networks, IPv6 loopback", "0.0.0.0/0,::/0", "http://images/os.raw", "::1", false},
 		{"loopback by network", "127.0.0.0/8", "http://localhost/", local, true},
 
 		{"host", "images.example.com", "https://images.example.com/os.raw", pub, true},

@@ -43,6 +43,8 @@ const (
 	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says
 	// 512.
 	maxRequest = 2048
+	// readBuffer is for requests that wait to be read, in bytes.
+	readBuffer = 4 << 20
 )
 
 // Server serves files on a socket that it is given.
@@ -126,7 +128,10 @@ type serving struct {
 func newServing(s *Server, conn net.PacketConn) *serving {
 	run := &serving{Server: s, conn: conn, places: newPlaces(
 		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting))}
-	run.udp, _ = conn.(*net.UDPConn)
+	if run.udp, _ = conn.(*net.UDPConn); run.udp != nil {
+		// A rack that boots asks at once. The kernel gives as much as it may.
+		_ = run.udp.SetReadBuffer(readBuffer)
+	}
 	run.ctx, run.abort = context.WithCancel(context.Background())
 	return run
 }
