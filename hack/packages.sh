@@ -32,6 +32,11 @@ grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo t
 dpkg               dpkg-deb                                test test-full demo agent-image release e2e-clusterctl
 openipmi           ipmi_sim                                test test-full test-bmc
 ipmitool           ipmitool                                test test-full test-bmc
+isc-dhcp-client    dhclient                                test test-full
+isc-dhcp-relay     dhcrelay                                test test-full
+udhcpc             udhcpc                                  test test-full
+busybox            busybox                                 test test-full
+dnsmasq-base       dnsmasq                                 test test-full
 ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
 tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full

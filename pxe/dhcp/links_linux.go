@@ -4,8 +4,6 @@
 package dhcp
 
 import (
-	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +13,20 @@ import (
 const linksFresh = 5 * time.Second
 
 // links remembers the machine's interfaces: asking the kernel for each packet
-// would cost more than the answer. The zero value is ready.
+// would cost more than the answer.
 type links struct {
+	route   *routeSocket
 	current atomic.Pointer[linkTable]
 	loading sync.Mutex
+	closed  bool // guarded by loading
+}
+
+// close lets go of the kernel, once.
+func (l *links) close() error {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	l.closed = true
+	return l.route.close()
 }
 
 type linkTable struct {
@@ -51,51 +59,34 @@ func (l *links) load(old *linkTable) *linkTable {
 	if now := l.current.Load(); now != nil && now != old {
 		return now
 	}
-	table := readLinks()
+	if l.closed {
+		return &linkTable{}
+	}
+	table := newLinkTable(l.route)
 	l.current.Store(table)
 	return table
 }
 
-func readLinks() *linkTable {
+// newLinkTable reads the interfaces. Without an answer the table is empty, and
+// asked for again soon: nobody is misplaced meanwhile.
+func newLinkTable(route *routeSocket) *linkTable {
 	table := &linkTable{byIndex: map[int]Link{}, loaded: time.Now()}
-	interfaces, err := net.Interfaces()
+	names, err := route.names()
 	if err != nil {
-		return table // asked again soon; nobody is misplaced meanwhile
+		return table
 	}
-	subnets := map[int][]netip.Prefix{}
-	for _, i := range interfaces {
-		if i.Flags&net.FlagLoopback == 0 {
-			subnets[i.Index] = subnetsOf(i)
-		}
+	subnets, err := route.subnets()
+	if err != nil {
+		return table
 	}
-	for _, i := range interfaces {
-		link := Link{Index: i.Index, Name: i.Name, Here: subnets[i.Index]}
-		for index, list := range subnets {
-			if index != i.Index {
+	for index, name := range names {
+		link := Link{Index: index, Name: name, Here: subnets[index]}
+		for other, list := range subnets {
+			if other != index {
 				link.Elsewhere = append(link.Elsewhere, list...)
 			}
 		}
-		table.byIndex[i.Index] = link
+		table.byIndex[index] = link
 	}
 	return table
-}
-
-// subnetsOf are the IPv4 subnets of an interface.
-func subnetsOf(i net.Interface) []netip.Prefix {
-	addresses, err := i.Addrs()
-	if err != nil {
-		return nil
-	}
-	var out []netip.Prefix
-	for _, a := range addresses {
-		network, ok := a.(*net.IPNet)
-		if !ok || network.IP.To4() == nil {
-			continue
-		}
-		ones, _ := network.Mask.Size()
-		if address, ok := netip.AddrFromSlice(network.IP.To4()); ok {
-			out = append(out, netip.PrefixFrom(address, ones).Masked())
-		}
-	}
-	return out
 }

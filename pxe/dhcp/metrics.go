@@ -50,7 +50,8 @@ func (o outcome) String() string {
 // maxOthers bounds the servers that are told apart.
 const maxOthers = 64
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics, or takes over those of an earlier server of
+// the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_messages_total",
@@ -60,11 +61,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
 			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.messages, m.findings, m.others} {
-		errs = append(errs, registry.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(adopt(registry, &m.messages), adopt(registry, &m.findings), adopt(registry, &m.others)); err != nil {
 		return nil, fmt.Errorf("register the metrics of DHCP: %w", err)
 	}
 	for t := range m.known {
@@ -77,6 +74,21 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// adopt registers a collector, or replaces it by the one that is there.
+func adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
+	err := registry.Register(*collector)
+	var earlier prometheus.AlreadyRegisteredError
+	if !errors.As(err, &earlier) {
+		return err
+	}
+	known, ok := earlier.ExistingCollector.(C)
+	if !ok {
+		return err
+	}
+	*collector = known
+	return nil
 }
 
 // count counts one message; nil Metrics count nothing.

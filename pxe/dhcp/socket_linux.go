@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/net/ipv4"
@@ -19,7 +21,7 @@ import (
 // SocketConfig says what a Socket listens on.
 type SocketConfig struct {
 	// Interfaces are the names of those that are served; none: all. One is bound
-	// to, so that another DHCP server of this machine can serve the others; of
+	// to, so that another DHCP server of this machine can be bound to another; of
 	// several, what comes in by others is dropped.
 	Interfaces []string
 	// Source is the address that answers come from, one of this machine's:
@@ -43,7 +45,8 @@ type Socket struct {
 	only   []string
 	links  links
 	// raw sends frames and hears replies; nil without the right to (CAP_NET_RAW).
-	raw *packetSocket
+	raw     *packetSocket
+	closing sync.Once
 }
 
 // Listen opens a Socket. It needs the right to bind ports below 1024, and for one
@@ -61,33 +64,56 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 			return errors.Join(err, bindErr)
 		}
 	}
-	for _, name := range cfg.Interfaces {
-		if _, err := net.InterfaceByName(name); err != nil {
-			return nil, fmt.Errorf("DHCP on interface %s: %w", name, err)
-		}
-	}
-	conn, err := listen.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), port).String())
+	route, err := openRouteSocket()
 	if err != nil {
-		return nil, fmt.Errorf("listen for DHCP: %w", err)
+		return nil, fmt.Errorf("open a route socket for DHCP: %w", err)
 	}
-	s := &Socket{UDPConn: conn.(*net.UDPConn), source: cfg.Source, only: cfg.Interfaces}
-	_ = s.SetReadBuffer(receiveBuffer) // as much as is allowed
-	if err := ipv4.NewPacketConn(s.UDPConn).SetControlMessage(ipv4.FlagInterface, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("ask for the interface of DHCP requests: %w", err), s.UDPConn.Close())
-	}
-	s.raw, err = openPacketSocket()
-	if err != nil && !errors.Is(err, unix.EPERM) {
-		return nil, errors.Join(fmt.Errorf("open a packet socket for DHCP: %w", err), s.UDPConn.Close())
+	s := &Socket{source: cfg.Source, only: cfg.Interfaces, links: links{route: route}}
+	if err := s.open(ctx, listen, port); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
+// open opens the rest of a socket that has its route socket.
+func (s *Socket) open(ctx context.Context, listen net.ListenConfig, port uint16) error {
+	names, err := s.links.route.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range s.only {
+		if !slices.Contains(slices.Collect(maps.Values(names)), name) {
+			return fmt.Errorf("DHCP: there is no interface %s", name)
+		}
+	}
+	conn, err := listen.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), port).String())
+	if err != nil {
+		return fmt.Errorf("listen for DHCP: %w", err)
+	}
+	s.UDPConn = conn.(*net.UDPConn)
+	_ = s.SetReadBuffer(receiveBuffer) // as much as is allowed
+	if err := ipv4.NewPacketConn(s.UDPConn).SetControlMessage(ipv4.FlagInterface, true); err != nil {
+		return fmt.Errorf("ask for the interface of DHCP requests: %w", err)
+	}
+	s.raw, err = openPacketSocket()
+	if err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("open a packet socket for DHCP: %w", err)
+	}
+	return nil
+}
+
 // Close closes the socket; what waits for it ends with net.ErrClosed.
 func (s *Socket) Close() error {
-	err := s.UDPConn.Close()
-	if s.raw != nil {
-		err = errors.Join(err, s.raw.Close())
-	}
+	var err error
+	s.closing.Do(func() {
+		if s.UDPConn != nil {
+			err = s.UDPConn.Close()
+		}
+		if s.raw != nil {
+			err = errors.Join(err, s.raw.Close())
+		}
+		err = errors.Join(err, s.links.close())
+	})
 	return err
 }
 
