@@ -8,6 +8,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -75,7 +76,12 @@ func sign(t *testing.T, host string, by *certified, change func(*x509.Certificat
 // sends after its handshake goes to sent.
 func server(t *testing.T, certificate certified, sent chan<- string) (address string) {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate.Certificate}})
+	return serverOf(t, &tls.Config{Certificates: []tls.Certificate{certificate.Certificate}}, sent)
+}
+
+func serverOf(t *testing.T, cfg *tls.Config, sent chan<- string) (address string) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +184,59 @@ func TestConfig(t *testing.T) {
 	}
 	if got := trust.Explain(io.ErrUnexpectedEOF); got != nil {
 		t.Errorf("a lost connection is explained by %v", got)
+	}
+}
+
+// Old firmware knows no exchange of keys but that by RSA. It is talked to, its
+// certificate is verified, and weaker ciphers are not taken.
+func TestOldFirmware(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := certified{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	for name, tc := range map[string]struct {
+		suite uint16
+		pem   []byte
+		taken bool
+	}{
+		"GCM":                       {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, old.pem, true},
+		"CBC":                       {tls.TLS_RSA_WITH_AES_128_CBC_SHA, old.pem, true},
+		"a certificate of somebody": {tls.TLS_RSA_WITH_AES_256_GCM_SHA384, sign(t, "ca", nil, nil).pem, false},
+		"RC4":                       {tls.TLS_RSA_WITH_RC4_128_SHA, old.pem, false},
+		"3DES":                      {tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA, old.pem, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan string, 2)
+			address := serverOf(t, &tls.Config{
+				Certificates: []tls.Certificate{old.Certificate}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tc.suite},
+			}, sent)
+			cfg, err := trust.Config(bmc.Target{CABundle: tc.pem}, "127.0.0.1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := shake(t, address, cfg); (err == nil) != tc.taken {
+				t.Errorf("taken %v, error %v", err == nil, err)
+			}
+			if !tc.taken {
+				return
+			}
+			if got, err := trust.Probe(t.Context(), address); err != nil || got != old.fingerprint() {
+				t.Errorf("Probe = %q, %v", got, err)
+			}
+		})
 	}
 }
 
