@@ -171,6 +171,13 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
 		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
 		return busy(0)
+	case kind == session && e.has("UnauthorizedLoginAttempt"):
+		return bmc.ErrUnauthorized // iLOs say so with 400 too
+	case kind != session && e.status >= 400 && e.status < 500 && strings.Contains(lower, "licens"):
+		// Supermicro without DCMS: 403 "Not licensed to perform this request", to reads
+		// of drives and of Secure Boot too (github.com/metal-stack/go-hal issue 67,
+		// github.com/metal3-io/ironic-image issue 688). The credentials are good.
+		return bmc.ErrNotSupported
 	}
 	if wait, ok := c.passing(e.status, message); ok {
 		return busy(wait)
