@@ -46,7 +46,12 @@ type expiring[K comparable] struct {
 	size  atomic.Int64
 	mu    sync.Mutex
 	until map[K]time.Time
+	swept time.Time // when the last were put out
 }
+
+// sweepEvery bounds how often a full set looks for members that are to leave: it
+// looks at all of them.
+const sweepEvery = time.Second
 
 // add puts a member in and reports whether it was not there. A full set takes
 // nobody in.
@@ -56,7 +61,8 @@ func (e *expiring[K]) add(key K, now time.Time, lifetime time.Duration) bool {
 	if until, there := e.until[key]; there && now.Before(until) {
 		return false
 	}
-	if len(e.until) >= maxRemembered {
+	if len(e.until) >= maxRemembered && now.Sub(e.swept) >= sweepEvery {
+		e.swept = now
 		for k, until := range e.until {
 			if !now.Before(until) {
 				delete(e.until, k)

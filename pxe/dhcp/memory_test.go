@@ -166,7 +166,11 @@ func TestOverheard(t *testing.T) {
 		{"a host that is not ours to boot", replyOf(offer, theirs, "192.0.2.200"), pxe.Reserve, pxe.None, ""},
 		{"a stranger", replyOf(offer, theirs, "192.0.2.200", mac("52:54:00:ff:ff:ff")), pxe.Reserve, pxe.Agent, ""},
 		{"a request", message(dhcpv4.MessageTypeRequest, serverID(theirs)), pxe.Reserve, pxe.Agent, ""},
-		{"nobody's", func() *dhcpv4.DHCPv4 { m := replyOf(offer, theirs, "192.0.2.200"); m.Options.Del(dhcpv4.OptionServerIdentifier); return m }(), pxe.Reserve, pxe.Agent, ""},
+		{"nobody's", func() *dhcpv4.DHCPv4 {
+			m := replyOf(offer, theirs, "192.0.2.200")
+			m.Options.Del(dhcpv4.OptionServerIdentifier)
+			return m
+		}(), pxe.Reserve, pxe.Agent, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			host := testHost(tc.plan)

@@ -1,0 +1,199 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// retained is how much memory the process holds on to, in bytes.
+func retained() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Nothing that comes over the network makes the server remember more than its
+// bounds, or keeps it from serving a host: not 100,000 strangers (starvation), not
+// a host's own name used a hundred thousand times, not other servers by the
+// thousand, not packets that are wrong in any way.
+func TestFloods(t *testing.T) {
+	const packets = 100_000
+	random := rand.New(rand.NewPCG(1, 2))
+	stranger := message(dhcpv4.MessageTypeDiscover).ToBytes()
+	spoofed := message(dhcpv4.MessageTypeRequest, serverID("10.0.0.1"), requested("192.0.2.200")).ToBytes()
+	other := bytes.Index(spoofed, []byte{54, 4, 10, 0, 0, 1})
+	relayed := message(dhcpv4.MessageTypeDiscover, giaddr("10.0.0.1")).ToBytes()
+	for name, next := range map[string]func(int) []byte{
+		"strangers": func(i int) []byte {
+			binary.BigEndian.PutUint32(stranger[30:], uint32(i)) // chaddr
+			return stranger
+		},
+		"a host's name": func(int) []byte { return message(dhcpv4.MessageTypeDiscover).ToBytes() },
+		"declines":      func(int) []byte { return message(dhcpv4.MessageTypeDecline, requested(right)).ToBytes() },
+		"other servers": func(i int) []byte {
+			binary.BigEndian.PutUint32(spoofed[other+2:], uint32(0x0a000000+i))
+			return spoofed
+		},
+		"relays": func(i int) []byte {
+			binary.BigEndian.PutUint32(relayed[24:], uint32(0x0a000000+i)) // giaddr
+			return relayed
+		},
+		"noise": func(int) []byte {
+			b := make([]byte, random.IntN(700))
+			for i := range b {
+				b[i] = byte(random.Uint32())
+			}
+			return b
+		},
+		"oversize": func(int) []byte { return append(bytes.Clone(stranger[:239]), bytes.Repeat([]byte{200}, maxPacket)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := testHost(pxe.Agent)
+			d := newDesk(t, host)
+			d.Observer = nil // whoever is told is told each time: bounding that is its own affair
+			d.Log = slog.New(slog.DiscardHandler)
+			decide := func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) }
+			before := retained()
+			for i := range packets {
+				d.out.answers = nil
+				d.handle(&d.out, Query{Packet: next(i)}, decide)
+			}
+			d.out.answers = nil
+			if grown := retained() - before; grown > 16<<20 {
+				t.Errorf("%d packets made it keep %d KiB", packets, grown>>10)
+			}
+			for _, n := range []int{len(d.memory.told.until), len(d.memory.declined.until)} {
+				if n > maxRemembered {
+					t.Errorf("%d things are remembered, at most %d may be", n, maxRemembered)
+				}
+			}
+			if n := len(d.others.until); n > maxOthers {
+				t.Errorf("%d other servers are told apart, at most %d may be", n, maxOthers)
+			}
+			d.now = d.now.Add(quarantine)
+			d.handle(&d.out, Query{Packet: message(dhcpv4.MessageTypeDiscover).ToBytes()}, decide)
+			if len(d.out.answers) != 1 || d.out.answers[0].reply != dhcpv4.MessageTypeOffer {
+				t.Errorf("afterwards the host is not served: %v", d.out.answers)
+			}
+		})
+	}
+}
+
+// The server lends itself to nobody who wants to send to a third: an answer goes
+// to the segment, to the host's own network, or to a relay of it.
+func TestNoReflection(t *testing.T) {
+	host := testHost(pxe.Agent)
+	host.Relays = []netip.Addr{netip.MustParseAddr("10.255.0.7")}
+	allowed := func(to netip.Addr) bool {
+		return to == limitedBroadcast || host.On().Contains(to) || to == host.Relays[0]
+	}
+	victims := []string{"203.0.113.9", "10.0.0.1", "192.0.3.1", "255.255.255.254", "127.0.0.1", "224.0.0.1"}
+	for _, victim := range victims {
+		for kind := dhcpv4.MessageTypeDiscover; kind <= dhcpv4.MessageTypeInform; kind++ {
+			for _, in := range []*dhcpv4.DHCPv4{
+				message(kind, ciaddr(victim)),
+				message(kind, giaddr(victim)),
+				message(kind, giaddr(victim), ciaddr(victim), requested(right)),
+				message(kind, requested(victim), serverID(ours)),
+				message(kind, giaddr(victim), requested(right), info("5:0x0aff0001", "11:0xcb007109")),
+			} {
+				a, err := Reply(testIdentity, directory(host), Query{Packet: in.ToBytes()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Packet != nil && !allowed(a.To.Addr()) {
+					t.Errorf("%s is sent to %s:\n%s", kind, a.To, in.Summary())
+				}
+			}
+		}
+	}
+}
+
+// FuzzServer: no sequence of packets makes the server panic, or give anybody an
+// address but its own.
+func FuzzServer(f *testing.F) {
+	requests, _ := filepath.Glob("testdata/*.request")
+	for _, path := range requests {
+		f.Add(readHex(f, path), uint8(0), uint8(0))
+	}
+	f.Add(message(dhcpv4.MessageTypeDecline, requested(right)).ToBytes(), uint8(1), uint8(1))
+	f.Add(replyOf(dhcpv4.MessageTypeOffer, theirs, "192.0.2.200").ToBytes(), uint8(0), uint8(2))
+	f.Fuzz(func(t *testing.T, packet []byte, mode, where uint8) {
+		host := testHost(pxe.Agent)
+		host.Mode = pxe.Mode(mode % 2)
+		id, dir := testIdentity, directory(host)
+		s := Server{Identity: id, Directory: dir, Log: slog.New(strictLog{t})}
+		var out sent
+		q := Query{Packet: packet, From: netip.MustParseAddrPort("192.0.2.17:68")}
+		switch where % 3 {
+		case 0:
+			s.handle(&out, q, func(q Query) (Answer, error) { return Reply(id, dir, q) })
+		case 1:
+			s.handle(&out, q, func(q Query) (Answer, error) { return ReplyBINL(id, dir, q) })
+		case 2:
+			s.hear(q)
+		}
+		for _, a := range out.answers {
+			r, err := dhcpv4.FromBytes(a.Packet)
+			if err != nil {
+				t.Fatalf("reply does not parse: %v", err)
+			}
+			if y := r.YourIPAddr; !y.Equal(net.IPv4zero) && (host.Mode == pxe.Proxy || !y.Equal(host.Address.Addr().AsSlice())) {
+				t.Errorf("mode %s gives %s", host.Mode, y)
+			}
+			if len(a.Packet) > largest {
+				t.Errorf("%d bytes do not fit a frame", len(a.Packet))
+			}
+		}
+	})
+}
+
+// strictLog fails the test on an error: the server logs panics so.
+type strictLog struct{ t *testing.T }
+
+func (l strictLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+func (l strictLog) Handle(_ context.Context, r slog.Record) error {
+	l.t.Error(r.Message)
+	r.Attrs(func(a slog.Attr) bool { l.t.Log(a); return true })
+	return nil
+}
+
+func (l strictLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l strictLog) WithGroup(string) slog.Handler      { return l }
+
+// TestClockOfFindings pins that the same finding is told again after a while.
+func TestClockOfFindings(t *testing.T) {
+	d := newDesk(t, testHost(pxe.Agent))
+	relayed := message(dhcpv4.MessageTypeDiscover, giaddr("10.0.0.1"))
+	for i, step := range []struct {
+		wait time.Duration
+		logs int
+	}{{0, 1}, {time.Second, 1}, {quiet - 2*time.Second, 1}, {time.Second, 2}} {
+		d.now = d.now.Add(step.wait)
+		if got := d.ask(relayed); got != string(pxe.StageMisplaced) {
+			t.Fatalf("step %d: got %q", i, got)
+		}
+		if got := bytes.Count(d.log.Bytes(), []byte("another network")); got != step.logs {
+			t.Errorf("step %d: logged %d times, want %d\n%s", i, got, step.logs, d.log.String())
+		}
+	}
+}
