@@ -4,10 +4,12 @@
 package tftp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -32,15 +34,20 @@ type ownSocket struct {
 	client netip.AddrPort
 	// udp is conn if it is the kernel's: that way costs no allocation, and a
 	// window can go out in one call.
-	udp     *net.UDPConn
-	to      net.Addr
-	segment []byte
-	buf     [replySize]byte
+	udp *net.UDPConn
+	// connected: the kernel lets packets of the client in only, answers others by
+	// ICMP, and says so if the client's port is closed. It saves a look at the
+	// routes for each packet.
+	connected bool
+	to        net.Addr
+	segment   []byte
+	buf       [replySize]byte
 }
 
 func newOwnSocket(conn net.PacketConn, client netip.AddrPort) *ownSocket {
 	s := &ownSocket{conn: conn, client: client, to: net.UDPAddrFromAddrPort(client)}
 	s.udp, _ = conn.(*net.UDPConn)
+	s.connected = s.udp != nil && s.connect()
 	return s
 }
 
@@ -59,20 +66,35 @@ func (s *ownSocket) send(frames []byte, size int) error {
 
 func (s *ownSocket) write(p []byte) error {
 	var err error
-	if s.udp != nil {
+	switch {
+	case s.connected:
+		_, err = s.udp.Write(p)
+	case s.udp != nil:
 		_, err = s.udp.WriteToUDPAddrPort(p, s.client)
-	} else {
+	default:
 		_, err = s.conn.WriteTo(p, s.to)
 	}
 	if err != nil {
-		return fmt.Errorf("send to %s: %w", s.client, err)
+		return fmt.Errorf("send to %s: %w", s.client, gone(err))
 	}
 	return nil
+}
+
+// gone is errGone for what the kernel says of a closed port.
+func gone(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: its port is closed", errGone)
+	}
+	return err
 }
 
 func (s *ownSocket) receive(deadline time.Time) ([]byte, error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("set deadline: %w", err)
+	}
+	if s.connected {
+		n, err := s.udp.Read(s.buf[:])
+		return s.buf[:n], gone(err)
 	}
 	for {
 		n, from, err := readFrom(s.conn, s.udp, s.buf[:])

@@ -13,6 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// connect binds the socket to its client, and says whether that is done.
+func (s *ownSocket) connect() bool {
+	local, ok := s.udp.LocalAddr().(*net.UDPAddr)
+	raw, err := s.udp.SyscallConn()
+	if !ok || err != nil || s.client.Addr().Zone() != "" {
+		return false
+	}
+	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: s.client.Addr().As16(), Port: int(s.client.Port())}
+	if local.IP.To4() != nil {
+		if !s.client.Addr().Is4() {
+			return false
+		}
+		to = &unix.SockaddrInet4{Addr: s.client.Addr().As4(), Port: int(s.client.Port())}
+	}
+	var connectErr error
+	err = raw.Control(func(fd uintptr) { connectErr = unix.Connect(int(fd), to) })
+	return err == nil && connectErr == nil
+}
+
 // sendSegments sends a window in one call: the kernel, or the network card, cuts
 // it up (UDP_SEGMENT, Linux 4.18). It is false where that is not possible, such
 // as over a card without checksums of its own or for packets larger than its

@@ -13,5 +13,8 @@ import (
 // sendSegments is Linux's.
 func (*ownSocket) sendSegments([]byte, int) bool { return false }
 
+// connect is Linux's.
+func (*ownSocket) connect() bool { return false }
+
 // RouteMTU is Linux's; elsewhere Ethernet is assumed.
 func RouteMTU(netip.Addr) (int, error) { return 0, errors.ErrUnsupported }

@@ -352,20 +352,53 @@ func TestSizeProbe(t *testing.T) {
 	}
 }
 
-func TestStrangerIsToldAndTransferGoesOn(t *testing.T) {
-	addr, _ := startServer(t, tftp.Server{Files: memory{"f": []byte("hello")}})
+// userSpace is a socket that is not the kernel's, as far as the server can see.
+type userSpace struct{ net.PacketConn }
+
+// TestStrangers: whoever else sends to a transfer does not disturb it. Over
+// sockets that are not the kernel's he is told (RFC 1350 §4); the kernel tells him
+// by itself, by ICMP.
+func TestStrangers(t *testing.T) {
+	for _, kernel := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kernel's sockets %t", kernel), func(t *testing.T) {
+			addr, _ := startServer(t, tftp.Server{Files: memory{"f": random(600)}, Timeout: time.Hour, ListenTransfer: func() (net.PacketConn, error) {
+				c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+				if !kernel {
+					c = userSpace{c}
+				}
+				return c, err
+			}})
+			c := newClient(t, addr)
+			c.request("f", "octet")
+			c.expect(3, 1)
+			stranger := newClient(t, addr)
+			stranger.server = c.server
+			for range 3 {
+				stranger.ack(1)
+				if !kernel {
+					stranger.expect(5, 5)
+				}
+			}
+			c.ack(1)
+			c.expect(3, 2)
+			c.ack(2)
+		})
+	}
+}
+
+// TestClosedPortIsGone: a client that has gone away frees its place at once, where
+// the kernel tells.
+func TestClosedPortIsGone(t *testing.T) {
+	addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(600)}, Timeout: time.Hour})
 	c := newClient(t, addr)
 	c.request("f", "octet")
-	if op, _, _ := c.next(); op != 3 {
-		t.Fatalf("opcode %d", op)
-	}
-	stranger := newClient(t, addr)
-	stranger.server = c.server
-	stranger.ack(1)
-	if op, code, _ := stranger.next(); op != 5 || code != 5 {
-		t.Errorf("stranger got opcode %d, code %d", op, code)
-	}
+	c.expect(3, 1)
 	c.ack(1)
+	_ = c.Close()
+	<-ev.come
+	if got := ev.list[0]; !strings.Contains(got, "does not answer: its port is closed") {
+		t.Errorf("event %q", got)
+	}
 }
 
 func TestPanicEndsOneTransferOnly(t *testing.T) {

@@ -114,6 +114,9 @@ func (t *transfer) await(deadline time.Time) (outcome, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return silence, nil
 		}
+		if errors.Is(err, errGone) {
+			return silence, err
+		}
 		if err != nil {
 			return silence, fmt.Errorf("read acknowledgement: %w", err)
 		}
