@@ -94,7 +94,7 @@ func (w *wire) exchange(t *testing.T, packet []byte) *dhcpv4.DHCPv4 {
 
 type running struct {
 	dhcp, binl *wire
-	tftp       string
+	tftp, base string
 }
 
 // start runs a boot server on loopback for one host.
@@ -113,15 +113,20 @@ func start(t *testing.T, plan func(add func(name, text string) pxe.File) pxe.Pla
 		}
 		return f
 	})
+	return startFor(t, &files, pxe.Table{hostMAC.String(): {Namespace: "default", Name: "h", MAC: hostMAC,
+		Address: netip.MustParsePrefix("192.0.2.17/24"), Plan: p}})
+}
+
+// startFor runs a boot server on loopback for the hosts of a directory.
+func startFor(t *testing.T, files *pxe.Files, dir pxe.Directory) running {
+	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv, err := bootserver.New(bootserver.Config{
 		Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: uint16(l.Addr().(*net.TCPAddr).Port),
-		LoaderDir: loaderDir(t), Files: &files,
-		Directory: pxe.Table{hostMAC.String(): {Namespace: "default", Name: "h", MAC: hostMAC,
-			Address: netip.MustParsePrefix("192.0.2.17/24"), Plan: p}},
+		LoaderDir: loaderDir(t), Files: files, Directory: dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +136,7 @@ func start(t *testing.T, plan func(add func(name, text string) pxe.File) pxe.Pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := running{dhcp: newWire(), binl: newWire(), tftp: tftp.LocalAddr().String()}
+	r := running{dhcp: newWire(), binl: newWire(), tftp: tftp.LocalAddr().String(), base: srv.BaseURL()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

@@ -1,0 +1,142 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootserver_test
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	pin "github.com/pin/tftp/v3"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
+)
+
+// TestEveryRowCanBeFetched walks the whole table of DHCP answers: every request
+// that there is, in every mode, under every plan, with either loader. Each file
+// that a reply names is fetched from a running server, as its client would, and the
+// one that is there to be refused is refused.
+func TestEveryRowCanBeFetched(t *testing.T) {
+	var files pxe.Files
+	path := filepath.Join(t.TempDir(), "vmlinuz")
+	if err := os.WriteFile(path, []byte("the kernel"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := files.Add(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := pxe.Host{Namespace: "default", Name: "h", MAC: hostMAC,
+		Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: netip.MustParsePrefix("192.0.2.17/24"),
+		Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Kernel: kernel, Server: "192.0.2.1:8843"}}}
+	r := startFor(t, &files, pxe.Table{hostMAC.String(): host})
+	id := dhcp.Identity{Address: netip.MustParseAddr("127.0.0.1"), BaseURL: r.base, Loaders: dhcp.DefaultLoaders()}
+
+	named := map[string]bool{}
+	for _, name := range namedBy(t, id, host) {
+		named[name] = true
+	}
+	for name := range named {
+		if strings.HasSuffix(name, dhcp.BootFromDisk) {
+			r.refused(t, name)
+			continue
+		}
+		if text := r.fetch(t, name); text == "" {
+			t.Errorf("%s is empty", name)
+		}
+	}
+	for _, loader := range dhcp.DefaultLoaders().Names() {
+		if !named[loader] {
+			t.Errorf("no reply names %s; replies name %v", loader, slices.Sorted(maps.Keys(named)))
+		}
+	}
+	for _, name := range []string{dhcp.BootFromDisk, r.base + "/" + dhcp.BootFromDisk, r.base + "/snponly.efi", r.base + "/ipxe-arm64.efi",
+		r.base + "/boot/" + hostMAC.String() + "/script.ipxe"} {
+		if !named[name] {
+			t.Errorf("no reply names %s", name)
+		}
+	}
+}
+
+// namedBy lists the boot files of all replies.
+func namedBy(t *testing.T, id dhcp.Identity, host pxe.Host) []string {
+	t.Helper()
+	requests, err := filepath.Glob("../dhcp/testdata/*.request")
+	if err != nil || len(requests) < 15 {
+		t.Fatalf("%d requests, %v", len(requests), err)
+	}
+	var out []string
+	for _, request := range requests {
+		name := strings.TrimSuffix(filepath.Base(request), ".request")
+		decide := dhcp.Reply
+		if strings.HasSuffix(name, ".binl") {
+			decide = dhcp.ReplyBINL
+		}
+		for _, host := range variants(host) {
+			q := dhcp.Query{Packet: capturedRequest(t, name), From: netip.MustParseAddrPort("192.0.2.17:68")}
+			a, err := decide(id, pxe.Table{hostMAC.String(): host}, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Packet == nil {
+				continue
+			}
+			reply, err := dhcpv4.FromBytes(a.Packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{reply.BootFileNameOption(), reply.BootFileName} {
+				if file != "" {
+					out = append(out, file)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// variants are all that a host can be as far as the table goes.
+func variants(host pxe.Host) []pxe.Host {
+	var out []pxe.Host
+	for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
+		for _, plan := range []pxe.PlanKind{pxe.None, pxe.LocalDisk, pxe.Agent} {
+			for _, loader := range []pxe.Loader{pxe.SmallLoader, pxe.FullLoader} {
+				host.Mode, host.Plan.Kind, host.Loader = mode, plan, loader
+				out = append(out, host)
+			}
+		}
+	}
+	return out
+}
+
+// refused asks for a file that must be refused at once.
+func (r running) refused(t *testing.T, file string) {
+	t.Helper()
+	if strings.HasPrefix(file, "http://") {
+		client := http.Client{Timeout: patience}
+		resp, err := client.Get(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: status %d", file, resp.StatusCode)
+		}
+		return
+	}
+	client, err := pin.NewClient(r.tftp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Receive(file, "octet"); err == nil || !strings.Contains(err.Error(), "code: 1,") {
+		t.Errorf("%s: %v, want that it is not found", file, err)
+	}
+}
