@@ -23,8 +23,8 @@ type Event struct {
 type Events interface {
 	// OpenEvents opens a stream on the connection's session. ctx bounds the opening
 	// only: the stream ends with its Close, with the session, or when the BMC ends it.
-	// A session has one stream at most. ErrNotSupported where the BMC has none, ErrBusy
-	// when all that it has are taken.
+	// A session has one stream at most for each of its systems. ErrNotSupported where
+	// the BMC has none, ErrBusy when all that it has are taken.
 	OpenEvents(ctx context.Context) (EventStream, error)
 }
 
@@ -62,7 +62,7 @@ func (s *heldStream) Close() error {
 
 // hold keeps the entry's session for a stream. The entry's lock is held.
 func (p *Pool) hold(e *entry, stream EventStream) EventStream {
-	address := e.target.Address
+	address := placeOf(e.target.Address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.held++

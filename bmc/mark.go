@@ -49,9 +49,10 @@ func (p *Pool) sweep(ctx context.Context, e *entry) {
 	if !can || p.opts.Mark.Owner == "" {
 		return
 	}
+	place := placeOf(e.target.Address)
 	p.mu.Lock()
-	done := p.swept[e.target.Address]
-	p.swept[e.target.Address] = true
+	done := p.swept[place]
+	p.swept[place] = true
 	p.mu.Unlock()
 	if done {
 		return

@@ -75,7 +75,7 @@ type dealings struct {
 func (d *dealings) admit(target Target, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.target.equal(target) {
+	if !d.target.sameBMC(target) {
 		d.contact = Contact{}
 	}
 	d.target = target

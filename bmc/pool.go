@@ -71,8 +71,10 @@ func (o PoolOptions) filled() PoolOptions {
 	return o
 }
 
-// Pool keeps at most one session and one call in flight per BMC, keyed by
-// address. It is safe for concurrent use.
+// Pool keeps at most one session and one call in flight per BMC, keyed by its
+// address without the path: the systems behind a BMC share them where its driver can
+// (Switcher), and take turns at its one session where not. It is safe for concurrent
+// use.
 type Pool struct {
 	dial Dialer
 	opts PoolOptions
@@ -139,15 +141,16 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 	stop := context.AfterFunc(p.base, cancel)
 	defer stop()
 
-	e, err := p.acquire(ctx, target.Address)
+	place := placeOf(target.Address)
+	e, err := p.acquire(ctx, place)
 	if err != nil {
 		return fmt.Errorf("wait for BMC %s: %w", target.Address, err)
 	}
-	defer p.release(target.Address, e)
+	defer p.release(place, e)
 	if err := e.dealings.admit(target, time.Now()); err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
-	if e.conn != nil && !e.target.equal(target) {
+	if e.conn != nil && !e.serves(target) {
 		_ = p.closeSession(e) // told to the observer
 	}
 	e.target = target
@@ -162,8 +165,10 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 }
 
 // Forget ends the session with a BMC that is no longer wanted. It does not wait:
-// calls in flight go on, and the session ends after the last of them.
+// calls in flight go on, and the session ends after the last of them. Whoever wants
+// another system of the same BMC opens a new one with the next call.
 func (p *Pool) Forget(address string) {
+	address = placeOf(address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.dealings, address)
@@ -416,7 +421,7 @@ func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout tim
 // Contact tells how the calls to a BMC fare.
 func (p *Pool) Contact(address string) Contact {
 	p.mu.Lock()
-	d, ok := p.dealings[address]
+	d, ok := p.dealings[placeOf(address)]
 	p.mu.Unlock()
 	if !ok {
 		return Contact{}

@@ -39,8 +39,8 @@ type conn struct {
 	// marked: the BMC keeps the session's mark. sessions is where it lists them.
 	marked   bool
 	sessions string
-	// stream of events; nil: none was opened.
-	stream *eventStream
+	// streams of events that were opened, by the system they were opened for.
+	streams map[string]*eventStream
 	// system is the path of the system.
 	system string
 	// traits are the maker's, as far as learned.
@@ -167,10 +167,10 @@ func locationPath(resp *http.Response) string {
 // Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
 func (c *conn) Close(ctx context.Context) error {
 	defer c.transport.CloseIdleConnections()
-	if c.stream != nil {
-		_ = c.stream.Close()
-		c.stream = nil
+	for _, stream := range c.streams {
+		_ = stream.Close()
 	}
+	clear(c.streams)
 	if c.session == "" {
 		return nil
 	}

@@ -31,10 +31,13 @@ func (c *conn) OpenEvents(ctx context.Context) (bmc.EventStream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open stream of events: %w", err)
 	}
-	if c.stream != nil {
-		_ = c.stream.Close()
+	if earlier := c.streams[c.system]; earlier != nil {
+		_ = earlier.Close()
 	}
-	c.stream = stream
+	if c.streams == nil {
+		c.streams = map[string]*eventStream{}
+	}
+	c.streams[c.system] = stream
 	return stream, nil
 }
 

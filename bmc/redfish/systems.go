@@ -41,6 +41,21 @@ func (c *conn) onlySystem() (string, error) {
 		bmc.ErrAddress, len(members), listed(members))
 }
 
+// Switch implements bmc.Switcher. What was learned of one system is not taken for
+// another's.
+func (c *conn) Switch(address string) error {
+	ep, err := parseAddress(address)
+	switch {
+	case err != nil:
+		return err
+	case ep.base != c.base || ep.system == "":
+		return fmt.Errorf("%w: it names no system of %s", bmc.ErrAddress, c.base)
+	}
+	c.target.Address, c.system = address, ep.system
+	c.learned, c.resetTypes, c.schemas = false, nil, nil
+	return nil
+}
+
 // noSuchSystem is the error of an address that names a system which is not there; it
 // names those that are, if the BMC lists them.
 func (c *conn) noSuchSystem() error {

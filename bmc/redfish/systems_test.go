@@ -4,6 +4,7 @@
 package redfish_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -40,5 +41,47 @@ func TestSystemsAreNamed(t *testing.T) {
 				t.Errorf("got %v, want ErrAddress and %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestSystemsShareASession: two systems of one BMC are read by one session, each as
+// itself, and each has its stream of events.
+func TestSystemsShareASession(t *testing.T) {
+	r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.Systems, c.MaxSessions = 2, 1 })
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	defer closePool(t, pool)
+	var streams []bmc.EventStream
+	for _, path := range []string{r.SystemPath(), "/redfish/v1/Systems/other-1", r.SystemPath()} {
+		target := r.target
+		target.Address += path
+		if err := pool.Do(t.Context(), target, func(ctx context.Context, c bmc.Conn) error {
+			id, err := c.Identity(ctx)
+			if err != nil {
+				return err
+			}
+			if id.SystemID != path {
+				t.Errorf("asked for %s, was told of %s", path, id.SystemID)
+			}
+			if len(streams) == 2 {
+				return nil
+			}
+			stream, err := c.OpenEvents(ctx)
+			streams = append(streams, stream)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.SetHealth("PSU 2", "Critical")
+	for i, stream := range streams {
+		if e := next(t, stream); e.Severity != bmc.HealthCritical {
+			t.Errorf("stream %d told of %+v", i, e)
+		}
+		if err := stream.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.PeakSessions(); n != 1 {
+		t.Errorf("%d sessions at once, want 1", n)
 	}
 }
