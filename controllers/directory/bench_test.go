@@ -1,0 +1,146 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package directory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
+)
+
+// benchHosts is as many as DHCP servers are compared with.
+const benchHosts = 10_000
+
+func benchMAC(i int) net.HardwareAddr {
+	return net.HardwareAddr{0x52, 0x54, 0, byte(i >> 16), byte(i >> 8), byte(i)}
+}
+
+// largeInventory is a directory on the production cache of controller-runtime.
+func largeInventory(b *testing.B) *Directory {
+	b.Helper()
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		b.Fatal(err)
+	}
+	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	for i := range benchHosts {
+		host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("h%d", i)}}
+		host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = benchMAC(i).String(), "net"
+		host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: orderID, Attempt: 1}
+		hardware := infrav1.IngotHardware{ObjectMeta: host.ObjectMeta}
+		hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: host.Spec.BootMACAddress, IP: fmt.Sprintf("10.0.%d.%d", i/250, i%250+1)}
+		hosts.Items, facts.Items = append(hosts.Items, host), append(facts.Items, hardware)
+	}
+	networks := &infrav1.IngotNetworkList{Items: []infrav1.IngotNetwork{{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
+		Subnet: "10.0.0.0/16", Gateway: "10.0.255.254", DNSServers: []string{"10.0.255.1", "10.0.255.2"}, Domain: "example"}}}}
+	lists := map[string]client.ObjectList{"*v1beta2.IngotHost": hosts, "*v1beta2.IngotHardware": facts, "*v1beta2.IngotNetwork": networks}
+	c := newCache(b, scheme, lists)
+	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return New(Options{Cache: c, Keys: keys, Pins: []token.Pin{token.PinOf([]byte("a"))}, Server: "10.0.255.3:8843",
+		Kernel: pxe.File{Name: "vmlinuz"}, Initrds: []pxe.File{{Name: "initramfs"}}, Clock: clock.RealClock{}, Log: logr.Discard()})
+}
+
+// newCache is a cache that lists from memory and hears of no change.
+func newCache(b *testing.B, scheme *runtime.Scheme, lists map[string]client.ObjectList) client.Reader {
+	b.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind, scope := range map[string]meta.RESTScope{"IngotHost": meta.RESTScopeNamespace, "IngotHardware": meta.RESTScopeNamespace, "IngotNetwork": meta.RESTScopeRoot} {
+		mapper.Add(infrav1.GroupVersion.WithKind(kind), scope)
+	}
+	informer := func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		source := &toolscache.ListWatch{
+			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return lists[fmt.Sprintf("%T", object)], nil },
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+		}
+		return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(source, unsupported{}), object, resync, indexers)
+	}
+	c, err := cache.New(&rest.Config{Host: "http://127.0.0.1:1"}, cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient, NewInformer: informer})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := index.SetupDirectory(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+	for _, object := range []client.Object{&infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
+		if _, err := c.GetInformer(b.Context(), object, cache.BlockUntilSynced(false)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.Cleanup(cancel)
+	go func() { _ = c.Start(ctx) }()
+	if !c.WaitForCacheSync(ctx) {
+		b.Fatal("the cache does not fill")
+	}
+	return c
+}
+
+// unsupported says that the source only lists.
+type unsupported struct{}
+
+func (unsupported) IsWatchListSemanticsUnSupported() bool { return true }
+
+// BenchmarkLookup is the directory's part of one DHCP packet.
+func BenchmarkLookup(b *testing.B) {
+	d := largeInventory(b)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		if _, ok := d.Lookup(benchMAC(i % benchHosts)); !ok {
+			b.Fatal("a host is not known")
+		}
+	}
+}
+
+// BenchmarkExchange is a whole four-way exchange but for the sockets.
+func BenchmarkExchange(b *testing.B) {
+	d := largeInventory(b)
+	id := dhcp.Identity{Address: netip.MustParseAddr("10.0.255.3"), BaseURL: "http://10.0.255.3:8880", Loaders: dhcp.DefaultLoaders()}
+	first := relayed([]byte{53, 1, 1, 55, 4, 1, 3, 6, 15})
+	second := relayed([]byte{53, 1, 3, 50, 4, 10, 0, 0, 1, 55, 4, 1, 3, 6, 15})
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, packet := range [][]byte{first, second} {
+			if a, err := dhcp.Reply(id, d, dhcp.Query{Packet: packet}); err != nil || a.Packet == nil {
+				b.Fatalf("no answer: %s, %v", a.Event.Detail, err)
+			}
+		}
+	}
+}
+
+// relayed is a request of the first host with these options, passed on by 10.0.255.254.
+func relayed(options []byte) []byte {
+	p := make([]byte, 240)
+	copy(p, []byte{1, 1, 6, 1, 1, 2, 3, 4})
+	copy(p[24:], []byte{10, 0, 255, 254})
+	copy(p[28:], benchMAC(0))
+	copy(p[236:], []byte{99, 130, 83, 99})
+	return append(append(p, options...), 255)
+}
