@@ -125,7 +125,7 @@ func (c *conn) ResetBMC(ctx context.Context) error {
 	_, err := c.run(ctx, command{what: "reset BMC", netFn: netFnApp, code: 0x02, write: true})
 	if err == nil {
 		c.drop()
-		c.records = nil
+		c.sensors = repository{}
 	}
 	return err
 }

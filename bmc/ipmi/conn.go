@@ -55,8 +55,8 @@ type conn struct {
 
 	// restarted is when a restart was last asked for, see PowerState.
 	restarted time.Time
-	// records are the sensors, read once; nil: not read yet.
-	records []sensorRecord
+	// sensors of the BMC, read once.
+	sensors repository
 	// userID is the slot of the target's user; 0: not looked up yet.
 	userID byte
 }

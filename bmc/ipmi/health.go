@@ -17,6 +17,8 @@ import (
 const (
 	// maxRecords bounds the sensor records that are read.
 	maxRecords = 1000
+	// maxLost is how often the reservation may be lost while it is read.
+	maxLost = 3
 	// recordHeader is the length of a record's header, recordChunk what one read of
 	// a piece asks for where a BMC cannot send a record at once.
 	recordHeader, recordChunk = 5, 16
@@ -35,21 +37,18 @@ type sensorRecord struct {
 
 // Health implements bmc.Health: the chassis' faults (§28.2) and the sensors of
 // the repository (§33, §35.14). Sensors that are off, or cannot be read, are left
-// out. The first call reads the repository, which takes a second or more.
+// out. The first call reads the repository, which takes a second or more; where it
+// cannot do so in its time, the next one goes on from there.
 func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
 		return bmc.HealthReport{}, err
 	}
 	report := bmc.HealthReport{Components: chassisFaults(status)}
-	if c.records == nil {
-		records, err := c.readRecords(ctx)
-		if err != nil {
-			return bmc.HealthReport{}, err
-		}
-		c.records = records
+	if err := c.readRecords(ctx); err != nil {
+		return bmc.HealthReport{}, err
 	}
-	for _, record := range c.records {
+	for _, record := range c.sensors.records {
 		data, err := c.run(ctx, command{
 			what: "read sensor", netFn: netFnSensor, code: 0x2d, data: []byte{record.number}, least: 2,
 		})
@@ -191,26 +190,43 @@ func kindOf(kind types.SensorType) string {
 	return "Sensor"
 }
 
-// readRecords reads the sensor repository (§33.12). A BMC without one has none.
-func (c *conn) readRecords(ctx context.Context) ([]sensorRecord, error) {
-	records := []sensorRecord{}
-	for id, n := uint16(0), 0; n < maxRecords; n++ {
-		raw, next, err := c.readRecord(ctx, id)
+// repository is what was read of the sensor repository so far. Where each record
+// comes in pieces, those of a large server are more requests than the pace allows in
+// one call.
+type repository struct {
+	records []sensorRecord
+	// next is the ID of the record to go on at, after read of them; whole: there are
+	// no more.
+	next  uint16
+	read  int
+	whole bool
+}
+
+// readRecords reads what is left of the sensor repository (§33.12). A BMC without one
+// has none.
+func (c *conn) readRecords(ctx context.Context) error {
+	s := &c.sensors
+	for lost := 0; !s.whole; {
+		raw, next, err := c.readRecord(ctx, s.next)
+		if isCode(err, 0xc5) && lost < maxLost { // somebody else reserved the repository
+			lost++
+			continue
+		}
 		if err != nil {
 			if err := ignoreCode(err); err != nil {
-				return nil, err
+				return err
 			}
-			return records, nil
-		}
-		if r, ok := parseRecord(raw); ok {
-			records = append(records, r)
-		}
-		if next == 0xffff || next == id {
+			s.whole = true
 			break
 		}
-		id = next
+		if r, ok := parseRecord(raw); ok {
+			s.records = append(s.records, r)
+		}
+		s.read++
+		s.whole = next == 0xffff || next == s.next || s.read >= maxRecords
+		s.next = next
 	}
-	return records, nil
+	return nil
 }
 
 // readRecord reads one record, at once where the BMC can, else piece by piece.

@@ -6,8 +6,10 @@ package ipmi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,5 +127,41 @@ func TestNoCertificate(t *testing.T) {
 		if _, err := ipmi.Dial(t.Context(), target); !errors.Is(err, bmc.ErrAddress) {
 			t.Errorf("%s: %v, want ErrAddress", name, err)
 		}
+	}
+}
+
+// TestSensorsGoOn: a repository that could not be read to its end is not read from its
+// beginning again: on a large server every attempt would end at the same place.
+func TestSensorsGoOn(t *testing.T) {
+	const many = 12
+	r := newRig(t, func(c *labipmi.Config) {
+		c.Sensors = nil
+		for i := range byte(many) {
+			c.Sensors = append(c.Sensors, labipmi.Sensor{Number: i + 1, Type: 1, Unit: 1, Name: fmt.Sprintf("Temp %d", i+1), Value: 40})
+		}
+	})
+	conn := r.dial(t)
+	const storage, getRecord, busy = 0x0a, 0x23, 0xc0
+	isRecord := func(netFn, code byte) bool { return netFn == storage && code == getRecord }
+	var asked atomic.Int32
+	r.SetFaults(labipmi.Faults{Code: busy, Match: func(netFn, code byte) bool { return isRecord(netFn, code) && asked.Add(1) > 3*many }})
+	if _, err := conn.Health(t.Context()); !errors.Is(err, bmc.ErrBusy) {
+		t.Fatalf("a BMC that is busy: %v, want ErrBusy", err)
+	}
+	r.SetFaults(labipmi.Faults{})
+	for range 2 {
+		report, err := conn.Health(t.Context())
+		if err != nil || len(report.Components) != many {
+			t.Fatalf("%d components, error %v, want %d", len(report.Components), err, many)
+		}
+	}
+	reads := 0
+	for _, c := range r.Commands() {
+		if isRecord(c.NetFn, c.Code) && c.Data[5] == 0xff { // each is asked for as a whole first
+			reads++
+		}
+	}
+	if reads != many+1 { // the one that was cut off
+		t.Errorf("%d records read, want %d", reads, many+1)
 	}
 }
