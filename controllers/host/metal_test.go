@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,8 +73,19 @@ func newMetal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker stri
 		h.Spec.BMC.Address, h.Spec.BMC.InsecureSkipVerify = m.lab.Address(), ptr.To(true)
 		h.Spec.Maintenance = ptr.To(true)
 	}}, changes...)...)
+	t.Cleanup(m.gone)
 	t.Cleanup(m.silent)
 	return m
+}
+
+// gone takes the host away: the port of its BMC may be another's in the next test.
+func (m *metal) gone() {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "h"}}
+	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	ctx := context.WithoutCancel(m.ctx)
+	if err := errors.Join(client.IgnoreNotFound(m.api.Delete(ctx, host)), client.IgnoreNotFound(m.api.Patch(ctx, host, free))); err != nil {
+		m.t.Error(err)
+	}
 }
 
 // restart makes a new process, which dies at its n-th call; 0: it lives.

@@ -5,13 +5,18 @@ package host
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -32,9 +37,85 @@ func (i *identified) Inventory(context.Context) (bmc.Inventory, error) {
 	return bmc.Inventory{Identity: i.identity, MACs: i.macs}, nil
 }
 
+// accounts is such a BMC that takes passwords.
+type accounts struct {
+	*identified
+	set int
+}
+
+func (a *accounts) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
+	return a.fakeBMC.Do(ctx, target, func(ctx context.Context, _ bmc.Conn) error { return fn(ctx, a) })
+}
+
+func (a *accounts) SetPassword(context.Context, bmc.Password) error {
+	a.set++
+	return bmc.ErrNotApplied
+}
+
+// No other server's BMC gets a new password (I8), whatever tells that it is another's,
+// and neither does one to which a rotation comes that began elsewhere.
+func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, tc := range map[string]struct {
+		wrong func(*yard, *accounts, *infrav1.IngotHost)
+		begun bool
+		says  string
+	}{
+		"another server": {wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+			a.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
+		}, says: "another server"},
+		"no NIC of the host": {wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+			a.macs = []string{"52:54:00:ff:ff:ff"}
+		}, says: "52:54:00:ff:ff:ff"},
+		"two hosts that are one server": {wrong: func(y *yard, _ *accounts, h *infrav1.IngotHost) {
+			y.create(y.secret("other"))
+			y.host("twin", func(twin *infrav1.IngotHost) {
+				twin.Spec.BootMACAddress, twin.Spec.BMC.CredentialsRef.Name = h.Spec.BootMACAddress, "other"
+			})
+		}, says: "/twin"},
+		"a rotation under way": {begun: true, wrong: func(_ *yard, a *accounts, _ *infrav1.IngotHost) {
+			a.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
+		}, says: "another server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			server := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "A1"}
+			metal := &accounts{identified: &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: server.UUID, Serial: server.SerialNumber}}}
+			y.BMC = metal
+			host := y.ready("h", func(h *infrav1.IngotHost) {
+				h.Spec.Maintenance = ptr.To(true)
+				h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+			})
+			facts, err := hardware.New(host, scheme)
+			must(y, err)
+			facts.Spec.System = server
+			y.create(facts)
+			tc.wrong(y, metal, host)
+			secret := &corev1.Secret{}
+			must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "bmc"}, secret))
+			if tc.begun {
+				secret.Data[infrav1.SecretKeyNextPassword] = []byte("begun-elsewhere")
+				must(y, y.api.Update(y.ctx, secret))
+			}
+			for range 8 {
+				y.step("h")
+				y.clock.Step(y.waits().BackoffCap)
+			}
+			must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(secret), secret))
+			if _, next := secret.Data[infrav1.SecretKeyNextPassword]; metal.set != 0 || next != tc.begun || string(secret.Data["password"]) != canary {
+				t.Errorf("a BMC that is not the host's was given a password %d times; the Secret has %d keys", metal.set, len(secret.Data))
+			}
+			told := conditions.Get(y.get("h"), infrav1.HostCredentialsRotatedCondition)
+			if told == nil || told.Status != metav1.ConditionFalse || !strings.Contains(told.Message, tc.says) {
+				t.Errorf("condition %+v does not name %q", told, tc.says)
+			}
+		})
+	}
+}
+
 // testReplacement: an address that leads to the BMC of another server, which is on,
 // must not have that one switched off; a replaced BMC of the same server goes on.
 func testReplacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, cfg, scheme) })
 	y := newYard(t, cfg, scheme)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })

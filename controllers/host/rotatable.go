@@ -25,7 +25,10 @@ const maxOthers = 3
 
 // obstacle says why the password of the host's BMC must not be changed, and what
 // helps; empty: it may be.
-func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secret *corev1.Secret) (string, error) {
+func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secret *corev1.Secret, seen *observation) (string, error) {
+	if why := elsewhere(host, seen); why != "" {
+		return why, nil
+	}
 	sharing, err := r.others(ctx, host, client.MatchingFields{index.HostByCredentials: secret.Namespace + "/" + secret.Name})
 	if err != nil {
 		return "", err
@@ -47,6 +50,22 @@ func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secr
 		return fmt.Sprintf("Secret %s is immutable; replace it by one that is not", secret.Name), nil
 	}
 	return "", nil
+}
+
+// elsewhere says why the BMC that was read may not be this host's, and what helps;
+// empty: nothing speaks against it. Another server's BMC is not changed (I8), and a
+// password that a person gave many BMCs proves nothing.
+func elsewhere(host *infrav1.IngotHost, seen *observation) string {
+	switch {
+	case seen.DuplicateOf != "":
+		return fmt.Sprintf("this is the same server as IngotHost %s; correct or delete one of the two", seen.DuplicateOf)
+	case seen.WrongServer != "":
+		return fmt.Sprintf("the BMC manages another server than the one that was inspected here: %s; correct spec.bmc.address", seen.WrongServer)
+	case seen.BootMACMissing:
+		return fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server",
+			host.Spec.BootMACAddress, listed(seen.KnownMACs))
+	}
+	return ""
 }
 
 // others are the hosts found that are not this one.

@@ -86,8 +86,9 @@ func (r *rotating) begin(ctx context.Context) (err error) {
 		r.memory = rotationMemory{of: of}
 	}
 	r.memory.Asked, r.memory.Pending = asksRotation(r.host), isRotating(r.secret)
-	if !r.memory.Pending {
-		r.memory.Obstacle, err = r.obstacle(ctx, r.host, r.secret)
+	if !r.memory.Pending { // the BMC has just been read
+		r.seen.contact(r.host, r.known)
+		r.memory.Obstacle, err = r.obstacle(ctx, r.host, r.secret, r.seen)
 	}
 	return err
 }
@@ -181,6 +182,9 @@ func (r *rotating) send(ctx context.Context) (more bool, _ error) {
 	}
 	target := r.seen.target
 	target.Password = bmc.Password(r.secret.Data[infrav1.SecretKeyPassword])
+	if r.seen.target = target; !r.isOurs() {
+		return false, nil
+	}
 	err := r.do(r.calls, target, func(ctx context.Context, conn bmc.Conn) error {
 		return conn.SetPassword(ctx, bmc.Password(r.secret.Data[infrav1.SecretKeyNextPassword]))
 	})
@@ -195,6 +199,22 @@ func (r *rotating) send(ctx context.Context) (more bool, _ error) {
 	r.memory.Times++
 	r.memory.Old, r.memory.New = inventory.Unasked, inventory.Unasked
 	return true, nil
+}
+
+// isOurs looks at whose BMC it is that the password is to be sent to: a rotation may
+// have begun at another address, or in another life of the process.
+func (r *rotating) isOurs() bool {
+	r.known = r.readBMC(r.calls, r.host, r.seen, r.known)
+	r.seen.contact(r.host, r.known)
+	if r.known.problem != inventory.BMCOK {
+		r.unsettled = true
+		return false
+	}
+	why := elsewhere(r.host, r.seen)
+	if why != "" {
+		r.progress("the new password is not sent: " + why + "; Ingot goes on by itself then")
+	}
+	return why == ""
 }
 
 // sendingOf tells a clear no from what may have happened.
