@@ -14,14 +14,14 @@ type Switcher interface {
 }
 
 // placeOf is what of an address names the BMC: all but the path, which names one of
-// its systems.
+// its systems; in lower case, since schemes and host names do not differ in that.
 func placeOf(address string) string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
-		return address
+		return strings.ToLower(address)
 	}
 	host, _, _ := strings.Cut(rest, "/")
-	return scheme + "://" + host
+	return strings.ToLower(scheme + "://" + host)
 }
 
 // sameBMC is equal for targets that differ in the system at most.

@@ -49,7 +49,7 @@ func TestPoolSystemsShareTheirBMC(t *testing.T) {
 				c, _ := conn.(*fakeConn)
 				return tc.conn(c), nil
 			}, bmc.PoolOptions{})
-			systems := []string{"redfish://a/redfish/v1/Systems/1", "redfish://a/redfish/v1/Systems/2", "redfish://a/redfish/v1/Systems/1"}
+			systems := []string{"redfish://a/redfish/v1/Systems/1", "Redfish://A/redfish/v1/Systems/2", "redfish://a/redfish/v1/Systems/1"}
 			for _, address := range systems {
 				must(t, pool.Do(t.Context(), target(address), func(ctx context.Context, c bmc.Conn) error { return readState(ctx, c) }))
 			}

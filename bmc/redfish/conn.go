@@ -182,8 +182,13 @@ func (c *conn) Close(ctx context.Context) error {
 		defer cancel()
 	}
 	c.transport.begin(ctx)
-	_, err := c.client.Delete(path)
 	defer func() { c.transport.token = "" }()
+	_, err := c.client.Delete(path)
+	if last := c.transport.last; err != nil && last.connected && last.status == 0 && ctx.Err() == nil {
+		// The connection broke, as those that were idle do, and with it a session would
+		// be lost. A second end of it changes nothing.
+		_, err = c.client.Delete(path)
+	}
 	if err == nil {
 		return nil
 	}

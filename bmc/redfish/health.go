@@ -53,7 +53,6 @@ type chassisResource struct {
 type subsystemResource struct {
 	Fans          link `json:"Fans"`
 	PowerSupplies link `json:"PowerSupplies"`
-	Metrics       link `json:"ThermalMetrics"`
 }
 
 type thermalResource struct {

@@ -85,3 +85,28 @@ func TestPoolLogsOutOfAHangingCall(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEndsTheSessionOverABrokenConnection: one that breaks under the end of a session,
+// before or after the BMC has heard of it, leaves none behind.
+func TestEndsTheSessionOverABrokenConnection(t *testing.T) {
+	for name, fault := range map[string]labbmc.Faults{"before": {Drop: true}, "after": {LoseReply: true}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			fault.Every = 2
+			fault.Match = func(method, _ string) bool { return method == "DELETE" }
+			r.SetFaults(fault)
+			for i := range 4 {
+				conn, err := redfish.Dial(t.Context(), r.target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := conn.Close(t.Context()); err != nil {
+					t.Errorf("end of session %d: %v", i, err)
+				}
+			}
+			if n := r.Sessions(); n != 0 {
+				t.Errorf("%d sessions left", n)
+			}
+		})
+	}
+}
