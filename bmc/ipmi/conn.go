@@ -189,6 +189,11 @@ func (c *conn) Close(ctx context.Context) error {
 	if c.session == nil {
 		return nil
 	}
+	if c.now().Sub(c.used) > sessionLife {
+		// The BMC may have ended it itself, and then does not answer.
+		c.drop()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()
 	err := c.session.close(ctx)

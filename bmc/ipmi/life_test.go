@@ -57,6 +57,39 @@ func TestOldSession(t *testing.T) {
 	}
 }
 
+// TestCloseOfAnOldSession: a connection that was idle for longer than BMCs keep a
+// session ends without an answer; a manager that stops would else report each as left
+// open, three seconds later.
+func TestCloseOfAnOldSession(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age     time.Duration
+		answers bool
+		lost    bool
+	}{
+		"old, and the BMC has forgotten it": {sessionLife + time.Second, false, false},
+		"old, and the BMC has it still":     {sessionLife + time.Second, true, false},
+		"young, and the BMC is silent":      {sessionLife - time.Second, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, b, clock := aged(t)
+			*clock = clock.Add(tc.age)
+			if !tc.answers {
+				b.ForgetSessions()
+				b.SetFaults(labipmi.Faults{Silent: true})
+			}
+			if err := c.Close(t.Context()); (err != nil) != tc.lost {
+				t.Errorf("error %v, want one: %v", err, tc.lost)
+			}
+			for stop := time.Now().Add(10 * time.Second); b.Sessions() != 0 && time.Now().Before(stop); {
+				time.Sleep(time.Millisecond) // it is told and not waited for
+			}
+			if n := b.Sessions(); n != 0 {
+				t.Errorf("%d sessions left open", n)
+			}
+		})
+	}
+}
+
 // TestSettle: after a restart, Off is not believed for 15 seconds, and then it is.
 func TestSettle(t *testing.T) {
 	c, b, clock := aged(t)
