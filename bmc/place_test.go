@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -97,4 +98,18 @@ func TestPoolSystemsShareTheRest(t *testing.T) {
 		t.Errorf("%d failures, want 2", c.Failures)
 	}
 	must(t, pool.Close(t.Context()))
+}
+
+// TestPoolWithoutIdleTimeLeavesAFailingBMC: a BMC that fails is kept in mind for its
+// session's sake; where no session is kept there is nothing to wait for, again and again.
+func TestPoolWithoutIdleTimeLeavesAFailingBMC(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: -1})
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnreachable) {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(time.Hour) // does not end while a timer of no time begins anew
+		must(t, pool.Close(t.Context()))
+	})
 }

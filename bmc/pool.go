@@ -323,7 +323,7 @@ func (p *Pool) rest(address string, e *entry) {
 	e.idle = time.AfterFunc(max(p.opts.IdleTimeout, 0), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if e.dealings.fails() {
+		if p.opts.IdleTimeout > 0 && e.dealings.fails() {
 			// It would not hear the end of the session, which would then be lost there: it
 			// is kept for when the BMC is well again.
 			p.rest(address, e)
