@@ -6,6 +6,10 @@ package inventory
 // This file is how a host is prepared: BIOS settings and firmware. It branches by
 // rules only, like ladder.go.
 
+// RuleLookBeforeUpdate is the rule that reads a host's firmware only to begin an update:
+// whoever has reason to put the update off need not read it.
+const RuleLookBeforeUpdate = "prepare/look"
+
 // updatingLadder comes before everything else that could switch a host: while the BMC
 // may be writing firmware nobody does.
 func updatingLadder() ladder {
@@ -32,7 +36,7 @@ func prepareLadder() ladder {
 				{name: "prepare/spent", when: when{(*input).attemptsSpent}, then: giveUp},
 				{name: "prepare/interval", when: when{(*input).tooSoon}, then: waitInterval},
 				{name: "prepare/firmware", when: when{(*input).firmwareMissing}, rules: ladder{
-					{name: "prepare/look", when: when{(*input).readingOld}, then: lookInside},
+					{name: RuleLookBeforeUpdate, when: when{(*input).readingOld}, then: lookInside},
 					{name: "prepare/update-start", then: startUpdate},
 				}},
 				{name: "prepare/boot", then: orderForSettings},

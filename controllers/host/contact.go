@@ -49,6 +49,7 @@ type contact struct {
 	health   health
 	rotation rotationMemory
 	firmware firmwareMemory
+	putOff   putOff
 }
 
 // under returns the contact with the failures of another key forgotten.
@@ -56,7 +57,7 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware, putOff: c.putOff}
 }
 
 // failed counts a failure and says when to try again.

@@ -5,13 +5,9 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-const (
-	// maxListed bounds the names that a refusal lists.
-	maxListed = 20
-	// maxImage bounds an image of firmware that is read for its checksum, in bytes.
-	maxImage = 4 << 30
-)
+// maxListed bounds the names that a refusal lists.
+const maxListed = 20
 
 // readFirmware reads what the host's wishes are about, and writes nothing. What the
 // BMC cannot do is part of the reading.
@@ -170,43 +162,4 @@ func listItems(items []bmc.FirmwareItem) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// checkImage reads the image once, where a checksum is given, and compares: BMCs check
-// what they fetch by the maker's signature, not whether it is the file that was meant.
-// The reconciler's turn bounds it.
-func (r *Reconciler) checkImage(ctx context.Context, component infrav1.FirmwareComponent) error {
-	if component.Checksum == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, component.URL, nil)
-	if err != nil {
-		return fmt.Errorf("read the image for its checksum: %w", err)
-	}
-	client := r.Images
-	if client == nil {
-		client = http.DefaultClient
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("read the image for its checksum: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("read the image for its checksum: its server answers %s", response.Status)
-	}
-	digest := sha256.New()
-	n, err := io.Copy(digest, io.LimitReader(response.Body, maxImage+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the image for its checksum: %w", err)
-	case n > maxImage:
-		return fmt.Errorf("read the image for its checksum: it is larger than %d GiB", maxImage>>30)
-	}
-	if got := "sha256:" + hex.EncodeToString(digest.Sum(nil)); got != component.Checksum {
-		return fmt.Errorf("the image at the URL has checksum %s, and spec.firmware says %s", got, component.Checksum)
-	}
-	return nil
 }

@@ -74,6 +74,7 @@ type Reconciler struct {
 	contacts  contacts
 	addresses allocator
 	wakes     wakes
+	images    imageChecks
 }
 
 // Reconcile takes one step in the life of a host.
@@ -116,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	base := host.DeepCopy()
 	seen, err := r.observe(ctx, host)
 	if isRetry(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,11 +82,18 @@ func progressOf(state bmc.TaskState) inventory.UpdateProgress {
 // firmware the host has.
 func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) inventory.Decision {
 	decision := inventory.Next(host, seen.Observation, r.Policy)
+	if isPutOff(host, seen, decision) {
+		return putOffDecision(seen, decision)
+	}
 	if _, ok := decision.Step.(inventory.LookInside); !ok {
 		return decision
 	}
 	r.look(ctx, host, seen)
-	return inventory.Next(host, seen.Observation, r.Policy)
+	decision = inventory.Next(host, seen.Observation, r.Policy)
+	if isPutOff(host, seen, decision) {
+		return putOffDecision(seen, decision)
+	}
+	return decision
 }
 
 // look reads settings and firmware. That they cannot be read is the BMC's failure,
@@ -152,6 +160,9 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 		err = r.startUpdate(ctx, host, seen, step)
 	case inventory.ResetBMC:
 		err = r.resetBMC(ctx, host, seen, step)
+	}
+	if err == nil && isPutOff(host, seen, *decision) {
+		*decision = putOffDecision(seen, *decision)
 	}
 	var failure *bmcFailure
 	if errors.As(err, &failure) {
@@ -233,7 +244,15 @@ func why(err error, misfit *bmc.SettingError) string {
 // manager that dies in between leaves an update of which nobody knows whether the BMC
 // has it: it is looked for, and not sent again (I17).
 func (r *Reconciler) startUpdate(ctx context.Context, host *infrav1.IngotHost, seen *observation, step inventory.StartUpdate) error {
-	if err := r.checkImage(ctx, step.Component); err != nil {
+	read, err := r.checkImage(host, step.Component)
+	switch {
+	case !read:
+		r.awaitUpdate(host, seen, "Ingot reads the image at "+hostOf(step.Component.URL)+" for its checksum")
+		return nil
+	case errors.Is(err, errNoImage):
+		r.putOffUpdate(host, seen, stable(err.Error()), 0)
+		return nil
+	case err != nil:
 		_, saveErr := r.replaceLedger(ctx, host, step.Refused(err.Error()))
 		return saveErr
 	}
@@ -242,7 +261,7 @@ func (r *Reconciler) startUpdate(ctx context.Context, host *infrav1.IngotHost, s
 	}
 	r.forgetFirmware(host, seen)
 	var task bmc.Task
-	err := r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) (err error) {
+	err = r.do(ctx, seen.target, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, bmc.Update{URL: step.Component.URL})
 		return err
 	})
@@ -257,7 +276,7 @@ func (r *Reconciler) startUpdate(ctx context.Context, host *infrav1.IngotHost, s
 		if noteErr := r.noteUpdate(save, host, step.Unsent()); noteErr != nil {
 			return noteErr
 		}
-		return &bmcFailure{err}
+		r.putOffUpdate(host, seen, stable(err.Error()), bmc.RetryAfter(err))
 	}
 	return nil
 }
@@ -266,8 +285,12 @@ func (r *Reconciler) startUpdate(ctx context.Context, host *infrav1.IngotHost, s
 // still about that update.
 func (r *Reconciler) noteUpdate(ctx context.Context, host *infrav1.IngotHost, noted inventory.Ledger) error {
 	live := &infrav1.IngotHost{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), live); err != nil {
-		return fmt.Errorf("live read of the host under update: %w", client.IgnoreNotFound(err))
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), live)
+	if apierrors.IsNotFound(err) {
+		return errStale
+	}
+	if err != nil {
+		return fmt.Errorf("live read of the host under update: %w", err)
 	}
 	if live.UID != host.UID || live.Spec.Record == nil || live.Spec.Record.Preparation == nil || live.Spec.Record.Preparation.Update == nil {
 		return errStale

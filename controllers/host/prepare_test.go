@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/inventory"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
@@ -309,6 +311,8 @@ func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // An update that fails is tried three times, and told in the BMC's words; another
 // spec, or a person's inspect, tries again.
 func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, cfg, scheme) })
+	t.Run("image", func(t *testing.T) { testFirmwareImage(t, cfg, scheme) })
 	url := images(t)
 	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
 	good := "sha256:" + hex.EncodeToString(digest[:])
@@ -348,6 +352,116 @@ func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// A BMC that is well, and takes no update for now, is asked at growing intervals, and
+// nothing is counted against the host: neither BMC nor API server hears of it at each
+// reconcile (I13).
+func testFirmwareBusy(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "standard")
+	m.lives("available", isAvailable)
+	m.lab.SetFaults(labbmc.Faults{Match: func(_, path string) bool { return strings.HasSuffix(path, "SimpleUpdate") }, Status: http.StatusServiceUnavailable})
+	url := images(t)
+	m.edit("h", wantFirmware("BIOS", "9.9", url+"/BIOS-9.9"))
+	for range 30 {
+		m.tick()
+	}
+	if n := m.asked("SimpleUpdate"); n != 1 {
+		t.Errorf("in one moment the BMC was asked %d times, want 1", n)
+	}
+	version := m.get("h").ResourceVersion
+	m.tick()
+	if now := m.get("h").ResourceVersion; now != version {
+		t.Error("the host is written at each reconcile")
+	}
+	reads := m.lab.Reads()
+	for range 5 {
+		m.tick()
+	}
+	if more := m.lab.Reads() - reads; more > 5 {
+		t.Errorf("%d reads in 5 reconciles: firmware is read that nobody needs yet", more)
+	}
+	if told := m.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonPreparing).Message; !strings.Contains(told, "put off") || !strings.Contains(told, "503") {
+		t.Errorf("message %q does not say what the BMC answers", told)
+	}
+	for range 60 { // an hour
+		m.clock.Step(time.Minute)
+		for range 3 {
+			m.tick()
+		}
+	}
+	if n := m.asked("SimpleUpdate"); n < 10 || n > 20 {
+		t.Errorf("in an hour the BMC was asked %d times, want about 15", n)
+	}
+	if p := m.get("h").Spec.Record.Preparation; p != nil && (p.Attempts != 0 || p.Outcome != infrav1.PreparationOutcome("") && p.Outcome != infrav1.PreparationInForce) {
+		t.Errorf("counted against the host: %+v", p)
+	}
+	m.lab.SetFaults(labbmc.Faults{})
+	m.lives("available again", isAvailable)
+}
+
+// An image whose server fails is nobody's fault here: it is read again, and the host is
+// not given up. While it is read no worker waits, and it is read once.
+func testFirmwareImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
+	var reads, broken atomic.Int64
+	broken.Store(1)
+	held := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads.Add(1)
+		if broken.Load() > 0 {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		<-held
+		_, _ = w.Write(update.Image("BIOS", "9.9"))
+	}))
+	t.Cleanup(server.Close)
+	m := prepared(t, cfg, scheme, "standard")
+	m.lives("available", isAvailable)
+	m.edit("h", func(h *infrav1.IngotHost) {
+		wantFirmware("BIOS", "9.9", server.URL+"/BIOS-9.9?signature=secret")(h)
+		h.Spec.Firmware[0].Checksum = "sha256:" + hex.EncodeToString(digest[:])
+	})
+	told := m.lives("put off", func(h *infrav1.IngotHost) bool {
+		c := conditions.Get(h, infrav1.ReadyCondition)
+		return strings.Contains(c.Message, "502")
+	})
+	if c := conditions.Get(told, infrav1.ReadyCondition); strings.Contains(c.Message, "signature") {
+		t.Errorf("the URL's query is shown: %s", c.Message)
+	}
+	for range 20 {
+		m.clock.Step(5 * time.Minute)
+		for range 4 {
+			m.tick()
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if p := m.get("h").Spec.Record.Preparation; p != nil && p.Outcome == infrav1.PreparationFailed {
+		t.Fatalf("given up for a server that fails: %+v", p)
+	}
+	broken.Store(0)
+	before := reads.Load()
+	m.lives("reading", func(*infrav1.IngotHost) bool { return reads.Load() > before })
+	for range 10 { // the server holds its answer back
+		m.clock.Step(time.Minute)
+		m.tick()
+	}
+	if n := m.asked("SimpleUpdate"); n != 0 || reads.Load() != before+1 {
+		t.Errorf("%d updates and %d readings while the image is read, want 0 and 1", n, reads.Load()-before)
+	}
+	close(held)
+	m.lives("available again", isAvailable)
+}
+
+// asked counts the requests to a path, answered in whatever way.
+func (m *metal) asked(path string) (n int) {
+	for _, w := range m.lab.Writes() {
+		if strings.HasSuffix(w.Path, path) {
+			n++
+		}
+	}
+	return n
+}
+
 // Firmware of the BMC waits for the BMC's restart.
 func testFirmwareOfBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	m := prepared(t, cfg, scheme, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
@@ -377,10 +491,7 @@ func restarts(m *metal) (n int) {
 // A manager that dies before or after any of its writes loses nothing: one update, the
 // right version, one boot for it, and the settings.
 func testFirmwareKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	url, deaths, every := images(t), 0, 1
-	if testing.Short() {
-		every = 5
-	}
+	url, deaths, every := images(t), 0, deathsApart()
 	for at := 1; ; at += every {
 		m := prepared(t, cfg, scheme, "standard")
 		m.lives("available", isAvailable)
@@ -395,6 +506,7 @@ func testFirmwareKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 		if bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || m.count("SimpleUpdate") != 1 {
 			t.Fatalf("after a death at write %d: version %s, setting %s, actions %q", at, bios, m.setting("SriovGlobalEnable"), m.lab.Actions())
 		}
+		m.gone()
 		_ = m.lab.Close()
 		if !died {
 			break

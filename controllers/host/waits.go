@@ -26,6 +26,9 @@ type Waits struct {
 	// may take 80 requests. DetailLeast bounds those of one that gets worse and better in
 	// turn.
 	DetailEvery, DetailLeast time.Duration
+	// ImageTime bounds the reading of an image of firmware for its checksum; ImageAge is
+	// how long its result is used.
+	ImageTime, ImageAge time.Duration
 	// Soon is how soon a reconcile that met a newer version starts over.
 	Soon time.Duration
 }
@@ -33,7 +36,7 @@ type Waits struct {
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits {
 	return Waits{Turn: turn, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: settle, Soon: soon,
-		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast}
+		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast, ImageTime: imageTime, ImageAge: imageAge}
 }
 
 // waits are those of the reconciler, without zeroes.
@@ -43,5 +46,6 @@ func (r *Reconciler) waits() Waits {
 		Turn: cmp.Or(w.Turn, turn), BackoffFirst: cmp.Or(w.BackoffFirst, backoffFirst), BackoffCap: cmp.Or(w.BackoffCap, backoffCap),
 		Settle: cmp.Or(w.Settle, settle), Soon: cmp.Or(w.Soon, soon),
 		HealthSettle: cmp.Or(w.HealthSettle, healthSettle), DetailEvery: cmp.Or(w.DetailEvery, detailEvery), DetailLeast: cmp.Or(w.DetailLeast, detailLeast),
+		ImageTime: cmp.Or(w.ImageTime, imageTime), ImageAge: cmp.Or(w.ImageAge, imageAge),
 	}
 }
