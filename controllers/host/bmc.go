@@ -110,7 +110,16 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	if err != nil {
 		return r.failed(host, known, err, seen.Now)
 	}
-	return known.answered()
+	orders, err := known.orders.seen(seen.Power)
+	known.orders = orders
+	if err != nil {
+		return r.failed(host, known, err, seen.Now)
+	}
+	delay := known.delay
+	if known = known.answered(); known.orders.n > 0 {
+		known.delay = delay // the next order decides whether it is over
+	}
+	return known
 }
 
 // failed notes the failure of calls to a BMC. That the pool let the BMC rest and sent

@@ -46,6 +46,8 @@ type contact struct {
 	failures int
 	since    time.Time
 
+	// orders to switch the server that had no effect yet; they go with the key too.
+	orders   orders
 	health   health
 	rotation rotationMemory
 	firmware firmwareMemory

@@ -67,6 +67,9 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		return r.switchFailed(host, seen, decision, err), nil
 	}
+	known := r.contacts.of(host)
+	known.orders = known.orders.after(decision.Step)
+	r.contacts.keep(host, known)
 	// A write without an answer may have taken effect: it is not replayed, and the
 	// state is read again (I17).
 	return r.waits().Settle, nil

@@ -97,7 +97,7 @@ func testFaults(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			m.register("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.b.Address() + "/redfish/v1/Systems/none" })
 		}, infrav1.ReasonBMCUnsupported, "names the right System"},
 		"nonsense": {faults(labbmc.Faults{Body: "<html>Welcome</html>"}), infrav1.ReasonBMCError, "the BMC's own log"},
-		"cut off": {faults(labbmc.Faults{Truncate: true}), infrav1.ReasonBMCError, "the BMC's own log"},
+		"cut off":  {faults(labbmc.Faults{Truncate: true}), infrav1.ReasonBMCError, "the BMC's own log"},
 		"duplicate": {func(m *stall) { m.register("other"); m.register("h") },
 			infrav1.ReasonDuplicate, "until one of the two objects is corrected or deleted"},
 		"unexpectedly on": {func(m *stall) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +87,15 @@ func (m *metal) gone() {
 	if err := errors.Join(client.IgnoreNotFound(m.api.Delete(ctx, host)), client.IgnoreNotFound(m.api.Patch(ctx, host, free))); err != nil {
 		m.t.Error(err)
 	}
+}
+
+// deathsApart is how far apart the calls are at which a test has the process die: all
+// of them take minutes.
+func deathsApart() int {
+	if os.Getenv("INGOT_FULL") != "" {
+		return 1
+	}
+	return 7
 }
 
 // restart makes a new process, which dies at its n-th call; 0: it lives.

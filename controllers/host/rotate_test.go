@@ -81,8 +81,8 @@ func testRotation(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // is made and after it was done, and another takes over: at no moment is the password
 // lost, and in the end the rotation is done.
 func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	deaths := 0
-	for at := 1; ; at++ {
+	deaths, every := 0, deathsApart()
+	for at := 1; ; at += every {
 		m := newMetal(t, cfg, scheme, "standard")
 		m.calm()
 		m.ask()
@@ -104,9 +104,10 @@ func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 			break
 		}
 		deaths++
+		m.gone()
 		_ = m.lab.Close()
 	}
-	if deaths < 30 {
+	if deaths*every < 30 {
 		t.Errorf("only %d deaths: a rotation has more calls than that", deaths)
 	}
 	t.Logf("%d deaths", deaths)

@@ -81,7 +81,7 @@ func catalogue() []fault {
 	)
 	lie := []string{
 		infrav1.ReasonUnexpectedlyOn, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonWiping, infrav1.ReasonProvisioning,
-		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonQuarantined, infrav1.ReasonInProgress, infrav1.ReasonWaiting, broken,
+		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonQuarantined, broken,
 	}
 	return []fault{
 		{name: "latency", begin: set(bmc.Faults{Latency: slow}), ends: []string{timeout}},

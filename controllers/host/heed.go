@@ -1,0 +1,59 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// maxUnheeded is how many times in a row a BMC may take an order to switch the server
+// and go on showing it as before. More than that, and it counts as a BMC that fails:
+// its condition says so, and it is asked at growing intervals, instead of being told
+// the same at every reset interval for ever (I13).
+const maxUnheeded = 3
+
+// orders are those to switch a server that the BMC took, and by which the state that
+// it shows has not changed yet. The zero value is none.
+type orders struct {
+	want infrav1.PowerState
+	n    int
+}
+
+// after counts one more. A soft power-off and a restart may be ignored by the
+// operating system: they say nothing of the BMC.
+func (o orders) after(step inventory.Step) orders {
+	want := infrav1.PowerState("")
+	switch step := step.(type) {
+	case inventory.BootAgent, inventory.PowerOn:
+		want = infrav1.PowerStateOn
+	case inventory.PowerOff:
+		if !step.Graceful {
+			want = infrav1.PowerStateOff
+		}
+	}
+	if want == "" {
+		return orders{}
+	}
+	if want != o.want {
+		o = orders{want: want}
+	}
+	o.n++
+	return o
+}
+
+// seen compares with what the BMC shows. After the error one more order is due before
+// the next: whoever repaired the BMC need not tell us.
+func (o orders) seen(shown infrav1.PowerState) (orders, error) {
+	switch {
+	case o.n == 0 || shown == o.want:
+		return orders{}, nil
+	case o.n < maxUnheeded || shown == infrav1.PowerStateUnknown:
+		return o, nil
+	}
+	o.n = maxUnheeded - 1
+	return o, fmt.Errorf("it took %d orders in a row to switch the server %s, and shows it %s", maxUnheeded, o.want, shown)
+}
