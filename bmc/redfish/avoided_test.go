@@ -73,6 +73,7 @@ func TestQuirks(t *testing.T) {
 			return errors.Join(err, c.EjectMedia(ctx, slot.ID))
 		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
 		{"slots that take nothing", bmctest.OpenBMC, insert, []string{"POST 204 /VirtualMedia.InsertMedia"}, "", nil},
+		{"an image that shows later", bmctest.AMI, insert, []string{"POST 202 /VirtualMedia.InsertMedia"}, "", nil},
 		{"firmware without If-Match", bmctest.IDRAC9, func(ctx context.Context, c bmc.Conn) error {
 			_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "http://127.0.0.1:1/x"})
 			return err

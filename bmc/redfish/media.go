@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -178,12 +179,15 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 			return bmc.MediaSlot{}, err
 		}
 	}
-	var err error
+	var (
+		a   answer
+		err error
+	)
 	if action := m.Actions.Insert; action != nil && action.Target != "" && !c.has(mediaByPatch) {
-		err = c.send(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
+		a, err = c.ask(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
 		if e, ok := refusal(err); ok && e.has("ActionParameterMissing") {
 			scheme, _, _ := strings.Cut(image, ":")
-			err = c.send(http.MethodPost, action.Target, map[string]any{
+			a, err = c.ask(http.MethodPost, action.Target, map[string]any{
 				"Image": image, "Inserted": true, "WriteProtected": true, "TransferProtocolType": strings.ToUpper(scheme),
 			}, nil)
 		}
@@ -194,6 +198,11 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 		return bmc.MediaSlot{}, err
 	}
 	slot, err := c.readSlot(m.ID)
+	for tries := 0; err == nil && a.status == http.StatusAccepted && !slot.Inserted && tries < mediaTries; tries++ {
+		if err = pause(c.transport.ctx, mediaWait); err == nil {
+			slot, err = c.readSlot(m.ID)
+		}
+	}
 	if err != nil {
 		return bmc.MediaSlot{}, fmt.Errorf("read back: %w", err)
 	}
@@ -201,6 +210,26 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, shorten(slot.Image, 200))
 	}
 	return slot, nil
+}
+
+// A BMC that answers 202 shows an image when it has reached it, some seconds later
+// (AMI: github.com/ansible-collections/community.general issue 8279): it is looked for
+// so often, with such a pause.
+const (
+	mediaTries = 15
+	mediaWait  = time.Second
+)
+
+// pause waits, or returns ErrTimeout with the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", bmc.ErrTimeout, ctx.Err())
+	}
 }
 
 func (c *conn) readSlot(path string) (bmc.MediaSlot, error) {

@@ -30,11 +30,13 @@ type Service struct {
 
 	mu    sync.Mutex
 	slots []Slot
+	// hidden counts the reads that do not show a slot's image yet.
+	hidden map[int]int
 }
 
 // New makes empty slots.
 func New(p personality.Personality) *Service {
-	s := &Service{p: p, path: p.At(p.MediaAt) + "/VirtualMedia"}
+	s := &Service{p: p, path: p.At(p.MediaAt) + "/VirtualMedia", hidden: map[int]int{}}
 	for _, slot := range p.Media {
 		s.slots = append(s.slots, Slot{Slot: slot})
 	}
@@ -86,6 +88,10 @@ func (s *Service) Read(p string) (resource.Object, bool) {
 
 func (s *Service) object(i int) resource.Object {
 	slot, p := s.slots[i], s.path+"/"+s.slots[i].ID
+	if s.hidden[i] > 0 {
+		s.hidden[i]--
+		slot.Image, slot.Inserted = "", false
+	}
 	o := resource.New(p, "VirtualMedia.v1_6_3", "Virtual Media")
 	o["MediaTypes"], o["Inserted"], o["WriteProtected"] = slot.Kinds, slot.Inserted, true
 	o["ConnectedVia"], o["Image"], o["ImageName"] = "NotConnected", nil, nil
@@ -132,6 +138,7 @@ func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 
 func (s *Service) eject(i int) resource.Answer {
 	s.slots[i].Inserted = false
+	s.hidden[i] = 0
 	if !s.p.Quirks.KeepImageName {
 		s.slots[i].Image = ""
 	}
@@ -168,5 +175,9 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 		return resource.Fail(http.StatusBadRequest, "ResourceInUse", "The slot holds another image.").Named(action)
 	}
 	s.slots[i].Image, s.slots[i].Inserted = *body.Image, true
+	if s.p.Quirks.SlowMedia > 0 {
+		s.hidden[i] = s.p.Quirks.SlowMedia
+		return resource.Answer{Status: http.StatusAccepted, Action: action}
+	}
 	return resource.Done(action)
 }

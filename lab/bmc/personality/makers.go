@@ -177,7 +177,7 @@ func ami() Personality {
 		PowerEvents: Standard().PowerEvents,
 		Quirks: Quirks{
 			ResetTypes:      []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "PowerCycle"},
-			BootFutureState: true, NeedWholeBoot: true, SettingsETag: true, LogoutOnPassword: true,
+			BootFutureState: true, NeedWholeBoot: true, SettingsETag: true, LogoutOnPassword: true, SlowMedia: 1,
 		},
 	}
 }

@@ -76,6 +76,9 @@ type Quirks struct {
 	// NoMediaFlags refuses Inserted and WriteProtected in InsertMedia
 	// (Supermicro X11).
 	NoMediaFlags bool
+	// SlowMedia is how many reads of a slot do not show an insert yet, which is
+	// answered by 202 (AMI, on Lenovo's SR635).
+	SlowMedia int
 	// OmitDriveState has no Status.State on drives (iLO).
 	OmitDriveState bool
 	// SwapUUID tells the first three fields of the UUID in the other byte order
