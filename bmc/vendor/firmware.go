@@ -90,6 +90,14 @@ func (c *overRedfish) byLibrary(ctx context.Context, calls func(l *link) error) 
 	return err
 }
 
+// SweepSessions implements bmc.Sweeper, as far as our Redfish driver can.
+func (c *overRedfish) SweepSessions(ctx context.Context) (int, error) {
+	if sweeper, can := c.Conn.(bmc.Sweeper); can {
+		return sweeper.SweepSessions(ctx)
+	}
+	return 0, nil
+}
+
 // Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
 func (c *overRedfish) Close(ctx context.Context) error {
 	err := c.Conn.Close(ctx)

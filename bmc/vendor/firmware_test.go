@@ -29,6 +29,26 @@ func isUpload(method, path string) bool {
 	return method == "POST" && (strings.Contains(path, "upload") || strings.Contains(path, "Upload") || strings.Contains(path, "update-multipart"))
 }
 
+// TestSweep: what an earlier life of the manager left open is ended by this way too.
+func TestSweep(t *testing.T) {
+	r := newMaker(t, "vendor+openbmc", bmctest.OpenBMC, nil)
+	r.target.Mark = bmc.Mark{Owner: "ours", Life: "killed"}
+	if _, err := r.driver.Dial(t.Context(), r.target); err != nil { // nobody ends it
+		t.Fatal(err)
+	}
+	r.target.Mark.Life = "now"
+	pool := bmc.NewPool(r.driver.Dial, bmc.PoolOptions{Mark: r.target.Mark})
+	if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }); err != nil {
+		t.Error(err)
+	}
+	if n := r.BMC.Sessions(); n != 1 {
+		t.Errorf("%d sessions, want the new one alone", n)
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOneSession: the Redfish session gives way to the library's, and comes back.
 func TestOneSession(t *testing.T) {
 	for _, tc := range overRedfish {
