@@ -36,9 +36,7 @@ const (
 // things must speak against the server and nothing for it: UUID and serial number, or
 // one of them and a list of NICs without the boot MAC address (macMissing).
 func WrongServer(host *infrav1.IngotHost, inspected, told SystemIdentity, macMissing bool) string {
-	order := host.Spec.Order
-	if _, asked := host.Annotations[infrav1.InspectAnnotation]; host.Spec.Claim == nil &&
-		(asked || order != nil && order.Kind == infrav1.OrderInspect) {
+	if _, asked := host.Annotations[infrav1.InspectAnnotation]; host.Spec.Claim == nil && (asked || inspectedAnew(host)) {
 		return "" // a person wants it known anew
 	}
 	uuids, serials := likeUUIDs(inspected.UUID, told.UUID), likeSerials(inspected.SerialNumber, told.SerialNumber)
@@ -53,6 +51,16 @@ func WrongServer(host *infrav1.IngotHost, inspected, told SystemIdentity, macMis
 	}
 	return fmt.Sprintf("UUID %s, serial number %s, where UUID %s, serial number %s was inspected",
 		orNone(told.UUID), orNone(told.SerialNumber), orNone(inspected.UUID), orNone(inspected.SerialNumber))
+}
+
+// inspectedAnew: the inspection under way was asked for. One that Ingot orders by itself,
+// for settings or firmware, gives no leave to take another server for the host's.
+func inspectedAnew(host *infrav1.IngotHost) bool {
+	order, record := host.Spec.Order, host.Spec.Record
+	if order == nil || order.Kind != infrav1.OrderInspect {
+		return false
+	}
+	return record == nil || record.Preparation == nil || record.Preparation.Attempts == 0 && record.Preparation.Update == nil
 }
 
 func orNone(text string) string {

@@ -48,6 +48,20 @@ func TestWrongServer(t *testing.T) {
 			change: func(h *infrav1.IngotHost) { h.Spec.Order = orderOf(infrav1.OrderInspect) },
 		},
 		{
+			name: "inspected for its settings, which nobody asked for", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
+			change: func(h *infrav1.IngotHost) {
+				h.Spec.Order = orderOf(infrav1.OrderInspect)
+				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Attempts: 1}}
+			},
+		},
+		{
+			name: "inspected for an update", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
+			change: func(h *infrav1.IngotHost) {
+				h.Spec.Order = orderOf(infrav1.OrderInspect)
+				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{}}}
+			},
+		},
+		{
 			name: "asked for while a machine holds it", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
 				h.Annotations = map[string]string{infrav1.InspectAnnotation: ""}

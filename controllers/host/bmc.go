@@ -125,6 +125,9 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 // failed notes the failure of calls to a BMC. That the pool let the BMC rest and sent
 // nothing is no failure more; the cause is that of the last call.
 func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, now time.Time) contact {
+	if errors.Is(err, bmc.ErrUnreachable) || errors.Is(err, bmc.ErrTimeout) || errors.Is(err, bmc.ErrCertificate) {
+		known.listed = false // who answers there next may be another server's BMC
+	}
 	wait := min(bmc.RetryAfter(err), r.waits().BackoffCap)
 	var rests *bmc.RestError
 	if errors.As(err, &rests) {

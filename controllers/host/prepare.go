@@ -276,7 +276,12 @@ func (r *Reconciler) startUpdate(ctx context.Context, host *infrav1.IngotHost, s
 		if noteErr := r.noteUpdate(save, host, step.Unsent()); noteErr != nil {
 			return noteErr
 		}
-		r.putOffUpdate(host, seen, stable(err.Error()), bmc.RetryAfter(err))
+		least := bmc.RetryAfter(err)
+		var rests *bmc.RestError
+		if errors.As(err, &rests) {
+			err = rests.Err // how long the rest lasts differs each time
+		}
+		r.putOffUpdate(host, seen, stable(err.Error()), least)
 	}
 	return nil
 }

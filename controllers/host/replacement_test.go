@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // identified is a BMC that says which server it manages.
@@ -112,9 +113,43 @@ func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 	}
 }
 
+// A BMC that was away may be another's when it is back, at the same address: BMCs that
+// get theirs by DHCP, or a chassis whose blades were swapped.
+func testSwapped(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, away := range map[string]error{"unreachable": bmc.ErrUnreachable, "timeout": bmc.ErrTimeout} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
+			metal := &identified{fakeBMC: y.bmc, identity: server}
+			y.BMC = metal
+			host := y.ready("h")
+			facts, err := hardware.New(host, scheme)
+			must(y, err)
+			facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
+			y.create(facts)
+			y.inspect("h")
+
+			y.bmc.set(func(f *fakeBMC) { f.readErr = away })
+			y.clock.Step(time.Minute)
+			y.step("h")
+			y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
+			metal.identity = bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
+			for range 3 {
+				y.clock.Step(y.waits().BackoffCap)
+				y.step("h")
+			}
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWrongServer)
+			if ok, _ := inventory.Claimable(y.get("h")); ok {
+				t.Error("another server can be claimed")
+			}
+		})
+	}
+}
+
 // testReplacement: an address that leads to the BMC of another server, which is on,
 // must not have that one switched off; a replaced BMC of the same server goes on.
 func testReplacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	t.Run("swapped", func(t *testing.T) { testSwapped(t, cfg, scheme) })
 	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, cfg, scheme) })
 	y := newYard(t, cfg, scheme)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
