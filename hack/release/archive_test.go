@@ -156,7 +156,7 @@ func checkFiles(t *testing.T, files map[string]entry) {
 	for name, mode := range map[string]fs.FileMode{
 		"manager": 0o755, "tmp": fs.ModeDir | fs.ModeSticky | 0o777, "var/cache/ingot": fs.ModeDir | 0o755,
 		"etc/passwd": 0o644, "etc/ssl/certs/ca-certificates.crt": 0o644,
-		"usr/lib/ipxe/undionly.kpxe": 0o644, "usr/lib/ipxe/snponly.efi": 0o644, "usr/lib/ipxe/ipxe.efi": 0o644,
+		"usr/lib/ipxe/undionly.kpxe": 0o644, "usr/lib/ipxe/ipxe.pxe": 0o644, "usr/lib/ipxe/snponly.efi": 0o644, "usr/lib/ipxe/ipxe.efi": 0o644,
 		"usr/share/ingot/agent/vmlinuz": 0o644, "usr/share/ingot/agent/initramfs.cpio.zst": 0o644,
 	} {
 		if f, ok := files[name]; !ok || f.mode != mode || !mode.IsDir() && len(f.data) == 0 {

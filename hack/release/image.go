@@ -37,9 +37,9 @@ nonroot:x:65532:
 // loaderDir holds Debian's iPXE loaders, here and in the image.
 const loaderDir = "/usr/lib/ipxe"
 
-// loaders are the boot server's, by firmware: BIOS, and UEFI with the firmware's
-// own network driver or with iPXE's.
-var loaders = []string{"undionly.kpxe", "snponly.efi", "ipxe.efi"}
+// loaders are the boot server's: for BIOS and for x64 UEFI, the small one and the
+// full one (see pxe/dhcp).
+var loaders = []string{"undionly.kpxe", "ipxe.pxe", "snponly.efi", "ipxe.efi"}
 
 // imageFiles lists the files of the image by layer, what changes least first. The
 // manager is built into the directory work.

@@ -76,6 +76,8 @@ type Config struct {
 	// because unix sockets do.
 	Dir      string
 	Firmware Firmware
+	// NoPXE leaves UEFI only HTTP boot to boot from the network by.
+	NoPXE bool
 	// MemoryMiB; 0 means 1024.
 	MemoryMiB int
 	// CPUs; 0 means 1.
@@ -179,6 +181,9 @@ func (c Config) arguments(boot Device) []string {
 			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n",
 			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, ovmfCode)),
 			"-drive", "if=pflash,format=raw,unit=1,file="+quote(c.nvram()))
+	}
+	if c.NoPXE {
+		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
 	}
 	for i, d := range c.Disks {
 		args = append(args,

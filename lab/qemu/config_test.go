@@ -58,6 +58,10 @@ func TestArguments(t *testing.T) {
 	if d := strings.Join(cfg.arguments(Disks), " "); !strings.Contains(d, "serial=server-1-d0,bootindex=1") || !strings.Contains(d, "bootindex=5") {
 		t.Errorf("disk first: %s", d)
 	}
+	cfg.NoPXE = true
+	if h := strings.Join(cfg.arguments(Network), " "); !strings.Contains(h, " -fw_cfg name=opt/org.tianocore/IPv4PXESupport,string=n") {
+		t.Errorf("HTTP boot only: %s", h)
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -136,27 +135,24 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// present leaves of the loaders those that are there.
+// present leaves of the loaders those that can be served. Debian's ipxe.efi, a link
+// to another directory, cannot.
 func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
-	var errs []error
 	kept := loaders.Keep(func(name string) bool {
 		f, err := files.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false
+		if err == nil {
+			_ = f.Close()
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("boot loader: %w", err))
-			return false
-		}
-		_ = f.Close()
-		return true
+		return err == nil
 	})
 	for _, name := range []string{loaders.Small.BIOS, loaders.Small.UEFI} {
-		if !slices.Contains(kept.Names(), name) {
-			errs = append(errs, fmt.Errorf("boot loader %s is missing (Debian: package ipxe)", name))
+		if slices.Contains(kept.Names(), name) {
+			continue
 		}
+		_, err := files.Open(name)
+		return kept, fmt.Errorf("boot loader %s is missing (Debian: package ipxe): %w", name, err)
 	}
-	return kept, errors.Join(errs...)
+	return kept, nil
 }
 
 // BaseURL is the server's HTTP address as its scripts say it.

@@ -277,6 +277,24 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// A loader that is there and cannot be served, as Debian's ipxe.efi, which is a link
+// to another directory, is no reason not to start; one that is needed is.
+func TestLoaderThatLeadsOutside(t *testing.T) {
+	for name, refused := range map[string]bool{"ipxe.efi": false, "snponly.efi": true} {
+		dir := loaderDir(t)
+		outside := filepath.Join(t.TempDir(), name)
+		for _, err := range []error{os.WriteFile(outside, []byte("loader"), 0o644), os.Remove(filepath.Join(dir, name)), os.Symlink(outside, filepath.Join(dir, name))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := bootserver.New(bootserver.Config{Address: netip.MustParseAddr("192.0.2.1"), LoaderDir: dir, Directory: pxe.Table{}, Files: &pxe.Files{}})
+		if (err != nil) != refused {
+			t.Errorf("%s leads outside: %v, want refused: %t", name, err, refused)
+		}
+	}
+}
+
 // TestOneFailureEndsAll: a server without DHCP must not look healthy.
 func TestOneFailureEndsAll(t *testing.T) {
 	srv, err := bootserver.New(bootserver.Config{Address: netip.MustParseAddr("127.0.0.1"),
