@@ -265,4 +265,15 @@ func testNetwork(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "ca"}, Data: map[string]string{"ca.crt": "pem"}})
 	y.step("ca")
 	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+
+	// Where another server gives the addresses, none is recorded, and hosts boot.
+	p := newYard(t, cfg, scheme)
+	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: p.ns + "-proxy"},
+		Spec: infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}})
+	p.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = p.ns + "-proxy" })
+	p.inspect("h")
+	facts := &infrav1.IngotHardware{}
+	if err := p.api.Get(p.ctx, client.ObjectKey{Namespace: p.ns, Name: "h"}, facts); client.IgnoreNotFound(err) != nil || facts.Spec.Address != nil {
+		t.Errorf("%+v is recorded, %v, want nothing", facts.Spec.Address, err)
+	}
 }

@@ -229,6 +229,8 @@ type line struct {
 	// plainROM hides from the DHCP server that QEMU's ROM is iPXE, until the
 	// loader has been fetched.
 	plainROM bool
+	// httpOnly leaves UEFI its HTTP boot alone.
+	httpOnly bool
 	// want are the stages that must be passed, in this order.
 	want []string
 }
@@ -247,6 +249,11 @@ var lines = []line{
 	{
 		name: "UEFI with its own PXE driver", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true},
 		want: []string{"Offer UEFI x64", "Ack UEFI x64", "Loader snponly.efi",
+			"Offer iPXE", "Ack iPXE", "Script Agent", "File vmlinuz", "File proof.cpio"},
+	},
+	{
+		name: "UEFI by HTTP boot", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}, httpOnly: true,
+		want: []string{"Offer UEFI x64 HTTP", "Ack UEFI x64 HTTP", "Loader snponly.efi",
 			"Offer iPXE", "Ack iPXE", "Script Agent", "File vmlinuz", "File proof.cpio"},
 	},
 }
@@ -285,7 +292,7 @@ func runLine(t *testing.T, l line) {
 	}
 	seg := startSegment(t, host, &files, wrap)
 
-	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: l.firmware, NICs: []qemu.NIC{l.nic}})
+	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: l.firmware, NICs: []qemu.NIC{l.nic}, NoPXE: l.httpOnly})
 
 	proof := bootProof(t, seg, vm)
 	for _, arg := range []string{"pid=1 ", "console=ttyS0,115200", "ingot.server=192.0.2.1:8843",
