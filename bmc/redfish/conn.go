@@ -53,6 +53,8 @@ type conn struct {
 	schemasName string
 	// resetTypes is what the system allows once it is known.
 	resetTypes []string
+	// mediaWait is the constant, but for tests.
+	mediaWait time.Duration
 }
 
 // Dial opens a session (DSP0266, Redfish session login authentication; basic
@@ -75,7 +77,7 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", ep.base, err)
 	}
-	c := &conn{target: target, transport: t, base: ep.base, system: ep.system}
+	c := &conn{target: target, transport: t, base: ep.base, system: ep.system, mediaWait: mediaWait}
 	t.begin(ctx)
 	if err := c.connect(ctx, ep.base); err != nil {
 		t.CloseIdleConnections()

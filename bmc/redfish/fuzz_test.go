@@ -75,6 +75,7 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			return
 		}
+		redfish.HurryMedia(conn)
 		_, err = conn.PowerState(ctx)
 		check(err)
 		_, err = conn.Inventory(ctx)

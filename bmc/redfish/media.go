@@ -199,7 +199,7 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	}
 	slot, err := c.readSlot(m.ID)
 	for tries := 0; err == nil && a.status == http.StatusAccepted && !slot.Inserted && tries < mediaTries; tries++ {
-		if err = pause(c.transport.ctx, mediaWait); err == nil {
+		if err = pause(c.transport.ctx, c.mediaWait); err == nil {
 			slot, err = c.readSlot(m.ID)
 		}
 	}
