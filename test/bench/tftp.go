@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,101 +43,187 @@ func (t Transferred) MegabytesPerSecond() float64 {
 	return float64(t.Bytes) / 1e6 / t.Took.Seconds()
 }
 
-// Run reads, and fails if one of the transfers does. Each client is a thread that
-// blocks in the kernel, so that the measured time is the server's rather than the
-// Go scheduler's.
+// Run reads, and fails if one of the transfers does. All clients are one thread
+// that waits for whichever socket has something: it costs the machine as little
+// as can be, so that what is measured is the server's work rather than theirs.
 func (l TFTPLoad) Run() (Transferred, error) {
-	results := make([]Transferred, l.Clients)
-	errs := make([]error, l.Clients)
-	var wg sync.WaitGroup
+	if l.Repeat == 0 {
+		l.Repeat = time.Second
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return Transferred{}, fmt.Errorf("epoll: %w", err)
+	}
+	defer func() { _ = unix.Close(poll) }()
+	r := &readings{TFTPLoad: l, poll: poll, running: map[int32]*reading{}, buf: make([]byte, 4+l.BlockSize+64)}
+	defer r.close()
 	start := time.Now()
-	for i := range l.Clients {
-		wg.Go(func() {
-			for range l.Each {
-				r, err := l.read()
-				results[i].Bytes += r.Bytes
-				results[i].Repeated += r.Repeated
-				if err != nil {
-					errs[i] = fmt.Errorf("client %d: %w", i, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	total := Transferred{Took: time.Since(start)}
-	for _, r := range results {
-		total.Bytes += r.Bytes
-		total.Repeated += r.Repeated
-	}
-	return total, errors.Join(errs...)
+	err = r.run()
+	r.total.Took = time.Since(start)
+	return r.total, err
 }
 
-// reading is one transfer of a client.
+// readings are the transfers of all clients.
+type readings struct {
+	TFTPLoad
+	poll    int
+	running map[int32]*reading // by socket
+	total   Transferred
+	buf     []byte
+}
+
+// reading is one client, and its transfer.
 type reading struct {
 	TFTPLoad
 	fd   int
 	peer unix.Sockaddr
-	// last is what was sent last.
+	// left is how many transfers there are still to do.
+	left int
+	// last is what was sent last, and when.
 	last   []byte
-	result Transferred
+	sent   time.Time
+	silent int
+	// next is the number of the block that is to come.
+	next                    uint16
+	inWindow, block, window int
+	result                  Transferred
 }
 
-func (l TFTPLoad) read() (Transferred, error) {
-	if l.Repeat == 0 {
-		l.Repeat = time.Second
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return Transferred{}, fmt.Errorf("socket: %w", err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	timeout := unix.NsecToTimeval(l.Repeat.Nanoseconds())
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		return Transferred{}, fmt.Errorf("set timeout: %w", err)
-	}
-	r := &reading{TFTPLoad: l, fd: fd}
-	r.peer = &unix.SockaddrInet4{Addr: l.Server.Addr().As4(), Port: int(l.Server.Port())}
-	err = r.run()
-	return r.result, err
-}
+// checkInterval is how often silent clients are looked for, mostSilent how often
+// one asks again.
+const (
+	checkInterval = 100 * time.Millisecond
+	mostSilent    = 10
+)
 
-func (r *reading) run() error {
-	if err := r.send(r.request()); err != nil {
-		return err
-	}
-	buf := make([]byte, 4+r.BlockSize+64)
-	var next uint16 = 1
-	inWindow, block, window := 0, 512, 1
-	for {
-		n, err := r.receive(buf)
-		if err != nil {
+func (r *readings) run() error {
+	for range r.Clients {
+		if err := r.begin(r.Each); err != nil {
 			return err
 		}
-		switch op, number := binary.BigEndian.Uint16(buf), binary.BigEndian.Uint16(buf[2:]); {
-		case op == 6:
-			block, window = r.accepted(buf[2:n])
-			err = r.ack(0)
-		case op == 5:
-			return fmt.Errorf("refused: %q", buf[4:n])
-		case op != 3:
-			return fmt.Errorf("opcode %d", op)
-		case number != next: // a gap, or a repeat
-			inWindow = 0
-			err = r.ack(next - 1)
-		default:
-			r.result.Bytes += int64(n - 4)
-			next++
-			if inWindow++; n-4 < block {
-				return r.ack(number)
-			} else if inWindow >= window {
-				inWindow = 0
-				err = r.ack(number)
+	}
+	events, checked := make([]unix.EpollEvent, 128), time.Now()
+	for len(r.running) > 0 {
+		n, err := unix.EpollWait(r.poll, events, int(checkInterval/time.Millisecond))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait: %w", err)
+		}
+		for _, e := range events[:max(n, 0)] {
+			if c := r.running[e.Fd]; c != nil {
+				if err := r.receive(c); err != nil {
+					return err
+				}
 			}
 		}
+		if now := time.Now(); now.Sub(checked) > checkInterval {
+			checked = now
+			if err := r.repeat(now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// begin starts the next transfer of a client, on a socket of its own.
+func (r *readings) begin(left int) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	c := &reading{TFTPLoad: r.TFTPLoad, fd: fd, left: left, next: 1, block: 512, window: 1}
+	c.peer = &unix.SockaddrInet4{Addr: r.Server.Addr().As4(), Port: int(r.Server.Port())}
+	r.running[int32(fd)] = c
+	if err := unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return c.send(c.request())
+}
+
+// receive takes what has come for a client: a packet, or a window.
+func (r *readings) receive(c *reading) error {
+	for {
+		n, from, err := unix.Recvfrom(c.fd, r.buf, 0)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			return nil
+		}
 		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if n < 4 {
+			continue
+		}
+		c.peer, c.silent = from, 0
+		done, err := c.take(r.buf[:n])
+		switch {
+		case err != nil:
+			return err
+		case done:
+			return r.end(c)
+		case c.inWindow == 0: // acknowledged: nothing more can be here
+			return nil
+		}
+	}
+}
+
+func (r *readings) end(c *reading) error {
+	delete(r.running, int32(c.fd))
+	_ = unix.Close(c.fd)
+	r.total.Bytes += c.result.Bytes
+	r.total.Repeated += c.result.Repeated
+	if c.left--; c.left > 0 {
+		return r.begin(c.left)
+	}
+	return nil
+}
+
+// repeat has clients that hear nothing send their last packet again.
+func (r *readings) repeat(now time.Time) error {
+	for _, c := range r.running {
+		if now.Sub(c.sent) < r.Repeat {
+			continue
+		}
+		if c.silent++; c.silent > mostSilent {
+			return errors.New("no answer")
+		}
+		c.result.Repeated++
+		if err := c.send(c.last); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (r *readings) close() {
+	for fd := range r.running {
+		_ = unix.Close(int(fd))
+	}
+}
+
+// take reads a packet, and says whether the transfer has ended.
+func (r *reading) take(p []byte) (bool, error) {
+	switch op, number := binary.BigEndian.Uint16(p), binary.BigEndian.Uint16(p[2:]); {
+	case op == 6:
+		r.block, r.window = r.accepted(p[2:])
+		return false, r.ack(0)
+	case op == 5:
+		return false, fmt.Errorf("refused: %q", p[4:])
+	case op != 3:
+		return false, fmt.Errorf("opcode %d", op)
+	case number != r.next: // a gap, or a repeat
+		r.inWindow = 0
+		return false, r.ack(r.next - 1)
+	default:
+		r.result.Bytes += int64(len(p) - 4)
+		r.next++
+		last := len(p)-4 < r.block
+		if r.inWindow++; last || r.inWindow >= r.window {
+			r.inWindow = 0
+			return last, r.ack(number)
+		}
+		return false, nil
 	}
 }
 
@@ -179,31 +265,9 @@ func (r *reading) ack(number uint16) error {
 }
 
 func (r *reading) send(p []byte) error {
-	r.last = p
+	r.last, r.sent = p, time.Now()
 	if err := unix.Sendto(r.fd, p, 0, r.peer); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	return nil
-}
-
-// receive returns the next packet; its sender is the peer from then on.
-func (r *reading) receive(buf []byte) (int, error) {
-	for tries := 0; tries < 10; {
-		n, from, err := unix.Recvfrom(r.fd, buf, 0)
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			tries++
-			r.result.Repeated++
-			if err := unix.Sendto(r.fd, r.last, 0, r.peer); err != nil {
-				return 0, fmt.Errorf("send again: %w", err)
-			}
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return 0, fmt.Errorf("receive: %w", err)
-		case n >= 4:
-			r.peer = from
-			return n, nil
-		}
-	}
-	return 0, errors.New("no answer")
 }
