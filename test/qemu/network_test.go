@@ -231,6 +231,8 @@ type line struct {
 	plainROM bool
 	// httpOnly leaves UEFI its HTTP boot alone.
 	httpOnly bool
+	// proxy: another DHCP server gives the address.
+	proxy bool
 	// want are the stages that must be passed, in this order.
 	want []string
 }
@@ -250,6 +252,15 @@ var lines = []line{
 		name: "UEFI with its own PXE driver", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true},
 		want: []string{"Offer UEFI x64", "Ack UEFI x64", "Loader snponly.efi",
 			"Offer iPXE", "Ack iPXE", "Script Agent", "File vmlinuz", "File proof.cpio"},
+	},
+	{
+		name: "BIOS with iPXE in the ROM, beside another DHCP server", level: "all", firmware: qemu.BIOS, proxy: true,
+		want: []string{"Offer iPXE, boot file only", "Script Agent", "File vmlinuz", "File proof.cpio"},
+	},
+	{
+		name: "UEFI with its own PXE driver, beside another DHCP server", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}, proxy: true,
+		want: []string{"Offer UEFI x64, boot file only", "Ack UEFI x64, boot file only", "Loader snponly.efi",
+			"Offer iPXE, boot file only", "Script Agent", "File vmlinuz", "File proof.cpio"},
 	},
 	{
 		name: "UEFI by HTTP boot", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}, httpOnly: true,
@@ -290,7 +301,13 @@ func runLine(t *testing.T, l line) {
 	if l.plainROM {
 		wrap = func(c net.PacketConn) net.PacketConn { return &plainROM{PacketConn: c} }
 	}
+	if l.proxy {
+		host = proxied(host)
+	}
 	seg := startSegment(t, host, &files, wrap)
+	if l.proxy {
+		startNeighbour(t, seg)
+	}
 
 	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: l.firmware, NICs: []qemu.NIC{l.nic}, NoPXE: l.httpOnly})
 
