@@ -72,14 +72,15 @@ drops: 30
 `
 
 func TestPerfDHCP(t *testing.T) {
-	got, err := bench.ParsePerfDHCP(report)
+	load := bench.DHCPLoad{Seconds: 3}
+	got, err := load.Read(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Rate != 4970.44 || got.Lost < 0.002 || got.Lost > 0.00201 {
+	if int(got.Rate) != 4986 || got.Lost < 0.002 || got.Lost > 0.00201 {
 		t.Errorf("got %+v", got)
 	}
-	if got, err := bench.ParsePerfDHCP("Error: cannot bind"); err == nil {
+	if got, err := load.Read("Error: cannot bind"); err == nil {
 		t.Errorf("read nonsense as %+v", got)
 	}
 	for n, want := range map[int]string{0: "00:0c:01:02:03:04", 251: "00:0c:01:02:03:ff", 252: "00:0c:01:02:03:00", 256: "00:0c:01:02:04:04", 9999: "00:0c:01:02:2a:13"} {

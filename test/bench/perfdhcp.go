@@ -46,36 +46,31 @@ func (l DHCPLoad) Args() []string {
 
 // Exchanged is what perfdhcp says of a run.
 type Exchanged struct {
-	// Rate is how many exchanges were completed each second.
+	// Rate is how many exchanges were completed for each second in which some were
+	// begun. The rate that perfdhcp itself tells is less: it counts the time in
+	// which it waits for the last ones.
 	Rate float64
 	// Lost is the part of packets that were not answered, 0 to 1, of the worse of
 	// both pairs.
 	Lost float64
 }
 
-var (
-	rateLine = regexp.MustCompile(`(?m)^Rate: ([0-9.]+) 4-way exchanges/second`)
-	sentLine = regexp.MustCompile(`(?m)^sent packets: ([0-9]+)\s*\nreceived packets: ([0-9]+)`)
-)
+var sentLine = regexp.MustCompile(`(?m)^sent packets: ([0-9]+)\s*\nreceived packets: ([0-9]+)`)
 
-// ParsePerfDHCP reads the report of perfdhcp.
-func ParsePerfDHCP(report string) (Exchanged, error) {
-	rate := rateLine.FindStringSubmatch(report)
+// Read reads the report of perfdhcp.
+func (l DHCPLoad) Read(report string) (Exchanged, error) {
 	pairs := sentLine.FindAllStringSubmatch(report, -1)
-	if rate == nil || len(pairs) != 2 {
+	if len(pairs) != 2 { // DISCOVER and OFFER, REQUEST and ACK
 		return Exchanged{}, fmt.Errorf("perfdhcp says: %s", report)
 	}
 	var e Exchanged
-	var err error
-	if e.Rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
-		return Exchanged{}, err
-	}
 	for _, p := range pairs {
 		sent, errSent := strconv.ParseFloat(p[1], 64)
 		received, errReceived := strconv.ParseFloat(p[2], 64)
 		if err := errors.Join(errSent, errReceived); err != nil {
 			return Exchanged{}, err
 		}
+		e.Rate = received / float64(l.Seconds)
 		if sent > 0 {
 			e.Lost = max(e.Lost, 1-received/sent)
 		}

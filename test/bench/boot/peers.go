@@ -216,7 +216,7 @@ func (s *site) perfdhcp(ctx context.Context, l bench.DHCPLoad) (bench.Exchanged,
 	if s.verbose {
 		fmt.Fprintf(os.Stderr, "%s\n%s", cmd, out)
 	}
-	return bench.ParsePerfDHCP(string(out))
+	return l.Read(string(out))
 }
 
 // writeRandom makes a file that no file system can shorten.
