@@ -82,6 +82,7 @@ func progressOf(state bmc.TaskState) inventory.UpdateProgress {
 // firmware the host has.
 func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) inventory.Decision {
 	decision := inventory.Next(host, seen.Observation, r.Policy)
+	r.spaceUpdates(host, seen, decision)
 	if isPutOff(host, seen, decision) {
 		return putOffDecision(seen, decision)
 	}
@@ -90,6 +91,7 @@ func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *
 	}
 	r.look(ctx, host, seen)
 	decision = inventory.Next(host, seen.Observation, r.Policy)
+	r.spaceUpdates(host, seen, decision)
 	if isPutOff(host, seen, decision) {
 		return putOffDecision(seen, decision)
 	}

@@ -333,10 +333,21 @@ func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			m := prepared(t, cfg, scheme, tc.maker, wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) {
 				h.Spec.Firmware[0].Checksum = tc.checksum
 			})
+			var asked []time.Time
+			spaced := func(*infrav1.IngotHost) {
+				for m.asked("SimpleUpdate") > len(asked) {
+					asked = append(asked, m.clock.Now())
+				}
+			}
 			m.lives("given up", func(h *infrav1.IngotHost) bool {
 				return h.Spec.Record != nil && h.Spec.Record.Preparation != nil && h.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed &&
 					isReason(infrav1.ReasonFirmwareUpdateFailed)(h)
-			})
+			}, spaced)
+			for i := 1; i < len(asked); i++ {
+				if gap := asked[i].Sub(asked[i-1]); gap < m.Policy.UpdateRead {
+					t.Errorf("attempt %d comes %s after the one before: what kept it from working has not passed", i+1, gap)
+				}
+			}
 			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonFirmwareUpdateFailed).Message
 			if !strings.Contains(message, tc.says) || m.count("SimpleUpdate") != tc.updates {
 				t.Errorf("%d updates, want %d; message %q, want %q", m.count("SimpleUpdate"), tc.updates, message, tc.says)

@@ -23,6 +23,8 @@ type putOff struct {
 	delay time.Duration
 	until time.Time
 	why   string
+	// failed is how many attempts had failed when it was put off for the last of them.
+	failed int32
 }
 
 func putOffOf(host *infrav1.IngotHost, seen *observation) string {
@@ -40,6 +42,22 @@ func (r *Reconciler) putOffUpdate(host *infrav1.IngotHost, seen *observation, wh
 		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.firmware changes"
 	last.until = r.Clock.Now().Add(min(max(wait.Jitter(last.delay, backoffJitter), least), w.BackoffCap))
 	seen.known.putOff = last
+	r.contacts.keep(host, seen.known)
+}
+
+// spaceUpdates puts the attempt that follows a failed one off for some minutes: what is
+// tried again at once, three times in a row, fails three times, and a host that is given
+// up waits for a person.
+func (r *Reconciler) spaceUpdates(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) {
+	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil || !beginsUpdate(decision) {
+		return
+	}
+	preparation, last := host.Spec.Record.Preparation, seen.known.putOff
+	if preparation.Attempts == 0 || last.of == putOffOf(host, seen) && last.failed == preparation.Attempts {
+		return
+	}
+	r.putOffUpdate(host, seen, preparation.Message, r.Policy.UpdateRead)
+	seen.known.putOff.failed = preparation.Attempts
 	r.contacts.keep(host, seen.known)
 }
 
@@ -67,11 +85,12 @@ func (c *contacts) goOn(host types.NamespacedName) {
 // isPutOff says whether the update that a decision is about is not to be begun yet.
 // Nor is the firmware read for it, which may be a hundred requests.
 func isPutOff(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) bool {
+	return beginsUpdate(decision) && seen.known.putOff.of == putOffOf(host, seen) && seen.Now.Before(seen.known.putOff.until)
+}
+
+func beginsUpdate(decision inventory.Decision) bool {
 	_, starts := decision.Step.(inventory.StartUpdate)
-	if !starts && decision.Rule != inventory.RuleLookBeforeUpdate {
-		return false
-	}
-	return seen.known.putOff.of == putOffOf(host, seen) && seen.Now.Before(seen.known.putOff.until)
+	return starts || decision.Rule == inventory.RuleLookBeforeUpdate
 }
 
 // putOffDecision tells people.
