@@ -29,6 +29,10 @@ func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secr
 	if why := elsewhere(host, seen); why != "" {
 		return why, nil
 	}
+	if record := host.Spec.Record; record != nil && record.Preparation != nil && record.Preparation.Update != nil {
+		return fmt.Sprintf("an update of %s is under way, over which the BMC may forget what it is told; annotate again when it is over",
+			record.Preparation.Update.Component), nil
+	}
 	sharing, err := r.others(ctx, host, client.MatchingFields{index.HostByCredentials: secret.Namespace + "/" + secret.Name})
 	if err != nil {
 		return "", err

@@ -134,6 +134,12 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 				APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "vault", UID: "1", Controller: ptr.To(true)})
 			must(m.yard, m.api.Update(m.ctx, secret))
 		}, "ExternalSecret vault"},
+		"an update of firmware": {func(m *metal) {
+			m.edit("h", func(h *infrav1.IngotHost) {
+				h.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
+					Component: "BMC", Version: "2", StartedAt: metav1.NewTime(m.clock.Now()), State: infrav1.UpdateAccepted}}}
+			})
+		}, "update of BMC"},
 		"an immutable Secret": {func(m *metal) {
 			secret := m.credentials()
 			secret.Immutable = ptr.To(true)
