@@ -138,8 +138,10 @@ func TestTemplateCapacity(t *testing.T) {
 }
 
 func TestAllocateAddress(t *testing.T) {
-	network := infrav1.IngotNetworkSpec{Subnet: "10.0.0.0/29", Gateway: "10.0.0.1", DNSServers: []string{"10.0.0.2", "8.8.8.8"},
-		Range: infrav1.AddressRange{Start: "10.0.0.0", End: "10.0.0.7"}}
+	network := infrav1.IngotNetworkSpec{Subnet: "10.0.0.0/28", Gateway: "10.0.0.1", DNSServers: []string{"10.0.0.2", "8.8.8.8"},
+		NTPServers: []string{"10.0.0.7"}, Relays: []string{"10.0.0.8", "10.255.0.1"},
+		Routes: []infrav1.NetworkRoute{{Destination: "10.9.0.0/16", Gateway: "10.0.0.9"}},
+		Range:  infrav1.AddressRange{Start: "10.0.0.0", End: "10.0.0.9"}}
 	taken := map[netip.Addr]bool{}
 	for i := range 4 { // .3 to .6 are what is left of the range
 		mac := fmt.Sprintf("52:54:00:00:00:%02x", i)

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -109,10 +110,18 @@ func (m *mutation[T]) Handle(ctx context.Context, req admission.Request) admissi
 // needs no word.
 func rewritten(list []change) []string {
 	var warnings []string
-	for _, c := range list {
-		if was, ok := c.before.(string); ok {
+	warn := func(path *field.Path, before, after any) {
+		if was, ok := before.(string); ok && before != after {
 			warnings = append(warnings, fmt.Sprintf("%s: %q is stored as %q; write it so in the manifest, or tools that compare "+
-				"text, such as Argo CD, show a difference", c.path, was, c.value))
+				"text, such as Argo CD, show a difference", path, was, after))
+		}
+	}
+	for _, c := range list {
+		warn(c.path, c.before, c.value)
+		before, _ := c.before.([]any)
+		after, _ := c.value.([]any)
+		for i := range min(len(before), len(after)) {
+			warn(c.path.Index(i), before[i], after[i])
 		}
 	}
 	return warnings
