@@ -13,10 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // insideKey is set in a process that has a network of its own.
 const insideKey = "INGOT_BENCH_INSIDE"
+
+// cleanupTime is for the end of a process that was interrupted.
+const cleanupTime = 10 * time.Second
 
 // Inside says whether the process was started by Isolate.
 func Inside() bool { return os.Getenv(insideKey) != "" }
@@ -32,6 +36,9 @@ func Isolate(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self, os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideKey+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// It cleans up before it ends, unless that takes too long.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = cleanupTime
 	// A namespace of processes as well: the end of the first one is that of all.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
