@@ -64,7 +64,9 @@ func startNode(t *testing.T, releases ...*release.Release) *node.Node {
 // clusterctl keeps no variables.
 func variables(s *site.Site) map[string]string {
 	return map[string]string{
-		"CLUSTER_TOPOLOGY":     "true",
+		"CLUSTER_TOPOLOGY": "true",
+		// The images are where the node is.
+		"INGOT_IMAGE_SOURCES":  "0.0.0.0/0",
 		"INGOT_BOOT_ADDRESS":   s.BootAddress().Addr().String(),
 		"INGOT_BOOT_INTERFACE": provisioning,
 	}
