@@ -146,10 +146,11 @@ func (in *input) speaking() bool {
 		in.obs.Now.Before(in.obs.LastContact.Add(in.policy.ResetInterval))
 }
 
-// neverOn: booted, by its record, and off all the time until the deadline.
+// neverOn: booted, by its record, and off all the time until the deadline. What its
+// BMC would not switch on was not booted, and is not the host's failure.
 func (in *input) neverOn() bool {
 	created := in.order.CreatedAt.Time
-	return !in.obs.LastReset.Before(created) &&
+	return !in.obs.SwitchRefused && !in.obs.LastReset.Before(created) &&
 		!in.obs.Now.Before(created.Add(in.policy.AgentDeadline))
 }
 

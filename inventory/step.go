@@ -137,6 +137,9 @@ type Observation struct {
 	// on after it: a wish of last week must not cut the power today.
 	LastReset time.Time
 	SoftOffAt time.Time
+	// SwitchRefused: the BMC did not take the last order to switch the host; that it is
+	// off is the BMC's doing, and no agent's.
+	SwitchRefused bool
 
 	// LastContact is when the agent of the present order last spoke. Zero: never, or
 	// forgotten; see Decision.RecordContact.

@@ -162,6 +162,7 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
 	o.Failures, o.FailingSince = known.failures, known.since
+	o.SwitchRefused = known.orders.refused
 	o.Health, o.HealthDetail = known.health.state, known.health.detail
 	if known.problem != inventory.BMCOK {
 		o.Power = infrav1.PowerStateUnknown

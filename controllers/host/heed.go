@@ -21,6 +21,18 @@ const maxUnheeded = 3
 type orders struct {
 	want infrav1.PowerState
 	n    int
+	// refused: the BMC did not take the last one.
+	refused bool
+}
+
+// refusedBy counts an order that the BMC did not take. The next one decides; until
+// then the interval goes on growing, though the BMC answers when it is only read.
+func (o orders) refusedBy(step inventory.Step) orders {
+	o = o.after(step)
+	if o.n > 0 {
+		o.n, o.refused = maxUnheeded-1, true
+	}
+	return o
 }
 
 // after counts one more. A soft power-off and a restart may be ignored by the
@@ -42,6 +54,7 @@ func (o orders) after(step inventory.Step) orders {
 		o = orders{want: want}
 	}
 	o.n++
+	o.refused = false
 	return o
 }
 

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -52,6 +54,34 @@ func TestOrders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// testRefused: a BMC that answers, and takes no order to switch on, keeps a host from
+// its work, and is told so; the host is not quarantined for it.
+func testRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	y.ready("h")
+	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
+	took := 0
+	for range 240 { // two hours: eight deadlines of an agent
+		y.clock.Step(y.Policy.ResetInterval)
+		y.step("h")
+		if writes := y.bmc.took(); writes != "" {
+			took++
+		}
+	}
+	if took < 20 || took > 45 {
+		t.Errorf("%d orders in two hours, want one in 3 to 5 minutes", took)
+	}
+	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
+	host := y.get("h")
+	if host.Spec.Order == nil || host.Spec.Order.Attempt != 1 || host.Spec.Record != nil && host.Spec.Record.Failures > 0 {
+		t.Errorf("held against the host: order %+v, record %+v", host.Spec.Order, host.Spec.Record)
+	}
+	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
+	y.clock.Step(2 * backoffCap)
+	y.untilBoot("h", infrav1.OrderInspect)
 }
 
 // testUnheeded: a BMC that takes every order and shows the server as it was is told so

@@ -49,7 +49,7 @@ func TestHost(t *testing.T) {
 		"life": testLife, "bmc errors": testBMCErrors, "secret": testSecret, "owners": testOwners, "stale": testStale,
 		"deletion": testDeletion, "strangers": testStrangers, "pause": testPause, "soft off": testSoftOff,
 		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
-		"health": testHealth, "watched": testWatched, "faults": testFaults, "breaker": testBreaker, "unheeded": testUnheeded,
+		"health": testHealth, "watched": testWatched, "faults": testFaults, "breaker": testBreaker, "unheeded": testUnheeded, "refused": testRefused,
 		"prepared at registration": testPreparedAtRegistration, "prepared later": testPreparedLater, "preparation refused": testPrepareRefused,
 		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
 		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
