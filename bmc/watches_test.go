@@ -171,7 +171,8 @@ func TestWatchLife(t *testing.T) {
 		}
 		other := target("a")
 		other.Password = "another"
-		w.Want("h", other) // rotated credentials
+		w.Want("h", other)      // rotated credentials
+		time.Sleep(time.Second) // its turn, which may be a moment after the other's
 		wantNews(t, n, "h Begun")
 		w.Drop("h")
 		w.Drop("h")
