@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -97,7 +98,7 @@ type Init struct {
 
 // Init installs cert-manager, Cluster API with its kubeadm providers, and what i
 // adds, by "clusterctl init --wait-providers". It returns when every Deployment
-// is available.
+// is available. Progress, if set, is written to by two goroutines.
 func (n *Node) Init(ctx context.Context, i Init) error {
 	certManager, err := n.writeCertManager(ctx)
 	if err != nil {
@@ -111,6 +112,11 @@ func (n *Node) Init(ctx context.Context, i Init) error {
 	if len(i.Arguments) == 0 {
 		arguments = append(arguments, "--infrastructure=-")
 	}
+	nursed, stop := context.WithCancel(ctx)
+	var nurse sync.WaitGroup
+	nurse.Go(func() { n.nurseCertManager(nursed, i.Progress) })
+	defer nurse.Wait()
+	defer stop()
 	_, err = n.Run(ctx, "clusterctl", Tool{Arguments: append(arguments, i.Arguments...), Env: i.Env, Progress: i.Progress})
 	return err
 }
