@@ -38,6 +38,9 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 		if !w.deleting || !asked(host, infrav1.ForceReleaseAnnotation) && (host.Spec.Claim != nil || agent && host == w.host) {
 			w.violate("I9: the object is let go, claim %v, agent on %v", host.Spec.Claim != nil, agent)
 		}
+		if host == w.host && w.atWork(host, obs) && host.Spec.BMC != nil && !asked(host, infrav1.ForceReleaseAnnotation) {
+			w.violate("the object is let go while the BMC writes firmware")
+		}
 	}
 }
 
@@ -82,6 +85,9 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	}
 	if w.bmcTold(host, obs) && wait && d.Reason != bmcReason(obs.BMC) {
 		w.violate("the problem with the BMC is told as %s", d.Reason)
+	}
+	if obs.BMC == BMCOK && wait && d.Reason == bmcReason(BMCOK) {
+		w.violate("%s tells of a problem with a BMC that has none", d.Rule)
 	}
 	if w.mustGoOff(host, obs) && wait && d.Reason != infrav1.ReasonUpdatingFirmware && !obs.Now.Before(obs.LastReset.Add(walkPolicy().ResetInterval)) {
 		w.violate("an agent whose order is over is waited for by %s", d.Rule)

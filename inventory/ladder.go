@@ -36,18 +36,23 @@ func hostLadder() ladder {
 }
 
 // deletingLadder lets the object go. A claimed host stays unless a person forces
-// it; our own agent is not left running on a server that nobody knows any more.
+// it; our own agent is not left running on a server that nobody knows any more, and
+// firmware that is being written is waited for, as long as updateBusy says: whoever
+// registers the server anew would switch it in the middle of that.
 func deletingLadder() ladder {
 	return ladder{
 		{name: "deleting/forced", when: when{(*input).forced}, then: forget},
 		{name: "deleting/claimed", when: when{(*input).claimed}, then: sayDeletingClaimed},
 		{name: "deleting/unmanaged", when: when{(*input).unmanaged}, then: forget},
+		{name: "deleting/updating", when: when{(*input).updateBusy}, rules: ladder{
+			{name: "deleting/updating-bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+			{name: "deleting/updating-wait", then: waitUpdate},
+		}},
 		{name: "deleting/duplicate", when: when{(*input).duplicate}, then: forget},
 		{name: "deleting/order", when: when{(*input).ordered}, rules: ladder{
 			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
 			{name: "deleting/wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
-			{name: "deleting/updating", when: when{(*input).updateBusy}, then: waitUpdate},
 			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
 			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},

@@ -74,6 +74,7 @@ func TestPrepare(t *testing.T) {
 	}
 	atReboot := func(s *scene) { s.host.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot }
 	ordered := func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }
+	deleted := func(s *scene) { s.obs.Deleting = true }
 	for _, tc := range []struct {
 		name   string
 		scene  scene
@@ -124,7 +125,19 @@ func TestPrepare(t *testing.T) {
 		}), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"an update is flashed by the boot, and the host deleted", wishing(ordered, hasVersion("1"), since(time.Minute, UpdateRunning), func(s *scene) {
 			s.obs.Deleting, s.obs.Power = true, infrav1.PowerStateOn
-		}), "deleting/updating", "Wait", infrav1.ReasonUpdatingFirmware},
+		}), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"an update runs, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"an update runs on a duplicate that is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) { s.obs.DuplicateOf = "b" }),
+			"deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"nobody knows whether an update runs, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), deleted), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"the BMC is gone in the middle of an update, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),
+			"deleting/updating-bmc", "Wait", infrav1.ReasonBMCUnreachable},
+		{"the BMC has been gone since an update began, and the host is deleted", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),
+			"deleting/forget", "Forget", infrav1.ReasonDeleting},
+		{"an update runs for ever, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "Forget", infrav1.ReasonDeleting},
+		{"an update runs, the host is deleted and a person forces it", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) {
+			s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
+		}), "deleting/forced", "Forget", infrav1.ReasonDeleting},
 		{"an update runs for ever", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"it told nothing for long", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},

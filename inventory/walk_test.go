@@ -138,6 +138,7 @@ func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
 // of its BMC, which are too rare together to wait for.
 func (w *world) ending(kind uint64) {
 	if w.order() == nil {
+		w.endingOfUpdate(kind)
 		return
 	}
 	switch kind {
@@ -165,6 +166,19 @@ func (w *world) ending(kind uint64) {
 			w.reconcile(w.host, false)
 			w.lie = false
 		}
+	}
+}
+
+// endingOfUpdate does the same while firmware is being written.
+func (w *world) endingOfUpdate(kind uint64) {
+	if updateOf(w.host) == nil || w.fw.task != "running" {
+		return
+	}
+	switch kind {
+	case 13:
+		w.deleting = true
+	case 19:
+		w.deleting, w.bmc = true, BMCUnreachable
 	}
 }
 
