@@ -23,6 +23,7 @@ var fine = map[string]bool{
 	"Fenced": true, "CredentialsRotated": true, "CredentialsRotating": true, "HostClaimed": true, "Installed": true, "Booted": true,
 	"EndpointSet": true, "FailureDomainsPublished": true,
 	"Prepared": true, "Preparing": true, "UpdatingFirmware": true,
+	"AgentStarted":       true,
 	"OrderNotUnderstood": true, // of an agent that is not of this release
 }
 

@@ -73,11 +73,13 @@ const (
 	ReasonBMCTimeout     = "BMCTimeout"
 	ReasonBMCBusy        = "BMCBusy"
 	// ReasonBMCRateLimited: it answers 429.
-	ReasonBMCRateLimited      = "BMCRateLimited"
-	ReasonBMCError            = "BMCError"
-	ReasonBMCUnsupported      = "BMCUnsupported"
-	ReasonCertificateInvalid  = "CertificateInvalid"
-	ReasonCertificateChanged  = "CertificateChanged"
+	ReasonBMCRateLimited     = "BMCRateLimited"
+	ReasonBMCError           = "BMCError"
+	ReasonBMCUnsupported     = "BMCUnsupported"
+	ReasonCertificateInvalid = "CertificateInvalid"
+	ReasonCertificateChanged = "CertificateChanged"
+	// ReasonCertificatePinned: the certificate of a first use is trusted, and no other.
+	ReasonCertificatePinned   = "CertificatePinned"
 	ReasonCredentialsAccepted = "CredentialsAccepted"
 	ReasonCredentialsRejected = "CredentialsRejected"
 	ReasonCredentialsMissing  = "CredentialsMissing"
@@ -88,7 +90,11 @@ const (
 	ReasonRotationRefused     = "RotationRefused"
 	ReasonRotationFailed      = "RotationFailed"
 	ReasonRotationStuck       = "RotationStuck"
-	ReasonWrongServer         = "WrongServer"
+	// ReasonCredentialsKept: a Secret outlives its host, since nobody else knows the password.
+	ReasonCredentialsKept = "CredentialsKept"
+	// ReasonBootOverrideNotApplied: the BMC did not take the network boot.
+	ReasonBootOverrideNotApplied = "BootOverrideNotApplied"
+	ReasonWrongServer            = "WrongServer"
 
 	// Health, as the BMC sums it up.
 	ReasonHealthOK       = "HealthOK"
@@ -119,6 +125,10 @@ const (
 	ReasonAddressExhausted = "AddressesExhausted"
 	ReasonNoAgentContact   = "NoAgentContact"
 	ReasonAgentKeyConflict = "AgentKeyConflict"
+	ReasonAgentStarted     = "AgentStarted"
+	// ReasonAgentRequestRefused: whoever asked is not the agent of the host's order.
+	ReasonAgentRequestRefused = "AgentRequestRefused"
+	ReasonNoRootDisk          = "NoRootDisk"
 
 	// BIOS settings and firmware.
 	ReasonPrepared             = "Prepared"

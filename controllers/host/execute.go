@@ -197,7 +197,7 @@ func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1
 	}
 	switch {
 	case errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrNotApplied):
-		r.event(host, "BootOverrideNotApplied", "The BMC did not take the network boot for the next start: "+err.Error()+
+		r.event(host, infrav1.ReasonBootOverrideNotApplied, "The BMC did not take the network boot for the next start: "+err.Error()+
 			". Ingot powers the host on all the same; its own boot order must have the network first")
 	case err != nil:
 		return err

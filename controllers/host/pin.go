@@ -89,7 +89,7 @@ func (r *Reconciler) pin(ctx context.Context, host *infrav1.IngotHost, seen *obs
 	}
 	seen.target.Fingerprint = fingerprint
 	ctrl.LoggerFrom(ctx).Info("Trusting the certificate of the BMC at its first use", "address", address, "fingerprint", fingerprint)
-	r.note(host, "CertificatePinned", "spec.bmc.trustOnFirstUse: the BMC at "+address+" presented the certificate "+fingerprint+
+	r.note(host, infrav1.ReasonCertificatePinned, "spec.bmc.trustOnFirstUse: the BMC at "+address+" presented the certificate "+fingerprint+
 		", and no other is trusted there from now on; compare it with the BMC's own")
 	return nil, nil
 }

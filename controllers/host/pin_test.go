@@ -47,7 +47,7 @@ func testFirstUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if pin := m.facts().Spec.BMC; pin == nil || *pin != (infrav1.PinnedBMC{Address: m.lab.Address(), CertificateFingerprint: first}) {
 		t.Fatalf("pin %+v, want %s at %s", pin, first, m.lab.Address())
 	}
-	m.toldOnce("CertificatePinned")
+	m.toldOnce(infrav1.ReasonCertificatePinned)
 
 	t.Log("another certificate, with the status lost and a new process")
 	other, err := labbmc.NewAuthority()

@@ -143,7 +143,7 @@ func (r *Reconciler) keepRotated(ctx context.Context, host *infrav1.IngotHost) e
 	if err != nil {
 		return fmt.Errorf("keeping Secret %s: %w", secret.Name, err)
 	}
-	r.note(host, "CredentialsKept", fmt.Sprintf("Secret %s is not deleted with the host: Ingot gave the BMC the password in it, and nobody else knows it; "+
+	r.note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s is not deleted with the host: Ingot gave the BMC the password in it, and nobody else knows it; "+
 		"delete it when the BMC has another", secret.Name))
 	return nil
 }

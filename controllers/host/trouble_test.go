@@ -92,7 +92,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		y.clock.Step(time.Minute)
 		y.step("h")
 		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy)
-		y.toldOnce("BootOverrideNotApplied")
+		y.toldOnce(infrav1.ReasonBootOverrideNotApplied)
 	})
 	// I17: the override is read back once, and never set a second time before the
 	// host was switched.
@@ -103,7 +103,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		told    string
 	}{
 		"an override without an answer, applied":     {bmc.BootOverride{Target: bmc.BootPXE}, nil, "boot PXE UEFI, On", infrav1.ReasonInspecting},
-		"an override without an answer, not applied": {bmc.BootOverride{Target: bmc.BootNone}, nil, "boot PXE UEFI, On", "BootOverrideNotApplied"},
+		"an override without an answer, not applied": {bmc.BootOverride{Target: bmc.BootNone}, nil, "boot PXE UEFI, On", infrav1.ReasonBootOverrideNotApplied},
 		"an override without an answer, unreadable":  {bmc.BootOverride{}, fmt.Errorf("read: %w", bmc.ErrTimeout), "boot PXE UEFI", infrav1.ReasonBMCTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,9 +25,6 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// eventRefused is the reason of the event about a request that was refused.
-const eventRefused = "AgentRequestRefused"
-
 // action of the events of this package: what the controller was doing.
 const action = "AgentSession"
 
@@ -186,7 +183,7 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 	}
 	v := judge(host, c, recorded, s.Clock.Now().After(c.claims.Expiry))
 	if v.note != "" {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, eventRefused, action, "%s", v.note)
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action, "%s", v.note)
 	}
 	if v.revoke {
 		if err := s.revoke(ctx, host, c); err != nil {

@@ -78,7 +78,7 @@ func TestInstallOverTLS(t *testing.T) {
 	if reply, _ := call[agentapi.ProgressReply](a, agentapi.PathProgress, agentapi.Progress{OrderID: orderID}); !reply.Stop {
 		t.Error("an agent whose order has ended is not called off")
 	}
-	if !s.eventWith("AgentStarted") || !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(eventRefused) {
+	if !s.eventWith(infrav1.ReasonAgentStarted) || !s.eventWith(infrav1.ReasonProvisioned) || !s.eventWith(infrav1.ReasonAgentRequestRefused) {
 		t.Errorf("events: %q", s.seen)
 	}
 }

@@ -61,7 +61,7 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	}
 	s.note(ctx, host, agentapi.Progress{OrderID: host.Spec.Order.ID, Step: agentapi.StepStarted})
 	if bound {
-		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, "AgentStarted", action,
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonAgentStarted, action,
 			"The agent is running from the network for %s, attempt %d", host.Spec.Order.Kind, host.Spec.Order.Attempt)
 	}
 	return agentapi.Session{
@@ -94,7 +94,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	}
 	disk, err := inventory.SelectRootDisk(facts.Disks, host.Spec.Claim.RootDeviceHints)
 	if err != nil {
-		return &problem{reason: "NoRootDisk", message: truncate("No disk to install to: "+err.Error()+". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost", maxMessage)}, nil
+		return &problem{reason: infrav1.ReasonNoRootDisk, message: truncate("No disk to install to: "+err.Error()+". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost", maxMessage)}, nil
 	}
 	host.Spec.Claim.RootDisk = ptr.To(inventory.DiskRefOf(disk))
 	return nil, nil

@@ -84,8 +84,8 @@ func TestRefusedCallers(t *testing.T) {
 		"no token": {agent: func(s *site) *agent { a := s.agent(install, here); a.token = ""; return a }, do: open, want: agentapi.ReasonTokenInvalid},
 		"a token of somebody else's key": {agent: func(s *site) *agent { a := s.agent(install, here); a.token += "x"; return a },
 			do: open, want: agentapi.ReasonTokenInvalid},
-		"no client key":          {agent: func(s *site) *agent { return s.keyless(install) }, do: open, want: agentapi.ReasonTokenInvalid, event: eventRefused},
-		"another source address": {objects: []client.Object{recorded("127.0.0.9")}, do: open, want: agentapi.ReasonTokenInvalid, event: eventRefused},
+		"no client key":          {agent: func(s *site) *agent { return s.keyless(install) }, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRefused},
+		"another source address": {objects: []client.Object{recorded("127.0.0.9")}, do: open, want: agentapi.ReasonTokenInvalid, event: infrav1.ReasonAgentRequestRefused},
 		"a host that is gone": {agent: func(s *site) *agent {
 			c := install
 			c.Host = "h2"
@@ -108,7 +108,7 @@ func TestRefusedByTheLedger(t *testing.T) {
 		"bootstrap for an inspection": {objects: world(inspecting), agent: func(s *site) *agent { return s.agent(claimsOf(token.Inspect), here) },
 			first: opened, do: bootstrap, want: agentapi.ReasonOrderGone},
 		"a token of the installed system": {agent: func(s *site) *agent { return s.agent(claimsOf(token.Booted), here) },
-			do: bootstrap, want: agentapi.ReasonOrderGone, event: eventRefused},
+			do: bootstrap, want: agentapi.ReasonOrderGone, event: infrav1.ReasonAgentRequestRefused},
 		"a report after the release has begun (I6)": {first: func(s *site, a *agent) {
 			opened(s, a)
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })

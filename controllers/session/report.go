@@ -92,11 +92,23 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 	host.Spec.Order.Result = result
 }
 
+// failed is the reason of the event about a try that failed.
+func failed(purpose token.Purpose) string {
+	switch purpose {
+	case token.Install:
+		return infrav1.ReasonInstallFailed
+	case token.Wipe:
+		return infrav1.ReasonWipeFailed
+	default:
+		return infrav1.ReasonInspectFailed
+	}
+}
+
 // tell says in an event what has happened.
 func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 	switch {
 	case in.Outcome == agentapi.Failed:
-		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, string(c.claims.Purpose)+"Failed", action,
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, failed(c.claims.Purpose), action,
 			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, truncate(in.Reason, maxReason), truncate(in.Message, maxMessage))
 	case c.claims.Purpose == token.Install:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
