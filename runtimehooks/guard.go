@@ -1,0 +1,237 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+)
+
+const (
+	// maxBody bounds a request, in bytes: what Cluster API's library admits.
+	maxBody = 20 << 20
+	// maxBodies bounds all requests that are read at once, in bytes.
+	maxBodies = 3 * maxBody
+	// maxAnswer is how long Cluster API waits by default (R10).
+	maxAnswer = 10 * time.Second
+	// MaxMessage bounds a message, in bytes: it lands in a condition of the Cluster.
+	MaxMessage = 1024
+)
+
+// Messages of refusals are the same for the same fault: they land in conditions, and
+// one that differs each time would make Cluster API reconcile without an end (R22).
+const (
+	notPost      = "hooks are called by POST"
+	tooLarge     = "the request is larger than 20 MiB"
+	notReadable  = "the request could not be read to its end"
+	busy         = "too many large requests at once; the call is made again"
+	notJSON      = "the request is not one JSON object"
+	notOfForm    = "the request does not have the form of its kind"
+	failedInside = "the extension failed inside; the log of ingot-runtime-extension says how"
+)
+
+// newBudget is shared by all handlers of a server.
+func newBudget() *semaphore.Weighted { return semaphore.NewWeighted(maxBodies) }
+
+// guard stands before a handler of the library, which takes any method, ignores
+// apiVersion and kind, and dies of a panic.
+type guard struct {
+	envelope
+	next    http.Handler
+	budget  *semaphore.Weighted
+	metrics *Metrics
+	log     logr.Logger
+}
+
+// ServeHTTP answers one call.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	limit := answerWithin(r)
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	code, answer := g.answer(w, r.WithContext(ctx))
+	data, err := json.Marshal(answer)
+	if err != nil { // all values of it were JSON
+		code, data = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if code == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(data)
+	g.metrics.observe(g.hook, outcomeOf(answer), time.Since(began))
+}
+
+// answerWithin is how long an answer may take: less than the caller waits, which it
+// says in its query.
+func answerWithin(r *http.Request) time.Duration {
+	limit := maxAnswer
+	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
+		limit = min(limit, asked)
+	}
+	return limit * 9 / 10
+}
+
+// response is any response of a hook, by its fields.
+type response map[string]any
+
+func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed, g.failure(notPost)
+	}
+	weight := int64(maxBody)
+	if r.ContentLength >= 0 {
+		weight = min(r.ContentLength, maxBody)
+	}
+	if err := g.budget.Acquire(r.Context(), weight); err != nil {
+		return http.StatusOK, g.failure(busy)
+	}
+	defer g.budget.Release(weight)
+	body, message := read(w, r)
+	if message == "" {
+		message = g.check(body)
+	}
+	if message != "" {
+		return http.StatusOK, g.failure(message)
+	}
+	return http.StatusOK, g.call(r, body)
+}
+
+// read takes in the body of a request, or says why not.
+func read(w http.ResponseWriter, r *http.Request) (body []byte, message string) {
+	control := http.NewResponseController(w)
+	if deadline, ok := r.Context().Deadline(); ok {
+		_ = control.SetReadDeadline(deadline) // a server without deadlines still has the bound
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, tooLarge
+	case err != nil:
+		return nil, notReadable
+	}
+	return body, ""
+}
+
+// check says what is wrong with the envelope of a request.
+func (g *guard) check(body []byte) (message string) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil || object == nil {
+		return notJSON
+	}
+	var asked metav1.TypeMeta
+	if json.Unmarshal(object["apiVersion"], &asked.APIVersion) != nil || asked.APIVersion != g.apiVersion {
+		return fmt.Sprintf("apiVersion must be %s", g.apiVersion)
+	}
+	if json.Unmarshal(object["kind"], &asked.Kind) != nil || asked.Kind != g.request {
+		return fmt.Sprintf("kind must be %s here", g.request)
+	}
+	return ""
+}
+
+// call lets the library answer, and survives it.
+func (g *guard) call(r *http.Request, body []byte) (answer response) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			g.log.Error(fmt.Errorf("%v", fault), "A handler panicked", "hook", g.hook, "stack", string(debug.Stack()))
+			answer = g.failure(failedInside)
+		}
+	}()
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	taken := &taken{header: http.Header{}}
+	g.next.ServeHTTP(taken, r)
+	if taken.code != http.StatusOK || json.Unmarshal(taken.body.Bytes(), &answer) != nil || answer == nil {
+		// Not what the handler says, but what the library says that it cannot marshal.
+		g.log.Error(errors.New("no answer"), "A handler gave no answer", "hook", g.hook, "code", taken.code)
+		return g.failure(failedInside)
+	}
+	if message, _ := answer["message"].(string); strings.HasPrefix(message, undecoded) {
+		g.log.Error(errors.New(message), "A request was not decoded", "hook", g.hook)
+		answer["message"] = notOfForm // the decoder repeats values of the request
+	}
+	answer.bound()
+	return g.named(answer)
+}
+
+// undecoded begins what the library says of a body that its decoder refuses.
+const undecoded = "error unmarshalling request:"
+
+func (g *guard) failure(message string) response {
+	return g.named(response{"status": string(runtimehooksv1.ResponseStatusFailure), "message": message})
+}
+
+// named completes what the library leaves out: apiVersion and kind (L02); and puts
+// the handlers of a discovery, which it has in a map, in an order that stays (R19).
+func (g *guard) named(answer response) response {
+	answer["apiVersion"], answer["kind"] = g.apiVersion, g.envelope.response
+	if handlers, ok := answer["handlers"].([]any); ok {
+		slices.SortFunc(handlers, func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	}
+	return answer
+}
+
+func nameOf(handler any) string {
+	object, _ := handler.(map[string]any)
+	name, _ := object["name"].(string)
+	return name
+}
+
+// bound cuts a message that would not fit a condition.
+func (r response) bound() {
+	if message, ok := r["message"].(string); ok {
+		r["message"] = Bound(message)
+	}
+}
+
+// Bound cuts a text to MaxMessage bytes, between characters.
+func Bound(text string) string {
+	const more = "…"
+	if len(text) <= MaxMessage {
+		return text
+	}
+	cut := MaxMessage - len(more)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}
+
+// taken is what a handler of the library writes.
+type taken struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header of the answer, which nobody reads.
+func (t *taken) Header() http.Header { return t.header }
+
+// WriteHeader takes the status.
+func (t *taken) WriteHeader(code int) { t.code = cmp.Or(t.code, code) }
+
+// Write takes a part of the body.
+func (t *taken) Write(data []byte) (int, error) {
+	t.code = cmp.Or(t.code, http.StatusOK)
+	return t.body.Write(data)
+}

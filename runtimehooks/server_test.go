@@ -1,0 +1,307 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/ingot-metal/ingot/lab/pki"
+)
+
+const (
+	group     = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/"
+	create    = group + "beforeclustercreate/hold"
+	upgraded  = group + "afterclusterupgrade/fall"
+	plan      = group + "generateupgradeplan/long"
+	inPlace   = "/in-place" + group + "updatemachine/update"
+	goodHold  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateRequest","cluster":{"metadata":{"name":"c","namespace":"n"}}}`
+	goodFall  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"AfterClusterUpgradeRequest","cluster":{}}`
+	discovery = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"DiscoveryRequest"}`
+)
+
+// handlers are some that do what ours must not.
+func handlers() []Mount {
+	return []Mount{
+		{Handlers: []Handler{
+			{Hook: runtimehooksv1.BeforeClusterCreate, Name: "hold", HandlerFunc: func(_ context.Context, r *runtimehooksv1.BeforeClusterCreateRequest, a *runtimehooksv1.BeforeClusterCreateResponse) {
+				a.Status, a.Message, a.RetryAfterSeconds = runtimehooksv1.ResponseStatusSuccess, "hold "+r.Cluster.Name, 15
+			}},
+			{Hook: runtimehooksv1.AfterClusterUpgrade, Name: "fall", HandlerFunc: func(context.Context, *runtimehooksv1.AfterClusterUpgradeRequest, *runtimehooksv1.AfterClusterUpgradeResponse) {
+				panic("secret of a panic")
+			}},
+			{Hook: runtimehooksv1.GenerateUpgradePlan, Name: "long", HandlerFunc: func(_ context.Context, _ *runtimehooksv1.GenerateUpgradePlanRequest, a *runtimehooksv1.GenerateUpgradePlanResponse) {
+				a.Status, a.Message = runtimehooksv1.ResponseStatusFailure, strings.Repeat("ä", MaxMessage)
+			}},
+			{Hook: runtimehooksv1.BeforeClusterDelete, Name: "wait", HandlerFunc: func(ctx context.Context, _ *runtimehooksv1.BeforeClusterDeleteRequest, a *runtimehooksv1.BeforeClusterDeleteResponse) {
+				<-ctx.Done()
+				a.Status, a.Message = runtimehooksv1.ResponseStatusFailure, "late"
+			}},
+		}},
+		{Path: "/in-place", Handlers: []Handler{
+			{Hook: runtimehooksv1.UpdateMachine, Name: "update", HandlerFunc: func(_ context.Context, _ *runtimehooksv1.UpdateMachineRequest, a *runtimehooksv1.UpdateMachineResponse) {
+				a.Status = runtimehooksv1.ResponseStatusSuccess
+			}},
+		}},
+	}
+}
+
+// site is a server on loopback, and clients of it.
+type site struct {
+	url      string
+	client   *http.Client
+	registry *prometheus.Registry
+	ca       *pki.KeyPair
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serve(t *testing.T, edit func(*Options)) *site {
+	t.Helper()
+	dir, registry := t.TempDir(), prometheus.NewRegistry()
+	ca, err := pki.NewAuthority("hooks")
+	check(t, err)
+	serving, err := ca.Server("hooks", nil)
+	check(t, err)
+	check(t, serving.Write(dir, "tls"))
+	check(t, os.WriteFile(filepath.Join(dir, "clients.crt"), ca.CertificatePEM(), 0o600))
+	metrics, err := NewMetrics(registry)
+	check(t, err)
+	o := Options{Host: "127.0.0.1", Port: freePort(t), CertDir: dir, CertName: "tls.crt", KeyName: "tls.key", Mounts: handlers(), Metrics: metrics, Log: logr.Discard()}
+	if edit != nil {
+		edit(&o)
+	}
+	server, err := New(o)
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Start(ctx) }()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca.CertificatePEM())
+	s := &site{
+		url: fmt.Sprintf("https://127.0.0.1:%d", o.Port), registry: registry, ca: ca,
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
+	}
+	t.Cleanup(func() { s.client.CloseIdleConnections(); cancel(); check(t, <-done) })
+	for deadline := time.Now().Add(time.Minute); server.StartedChecker()(nil) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not listen")
+		}
+	}
+	return s
+}
+
+// ask returns the code and body of an answer.
+func (s *site) ask(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	check(t, err)
+	answer, err := s.client.Do(request)
+	check(t, err)
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	check(t, err)
+	return answer.StatusCode, string(data)
+}
+
+// An answer has its envelope, whatever the question; the same question has the same
+// answer.
+func TestAnswers(t *testing.T) {
+	s := serve(t, nil)
+	failure := func(kind, message string) string {
+		return fmt.Sprintf(`{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":%q,"message":%q,"status":"Failure"}`, kind+"Response", message)
+	}
+	const v1alpha1 = "hooks.runtime.cluster.x-k8s.io/v1alpha1"
+	for name, tc := range map[string]struct {
+		method, path, body string
+		code               int
+		want               string
+	}{
+		"held":                {"POST", create, goodHold, 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","message":"hold c","retryAfterSeconds":15,"status":"Success"}`},
+		"with timeout":        {"POST", create + "?timeout=10s", goodHold, 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","message":"hold c","retryAfterSeconds":15,"status":"Success"}`},
+		"of the mount":        {"POST", inPlace, `{"apiVersion":"` + v1alpha1 + `","kind":"UpdateMachineRequest"}`, 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"UpdateMachineResponse","retryAfterSeconds":0,"status":"Success"}`},
+		"unknown fields":      {"POST", create, strings.Replace(goodHold, "{", `{"new":[1],`, 1), 200, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","message":"hold c","retryAfterSeconds":15,"status":"Success"}`},
+		"panic":               {"POST", upgraded, goodFall, 200, failure("AfterClusterUpgrade", failedInside)},
+		"GET":                 {"GET", create, "", 405, failure("BeforeClusterCreate", notPost)},
+		"PUT":                 {"PUT", create, goodHold, 405, failure("BeforeClusterCreate", notPost)},
+		"DELETE of discovery": {"DELETE", group + "discovery", "", 405, failure("Discovery", notPost)},
+		"nothing":             {"POST", create, "", 200, failure("BeforeClusterCreate", notJSON)},
+		"garbage":             {"POST", create, "\x00\xff{", 200, failure("BeforeClusterCreate", notJSON)},
+		"null":                {"POST", create, "null", 200, failure("BeforeClusterCreate", notJSON)},
+		"a list":              {"POST", create, "[]", 200, failure("BeforeClusterCreate", notJSON)},
+		"two objects":         {"POST", create, goodHold + goodHold, 200, failure("BeforeClusterCreate", notJSON)},
+		"deep":                {"POST", create, strings.Repeat("[", 1<<20), 200, failure("BeforeClusterCreate", notJSON)},
+		"no version":          {"POST", create, "{}", 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
+		"unknown version":     {"POST", create, strings.Replace(goodHold, "v1alpha1", "v1", 1), 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
+		"version, no text":    {"POST", create, `{"apiVersion":{},"kind":1}`, 200, failure("BeforeClusterCreate", "apiVersion must be "+v1alpha1)},
+		"another hook's kind": {"POST", create, goodFall, 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest here")},
+		"a response":          {"POST", create, strings.Replace(goodHold, "Request", "Response", 1), 200, failure("BeforeClusterCreate", "kind must be BeforeClusterCreateRequest here")},
+		"wrong type inside":   {"POST", create, strings.Replace(goodHold, `"cluster":{"metadata":`, `"cluster":{"metadata":{"creationTimestamp":"secret"},"x":`, 1), 200, failure("BeforeClusterCreate", notOfForm)},
+		"too large":           {"POST", create, strings.Repeat(" ", maxBody+1), 200, failure("BeforeClusterCreate", tooLarge)},
+		"unknown hook":        {"POST", group + "beforelunch/hold", goodHold, 404, "404 page not found\n"},
+		"unknown path":        {"POST", "/", goodHold, 404, "404 page not found\n"},
+		"version of the path": {"POST", strings.Replace(create, "v1alpha1", "v1beta1", 1), goodHold, 404, "404 page not found\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				code, got := s.ask(t, tc.method, tc.path, tc.body)
+				if code != tc.code {
+					t.Errorf("code %d, want %d", code, tc.code)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("answer (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// Discovery of each mount lists its own handlers, in the same order each time.
+func TestDiscovery(t *testing.T) {
+	s := serve(t, nil)
+	var first string
+	for range 5 {
+		code, body := s.ask(t, "POST", group+"discovery", discovery)
+		if code != 200 || first != "" && body != first {
+			t.Fatalf("%d %s, before %s", code, body, first)
+		}
+		first = body
+	}
+	for path, want := range map[string][]string{"": {"fall", "hold", "long", "wait"}, "/in-place": {"update"}} {
+		_, body := s.ask(t, "POST", path+group+"discovery", discovery)
+		var answer runtimehooksv1.DiscoveryResponse
+		check(t, json.Unmarshal([]byte(body), &answer))
+		var got []string
+		for _, h := range answer.Handlers {
+			got = append(got, h.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || answer.Status != runtimehooksv1.ResponseStatusSuccess || answer.Kind != "DiscoveryResponse" {
+			t.Errorf("%s: %s: %s", path, diff, body)
+		}
+	}
+}
+
+// A message fits a condition, and stays text.
+func TestMessagesAreBounded(t *testing.T) {
+	_, body := serve(t, nil).ask(t, "POST", plan, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"GenerateUpgradePlanRequest"}`)
+	var answer runtimehooksv1.GenerateUpgradePlanResponse
+	check(t, json.Unmarshal([]byte(body), &answer))
+	if n := len(answer.Message); n > MaxMessage || n < MaxMessage-4 || strings.Contains(answer.Message, "\uFFFD") {
+		t.Errorf("%d bytes: %s", n, answer.Message)
+	}
+	if Bound("short") != "short" {
+		t.Error("a short message is changed")
+	}
+}
+
+// The context of a handler ends before the caller gives up.
+func TestDeadline(t *testing.T) {
+	s := serve(t, nil)
+	_, body := s.ask(t, "POST", group+"beforeclusterdelete/wait?timeout=50ms", `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterDeleteRequest"}`)
+	if !strings.Contains(body, `"late"`) {
+		t.Error(body)
+	}
+	for query, want := range map[string]time.Duration{"": 9 * time.Second, "timeout=1s": 900 * time.Millisecond, "timeout=1h": 9 * time.Second, "timeout=-1s": 9 * time.Second, "timeout=x": 9 * time.Second} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x/?"+query, nil)
+		check(t, err)
+		if got := answerWithin(request); got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
+	}
+}
+
+// Many callers at once all get their own answer.
+func TestConcurrentCalls(t *testing.T) {
+	s := serve(t, nil)
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			name := fmt.Sprintf("c%d", i)
+			body := strings.Replace(goodHold, `"name":"c"`, fmt.Sprintf("%q:%q", "name", name), 1)
+			answer, err := s.client.Post(s.url+create, "", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer answer.Body.Close()
+			data, _ := io.ReadAll(answer.Body)
+			if !bytes.Contains(data, []byte(`"hold `+name+`"`)) {
+				t.Errorf("%s: %s", name, data)
+			}
+		})
+	}
+	wg.Wait()
+	families, err := s.registry.Gather()
+	check(t, err)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if got := metric.GetHistogram().GetSampleCount(); family.GetName() != hookSeconds || got != 64 || metric.GetLabel()[1].GetValue() != outcomeBlocked {
+				t.Errorf("%s: %v", family.GetName(), metric)
+			}
+		}
+	}
+}
+
+// With a bundle of clients' authorities, nobody else is heard.
+func TestClientsProveThemselves(t *testing.T) {
+	s := serve(t, func(o *Options) { o.ClientCAName = "clients.crt" })
+	if answer, err := s.client.Post(s.url+create, "", strings.NewReader(goodHold)); err == nil {
+		answer.Body.Close()
+		t.Error("a stranger was answered")
+	}
+	dir := t.TempDir()
+	client, err := s.ca.Client("cluster-api")
+	check(t, err)
+	check(t, client.Write(dir, "client"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
+	check(t, err)
+	s.client.Transport.(*http.Transport).TLSClientConfig.Certificates = []tls.Certificate{pair}
+	if code, body := s.ask(t, "POST", create, goodHold); code != 200 {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// What cannot be served is said before anything listens.
+func TestRefusals(t *testing.T) {
+	for name, mounts := range map[string][]Mount{
+		"no handler":        nil,
+		"a hook of nobody":  {{Handlers: []Handler{{Hook: func(*int, *int) {}, Name: "x", HandlerFunc: func() {}}}}},
+		"a wrong signature": {{Handlers: []Handler{{Hook: runtimehooksv1.BeforeClusterCreate, Name: "x", HandlerFunc: func() {}}}}},
+	} {
+		if _, err := New(Options{Mounts: mounts}); err == nil {
+			t.Errorf("%s is admitted", name)
+		}
+	}
+}
