@@ -168,7 +168,7 @@ func (g *guard) call(r *http.Request, body []byte) (answer response) {
 	}
 	if message, _ := answer["message"].(string); strings.HasPrefix(message, undecoded) {
 		g.log.Error(errors.New(message), "A request was not decoded", "hook", g.hook)
-		answer["message"] = notOfForm // the decoder repeats values of the request
+		return g.failure(notOfForm) // the decoder repeats values of the request
 	}
 	answer.bound()
 	return g.named(answer)
