@@ -75,7 +75,7 @@ func TestNext(t *testing.T) {
 	}{
 		{"free and well", func(s *scene) {}, "start/available", Idle{}, infrav1.ReasonAvailable},
 		{"no BMC", func(s *scene) { s.host.Spec.BMC = nil }, "unmanaged", Idle{}, infrav1.ReasonUnmanaged},
-		{"the same server twice", func(s *scene) { s.obs.DuplicateOf = "ns/b" }, "duplicate", Idle{}, infrav1.ReasonDuplicate},
+		{"the same server twice", func(s *scene) { s.obs.DuplicateOf = "IngotHost ns/b" }, "duplicate", Idle{}, infrav1.ReasonDuplicate},
 		{"password refused", func(s *scene) { s.obs.BMC = BMCUnauthorized; s.obs.RetryAt = day().Add(time.Minute) }, "bmc",
 			Wait{Until: day().Add(time.Minute)}, infrav1.ReasonCredentialsRejected},
 		{"power unknown", func(s *scene) { s.obs.Power = "" }, "power-unknown", Wait{Until: day().Add(policy.ResetInterval)}, infrav1.ReasonBMCError},

@@ -127,7 +127,7 @@ func TestPrepare(t *testing.T) {
 			s.obs.Deleting, s.obs.Power = true, infrav1.PowerStateOn
 		}), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"an update runs, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
-		{"an update runs on a duplicate that is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) { s.obs.DuplicateOf = "b" }),
+		{"an update runs on a duplicate that is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) { s.obs.DuplicateOf = "IngotHost ns/b" }),
 			"deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"nobody knows whether an update runs, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), deleted), "deleting/updating-wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"the BMC is gone in the middle of an update, and the host is deleted", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), deleted, func(s *scene) { s.obs.BMC = BMCUnreachable }),

@@ -145,7 +145,8 @@ type Observation struct {
 	// forgotten; see Decision.RecordContact.
 	LastContact time.Time
 
-	// DuplicateOf names the other host that is the same server (I8).
+	// DuplicateOf names the other hosts that are the same server (I8), for people who may
+	// read this one; see ListHosts.
 	DuplicateOf string
 	// WrongServer says that the BMC manages another server than the one inspected;
 	// see the function of that name.

@@ -23,7 +23,7 @@ func sayDeletingClaimed(in *input) Decision {
 }
 
 func sayDuplicate(in *input) Decision {
-	return warn(infrav1.ReasonDuplicate, fmt.Sprintf("this is the same server as IngotHost %s (same BMC system, MAC address, or serial number and UUID); neither is switched, claimed or booted until one of the two objects is corrected or deleted", in.obs.DuplicateOf))
+	return warn(infrav1.ReasonDuplicate, fmt.Sprintf("this is the same server as %s (same BMC system, MAC address, or serial number and UUID); neither is switched, claimed or booted until one of the two objects is corrected or deleted", in.obs.DuplicateOf))
 }
 
 func sayUnmanaged(*input) Decision {

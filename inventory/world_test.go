@@ -130,7 +130,7 @@ func (w *world) observe() Observation {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
 	}
 	if w.duplicate {
-		obs.DuplicateOf = "metal/h2"
+		obs.DuplicateOf = "IngotHost metal/h2"
 	}
 	if w.exhausted && !w.addressed {
 		obs.AddressProblem = "the range is full"

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
@@ -125,7 +127,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	}
 	if len(others) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "bootMACAddress"), host.Spec.BootMACAddress,
-			fmt.Sprintf("is already the address of IngotHost %s; correct it, or delete that host first", names(others))))
+			fmt.Sprintf("is already the address of %s; correct it, or delete that host first", namesTo(host, others))))
 	}
 	if host.Spec.BMC == nil {
 		return errs, nil
@@ -148,8 +150,8 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	}
 	if len(same) > 0 {
 		errs = append(errs, field.Invalid(path, host.Spec.BMC.Address, fmt.Sprintf(
-			"leads to the same BMC as IngotHost %s; correct it, delete that host first, or, where one BMC serves several systems, "+
-				"give the path of the system in both", names(same))))
+			"leads to the same BMC as %s; correct it, delete that host first, or, where one BMC serves several systems, "+
+				"give the path of the system in both", namesTo(host, same))))
 	}
 	return errs, nil
 }
@@ -169,7 +171,16 @@ func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, fie
 	return out, nil
 }
 
-// names lists hosts for a refusal, the same way each time.
+// namesTo lists hosts to whoever writes a host: tenants of other namespaces stay unnamed.
+func namesTo(host *v1beta2.IngotHost, others []v1beta2.IngotHost) string {
+	keys := make([]types.NamespacedName, 0, len(others))
+	for i := range others {
+		keys = append(keys, client.ObjectKeyFromObject(&others[i]))
+	}
+	return inventory.ListHosts(host.Namespace, keys)
+}
+
+// names lists hosts to whoever may administer all of them, the same way each time.
 func names(hosts []v1beta2.IngotHost) string {
 	out := make([]string, 0, len(hosts))
 	for _, host := range hosts {

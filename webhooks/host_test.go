@@ -6,6 +6,7 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -248,6 +249,10 @@ func TestHostIdentity(t *testing.T) {
 			v := newHostValidator(t, "ingot", tt.exists.DeepCopy())
 			_, err := v.ValidateCreate(request(t.Context(), "alice"), tt.new)
 			checkRefusal(t, err, tt.wantField)
+			named := strings.Contains(fmt.Sprint(err), first.Namespace+"/"+first.Name)
+			if err != nil && named != (tt.new.Namespace == first.Namespace) {
+				t.Errorf("to people of namespace %s the refusal is: %v", tt.new.Namespace, err)
+			}
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -122,12 +123,15 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	if err != nil {
 		return err
 	}
+	var same []types.NamespacedName
 	for _, twin := range twins {
-		if twin.DeletionTimestamp.IsZero() {
-			seen.DuplicateOf = client.ObjectKeyFromObject(twin).String()
-			return nil
+		// One that is let go is nobody's twin any more, but while its firmware is written
+		// nobody else switches the server.
+		if twin.DeletionTimestamp.IsZero() || isUpdating(twin) {
+			same = append(same, keyOf(twin))
 		}
 	}
+	seen.DuplicateOf = inventory.ListHosts(host.Namespace, same)
 	return nil
 }
 

@@ -12,15 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
-// maxOthers bounds how many other hosts one message names.
+// maxOthers bounds how many NICs one message names.
 const maxOthers = 3
 
 // obstacle says why the password of the host's BMC must not be changed, and what
@@ -29,9 +31,9 @@ func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secr
 	if why := elsewhere(host, seen); why != "" {
 		return why, nil
 	}
-	if record := host.Spec.Record; record != nil && record.Preparation != nil && record.Preparation.Update != nil {
+	if isUpdating(host) {
 		return fmt.Sprintf("an update of %s is under way, over which the BMC may forget what it is told; annotate again when it is over",
-			record.Preparation.Update.Component), nil
+			host.Spec.Record.Preparation.Update.Component), nil
 	}
 	sharing, err := r.others(ctx, host, client.MatchingFields{index.HostByCredentials: secret.Namespace + "/" + secret.Name})
 	if err != nil {
@@ -43,11 +45,11 @@ func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secr
 	}
 	switch owner := metav1.GetControllerOf(secret); {
 	case len(sharing) > 0:
-		return fmt.Sprintf("Secret %s is also the one of IngotHost %s, whose BMC would keep the old password; give each host a Secret of its own in spec.bmc.credentialsRef",
-			secret.Name, listed(sharing)), nil
+		return fmt.Sprintf("Secret %s is also the one of %s, whose BMC would keep the old password; give each host a Secret of its own in spec.bmc.credentialsRef",
+			secret.Name, inventory.ListHosts(host.Namespace, sharing)), nil
 	case len(neighbours) > 0:
-		return fmt.Sprintf("IngotHost %s has the same BMC, and may have the same account with its own Secret; change the password at the BMC and in all their Secrets by hand",
-			listed(neighbours)), nil
+		return fmt.Sprintf("the BMC is also the one of %s, with a Secret of its own and perhaps the same account; change the password at the BMC and in all their Secrets by hand",
+			inventory.ListHosts(host.Namespace, neighbours)), nil
 	case owner != nil:
 		return fmt.Sprintf("Secret %s is kept by %s %s, which would put the old password back; change it there", secret.Name, owner.Kind, owner.Name), nil
 	case ptr.Deref(secret.Immutable, false):
@@ -62,7 +64,7 @@ func (r *Reconciler) obstacle(ctx context.Context, host *infrav1.IngotHost, secr
 func elsewhere(host *infrav1.IngotHost, seen *observation) string {
 	switch {
 	case seen.DuplicateOf != "":
-		return fmt.Sprintf("this is the same server as IngotHost %s; correct or delete one of the two", seen.DuplicateOf)
+		return fmt.Sprintf("this is the same server as %s; correct or delete one of the two", seen.DuplicateOf)
 	case seen.WrongServer != "":
 		return fmt.Sprintf("the BMC manages another server than the one that was inspected here: %s; correct spec.bmc.address", seen.WrongServer)
 	case seen.BootMACMissing:
@@ -72,20 +74,25 @@ func elsewhere(host *infrav1.IngotHost, seen *observation) string {
 	return ""
 }
 
+// isUpdating says whether an update of the host's firmware is under way.
+func isUpdating(host *infrav1.IngotHost) bool {
+	record := host.Spec.Record
+	return record != nil && record.Preparation != nil && record.Preparation.Update != nil
+}
+
 // others are the hosts found that are not this one.
-func (r *Reconciler) others(ctx context.Context, host *infrav1.IngotHost, by client.ListOption) ([]string, error) {
+func (r *Reconciler) others(ctx context.Context, host *infrav1.IngotHost, by client.ListOption) ([]types.NamespacedName, error) {
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, by); err != nil {
 		return nil, fmt.Errorf("hosts that share the BMC's credentials: %w", err)
 	}
-	var names []string
+	var others []types.NamespacedName
 	for i := range hosts.Items {
 		if other := &hosts.Items[i]; keyOf(other) != keyOf(host) {
-			names = append(names, keyOf(other).String())
+			others = append(others, keyOf(other))
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	return others, nil
 }
 
 func listed(names []string) string {

@@ -128,6 +128,11 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 				h.Spec.BMC.Address, h.Spec.BMC.CredentialsRef.Name = m.lab.Address()+"/redfish/v1/Systems/other", "second"
 			})
 		}, "/blade"},
+		"a BMC of another tenant": {func(m *metal) {
+			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address += m.lab.SystemPath() })
+			other := newYard(m.t, cfg, scheme)
+			other.ready("hidden", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.lab.Address() + "/redfish/v1/Systems/other" })
+		}, "a host of another namespace"},
 		"a Secret that another controller keeps": {func(m *metal) {
 			secret := m.credentials()
 			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{
@@ -156,6 +161,7 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 				t.Errorf("message %q does not name %q", message, tc.says)
 			}
 			m.toldOnce(infrav1.ReasonRotationRefused)
+			m.namesNoTenant("h")
 			if m.lab.Password() != canary || len(m.credentials().Data) != 2 {
 				t.Error("something was changed")
 			}

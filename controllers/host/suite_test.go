@@ -402,6 +402,21 @@ func (y *yard) toldOnce(reason string) {
 	}
 }
 
+// namesNoTenant sees that neither events nor conditions name a host of another yard, all
+// of which are called hidden.
+func (y *yard) namesNoTenant(name string) {
+	y.t.Helper()
+	texts := slices.Clone(y.all())
+	for _, c := range y.get(name).Status.Conditions {
+		texts = append(texts, c.Message)
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "hidden") {
+			y.t.Errorf("another tenant's host is named: %s", text)
+		}
+	}
+}
+
 // claim bonds the host to a machine that names it.
 func (y *yard) claim(host string) string {
 	y.t.Helper()

@@ -167,6 +167,19 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			found(y, y.ready("other"), id)
 			found(y, y.ready("h"), id)
 		}, infrav1.ReasonDuplicate},
+		"the same boot MAC as another tenant's": {func(y *yard) {
+			other := newYard(y.t, cfg, scheme).ready("hidden")
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
+		}, infrav1.ReasonDuplicate},
+		"a twin that is deleted while its firmware is written": {func(y *yard) {
+			other := y.ready("other", func(h *infrav1.IngotHost) {
+				h.Finalizers = []string{infrav1.HostFinalizer}
+				h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now(), Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
+					Component: "BIOS", Version: "2", StartedAt: metav1.NewTime(y.clock.Now()), State: infrav1.UpdateAccepted}}}
+			})
+			must(y, y.api.Delete(y.ctx, other))
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
+		}, infrav1.ReasonDuplicate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, cfg, scheme)
@@ -177,6 +190,7 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
 			y.atRest("h")
+			y.namesNoTenant("h")
 			if y.get("h").Spec.Order != nil {
 				t.Error("an order was written")
 			}

@@ -1,0 +1,46 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Who may read one namespace learns no name of another.
+func TestListHosts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hosts string // namespace/name, by spaces
+		want  string
+	}{
+		"none":                      {"", ""},
+		"one":                       {"ns/a", "IngotHost ns/a"},
+		"one, found twice":          {"ns/a ns/a", "IngotHost ns/a"},
+		"three":                     {"ns/c ns/a ns/b", "IngotHost ns/a, ns/b, ns/c"},
+		"five":                      {"ns/e ns/c ns/a ns/b ns/d", "IngotHost ns/a, ns/b, ns/c and 2 more"},
+		"a stranger":                {"secret/a", "a host of another namespace"},
+		"a stranger, found twice":   {"secret/a secret/a", "a host of another namespace"},
+		"strangers":                 {"secret/a secret/b", "hosts of other namespaces"},
+		"one and a stranger":        {"secret/a ns/b", "IngotHost ns/b and a host of another namespace"},
+		"one and strangers":         {"secret/a ns/b hidden/a", "IngotHost ns/b and hosts of other namespaces"},
+		"a namespace with a prefix": {"ns-2/a", "a host of another namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hosts []types.NamespacedName
+			for _, text := range strings.Fields(tc.hosts) {
+				namespace, name, _ := strings.Cut(text, "/")
+				hosts = append(hosts, types.NamespacedName{Namespace: namespace, Name: name})
+			}
+			for range 2 {
+				if got := ListHosts("ns", hosts); got != tc.want {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
+				slices.Reverse(hosts)
+			}
+		})
+	}
+}
