@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// Arguments are what the boot gives the agent on the kernel command line.
+// Arguments are what the boot gives the agent: on the kernel command line, or, where
+// that cannot be given, by DHCP.
 type Arguments struct {
-	// Server is host:port of the agent API.
-	Server string
+	// Servers are host:port of the agent API, each as good as the others.
+	Servers []string
 	// Files is the base URL of the boot server; empty when not given.
 	Files string
 	// Pins of the manager's TLS keys.
@@ -27,12 +29,17 @@ type Arguments struct {
 	MAC net.HardwareAddr
 }
 
-// ErrArguments says that a command line does not tell the agent where to go.
-var ErrArguments = errors.New("kernel command line")
+var (
+	// ErrArguments says that a command line does not tell the agent where to go.
+	ErrArguments = errors.New("kernel command line")
+	// ErrIncomplete says that neither the command line nor DHCP told the agent all.
+	ErrIncomplete = errors.New("where to go was not told")
+)
 
 // ParseArguments reads the ingot.* arguments of a kernel command line
 // (/proc/cmdline). Other arguments are ignored; of one given twice the last
-// counts, as in the kernel. No error holds a value, since one of them is secret.
+// counts, as in the kernel. What is not given may come by DHCP: see Missing and
+// Fill. No error holds a value, since one of them is secret.
 func ParseArguments(cmdline string) (Arguments, error) {
 	values := map[string]string{}
 	for _, word := range splitCommandLine(cmdline) {
@@ -40,25 +47,12 @@ func ParseArguments(cmdline string) (Arguments, error) {
 			values[name] = value
 		}
 	}
-	args := Arguments{
-		Server: values[agentapi.ArgServer],
-		Files:  strings.TrimSuffix(values[agentapi.ArgFiles], "/"),
-		Token:  agentapi.Sensitive(values[agentapi.ArgToken]),
-	}
-	if host, port, err := net.SplitHostPort(args.Server); err != nil || host == "" || port == "" {
-		return Arguments{}, fmt.Errorf("%w: %s is not host:port", ErrArguments, agentapi.ArgServer)
-	}
-	if args.Token == "" {
-		return Arguments{}, fmt.Errorf("%w: %s is missing", ErrArguments, agentapi.ArgToken)
-	}
-	if args.Files != "" {
-		if u, err := url.Parse(args.Files); err != nil || u.Scheme != "http" || u.Host == "" {
-			return Arguments{}, fmt.Errorf("%w: %s is not an http URL", ErrArguments, agentapi.ArgFiles)
-		}
-	}
-	var err error
-	if args.Pins, err = ParsePins(values[agentapi.ArgPin]); err != nil {
-		return Arguments{}, fmt.Errorf("%w: %s: %w", ErrArguments, agentapi.ArgPin, err)
+	args, err := parseBoot(agentapi.BootOptions{
+		Server: values[agentapi.ArgServer], Pin: values[agentapi.ArgPin], Files: values[agentapi.ArgFiles],
+		Token: agentapi.Sensitive(values[agentapi.ArgToken]),
+	})
+	if err != nil {
+		return Arguments{}, fmt.Errorf("%w: %w", ErrArguments, err)
 	}
 	if mac := values[agentapi.ArgMAC]; mac != "" {
 		if args.MAC, err = net.ParseMAC(mac); err != nil || len(args.MAC) != 6 {
@@ -66,6 +60,72 @@ func ParseArguments(cmdline string) (Arguments, error) {
 		}
 	}
 	return args, nil
+}
+
+// parseBoot reads the values that are there.
+func parseBoot(in agentapi.BootOptions) (Arguments, error) {
+	args := Arguments{Files: strings.TrimSuffix(in.Files, "/"), Token: in.Token}
+	if in.Server != "" {
+		args.Servers = strings.Split(in.Server, ",")
+	}
+	for _, server := range args.Servers {
+		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
+			return Arguments{}, fmt.Errorf("%s is not host:port", agentapi.ArgServer)
+		}
+	}
+	if args.Files != "" {
+		if u, err := url.Parse(args.Files); err != nil || u.Scheme != "http" || u.Host == "" {
+			return Arguments{}, fmt.Errorf("%s is not an http URL", agentapi.ArgFiles)
+		}
+	}
+	if in.Pin == "" {
+		return args, nil
+	}
+	var err error
+	if args.Pins, err = ParsePins(in.Pin); err != nil {
+		return Arguments{}, fmt.Errorf("%s: %w", agentapi.ArgPin, err)
+	}
+	return args, nil
+}
+
+// Missing names what is needed and not there; empty: the agent can start.
+func (a Arguments) Missing() []string {
+	var names []string
+	for name, there := range map[string]bool{
+		agentapi.ArgServer: len(a.Servers) > 0, agentapi.ArgPin: len(a.Pins) > 0, agentapi.ArgToken: a.Token != "",
+	} {
+		if !there {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Fill takes from DHCP what the command line did not give, and nothing else: a pin
+// that was built into a signed image is not replaced by one that anybody on the
+// segment could send. The error wraps ErrIncomplete.
+func (a Arguments) Fill(told agentapi.BootOptions) (Arguments, error) {
+	found, err := parseBoot(told)
+	if err != nil {
+		return a, fmt.Errorf("%w: by DHCP: %w", ErrIncomplete, err)
+	}
+	if len(a.Servers) == 0 {
+		a.Servers = found.Servers
+	}
+	if a.Files == "" {
+		a.Files = found.Files
+	}
+	if len(a.Pins) == 0 {
+		a.Pins = found.Pins
+	}
+	if a.Token == "" {
+		a.Token = found.Token
+	}
+	if missing := a.Missing(); len(missing) > 0 {
+		return a, fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(missing, ", "))
+	}
+	return a, nil
 }
 
 // splitCommandLine splits at white space outside double quotes, which it removes

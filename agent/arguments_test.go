@@ -6,12 +6,14 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/agent"
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // pinText is a well-formed pin.
@@ -39,11 +41,10 @@ func TestParseArguments(t *testing.T) {
 		{name: "without the optional ones", in: strings.Join(strings.Fields(without("ingot.mac")), " "), want: "192.0.2.1:8843 http://192.0.2.1:8880 2 secret "},
 		{name: "the last counts", in: full + " ingot.token=other", want: "192.0.2.1:8843 http://192.0.2.1:8880 2 other 52:54:00:00:00:0a"},
 		{name: "quoted, IPv6", in: without("ingot.server") + ` ingot.server="[2001:db8::1]:8843"`, want: "[2001:db8::1]:8843 http://192.0.2.1:8880 2 secret 52:54:00:00:00:0a"},
-		{name: "nothing", in: "", bad: true},
-		{name: "no server", in: without("ingot.server"), bad: true},
+		{name: "two replicas", in: full + " ingot.server=192.0.2.1:8843,192.0.2.2:8843", want: "192.0.2.1:8843,192.0.2.2:8843 http://192.0.2.1:8880 2 secret 52:54:00:00:00:0a"},
+		{name: "nothing", in: "", want: "  0  "},
 		{name: "server without port", in: full + " ingot.server=192.0.2.1", bad: true},
-		{name: "no token", in: without("ingot.token"), bad: true},
-		{name: "no pin", in: without("ingot.pin"), bad: true},
+		{name: "one of two servers without port", in: full + " ingot.server=192.0.2.1:8843,192.0.2.2", bad: true},
 		{name: "three pins", in: full + " ingot.pin=" + strings.Repeat(pinText+",", 2) + pinText, bad: true},
 		{name: "pin of another digest", in: full + " ingot.pin=sha512/" + pinText[7:], bad: true},
 		{name: "short pin", in: full + " ingot.pin=sha256/AAAA", bad: true},
@@ -65,12 +66,58 @@ func TestParseArguments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := fmt.Sprintf("%s %s %d %s %s", args.Server, args.Files, len(args.Pins), args.Token.Reveal(), args.MAC)
+			got := fmt.Sprintf("%s %s %d %s %s", strings.Join(args.Servers, ","), args.Files, len(args.Pins), args.Token.Reveal(), args.MAC)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
 			if shown := fmt.Sprintf("%v %+v %#v", args, args, args); strings.Contains(shown, "secret") {
 				t.Errorf("printing the arguments shows the token: %s", shown)
+			}
+		})
+	}
+}
+
+// What the command line gives counts; DHCP fills what it leaves open.
+func TestFill(t *testing.T) {
+	other := "sha256/" + strings.Repeat("B", 42) + "E"
+	told := agentapi.BootOptions{Server: "192.0.2.9:8843", Pin: other, Token: "told", Files: "http://192.0.2.9:8880"}
+	for _, tc := range []struct {
+		name, line string
+		told       agentapi.BootOptions
+		// want is server, files, the first pin, token; missing is what the line lacks.
+		want, missing string
+		bad           bool
+	}{
+		{name: "a bare line", told: told, missing: "ingot.pin ingot.server ingot.token", want: "192.0.2.9:8843 http://192.0.2.9:8880 " + other + " told"},
+		{name: "a pin built in stands", line: "ingot.pin=" + pinText, told: told, missing: "ingot.server ingot.token",
+			want: "192.0.2.9:8843 http://192.0.2.9:8880 " + pinText + " told"},
+		{name: "a full line stands", line: "ingot.server=192.0.2.1:8843 ingot.token=line ingot.pin=" + pinText, told: told,
+			want: "192.0.2.1:8843 http://192.0.2.9:8880 " + pinText + " line"},
+		{name: "DHCP says nothing", missing: "ingot.pin ingot.server ingot.token", bad: true},
+		{name: "no token", told: agentapi.BootOptions{Server: told.Server, Pin: told.Pin}, missing: "ingot.pin ingot.server ingot.token", bad: true},
+		{name: "no server's address", told: agentapi.BootOptions{Server: "192.0.2.9", Pin: told.Pin, Token: "told"}, missing: "ingot.pin ingot.server ingot.token", bad: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args, err := agent.ParseArguments(tc.line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.missing, strings.Join(args.Missing(), " ")); diff != "" {
+				t.Error(diff)
+			}
+			args, err = args.Fill(tc.told)
+			if tc.bad {
+				if !errors.Is(err, agent.ErrIncomplete) || strings.Contains(err.Error(), "told ") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("%s %s %s %s", strings.Join(args.Servers, ","), args.Files, args.Pins[0], args.Token.Reveal())
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
@@ -95,8 +142,8 @@ func FuzzParseArguments(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if args.Server == "" || args.Token == "" || len(args.Pins) == 0 || len(args.Pins) > 2 {
-			t.Errorf("accepted without what is needed: %q", s)
+		if len(args.Pins) > 2 || slices.Contains(args.Servers, "") {
+			t.Errorf("accepted %d pins and servers %q: %q", len(args.Pins), args.Servers, s)
 		}
 		if n := len(args.MAC); n != 0 && n != 6 {
 			t.Errorf("MAC address of %d bytes", n)

@@ -23,12 +23,13 @@ var ErrRefused = errors.New("refused by the manager")
 
 // client speaks the agent API for one boot.
 type client struct {
-	cfg  Config
-	http *http.Client
+	cfg    Config
+	places *places
+	http   *http.Client
 }
 
 func newClient(cfg Config) *client {
-	return &client{cfg: cfg, http: &http.Client{
+	return &client{cfg: cfg, places: newPlaces(cfg), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         cfg.Dial,
 			TLSClientConfig:     cfg.Identity.tlsConfig(cfg.Pins),
@@ -56,6 +57,9 @@ func (c *client) call(ctx context.Context, path string, in, out any) error {
 		wait, final := c.verdict(err, attempt)
 		if final {
 			return fmt.Errorf("%w: %s: %w", ErrRefused, path, err)
+		}
+		if c.places.due() {
+			c.places.search(ctx)
 		}
 		c.cfg.Log("manager: %s: %v; again in %s", path, err, wait.Round(100*time.Millisecond))
 		if err := c.cfg.Sleep(ctx, wait); err != nil {
@@ -88,20 +92,32 @@ func (c *client) verdict(err error, attempt int) (wait time.Duration, final bool
 	return wait, false
 }
 
-// once makes one call. Its error is an *agentapi.Error when the manager refused.
+// once makes one call, and notes whether anybody answered. Its error is an
+// *agentapi.Error when the manager refused.
 func (c *client) once(ctx context.Context, path string, in, out any) error {
+	server, token := c.places.server()
+	err := c.post(ctx, server, token, path, in, out)
+	if _, refused := errors.AsType[*agentapi.Error](err); err == nil || refused {
+		c.places.answered()
+	} else if ctx.Err() == nil {
+		c.places.lost(server)
+	}
+	return err
+}
+
+func (c *client) post(ctx context.Context, server string, token agentapi.Sensitive, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+c.cfg.Server+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+server+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(agentapi.TokenHeader, "Bearer "+c.cfg.Token.Reveal())
+	req.Header.Set(agentapi.TokenHeader, "Bearer "+token.Reveal())
 	res, err := c.http.Do(req)
 	if err != nil {
 		return err

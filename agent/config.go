@@ -31,13 +31,21 @@ type Seeder interface {
 
 // Config is everything that Run knows of the world.
 type Config struct {
-	// Server (host:port), Pins and Token come from the kernel command line, and so
-	// does Files, the base URL of the boot server; it may be empty where orders give
-	// whole URLs.
-	Server string
-	Files  string
-	Pins   []Pin
-	Token  agentapi.Sensitive
+	// Servers (host:port, tried in turn), Pins and Token come from the boot (see
+	// Arguments), and so does Files, the base URL of the boot server; it may be empty
+	// where orders give whole URLs.
+	Servers []string
+	Files   string
+	Pins    []Pin
+	Token   agentapi.Sensitive
+	// Find asks for another replica when none of Servers answers, most likely by
+	// DHCP; avoid is the one that does not. A token that it returns takes the place of
+	// Token, pins do not count. It returns when its context ends. Nil: there is no
+	// other.
+	Find func(ctx context.Context, avoid string) (agentapi.BootOptions, error)
+	// discover: nobody knows the server, as Token says. The agent reports the hardware,
+	// does no order of another kind, and ends in Restart whatever the manager says.
+	discover bool
 	// Identity is made once a boot by NewIdentity.
 	Identity *Identity
 	// Version of the agent, for people.
@@ -66,11 +74,12 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	switch {
-	case c.Server == "" || len(c.Pins) == 0 || c.Token == "":
-		return c, errors.New("agent: server, pins and token are required")
+	case len(c.Servers) == 0 || len(c.Pins) == 0 || c.Token == "":
+		return c, errors.New("agent: servers, pins and token are required")
 	case c.Identity == nil || c.Probe == nil || c.Disks == nil || c.Seeder == nil:
 		return c, errors.New("agent: identity, probe, disks and seeder are required")
 	}
+	c.discover = agentapi.ForStranger(c.Token)
 	if c.SetTime == nil {
 		c.SetTime = func(time.Time) error { return nil }
 	}

@@ -17,6 +17,8 @@
 //   - A refusal that waiting does not heal ends all writing at once, and so does a
 //     pause of the host (I10): the agent then idles, asks for its order again, and
 //     begins anew only with the answer.
+//   - On a server that nobody knows (agentapi.ForStranger) it does nothing but report
+//     the hardware, and leaves the server as it was.
 //   - The bootstrap data is asked for last, goes to the disk, and is nowhere else
 //     (I15).
 //
@@ -25,7 +27,7 @@
 // block and kmod are disks and kernel modules, boot is what /init does around it.
 //
 //	action, err := agent.Run(ctx, agent.Config{
-//		Server: args.Server, Files: args.Files, Pins: args.Pins, Token: args.Token,
+//		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token,
 //		Identity: identity, Probe: probe.Read, Disks: disks, Seeder: seeder,
 //	})
 package agent

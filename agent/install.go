@@ -110,7 +110,8 @@ func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []stri
 func (s *session) writeImage(
 	ctx context.Context, disk agentapi.Disk, order agentapi.InstallOrder, m agentapi.Marker,
 ) (int64, error) {
-	source, err := imageURL(s.cfg.Files, order.ImageURL)
+	where := func() (string, error) { return imageURL(s.client.places.fileServer(), order.ImageURL) }
+	source, err := where()
 	if err != nil {
 		return 0, failure(ReasonImageUnavailable, err)
 	}
@@ -119,7 +120,16 @@ func (s *session) writeImage(
 	}}
 	defer client.CloseIdleConnections()
 	img, err := image.Open(ctx,
-		image.Request{Client: client, URL: source, Sleep: s.cfg.Sleep, Log: s.cfg.Log},
+		image.Request{Client: client, URL: source, Sleep: s.cfg.Sleep, Log: s.cfg.Log, Moved: func(ctx context.Context, failures int) string {
+			if failures%searchAfter == 0 {
+				s.client.places.search(ctx)
+			}
+			now, err := where()
+			if err != nil {
+				return source
+			}
+			return now
+		}},
 		image.Format{Checksum: order.Checksum, Compression: order.Compression})
 	if err != nil {
 		return 0, imageFailure(err)

@@ -29,7 +29,7 @@ type session struct {
 //
 // An action that is not empty is to be done whatever the error, which then says
 // why: a final refusal is PowerOff with ErrRefused, or BootDisk where this boot was
-// for an install that is committed already. With an empty action nothing
+// for an install that is committed already, or Restart of an unknown server. With an empty action nothing
 // was decided (the hardware could not be read, the context ended): the caller may
 // run it again with the same Identity.
 func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
@@ -40,6 +40,11 @@ func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
 	s := &session{cfg: cfg, client: newClient(cfg)}
 	defer s.client.close()
 	action, err := s.run(ctx)
+	if cfg.discover && (action != "" || errors.Is(err, ErrRefused)) {
+		// The server is somebody's: it is left as it was.
+		cfg.Log("manager: nothing was changed, restarting (%v)", err)
+		return agentapi.Restart, err
+	}
 	if errors.Is(err, ErrRefused) {
 		// An agent with an order may have written, and ends in the disk only by the
 		// acknowledgement of its report (I4).
@@ -143,7 +148,12 @@ func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Re
 func (s *session) do(ctx context.Context) (agentapi.Report, error) {
 	s.progress.set(agentapi.StepStarted, 0, 0)
 	switch order := s.order; {
-	case order.Kind == agentapi.Inspect:
+	case s.cfg.discover != (order.Kind == agentapi.Discover):
+		return agentapi.Report{}, &Failure{
+			Reason:  ReasonOrderNotUnderstood,
+			Message: fmt.Sprintf("an order of kind %.40q is not for this boot", order.Kind),
+		}
+	case order.Kind == agentapi.Inspect, order.Kind == agentapi.Discover:
 		// The hardware went with the session request.
 		s.progress.set(agentapi.StepInspect, 100, 0)
 		return agentapi.Report{}, nil

@@ -437,7 +437,7 @@ func TestWrongServerKeyIsNeverTalkedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg = s.config(m, cfg.Server)
+	cfg = s.config(m, cfg.Servers[0])
 	cfg.Pins = pins
 	if action, err := agent.Run(t.Context(), cfg); action != agentapi.PowerOff || err != nil {
 		t.Errorf("%s, %v", action, err)

@@ -182,7 +182,7 @@ func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
 		s.t.Fatal(err)
 	}
 	return agent.Config{
-		Server: addr, Pins: pins, Token: m.Token, Identity: identity, Version: "test",
+		Servers: []string{addr}, Pins: pins, Token: m.Token, Identity: identity, Version: "test",
 		Probe: func(context.Context) (agentapi.Hardware, error) {
 			return agentapi.Hardware{Serial: "SN1", Architecture: "amd64"}, nil
 		},

@@ -55,6 +55,9 @@ const (
 	Install OrderKind = "Install"
 	// Wipe removes partition tables and signatures of the disks named.
 	Wipe OrderKind = "Wipe"
+	// Discover is all that the agent of an unknown server is ever told: nothing is
+	// done, the hardware went with the session request.
+	Discover OrderKind = "Discover"
 )
 
 // SessionRequest opens a session. The token (in the header) and the TLS client
@@ -231,6 +234,9 @@ const (
 	BootDisk Action = "BootDisk"
 	// PowerOff ends the boot.
 	PowerOff Action = "PowerOff"
+	// Restart leaves an unknown server as it was found: the boot server does not answer
+	// it again, and it goes on to whatever it boots otherwise.
+	Restart Action = "Restart"
 )
 
 // Acknowledgement of a Report.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,15 +44,15 @@ func TestBootNIC(t *testing.T) {
 		{"only loopback", []netlink.Link{lo}, nil, ""},
 		{"by address", []netlink.Link{lo, nic("eth0", "02:00:00:00:00:01", running), nic("eth1", "02:00:00:00:00:02", running)}, mac(t, "02:00:00:00:00:02"), "eth1"},
 		{"right address, no carrier yet", []netlink.Link{nic("eth0", "02:00:00:00:00:01", running), nic("eth1", "02:00:00:00:00:02", up)}, mac(t, "02:00:00:00:00:02"), ""},
-		{"first with a carrier", []netlink.Link{lo, nic("eth0", "02:00:00:00:00:01", up), nic("eth1", "02:00:00:00:00:02", running)}, nil, "eth1"},
+		{"those with a carrier", []netlink.Link{lo, nic("eth0", "02:00:00:00:00:01", up), nic("eth1", "02:00:00:00:00:02", running), nic("eth2", "02:00:00:00:00:03", running)}, nil, "eth1 eth2"},
 		{"a tunnel is no NIC", []netlink.Link{&netlink.Sittun{LinkAttrs: netlink.LinkAttrs{Name: "sit0", Flags: running}}}, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := ""
-			if link := bootNIC(tc.links, tc.mac); link != nil {
-				got = link.Attrs().Name
+			var names []string
+			for _, link := range bootNICs(tc.links, tc.mac) {
+				names = append(names, link.Attrs().Name)
 			}
-			if got != tc.want {
+			if got := strings.Join(names, " "); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

@@ -96,7 +96,7 @@ func SetTime(t time.Time) error {
 func End(action agentapi.Action) error {
 	unix.Sync()
 	command := unix.LINUX_REBOOT_CMD_POWER_OFF
-	if action == agentapi.BootDisk {
+	if action == agentapi.BootDisk || action == agentapi.Restart {
 		command = unix.LINUX_REBOOT_CMD_RESTART
 	}
 	return unix.Reboot(command)

@@ -43,6 +43,10 @@ type Request struct {
 	// Stall is how long a connection may be silent before it counts as lost;
 	// 1 minute when zero.
 	Stall time.Duration
+	// Moved is asked before each attempt that follows a failure, with the number of
+	// failures in a row, and says where the image is now: the same bytes, which is
+	// checked by their size and, at the end, the checksum. Nil: it stays at URL.
+	Moved func(ctx context.Context, failures int) string
 	// Sleep waits between attempts; it returns early with the context's error. A
 	// timer when nil.
 	Sleep func(context.Context, time.Duration) error
@@ -147,6 +151,9 @@ func (s *Source) Close() error {
 // is final.
 func (s *Source) reconnect() error {
 	for {
+		if s.failures > 0 && s.req.Moved != nil {
+			s.req.URL = s.req.Moved(s.ctx, s.failures)
+		}
 		res, err := s.get()
 		if err != nil {
 			_ = s.Close()

@@ -27,6 +27,10 @@ var version = "dev"
 
 const minPause, maxPause = 2 * time.Second, time.Minute
 
+// strangerPatience is how long a server that nobody knows is kept: no manager's
+// deadline ends that boot.
+const strangerPatience = 15 * time.Minute
+
 func main() {
 	console := boot.NewConsole(os.Stdout)
 	if os.Getpid() != 1 {
@@ -54,7 +58,11 @@ type machine struct {
 	identity *agent.Identity
 	modules  *kmod.Set
 	disks    *boot.Disks
-	online   bool
+	// leaving restarts a server that nobody knows; nil: it is known.
+	leaving *time.Timer
+	nic     *boot.NIC
+	// tokenTold: the token came by DHCP, and may be followed by a newer one.
+	tokenTold bool
 }
 
 // attempt goes through the steps that are still missing and runs the agent. A
@@ -71,12 +79,25 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 			return "", err
 		}
 	}
+	m.leaveInTime()
 	return agent.Run(ctx, agent.Config{
-		Server: m.args.Server, Files: m.args.Files, Pins: m.args.Pins, Token: m.args.Token,
-		Identity: m.identity, Version: version,
+		Servers: m.args.Servers, Files: m.args.Files, Pins: m.args.Pins, Token: m.args.Token,
+		Find: m.find, Identity: m.identity, Version: version,
 		Probe: boot.Hardware, Disks: m.disks,
 		Seeder:  &seed.Mounter{LoadModule: m.modules.Load},
 		SetTime: boot.SetTime, Log: m.log,
+	})
+}
+
+// leaveInTime has a server that nobody knows restarted when nothing comes of its
+// discovery.
+func (m *machine) leaveInTime() {
+	if m.leaving != nil || !agentapi.ForStranger(m.args.Token) {
+		return
+	}
+	m.leaving = time.AfterFunc(strangerPatience, func() {
+		m.log("end: nothing came of the discovery within %s; restarting", strangerPatience)
+		m.log("failed: %v", boot.End(agentapi.Restart)) // it returns only if it failed
 	})
 }
 
@@ -127,10 +148,34 @@ func (m *machine) settle() {
 }
 
 func (m *machine) network(ctx context.Context) error {
-	if m.online {
+	if m.nic == nil {
+		nic, err := boot.Network(ctx, boot.NetworkOptions{
+			MAC: m.args.MAC, Ask: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
+		})
+		if err != nil {
+			return err
+		}
+		m.nic = nic
+	}
+	if len(m.args.Missing()) == 0 {
 		return nil
 	}
-	err := boot.Network(ctx, boot.NetworkOptions{MAC: m.args.MAC, Settle: m.settle, Log: m.log})
-	m.online = err == nil
-	return err
+	tokenTold := m.args.Token == ""
+	args, err := m.args.Fill(m.nic.Told)
+	if err != nil {
+		m.nic.Told, _ = m.nic.Ask(ctx, "") // for the next attempt
+		return err
+	}
+	m.args, m.tokenTold = &args, tokenTold
+	return nil
+}
+
+// find asks by DHCP for another replica. What the command line said of the order
+// stands.
+func (m *machine) find(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+	told, err := m.nic.Ask(ctx, avoid)
+	if !m.tokenTold {
+		told.Token = ""
+	}
+	return told, err
 }

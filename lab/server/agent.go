@@ -23,7 +23,10 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	if err != nil {
 		return tryNext, err
 	}
-	s.event(EventAgent, "starts, manager at %s", args.Server)
+	if missing := args.Missing(); len(missing) > 0 {
+		return tryNext, fmt.Errorf("%w: %s", agent.ErrIncomplete, strings.Join(missing, ", "))
+	}
+	s.event(EventAgent, "starts, manager at %s", strings.Join(args.Servers, ", "))
 	if _, err := s.dhcp(ctx, agentClient, bmc.UEFI); err != nil {
 		return powerOff, err // as its /init, which gives up then
 	}
@@ -32,7 +35,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		return powerOff, err
 	}
 	cfg := agent.Config{
-		Server: args.Server, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
+		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
 		Probe: func(ctx context.Context) (agentapi.Hardware, error) {
 			s.pace(ctx, StepProbe)
 			return s.hardware(), ctx.Err()
@@ -58,6 +61,9 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		switch action {
 		case agentapi.BootDisk:
 			s.event(EventAgentDone, "reboots into the installed disk")
+			return reboot, nil
+		case agentapi.Restart:
+			s.event(EventAgentDone, "leaves the server as it was")
 			return reboot, nil
 		case agentapi.PowerOff:
 			s.event(EventAgentDone, "powers off (%v)", err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // firmware is what speaks DHCP on the server right now.
@@ -47,8 +49,6 @@ const (
 	classPXE   = "PXEClient"
 	classHTTP  = "HTTPClient"
 	classUBoot = "U-Boot"
-	// classAgent is what Ingot's agent calls itself.
-	classAgent = "IngotAgent"
 	// optionIPXE is iPXE's own encapsulated option space.
 	optionIPXE = 175
 	// optionNoProxy, inside 175: do not wait for a proxyDHCP server. Saves 2
@@ -63,7 +63,7 @@ func identify(req *dhcpv4.DHCPv4) firmware {
 	switch {
 	case isIPXE(req):
 		return ipxe
-	case class == classAgent:
+	case class == agentapi.VendorClass:
 		return agent
 	case strings.HasPrefix(class, classUBoot):
 		return uBootFor(req.ClientArch())

@@ -11,15 +11,8 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
-)
-
-// Options that tell the agent what its command line tells it elsewhere (site
-// specific, RFC 3942): agentapi.ArgServer, ArgPin and ArgToken.
-const (
-	optionAgentServer = 224
-	optionAgentPin    = 225
-	optionAgentToken  = 226
 )
 
 // asked are the options that a client asks for (option 55); nil: it does not
@@ -154,7 +147,8 @@ func (ex exchange) addOrder(r *dhcpv4.DHCPv4) {
 	}
 	boot := ex.host.Plan.Agent
 	for code, text := range map[uint8]string{
-		optionAgentServer: boot.Server, optionAgentPin: boot.Pin, optionAgentToken: boot.Token.Reveal(),
+		agentapi.OptionServer: boot.Server, agentapi.OptionPin: boot.Pin, agentapi.OptionToken: boot.Token.Reveal(),
+		agentapi.OptionFiles: ex.id.BaseURL,
 	} {
 		if text != "" && ex.asked.named(code) {
 			r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(code), []byte(text)))
@@ -184,7 +178,7 @@ func fit(r *dhcpv4.DHCPv4, req *dhcpv4.DHCPv4) {
 		dhcpv4.OptionDNSDomainSearchList, dhcpv4.OptionNTPServers, dhcpv4.OptionTFTPServerName,
 		dhcpv4.OptionDomainName, dhcpv4.OptionHostName, dhcpv4.OptionBroadcastAddress,
 		dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClientIdentifier,
-		dhcpv4.OptionRelayAgentInformation, dhcpv4.GenericOptionCode(optionAgentToken),
+		dhcpv4.OptionRelayAgentInformation, dhcpv4.GenericOptionCode(agentapi.OptionToken),
 	} {
 		if size(r.Options) <= limit {
 			return
