@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -50,8 +51,7 @@ type contact struct {
 	orders   orders
 	health   health
 	rotation rotationMemory
-	firmware firmwareMemory
-	putOff   putOff
+	firmware firmware.Memory
 }
 
 // under returns the contact with the failures of another key forgotten.
@@ -59,7 +59,7 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware, putOff: c.putOff}
+	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware}
 }
 
 // failed counts a failure and says when to try again.
@@ -120,6 +120,16 @@ func (c *contacts) keep(host *infrav1.IngotHost, known contact) {
 		c.m = map[types.NamespacedName]contact{}
 	}
 	c.m[keyOf(host)] = known
+}
+
+// change what is known of a host, if anything is.
+func (c *contacts) change(host types.NamespacedName, change func(*contact)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.m[host]; ok {
+		change(&known)
+		c.m[host] = known
+	}
 }
 
 // forget returns the address of the BMC; empty: there was no contact.

@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -37,12 +38,12 @@ const soon = time.Second
 var errStale = errors.New("the host has changed meanwhile")
 
 // isRetry says whether an error only means that the reconcile starts over.
-func isRetry(err error) bool { return errors.Is(err, errStale) }
+func isRetry(err error) bool { return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) }
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
 // base is the host as it was read; what is saved on the way is saved in it too.
 func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
-	if isFirmware(decision.Step) {
+	if firmware.Is(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
 	}
 	if !isPhysical(decision.Step) {
@@ -61,7 +62,8 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
 		return 0, err
 	}
-	r.forgetFirmware(host, seen)
+	viewOf(host, seen).Forget()
+	r.keepFirmware(host, seen)
 	ctrl.LoggerFrom(ctx).Info("Switching the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
 	err := r.switchHost(ctx, host, seen, decision.Step)
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {

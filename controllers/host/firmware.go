@@ -7,159 +7,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// maxListed bounds the names that a refusal lists.
-const maxListed = 20
+// This file lets package firmware take its part in a reconcile.
 
-// readFirmware reads what the host's wishes are about, and writes nothing. What the
-// BMC cannot do is part of the reading.
-func readFirmware(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
-	settings, components := inventory.LooksFor(host)
-	reading := &inventory.FirmwareReading{Versions: map[string]string{}}
-	if len(settings) > 0 {
-		if err := readSettings(ctx, conn, settings, reading); err != nil {
-			return nil, err
-		}
-	}
-	if len(components) > 0 {
-		if err := readVersions(ctx, conn, host, components, reading); err != nil {
-			return nil, err
-		}
-	}
-	return reading, nil
+// turns makes calls within the time that one reconcile has for its BMC.
+type turns struct{ *Reconciler }
+
+// Do implements firmware.BMC.
+func (t turns) Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
+	return t.do(ctx, target, calls)
 }
 
-func readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *inventory.FirmwareReading) error {
-	values, err := conn.Settings(ctx)
-	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC cannot tell BIOS settings: "+stable(err.Error()))
-		return nil
+func (r *Reconciler) preparer() *firmware.Preparer {
+	w := r.waits()
+	return &firmware.Preparer{
+		Live: r.Live, BMC: turns{r}, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll, HTTP: r.Images, Works: &r.works,
+		Waits: firmware.Waits{BackoffFirst: w.BackoffFirst, BackoffCap: w.BackoffCap, BackoffJitter: backoffJitter, ImageTime: w.ImageTime, ImageAge: w.ImageAge},
+		Save:  r.patchLocked, Wake: r.goOn, Warn: r.event, Stable: stable,
 	}
-	if err != nil {
-		return err
+}
+
+// goOn ends what a host's firmware waits for, and has the host reconciled.
+func (r *Reconciler) goOn(host types.NamespacedName) {
+	r.contacts.change(host, func(known *contact) { known.firmware.GoOn() })
+	r.Heard(host.String(), bmc.NewsHappened)
+}
+
+// viewOf is the host as package firmware sees it. What it remembers is kept by
+// keepFirmware.
+func viewOf(host *infrav1.IngotHost, seen *observation) firmware.View {
+	return firmware.View{Host: host, Target: seen.target, Seen: &seen.Observation, Memory: &seen.known.firmware}
+}
+
+func (r *Reconciler) keepFirmware(host *infrav1.IngotHost, seen *observation) {
+	if host.Spec.BMC == nil {
+		return
 	}
-	pending, err := conn.PendingSettings(ctx)
-	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		value, known := values[name]
-		if !known {
-			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, likeness(name, values)))
-			continue
-		}
-		next, changes := pending[name]
-		if !changes {
-			next = value
-		}
-		s := inventory.SettingReading{Name: name, Wanted: wanted[name], Value: value.String(), InForce: isValue(wanted[name], value), Next: isValue(wanted[name], next)}
-		if next != value {
-			s.Pending = next.String()
-		}
-		reading.Settings = append(reading.Settings, s)
+	r.contacts.keep(host, seen.known)
+}
+
+// observeFirmware adds what is known of settings and firmware.
+func (r *Reconciler) observeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
+	if seen.BMC == inventory.BMCOK && host.Spec.BMC != nil {
+		r.preparer().Observe(ctx, viewOf(host, seen))
 	}
 	return nil
 }
 
-// refuse notes the first thing that this BMC cannot be given.
-func refuse(reading *inventory.FirmwareReading, reason, message string) {
-	if reading.Refused == "" {
-		reading.RefusedReason, reading.Refused = reason, message
+// decide asks inventory.Next, and once more when it wants to know what settings and
+// firmware the host has.
+func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *observation) inventory.Decision {
+	defer r.keepFirmware(host, seen)
+	decision, off := r.preparer().PutOff(viewOf(host, seen), inventory.Next(host, seen.Observation, r.Policy))
+	if _, ok := decision.Step.(inventory.LookInside); !ok || off {
+		return decision
 	}
+	r.look(ctx, host, seen)
+	decision, _ = r.preparer().PutOff(viewOf(host, seen), inventory.Next(host, seen.Observation, r.Policy))
+	return decision
 }
 
-// likeness names a setting that differs in case only.
-func likeness(name string, values map[string]bmc.Value) string {
-	for _, known := range slices.Sorted(maps.Keys(values)) {
-		if strings.EqualFold(known, name) {
-			return fmt.Sprintf("; it has %q", known)
-		}
-	}
-	return ""
-}
-
-// isValue says whether the text that a person wrote is the value.
-func isValue(text string, value bmc.Value) bool {
-	switch value.Kind {
-	case bmc.ValueInteger:
-		n, err := strconv.ParseInt(text, 10, 64)
-		return err == nil && n == value.Int
-	case bmc.ValueBoolean:
-		b, err := strconv.ParseBool(text)
-		return err == nil && b == value.Bool
-	default:
-		return text == value.Text
-	}
-}
-
-func readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
-	items, err := conn.FirmwareInventory(ctx)
-	if errors.Is(err, bmc.ErrNotSupported) {
-		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+stable(err.Error()))
-		return nil
-	}
+// look reads settings and firmware. That they cannot be read is the BMC's failure,
+// with its backoff.
+func (r *Reconciler) look(ctx context.Context, host *infrav1.IngotHost, seen *observation) {
+	err := r.preparer().Look(ctx, viewOf(host, seen))
 	if err != nil {
-		return err
+		seen.contact(host, r.failed(host, seen.known, err, seen.Now))
 	}
-	items = slices.DeleteFunc(items, notInstalled)
-	wished := func(component string) bool {
-		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
-	}
-	taken := map[string]string{} // by the BMC's ID: what names it
-	for _, component := range components {
-		versions := map[string]bool{}
-		for _, item := range items {
-			if !inventory.MatchesComponent(component, item.ID, item.Name) {
-				continue
-			}
-			versions[item.Version] = true
-			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
-				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
-			}
-			taken[item.ID] = component
-		}
-		switch found := slices.Sorted(maps.Keys(versions)); {
-		case len(found) == 1:
-			reading.Versions[component] = found[0]
-		case !wished(component): // an update of what is wanted no more: its version does not show
-		case len(found) == 0:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
-		default:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the last segment of the one that is meant",
-				component, strings.Join(found, ", ")))
-		}
-	}
-	return nil
+	r.keepFirmware(host, seen)
 }
 
-// notInstalled knows what Dell lists beside the firmware in force: what was there
-// before, and what may be installed (its ID tells).
-func notInstalled(item bmc.FirmwareItem) bool {
-	id := item.ID[strings.LastIndex(item.ID, "/")+1:]
-	return strings.HasPrefix(id, "Previous-") || strings.HasPrefix(id, "Available-")
-}
-
-func listItems(items []bmc.FirmwareItem) string {
-	var names []string
-	for _, item := range items {
-		if name := fmt.Sprintf("%q", item.Name); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+// executeFirmware takes a step of the preparation. Like a switch, none is taken on an
+// old view.
+func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+	if err := r.mustBeCurrent(ctx, host); err != nil {
+		return r.waits().Soon, err
 	}
-	if len(names) > maxListed {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	ctrl.LoggerFrom(ctx).Info("Preparing the host", "step", fmt.Sprintf("%T", decision.Step), "rule", decision.Rule)
+	view := viewOf(host, seen)
+	err := r.preparer().Execute(ctx, view, decision.Step)
+	if err == nil {
+		*decision, _ = r.preparer().PutOff(view, *decision)
 	}
-	if len(names) == 0 {
-		return "none"
+	r.keepFirmware(host, seen)
+	var failure *firmware.BMCError
+	if errors.As(err, &failure) {
+		return r.switchFailed(host, seen, decision, failure.Err), nil
 	}
-	return strings.Join(names, ", ")
+	return r.waits().Soon, err
 }

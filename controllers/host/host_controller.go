@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -74,7 +75,7 @@ type Reconciler struct {
 	contacts  contacts
 	addresses allocator
 	wakes     wakes
-	images    imageChecks
+	works     firmware.Works
 }
 
 // Reconcile takes one step in the life of a host.

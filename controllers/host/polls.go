@@ -94,26 +94,15 @@ func (r *Reconciler) let(host types.NamespacedName) {
 // nowhere until the controller starts.
 type wakes struct {
 	mu    sync.Mutex
-	ctx   context.Context //nolint:containedctx // the controller's own
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // start is a source of the controller's.
-func (w *wakes) start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (w *wakes) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ctx, w.queue = ctx, queue
+	w.queue = queue
 	return nil
-}
-
-// context ends with the controller.
-func (w *wakes) context() context.Context {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ctx == nil {
-		return context.Background()
-	}
-	return w.ctx
 }
 
 // Heard takes the news of a watch. A host of which something was told is looked at at

@@ -29,6 +29,9 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	twins, identity := r.twinsOf()
 	found, facts := r.twinsOfHardware()
+	if err := mgr.Add(&r.works); err != nil {
+		return err
+	}
 	log := mgr.GetLogger().WithValues("controller", "ingothost")
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged(), predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).

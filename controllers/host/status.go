@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 		status.SoftPowerOffTime = metav1.Time{} // a request that was met must not shorten the next one
 	}
 	if status.Operation = operationOf(host); status.Operation == nil {
-		status.Operation = updateOperation(host, seen)
+		status.Operation = firmware.Operation(host, seen.Observation)
 	}
 	if decision.RecordContact && status.Operation != nil {
 		status.Operation.LastContactTime = metav1.NewTime(seen.Now)

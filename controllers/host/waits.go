@@ -6,6 +6,8 @@ package host
 import (
 	"cmp"
 	"time"
+
+	"github.com/ingot-metal/ingot/controllers/firmware"
 )
 
 // Waits are how long the reconciler waits by itself; zero fields mean the
@@ -36,7 +38,7 @@ type Waits struct {
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits {
 	return Waits{Turn: turn, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: settle, Soon: soon,
-		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast, ImageTime: imageTime, ImageAge: imageAge}
+		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast, ImageTime: firmware.DefaultImageTime, ImageAge: firmware.DefaultImageAge}
 }
 
 // waits are those of the reconciler, without zeroes.
@@ -46,6 +48,6 @@ func (r *Reconciler) waits() Waits {
 		Turn: cmp.Or(w.Turn, turn), BackoffFirst: cmp.Or(w.BackoffFirst, backoffFirst), BackoffCap: cmp.Or(w.BackoffCap, backoffCap),
 		Settle: cmp.Or(w.Settle, settle), Soon: cmp.Or(w.Soon, soon),
 		HealthSettle: cmp.Or(w.HealthSettle, healthSettle), DetailEvery: cmp.Or(w.DetailEvery, detailEvery), DetailLeast: cmp.Or(w.DetailLeast, detailLeast),
-		ImageTime: cmp.Or(w.ImageTime, imageTime), ImageAge: cmp.Or(w.ImageAge, imageAge),
+		ImageTime: cmp.Or(w.ImageTime, firmware.DefaultImageTime), ImageAge: cmp.Or(w.ImageAge, firmware.DefaultImageAge),
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package firmware
 
 import (
 	"context"
@@ -18,16 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/bmc"
 )
 
 const (
 	// maxImage bounds an image of firmware that is read for its checksum, in bytes.
 	maxImage = 4 << 30
-	// imageTime bounds one reading, and imageAge how long its result is used: hosts that
-	// are prepared together share it.
-	imageTime = 15 * time.Minute
-	imageAge  = 10 * time.Minute
 	// imagesAtOnce bounds how many are read at the same time.
 	imagesAtOnce = 4
 )
@@ -35,13 +30,39 @@ const (
 // errNoImage: the image cannot be read for now. That says nothing of host or wish.
 var errNoImage = errors.New("the image cannot be read for its checksum")
 
-// imageChecks reads images of firmware for their checksums, each once however many hosts
-// wait for it, and beside the workers: a slow server would keep one for minutes (I13).
-// The zero value is ready.
-type imageChecks struct {
-	mu    sync.Mutex
-	known map[imageKey]*imageReading
-	slots chan struct{}
+// Works are what goes on beside the workers, and what is known of it: images of firmware
+// are read for their checksums, each once however many hosts wait for it, since a slow
+// server would keep a worker for minutes (I13). The zero value is ready.
+type Works struct {
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // the manager's own
+	running sync.WaitGroup
+	known   map[imageKey]*imageReading
+	slots   chan struct{}
+}
+
+// Start is the manager's way to end the works: it returns once its context and then they
+// have ended. Works that nobody starts end by their own deadlines.
+func (w *Works) Start(ctx context.Context) error {
+	w.mu.Lock()
+	w.ctx = ctx
+	w.mu.Unlock()
+	<-ctx.Done()
+	w.running.Wait()
+	return nil
+}
+
+// goes lets a work go on beside the worker. The lock is held.
+func (w *Works) goes(work func(ctx context.Context)) {
+	ctx := w.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if ctx.Err() != nil { // nobody waits for it any more
+		go work(ctx)
+		return
+	}
+	w.running.Go(func() { work(ctx) })
 }
 
 type imageKey struct{ url, checksum string }
@@ -57,57 +78,56 @@ type imageReading struct {
 // checkImage says whether the image was read, and what is wrong with it, errNoImage or
 // for good; it begins to read it where nobody has. BMCs check what they fetch by the
 // maker's signature, not whether it is the file that was meant.
-func (r *Reconciler) checkImage(host *infrav1.IngotHost, component infrav1.FirmwareComponent) (done bool, _ error) {
+func (p *Preparer) checkImage(v View, component infrav1.FirmwareComponent) (done bool, _ error) {
 	if component.Checksum == "" {
 		return true, nil
 	}
-	key, now := imageKey{component.URL, component.Checksum}, r.Clock.Now()
-	r.images.mu.Lock()
-	defer r.images.mu.Unlock()
-	for old, reading := range r.images.known {
-		if !reading.at.IsZero() && (now.Sub(reading.at) >= r.waits().ImageAge || old == key && reading.err != nil && !reading.waiting[keyOf(host)]) {
-			delete(r.images.known, old)
+	key, now := imageKey{component.URL, component.Checksum}, p.Clock.Now()
+	p.Works.mu.Lock()
+	defer p.Works.mu.Unlock()
+	for old, reading := range p.Works.known {
+		if !reading.at.IsZero() && (now.Sub(reading.at) >= p.Waits.ImageAge || old == key && reading.err != nil && !reading.waiting[v.key()]) {
+			delete(p.Works.known, old)
 		}
 	}
-	if reading := r.images.known[key]; reading != nil {
+	if reading := p.Works.known[key]; reading != nil {
 		if reading.at.IsZero() {
-			reading.waiting[keyOf(host)] = true
+			reading.waiting[v.key()] = true
 			return false, nil
 		}
-		delete(reading.waiting, keyOf(host)) // who has heard of a failure has it tried again
+		delete(reading.waiting, v.key()) // who has heard of a failure has it tried again
 		return true, reading.err
 	}
-	if r.images.known == nil {
-		r.images.known, r.images.slots = map[imageKey]*imageReading{}, make(chan struct{}, imagesAtOnce)
+	if p.Works.known == nil {
+		p.Works.known, p.Works.slots = map[imageKey]*imageReading{}, make(chan struct{}, imagesAtOnce)
 	}
-	reading := &imageReading{waiting: map[types.NamespacedName]bool{keyOf(host): true}}
-	r.images.known[key] = reading
-	go r.readImage(r.wakes.context(), key, reading)
+	reading := &imageReading{waiting: map[types.NamespacedName]bool{v.key(): true}}
+	p.Works.known[key] = reading
+	p.Works.goes(func(ctx context.Context) { p.readImage(ctx, key, reading) })
 	return false, nil
 }
 
 // readImage ends with the controller, or after its time.
-func (r *Reconciler) readImage(ctx context.Context, key imageKey, reading *imageReading) {
-	ctx, cancel := context.WithTimeout(ctx, r.waits().ImageTime)
+func (p *Preparer) readImage(ctx context.Context, key imageKey, reading *imageReading) {
+	ctx, cancel := context.WithTimeout(ctx, p.Waits.ImageTime)
 	defer cancel()
 	var err error
 	select {
-	case r.images.slots <- struct{}{}:
-		err = sumImage(ctx, r.Images, key)
-		<-r.images.slots
+	case p.Works.slots <- struct{}{}:
+		err = sumImage(ctx, p.HTTP, key)
+		<-p.Works.slots
 	case <-ctx.Done():
 		err = fmt.Errorf("%w: %w", errNoImage, ctx.Err())
 	}
-	r.images.mu.Lock()
-	reading.at, reading.err = r.Clock.Now(), err
+	p.Works.mu.Lock()
+	reading.at, reading.err = p.Clock.Now(), err
 	var waiting []types.NamespacedName
 	for host := range reading.waiting {
 		waiting = append(waiting, host)
 	}
-	r.images.mu.Unlock()
+	p.Works.mu.Unlock()
 	for _, host := range waiting {
-		r.contacts.goOn(host)
-		r.Heard(host.String(), bmc.NewsHappened)
+		p.Wake(host)
 	}
 }
 

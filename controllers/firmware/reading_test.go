@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package firmware
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // shelf is a BMC that tells what it is given.
 type shelf struct {
-	fakeBMC
+	bmc.Conn
 	settings, pending map[string]bmc.Value
 	items             []bmc.FirmwareItem
 	err               error
@@ -78,6 +78,7 @@ func TestReadFirmware(t *testing.T) {
 		h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: wanted}
 		return h
 	}
+	preparer := &Preparer{Stable: strings.TrimSpace}
 	updating := firmware()
 	updating.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{Component: "Gone", Version: "2"}}}
 	for _, tc := range []struct {
@@ -106,7 +107,7 @@ func TestReadFirmware(t *testing.T) {
 		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `it has "LogicalProc"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := readFirmware(t.Context(), tc.shelf, tc.host)
+			got, err := preparer.read(t.Context(), tc.shelf, tc.host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +125,7 @@ func TestReadFirmware(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readFirmware(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS")); !errors.Is(err, bmc.ErrBusy) {
+	if _, err := preparer.read(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS")); !errors.Is(err, bmc.ErrBusy) {
 		t.Errorf("a busy BMC: %v", err)
 	}
 }

@@ -1,0 +1,234 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// ErrStale: the host has changed since it was read, and the reconcile starts over.
+var ErrStale = errors.New("the host has changed meanwhile")
+
+// BMC makes calls to BMCs.
+type BMC interface {
+	// Do runs calls on the one session with a BMC, within the time that one reconcile
+	// has for it.
+	Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error
+}
+
+// Preparer takes steps. All fields but HTTP are needed; it holds no state of its own.
+type Preparer struct {
+	// Live reads from the API server.
+	Live   client.Reader
+	BMC    BMC
+	Clock  clock.Clock
+	Policy inventory.Policy
+	Waits  Waits
+	// Poll is how often a host that waits for nothing else is looked at.
+	Poll time.Duration
+	// HTTP reads images; nil: http.DefaultClient.
+	HTTP  *http.Client
+	Works *Works
+	// Save writes a host by optimistic lock on base; a conflict is an error that starts
+	// the reconcile over.
+	Save func(ctx context.Context, next, base *infrav1.IngotHost) error
+	// Wake ends what the host waits for in its Memory (GoOn), and has it reconciled.
+	Wake func(host types.NamespacedName)
+	// Warn tells people of something that the decision did not foresee.
+	Warn func(host *infrav1.IngotHost, reason, message string)
+	// Stable has the same failure read the same each time.
+	Stable func(text string) string
+}
+
+// Waits are how long this package waits by itself; all are needed.
+type Waits struct {
+	// BackoffFirst and BackoffCap space the tries of an update that was put off (I13).
+	BackoffFirst, BackoffCap time.Duration
+	// BackoffJitter is added at random, as a part of each interval.
+	BackoffJitter float64
+	// ImageTime bounds the reading of an image of firmware for its checksum; ImageAge is
+	// how long its result is used.
+	ImageTime, ImageAge time.Duration
+}
+
+// The waits as shipped.
+const (
+	DefaultImageTime = 15 * time.Minute
+	DefaultImageAge  = 10 * time.Minute
+)
+
+// View is a host as one reconcile sees it. Seen and Memory are changed on the way.
+type View struct {
+	Host   *infrav1.IngotHost
+	Target bmc.Target
+	Seen   *inventory.Observation
+	Memory *Memory
+}
+
+func (v View) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: v.Host.Namespace, Name: v.Host.Name}
+}
+
+// Memory is what is remembered of a host's settings and firmware between reconciles. It
+// may be lost: the BMC is then read again. The zero value is empty.
+type Memory struct {
+	// address of the BMC that was read.
+	address string
+	reading *inventory.FirmwareReading
+	// tried: settings were written since the last switch; tryError is the answer.
+	tried    bool
+	tryError string
+	putOff   putOff
+}
+
+// GoOn ends what the host waits for.
+func (m *Memory) GoOn() { m.putOff.until = time.Time{} }
+
+// Forget what was read: before a switch it says nothing of what is after it.
+func (v View) Forget() {
+	*v.Memory = Memory{address: v.Target.Address, putOff: v.Memory.putOff}
+	v.Seen.Firmware = nil
+}
+
+// remember what was found out about the target's BMC.
+func (v View) remember(change func(*Memory)) {
+	v.Memory.address = v.Target.Address
+	change(v.Memory)
+	v.Seen.Firmware = v.Memory.reading
+}
+
+// updateOf is the update under way; nil: none.
+func updateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
+	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil {
+		return nil
+	}
+	return host.Spec.Record.Preparation.Update
+}
+
+// Observe adds what is remembered, and what the BMC tells of an update under way: its
+// task is asked for only then.
+func (p *Preparer) Observe(ctx context.Context, v View) {
+	if v.Memory.address == v.Target.Address {
+		v.Seen.Firmware = v.Memory.reading
+	}
+	update := updateOf(v.Host)
+	if update == nil || update.TaskID == "" {
+		return
+	}
+	var task bmc.Task
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
+		task, err = conn.Task(ctx, update.TaskID)
+		return err
+	})
+	v.Seen.Now = p.Clock.Now()
+	if err != nil { // not known: BMCs forget their tasks when they restart
+		ctrl.LoggerFrom(ctx).V(1).Info("The task of the update cannot be read", "task", update.TaskID, "error", err.Error())
+		return
+	}
+	v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: task.Message}
+}
+
+func progressOf(state bmc.TaskState) inventory.UpdateProgress {
+	switch state {
+	case bmc.TaskRunning:
+		return inventory.UpdateRunning
+	case bmc.TaskSucceeded:
+		return inventory.UpdateSucceeded
+	case bmc.TaskFailed:
+		return inventory.UpdateFailed
+	case bmc.TaskWaitsForReset:
+		return inventory.UpdateWaits
+	}
+	return inventory.UpdateUnknown
+}
+
+// Look reads settings and firmware, and remembers them. An error is the BMC's.
+func (p *Preparer) Look(ctx context.Context, v View) error {
+	tried, tryError := v.Memory.tried, v.Memory.tryError
+	if v.Memory.reading != nil || v.Memory.address != v.Target.Address {
+		tried, tryError = false, ""
+	}
+	var reading *inventory.FirmwareReading
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
+		reading, err = p.read(ctx, conn, v.Host)
+		return err
+	})
+	v.Seen.Now = p.Clock.Now()
+	if err != nil {
+		return err
+	}
+	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, inventory.ReadingKey(v.Host), tried, tryError
+	v.remember(func(m *Memory) { m.tried, m.tryError, m.reading = tried, tryError, reading })
+	return nil
+}
+
+// Is says whether a step is one that Execute takes.
+func Is(step inventory.Step) bool {
+	switch step.(type) {
+	case inventory.WriteSettings, inventory.StartUpdate, inventory.ResetBMC:
+		return true
+	}
+	return false
+}
+
+// Execute takes a step of the preparation. Like a switch, none may be taken on an old
+// view. The error is Save's, ErrStale, the API server's, or a *BMCError.
+func (p *Preparer) Execute(ctx context.Context, v View, step inventory.Step) error {
+	switch step := step.(type) {
+	case inventory.WriteSettings:
+		return p.writeSettings(ctx, v, step)
+	case inventory.StartUpdate:
+		return p.startUpdate(ctx, v, step)
+	case inventory.ResetBMC:
+		return p.resetBMC(ctx, v, step)
+	}
+	return fmt.Errorf("step %T is none of the preparation", step)
+}
+
+// BMCError is an error that the BMC's condition shows, with its backoff.
+type BMCError struct{ Err error }
+
+// Error implements error.
+func (e *BMCError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the BMC's error.
+func (e *BMCError) Unwrap() error { return e.Err }
+
+// Operation shows the update under way, where no order is; nil: none.
+func Operation(host *infrav1.IngotHost, seen inventory.Observation) *infrav1.HostOperation {
+	update := updateOf(host)
+	if host.Spec.Order != nil || update == nil {
+		return nil
+	}
+	operation := &infrav1.HostOperation{
+		Kind: infrav1.OperationUpdate, Step: "Update" + firstRunes(update.Component, 58),
+		StartedAt: update.StartedAt, Attempts: host.Spec.Record.Preparation.Attempts + 1,
+	}
+	if seen.Update.State != inventory.UpdateUnknown && seen.Update.Percent >= 0 {
+		operation.Percent = ptr.To(int32(min(seen.Update.Percent, 100)))
+	}
+	return operation
+}
+
+// firstRunes keeps a name within the schema's bound.
+func firstRunes(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n])
+	}
+	return text
+}

@@ -1,0 +1,86 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// putOff is an update that the BMC takes at another time, or whose image cannot be read
+// for now. Nothing is counted against the host: it is tried again at growing intervals
+// (I13), though the BMC is well otherwise, and though the ledger has changed meanwhile.
+type putOff struct {
+	// of names the BMC and the wishes: others are tried at once.
+	of    string
+	delay time.Duration
+	until time.Time
+	why   string
+	// failed is how many attempts had failed when it was put off for the last of them.
+	failed int32
+}
+
+func (v View) putOffOf() string {
+	return v.Target.Address + " " + inventory.WishesOf(v.Host)
+}
+
+// putOffUpdate doubles the interval; least is what the BMC asks for.
+func (p *Preparer) putOffUpdate(v View, why string, least time.Duration) {
+	of, last := v.putOffOf(), v.Memory.putOff
+	if last.of != of {
+		last = putOff{of: of}
+	}
+	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), why+
+		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.firmware changes"
+	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, p.Waits.BackoffJitter), least), p.Waits.BackoffCap))
+	v.Memory.putOff = last
+}
+
+// space puts the attempt that follows a failed one off for some minutes: what is
+// tried again at once, three times in a row, fails three times, and a host that is given
+// up waits for a person.
+func (p *Preparer) space(v View, decision inventory.Decision) {
+	if v.Host.Spec.Record == nil || v.Host.Spec.Record.Preparation == nil || !beginsUpdate(decision) {
+		return
+	}
+	preparation, last := v.Host.Spec.Record.Preparation, v.Memory.putOff
+	if preparation.Attempts == 0 || last.of == v.putOffOf() && last.failed == preparation.Attempts {
+		return
+	}
+	p.putOffUpdate(v, preparation.Message, p.Policy.UpdateRead)
+	v.Memory.putOff.failed = preparation.Attempts
+}
+
+// await puts the update off until the host is woken, or a poll later.
+func (p *Preparer) await(v View, why string) {
+	last := v.Memory.putOff
+	if of := v.putOffOf(); last.of != of {
+		last = putOff{of: of}
+	}
+	last.until, last.why = p.Clock.Now().Add(p.Poll), why
+	v.Memory.putOff = last
+}
+
+// PutOff is the decision in place of one to begin an update, or to read the firmware for
+// it, which may be a hundred requests, where the update is not to be begun yet.
+func (p *Preparer) PutOff(v View, decision inventory.Decision) (instead inventory.Decision, off bool) {
+	p.space(v, decision)
+	last := v.Memory.putOff
+	if !beginsUpdate(decision) || last.of != v.putOffOf() || !v.Seen.Now.Before(last.until) {
+		return decision, false
+	}
+	decision.Step, decision.Event, decision.Reason = inventory.Wait{Until: last.until}, corev1.EventTypeWarning, infrav1.ReasonPreparing
+	decision.Message = "an update of firmware is put off: " + last.why
+	return decision, true
+}
+
+func beginsUpdate(decision inventory.Decision) bool {
+	_, starts := decision.Step.(inventory.StartUpdate)
+	return starts || decision.Rule == inventory.RuleLookBeforeUpdate
+}

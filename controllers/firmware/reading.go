@@ -1,0 +1,165 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// maxListed bounds the names that a refusal lists.
+const maxListed = 20
+
+// read reads what the host's wishes are about, and writes nothing. What the
+// BMC cannot do is part of the reading.
+func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
+	settings, components := inventory.LooksFor(host)
+	reading := &inventory.FirmwareReading{Versions: map[string]string{}}
+	if len(settings) > 0 {
+		if err := p.readSettings(ctx, conn, settings, reading); err != nil {
+			return nil, err
+		}
+	}
+	if len(components) > 0 {
+		if err := p.readVersions(ctx, conn, host, components, reading); err != nil {
+			return nil, err
+		}
+	}
+	return reading, nil
+}
+
+func (p *Preparer) readSettings(ctx context.Context, conn bmc.Conn, wanted map[string]string, reading *inventory.FirmwareReading) error {
+	values, err := conn.Settings(ctx)
+	if errors.Is(err, bmc.ErrNotSupported) {
+		refuse(reading, infrav1.ReasonSettingsRefused, "the BMC cannot tell BIOS settings: "+p.Stable(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pending, err := conn.PendingSettings(ctx)
+	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		value, known := values[name]
+		if !known {
+			refuse(reading, infrav1.ReasonSettingsRefused, fmt.Sprintf("spec.bios.settings: this firmware has no setting %q%s", name, likeness(name, values)))
+			continue
+		}
+		next, changes := pending[name]
+		if !changes {
+			next = value
+		}
+		s := inventory.SettingReading{Name: name, Wanted: wanted[name], Value: value.String(), InForce: isValue(wanted[name], value), Next: isValue(wanted[name], next)}
+		if next != value {
+			s.Pending = next.String()
+		}
+		reading.Settings = append(reading.Settings, s)
+	}
+	return nil
+}
+
+// refuse notes the first thing that this BMC cannot be given.
+func refuse(reading *inventory.FirmwareReading, reason, message string) {
+	if reading.Refused == "" {
+		reading.RefusedReason, reading.Refused = reason, message
+	}
+}
+
+// likeness names a setting that differs in case only.
+func likeness(name string, values map[string]bmc.Value) string {
+	for _, known := range slices.Sorted(maps.Keys(values)) {
+		if strings.EqualFold(known, name) {
+			return fmt.Sprintf("; it has %q", known)
+		}
+	}
+	return ""
+}
+
+// isValue says whether the text that a person wrote is the value.
+func isValue(text string, value bmc.Value) bool {
+	switch value.Kind {
+	case bmc.ValueInteger:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return err == nil && n == value.Int
+	case bmc.ValueBoolean:
+		b, err := strconv.ParseBool(text)
+		return err == nil && b == value.Bool
+	default:
+		return text == value.Text
+	}
+}
+
+func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
+	items, err := conn.FirmwareInventory(ctx)
+	if errors.Is(err, bmc.ErrNotSupported) {
+		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+p.Stable(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, notInstalled)
+	wished := func(component string) bool {
+		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
+	}
+	taken := map[string]string{} // by the BMC's ID: what names it
+	for _, component := range components {
+		versions := map[string]bool{}
+		for _, item := range items {
+			if !inventory.MatchesComponent(component, item.ID, item.Name) {
+				continue
+			}
+			versions[item.Version] = true
+			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
+				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
+			}
+			taken[item.ID] = component
+		}
+		switch found := slices.Sorted(maps.Keys(versions)); {
+		case len(found) == 1:
+			reading.Versions[component] = found[0]
+		case !wished(component): // an update of what is wanted no more: its version does not show
+		case len(found) == 0:
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
+		default:
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the last segment of the one that is meant",
+				component, strings.Join(found, ", ")))
+		}
+	}
+	return nil
+}
+
+// notInstalled knows what Dell lists beside the firmware in force: what was there
+// before, and what may be installed (its ID tells).
+func notInstalled(item bmc.FirmwareItem) bool {
+	id := item.ID[strings.LastIndex(item.ID, "/")+1:]
+	return strings.HasPrefix(id, "Previous-") || strings.HasPrefix(id, "Available-")
+}
+
+func listItems(items []bmc.FirmwareItem) string {
+	var names []string
+	for _, item := range items {
+		if name := fmt.Sprintf("%q", item.Name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxListed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

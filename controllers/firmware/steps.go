@@ -1,0 +1,172 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// saveTime bounds the note of what a BMC answered to an update, also while the
+// manager stops: without it the update's task would be lost from sight.
+const saveTime = 10 * time.Second
+
+// verdict is what the answer to a write means.
+type verdict int
+
+const (
+	// taken: the BMC has it, or may have it: it is read back, and not written again (I17).
+	taken verdict = iota
+	// refused: the BMC will not have it.
+	refused
+	// unsent: the BMC never heard of it.
+	unsent
+)
+
+func verdictOf(err error) verdict {
+	var rests *bmc.RestError
+	switch {
+	case err == nil:
+		return taken
+	case errors.As(err, &rests), errors.Is(err, bmc.ErrUnauthorized), errors.Is(err, bmc.ErrCertificate), errors.Is(err, bmc.ErrUnreachable):
+		return unsent
+	case errors.Is(err, bmc.ErrTimeout), errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded):
+		return taken
+	case errors.Is(err, bmc.ErrRateLimited), errors.Is(err, bmc.ErrBusy):
+		return unsent
+	}
+	return refused
+}
+
+// writeSettings asks the BMC for settings, and remembers that it did.
+func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.WriteSettings) error {
+	if step.Ledger != nil {
+		if err := p.replaceLedger(ctx, v.Host, *step.Ledger); err != nil {
+			return err
+		}
+	}
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) error { return conn.SetSettings(ctx, step.Settings) })
+	var misfit *bmc.SettingError
+	switch {
+	case errors.As(err, &misfit), errors.Is(err, bmc.ErrNotSupported):
+		v.remember(func(m *Memory) {
+			reading := *m.reading
+			reading.RefusedReason, reading.Refused = infrav1.ReasonSettingsRefused, p.why(err, misfit)
+			m.reading = &reading
+		})
+	case verdictOf(err) == unsent:
+		return &BMCError{err}
+	case verdictOf(err) == refused:
+		v.remember(func(m *Memory) {
+			reading := *m.reading
+			reading.Tried, reading.TryError = true, p.Stable(err.Error())
+			m.tried, m.tryError, m.reading = true, reading.TryError, &reading
+		})
+	default:
+		v.remember(func(m *Memory) { m.tried, m.reading = true, nil })
+	}
+	return nil
+}
+
+// why is what a person is told of a refused setting.
+func (p *Preparer) why(err error, misfit *bmc.SettingError) string {
+	if misfit != nil {
+		return "spec.bios.settings: " + misfit.Error()
+	}
+	return "the BMC cannot set BIOS settings: " + p.Stable(err.Error())
+}
+
+// startUpdate notes the update, then has the BMC install it, then notes the answer. A
+// manager that dies in between leaves an update of which nobody knows whether the BMC
+// has it: it is looked for, and not sent again (I17).
+func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.StartUpdate) error {
+	read, err := p.checkImage(v, step.Component)
+	switch {
+	case !read:
+		p.await(v, "Ingot reads the image at "+hostOf(step.Component.URL)+" for its checksum")
+		return nil
+	case errors.Is(err, errNoImage):
+		p.putOffUpdate(v, p.Stable(err.Error()), 0)
+		return nil
+	case err != nil:
+		return p.replaceLedger(ctx, v.Host, step.Refused(err.Error()))
+	}
+	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
+		return err
+	}
+	v.Forget()
+	var task bmc.Task
+	err = p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
+		task, err = conn.UpdateFirmware(ctx, bmc.Update{URL: step.Component.URL})
+		return err
+	})
+	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	switch {
+	case err == nil:
+		return p.noteUpdate(save, v.Host, step.Accepted(task.ID))
+	case verdictOf(err) == refused:
+		return p.noteUpdate(save, v.Host, step.Refused(p.Stable(err.Error())))
+	case verdictOf(err) == unsent:
+		if noteErr := p.noteUpdate(save, v.Host, step.Unsent()); noteErr != nil {
+			return noteErr
+		}
+		least := bmc.RetryAfter(err)
+		var rests *bmc.RestError
+		if errors.As(err, &rests) {
+			err = rests.Err // how long the rest lasts differs each time
+		}
+		p.putOffUpdate(v, p.Stable(err.Error()), least)
+	}
+	return nil
+}
+
+// noteUpdate writes what became of an update into the ledger as it is now, if it is
+// still about that update.
+func (p *Preparer) noteUpdate(ctx context.Context, host *infrav1.IngotHost, noted inventory.Ledger) error {
+	live := &infrav1.IngotHost{}
+	err := p.Live.Get(ctx, client.ObjectKeyFromObject(host), live)
+	if apierrors.IsNotFound(err) {
+		return ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("live read of the host under update: %w", err)
+	}
+	if live.UID != host.UID || live.Spec.Record == nil || live.Spec.Record.Preparation == nil || live.Spec.Record.Preparation.Update == nil {
+		return ErrStale
+	}
+	next := live.DeepCopy()
+	next.Spec.Record.Preparation.Update = noted.Record.Preparation.Update
+	return p.Save(ctx, next, live)
+}
+
+// resetBMC notes the restart, then asks for it. What becomes of the update is seen.
+func (p *Preparer) resetBMC(ctx context.Context, v View, step inventory.ResetBMC) error {
+	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
+		return err
+	}
+	v.Forget()
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) error { return conn.ResetBMC(ctx) })
+	if err != nil && verdictOf(err) != taken {
+		p.Warn(v.Host, infrav1.ReasonFirmwareUpdateFailed, "The BMC could not be restarted for the update: "+p.Stable(err.Error())+
+			". Ingot looks for the new version all the same; restart the BMC by hand if it does not show")
+	}
+	return nil
+}
+
+// replaceLedger writes claim, record and order on the version that was decided on.
+func (p *Preparer) replaceLedger(ctx context.Context, host *infrav1.IngotHost, ledger inventory.Ledger) error {
+	next := host.DeepCopy()
+	next.Spec.Claim, next.Spec.Record, next.Spec.Order = ledger.Claim, ledger.Record, ledger.Order
+	return p.Save(ctx, next, host)
+}
