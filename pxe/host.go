@@ -39,7 +39,8 @@ type ImageSource struct {
 
 // Host is what the boot server needs to know of one server.
 type Host struct {
-	// Namespace and Name are the IngotHost's, for events and logs only.
+	// Namespace and Name are the IngotHost's, for events and logs only; empty: an
+	// unknown machine (Discoverer).
 	Namespace, Name string
 	// MAC is the boot NIC.
 	MAC net.HardwareAddr
@@ -58,6 +59,8 @@ type Host struct {
 	// The boot server never allocates one: in mode Reserve a host without is
 	// not answered. Mode Proxy does not look at it.
 	Address netip.Prefix
+	// IPv6 is what DHCPv6 gives the host besides.
+	IPv6 IPv6
 	// Gateway is the default router; zero: none.
 	Gateway netip.Addr
 	// DNS and NTP servers, in order of preference.
@@ -77,6 +80,14 @@ type Host struct {
 	Loader Loader
 	// Plan is what to boot now.
 	Plan Plan
+}
+
+// Key is "namespace/name"; empty where the machine is unknown.
+func (h Host) Key() string {
+	if h.Name == "" {
+		return ""
+	}
+	return h.Namespace + "/" + h.Name
 }
 
 // On returns the network's addresses: Subnet, or what Address says of them.
@@ -172,6 +183,9 @@ type AgentBoot struct {
 	// Kernel and Initrds are files of the boot server's registry.
 	Kernel  File
 	Initrds []File
+	// Unified is the unified kernel image that firmware loads by HTTP in place of
+	// Kernel and Initrds; zero: none, and the boot loader comes first.
+	Unified File
 	// Server is where the agent opens its session, as host:port
 	// (agentapi.ArgServer).
 	Server string
@@ -183,6 +197,25 @@ type AgentBoot struct {
 	// Arguments are further kernel arguments, such as console=ttyS0.
 	Arguments []string
 }
+
+// UnifiedPath is where the boot server's HTTP port has the unified kernel image of the
+// host that boots from this address, as long as it is to boot the agent. It never
+// changes, so that a BMC can be told it before anything else is known (HttpBootUri).
+func UnifiedPath(mac net.HardwareAddr) string { return "/boot/" + mac.String() + "/" + unifiedName }
+
+const unifiedName = "agent.efi"
+
+// DiscDirectory answers whose CD image a BMC asks for. Like Directory it answers from
+// memory, never blocks, and is safe for concurrent use.
+type DiscDirectory interface {
+	// Disc takes the ticket from an image's address. False: it is not a ticket of
+	// ours, or what it was made for is over.
+	Disc(ticket string) (Host, bool)
+}
+
+// DiscPath is where the boot server's HTTP port has the CD image that a ticket is for.
+// Tickets are letters, digits, "-" and "_": some BMCs take no other address.
+func DiscPath(ticket string) string { return "/media/" + ticket + "/agent.iso" }
 
 // File is one file of the boot server's content-addressed registry.
 type File struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/pxe/media"
 	"github.com/ingot-metal/ingot/pxe/script"
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
@@ -48,6 +49,9 @@ type Config struct {
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images.
 	Files *pxe.Files
+	// Discs and Disc are what CD images of hosts are made of; both nil: there are none.
+	Discs pxe.DiscDirectory
+	Disc  *media.Template
 	// Images is the cache of OS images; nil: none are served. The server runs
 	// it.
 	Images *httpd.ImageCache
@@ -111,6 +115,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Directory == nil || cfg.Files == nil {
 		return nil, errors.New("boot server needs a directory of hosts and one of files")
+	}
+	if (cfg.Discs == nil) != (cfg.Disc == nil) {
+		return nil, errors.New("boot server needs the directory of CD images and their template, or neither")
 	}
 	if cfg.HTTPPort == 0 {
 		cfg.HTTPPort = DefaultHTTPPort
@@ -193,6 +200,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error {
 		h := &httpd.Handler{
 			BaseURL: s.baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
+			Discs: s.cfg.Discs, Disc: s.cfg.Disc,
 			Loaders: loaders.FS(), AutoExec: s.autoexec, Observer: s.cfg.Observer, Log: s.cfg.Log,
 		}
 		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})

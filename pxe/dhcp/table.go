@@ -114,6 +114,9 @@ func (id Identity) treat(t treatment, fw firmware, host pxe.Host) boot {
 		if t == loadHTTP {
 			name = id.BaseURL + "/" + name
 		}
+		if fw == httpX64 && host.Plan.Agent.Unified != (pxe.File{}) {
+			name = id.BaseURL + pxe.UnifiedPath(host.MAC)
+		}
 		return boot{answer: true, file: name}
 	}
 	return boot{why: fmt.Sprintf("%s asked, mode is %s, plan is %s", fw, host.Mode, host.Plan.Kind)}

@@ -142,3 +142,27 @@ func TestLoaders(t *testing.T) {
 		})
 	}
 }
+
+// TestUnified: firmware that boots by HTTP is given the host's unified kernel image
+// where there is one; nobody else is.
+func TestUnified(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		plan pxe.PlanKind
+		fw   firmware
+		want string
+	}{
+		{"HTTP x64", pxe.Agent, httpX64, "http://192.0.2.1:8880/boot/52:54:00:12:34:56/agent.efi"},
+		{"HTTP Arm, for which there is none", pxe.Agent, httpARM64, "http://192.0.2.1:8880/snponly-arm64.efi"},
+		{"PXE", pxe.Agent, uefiX64, "snponly.efi"},
+		{"to its disk", pxe.LocalDisk, httpX64, "http://192.0.2.1:8880/boot-from-disk"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			host := testHost(tc.plan)
+			host.Plan.Agent.Unified = pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}
+			if got := testIdentity.bootFor(tc.fw, host).file; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/media"
 	"github.com/ingot-metal/ingot/pxe/script"
 )
 
@@ -41,6 +42,10 @@ type Handler struct {
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images. Required.
 	Files *pxe.Files
+	// Discs tells whose CD image is asked for, and Disc is their template; nil: there
+	// are none.
+	Discs pxe.DiscDirectory
+	Disc  *media.Template
 	// Images may be nil: then there are none.
 	Images *ImageCache
 	// Loaders are served at the root, as by TFTP, for UEFI that boots by HTTP;
@@ -76,6 +81,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch part := elements(r.URL.Path); {
 	case len(part) == 3 && part[0] == "boot" && part[2] == "script.ipxe":
 		h.script(w, r, part[1])
+	case len(part) == 3 && part[0] == "boot" && part[2] == "agent.efi":
+		h.unified(w, r, part[1])
+	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.Discs != nil:
+		h.disc(w, r, part[1])
 	case len(part) == 3 && part[0] == "files":
 		h.file(w, r, pxe.File{SHA256: part[1], Name: part[2]})
 	case len(part) == 2 && part[0] == "images" && h.Images != nil:
@@ -112,7 +121,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		http.Error(w, "not a MAC address", http.StatusNotFound)
 		return
 	}
-	host, ok := h.Directory.Lookup(mac)
+	host, ok := h.lookup(r, mac)
 	if !ok {
 		http.Error(w, "unknown host", http.StatusNotFound)
 		return
@@ -131,6 +140,19 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		h.observe(r, mac, pxe.StageScript, host.Plan.Kind.String())
 	}
 	h.text(w, r, text)
+}
+
+// lookup finds a host, or a stranger at the address that was lent to it.
+func (h *Handler) lookup(r *http.Request, mac net.HardwareAddr) (pxe.Host, bool) {
+	if host, ok := h.Directory.Lookup(mac); ok {
+		return host, true
+	}
+	discoverer, ok := h.Directory.(pxe.Discoverer)
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if !ok || err != nil {
+		return pxe.Host{}, false
+	}
+	return discoverer.Discover(pxe.Stranger{MAC: mac, Client: from.Addr().Unmap()})
 }
 
 // text sends a script.
@@ -217,8 +239,10 @@ type content struct {
 	tag       string
 	immutable bool
 	modTime   time.Time
-	stage     pxe.Stage
-	label     string
+	// mac of the host, where it is known.
+	mac   net.HardwareAddr
+	stage pxe.Stage
+	label string
 }
 
 // content sends a file, with ranges, ETag and HEAD as http.ServeContent does
@@ -232,7 +256,7 @@ func (h *Handler) content(w http.ResponseWriter, r *http.Request, src *os.File, 
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	if r.Method == http.MethodGet {
-		h.observe(r, nil, c.stage, c.label)
+		h.observe(r, c.mac, c.stage, c.label)
 	}
 	http.ServeContent(w, r, "", c.modTime, src)
 }

@@ -88,8 +88,9 @@ func agent(host pxe.Host, base string) (string, error) {
 // other argument can stand in for them.
 func commandLine(host pxe.Host, base string) (string, error) {
 	boot := host.Plan.Agent
-	if boot.Server == "" {
-		return "", fmt.Errorf("%w: %s is empty", ErrUnsafe, agentapi.ArgServer)
+	own, err := ownArguments(host, base)
+	if err != nil {
+		return "", err
 	}
 	var words []string
 	for _, f := range boot.Initrds {
@@ -101,16 +102,7 @@ func commandLine(host pxe.Host, base string) (string, error) {
 		}
 		words = append(words, a)
 	}
-	words = append(words,
-		agentapi.ArgServer+"="+boot.Server,
-		agentapi.ArgFiles+"="+base,
-		agentapi.ArgMAC+"="+host.MAC.String())
-	if boot.Pin != "" {
-		words = append(words, agentapi.ArgPin+"="+boot.Pin)
-	}
-	if boot.Token != "" {
-		words = append(words, agentapi.ArgToken+"="+boot.Token.Reveal())
-	}
+	words = append(words, own...)
 	for _, w := range words {
 		if !isClean(w) {
 			return "", fmt.Errorf("%w: kernel argument %q", ErrUnsafe, name(w))
@@ -121,6 +113,46 @@ func commandLine(host pxe.Host, base string) (string, error) {
 		return "", fmt.Errorf("%w: kernel command line is %d bytes long, at most %d fit", ErrUnsafe, len(line), MaxCommandLine)
 	}
 	return line, nil
+}
+
+// ownArguments are those of the agent.
+func ownArguments(host pxe.Host, base string) ([]string, error) {
+	boot := host.Plan.Agent
+	if boot.Server == "" {
+		return nil, fmt.Errorf("%w: %s is empty", ErrUnsafe, agentapi.ArgServer)
+	}
+	words := []string{agentapi.ArgServer + "=" + boot.Server,
+		agentapi.ArgFiles + "=" + base,
+		agentapi.ArgMAC + "=" + host.MAC.String()}
+	if boot.Pin != "" {
+		words = append(words, agentapi.ArgPin+"="+boot.Pin)
+	}
+	if boot.Token != "" {
+		words = append(words, agentapi.ArgToken+"="+boot.Token.Reveal())
+	}
+	for _, w := range words {
+		if !isClean(w) {
+			return nil, fmt.Errorf("%w: kernel argument %q", ErrUnsafe, name(w))
+		}
+	}
+	return words, nil
+}
+
+// Arguments returns what the agent is told on its command line elsewhere, as text with
+// one argument in each line: for the host's own file of a CD image. Base is as in
+// Render. Errors wrap ErrNoScript or ErrUnsafe; they never contain the token.
+func Arguments(host pxe.Host, base string) (string, error) {
+	if host.Plan.Kind != pxe.Agent {
+		return "", fmt.Errorf("%w: %s", ErrNoScript, host.Plan.Kind)
+	}
+	if !strings.HasPrefix(base, "http://") || !isClean(base) {
+		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
+	}
+	words, err := ownArguments(host, base)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(words, "\n") + "\n", nil
 }
 
 // name is the part of an argument that may be shown: without its value.
@@ -148,7 +180,7 @@ func isDigest(hex string) bool {
 
 // displayName is namespace/name where that is clean, for the console.
 func displayName(host pxe.Host) string {
-	if n := host.Namespace + "/" + host.Name; isClean(n) {
+	if n := host.Key(); isClean(n) {
 		return n
 	}
 	return host.MAC.String()

@@ -176,3 +176,31 @@ func FuzzRender(f *testing.F) {
 		}
 	})
 }
+
+// TestArguments: what a CD image tells the agent, and that nothing unsafe gets there.
+func TestArguments(t *testing.T) {
+	got, err := Arguments(agentHost(), base)
+	want := "ingot.server=192.0.2.1:8843\ningot.files=" + base + "\ningot.mac=52:54:00:12:34:56\n" +
+		"ingot.pin=sha256/AAAA,sha256/BBBB\ningot.token=" + token + "\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for name, tc := range map[string]struct {
+		host pxe.Host
+		base string
+		want error
+	}{
+		"from its disk":      {pxe.Host{Plan: pxe.Plan{Kind: pxe.LocalDisk}}, base, ErrNoScript},
+		"no server":          {agentHost(func(h *pxe.Host) { h.Plan.Agent.Server = "" }), base, ErrUnsafe},
+		"a line in a server": {agentHost(func(h *pxe.Host) { h.Plan.Agent.Server = "a:1\ningot.pin=x" }), base, ErrUnsafe},
+		"a quote in a token": {agentHost(func(h *pxe.Host) { h.Plan.Agent.Token = token + "\"" }), base, ErrUnsafe},
+		"another base":       {agentHost(), "ftp://192.0.2.1", ErrUnsafe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := Arguments(tc.host, tc.base)
+			if !errors.Is(err, tc.want) || text != "" || strings.Contains(err.Error(), token) {
+				t.Errorf("got %q, %v", text, err)
+			}
+		})
+	}
+}
