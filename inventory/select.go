@@ -42,6 +42,11 @@ type SelectionRequest struct {
 	// DomainUse counts, per failure domain, the machines of the owner set (the
 	// control plane or the MachineSet) that this machine belongs to.
 	DomainUse map[string]int
+	// Architecture of the image that the machine names; empty: any.
+	Architecture string
+	// Promises that are outstanding, the machine's own Cluster's among them (see
+	// Outstanding): no host is taken without which they were worse off.
+	Promises []Promise
 }
 
 // Selection is the pick, or why there is none.
@@ -72,11 +77,15 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 	}
 	var best *judgement
 	var refused []judgement
-	for _, candidate := range candidates {
+	keeper := newKeeper(criteria, candidates)
+	for i, candidate := range candidates {
 		if candidate.Host.Namespace != request.Machine.Namespace {
 			continue
 		}
 		judged := criteria.judge(candidate)
+		if len(judged.misses) == 0 && !keeper.allows(i) {
+			judged.miss("promised to others", "free, but kept for a Cluster that was promised hosts")
+		}
 		switch {
 		case len(judged.misses) > 0:
 			refused = append(refused, judged)
@@ -236,7 +245,7 @@ func (c *criteria) judgeHardware(j *judgement) {
 		return
 	}
 	spec := j.Hardware.Spec
-	if c.want.Arch != "" && spec.Architecture != c.want.Arch {
+	if c.want.Arch != "" && spec.Architecture != c.want.Arch || c.Architecture != "" && spec.Architecture != c.Architecture {
 		j.miss("of another architecture", fmt.Sprintf("architecture %q", spec.Architecture))
 	}
 	if least := c.minimum.Cores; least != nil && spec.CPU.Cores < *least {
@@ -261,12 +270,18 @@ func (c *criteria) judgeState(j *judgement) {
 	if ok, why := Claimable(j.Host); !ok {
 		j.miss(why, why)
 	}
-	if record := j.Host.Spec.Record; record != nil && record.LastClusterName != "" && record.LastClusterName != c.ClusterName {
-		j.miss("holding another cluster's data", fmt.Sprintf("not cleaned since it served cluster %s", record.LastClusterName))
+	if foreignData(j.Host, c.ClusterName) {
+		j.miss("holding another cluster's data", fmt.Sprintf("not cleaned since it served cluster %s", j.Host.Spec.Record.LastClusterName))
 	}
 	if c.Named[j.Host.Name] && j.Host.Spec.Claim == nil {
 		j.miss("chosen by another machine", "named by the providerID of another machine")
 	}
+}
+
+// foreignData says whether the host was not cleaned since it served another cluster (I12).
+func foreignData(host *infrav1.IngotHost, clusterName string) bool {
+	record := host.Spec.Record
+	return record != nil && record.LastClusterName != "" && record.LastClusterName != clusterName
 }
 
 func (j *judgement) miss(kind, detail string) {

@@ -49,8 +49,8 @@ func (c *criteria) asked() string {
 		say("control planes with", c.Cluster.Spec.ControlPlaneSelector)
 	}
 	say("labels", &metav1.LabelSelector{MatchLabels: c.want.MatchLabels, MatchExpressions: c.want.MatchExpressions})
-	if c.want.Arch != "" {
-		words = append(words, c.want.Arch)
+	if arch := cmp.Or(c.want.Arch, c.Architecture); arch != "" {
+		words = append(words, arch)
 	}
 	if n := c.minimum.Cores; n != nil {
 		words = append(words, fmt.Sprintf("%d cores", *n))

@@ -9,6 +9,8 @@ import (
 
 // IngotMachineSpec asks for a server and says what to install on it. Everything
 // but providerID is fixed once the object exists.
+// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef)",fieldPath=".image",message="is required where imageRef names no IngotImage: say what to install",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef",message="must not be set beside image: leave one of them out"
 type IngotMachineSpec struct {
 	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
 	// when it has chosen a host.
@@ -30,9 +32,14 @@ type IngotMachineSpec struct {
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`
 
-	// image to install.
-	// +required
+	// image to install. Either this or imageRef is set.
+	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
+
+	// imageRef names the IngotImage to install. Where it is and what its checksum is
+	// are taken when the host is claimed; the host is of its architecture.
+	// +optional
+	ImageRef *ImageReference `json:"imageRef,omitempty"`
 
 	// rootDeviceHints choose the disk to install to; they win over the host's.
 	// +optional
@@ -97,6 +104,16 @@ type ImageFormat string
 
 // ImageFormatRaw is a raw disk image.
 const ImageFormatRaw ImageFormat = "raw"
+
+// ImageReference names a cluster-scoped IngotImage.
+type ImageReference struct {
+	// name of the IngotImage.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, - and . (for example ubuntu-24.04-v1.34.2)"
+	Name string `json:"name,omitempty"`
+}
 
 // Image is an operating system image.
 // +kubebuilder:validation:XValidation:rule="!self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"

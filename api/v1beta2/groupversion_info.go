@@ -22,6 +22,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&IngotHost{}, &IngotHostList{},
 		&IngotHardware{}, &IngotHardwareList{},
 		&IngotNetwork{}, &IngotNetworkList{},
+		&IngotReservation{}, &IngotReservationList{},
+		&IngotImage{}, &IngotImageList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

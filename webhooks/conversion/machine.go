@@ -130,6 +130,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 		Cleaning:        v1beta2.CleaningMode(in.Cleaning),
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta2.RootDeviceHints)(in.RootDeviceHints),
+		ImageRef:        (*v1beta2.ImageReference)(in.ImageRef),
 	}
 	if in.ProviderID != nil {
 		out.ProviderID = *in.ProviderID
@@ -152,6 +153,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 		Cleaning:        v1beta1.CleaningMode(in.Cleaning),
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta1.RootDeviceHints)(in.RootDeviceHints),
+		ImageRef:        (*v1beta1.ImageReference)(in.ImageRef),
 	}
 	if in.ProviderID != "" {
 		out.ProviderID = &in.ProviderID

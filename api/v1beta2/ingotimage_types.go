@@ -1,0 +1,125 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// IngotImageSpec says what an image holds and where it is. What a name stands for does
+// not change: a template that names it would make other machines than before.
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
+// +kubebuilder:validation:XValidation:rule="self.checksum == oldSelf.checksum",fieldPath=".checksum",message="is immutable, because templates name the image; create another IngotImage for other content"
+// +kubebuilder:validation:XValidation:rule="self.kubernetesVersion == oldSelf.kubernetesVersion",fieldPath=".kubernetesVersion",messageExpression="oldSelf.kubernetesVersion + ' is immutable, because templates name the image; create another IngotImage for ' + self.kubernetesVersion"
+// +kubebuilder:validation:XValidation:rule="self.architecture == oldSelf.architecture",fieldPath=".architecture",messageExpression="oldSelf.architecture + ' is immutable, because templates name the image; create another IngotImage for ' + self.architecture"
+// +kubebuilder:validation:XValidation:rule="self.os == oldSelf.os",fieldPath=".os",messageExpression="oldSelf.os + ' is immutable, because templates name the image; create another IngotImage for ' + self.os"
+// +kubebuilder:validation:XValidation:rule="self.format == oldSelf.format",fieldPath=".format",message="is immutable, because templates name the image; create another IngotImage for another file"
+type IngotImageSpec struct {
+	// kubernetesVersion that the image has the programs of, as in
+	// Cluster.spec.topology.version.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$')",message="must be a version such as v1.34.2"
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// os is the operating system, for people and for choosing: ubuntu-24.04.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be lower case letters, digits, - and . (for example ubuntu-24.04)"
+	OS string `json:"os,omitempty"`
+	// architecture in Go's terms. Machines that name the image go to such hosts only.
+	// +required
+	// +kubebuilder:validation:Enum=amd64;arm64
+	Architecture string `json:"architecture,omitempty"`
+	// url of the image, http or https. gzip and zstd are recognised by content. It can
+	// be changed when the file moves: the checksum says whether it is the same.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/os.raw.zst"
+	URL string `json:"url,omitempty"`
+	// checksum of the file at the URL: "sha256:<hex>" or "sha512:<hex>".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$')",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case, as sha256sum prints them for the file at the URL"
+	Checksum string `json:"checksum,omitempty"`
+	// format of the decompressed file.
+	// +optional
+	// +kubebuilder:default=raw
+	Format ImageFormat `json:"format,omitempty"`
+	// sizeBytes of the file at the URL. A server that tells another size does not
+	// serve this image.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	SizeBytes *int64 `json:"sizeBytes,omitempty"`
+}
+
+// Image returns what a claim freezes of it.
+func (s IngotImageSpec) Image() Image {
+	return Image{URL: s.URL, Checksum: s.Checksum, Format: s.Format}
+}
+
+// IngotImageStatus is what was observed last.
+type IngotImageStatus struct {
+	// conditions: Reachable.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// lastCheckTime is when the URL was last asked.
+	// +optional
+	LastCheckTime metav1.Time `json:"lastCheckTime,omitempty,omitzero"`
+	// checkedURL is the URL that was asked then.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	CheckedURL string `json:"checkedURL,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=ingotimages,shortName=iimg,scope=Cluster,categories=ingot
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Kubernetes",type=string,JSONPath=`.spec.kubernetesVersion`
+// +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.os`
+// +kubebuilder:printcolumn:name="Arch",type=string,JSONPath=`.spec.architecture`
+// +kubebuilder:printcolumn:name="Reachable",type=string,JSONPath=`.status.conditions[?(@.type=="Reachable")].status`
+// +kubebuilder:printcolumn:name="Checked",type=date,JSONPath=`.status.lastCheckTime`
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Reachable")].message`
+
+// IngotImage is an operating system image of the catalogue, which templates name
+// instead of a URL. It is cluster-scoped, as IngotNetwork is, and holds no secret.
+type IngotImage struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what the image holds and where it is.
+	// +required
+	Spec IngotImageSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed last.
+	// +optional
+	Status IngotImageStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (i *IngotImage) GetConditions() []metav1.Condition { return i.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (i *IngotImage) SetConditions(conditions []metav1.Condition) { i.Status.Conditions = conditions }
+
+// +kubebuilder:object:root=true
+
+// IngotImageList is a list of IngotImages.
+type IngotImageList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IngotImage `json:"items"`
+}

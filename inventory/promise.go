@@ -1,0 +1,232 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Stock is the inventory of one namespace, as it was seen at one moment. Objects of
+// other namespaces in it are left out of account.
+type Stock struct {
+	Candidates   []Candidate
+	Machines     []infrav1.IngotMachine
+	Reservations []infrav1.IngotReservation
+	// Now ends promises.
+	Now time.Time
+}
+
+// Demand is what one Cluster asks for: groups of equal machines.
+type Demand struct{ Groups []DemandGroup }
+
+// DemandGroup is a number of equal machines.
+type DemandGroup struct {
+	// Name is the MachineDeployment's in the topology; of control planes any.
+	Name         string
+	ControlPlane bool
+	// Count of machines, those included that have their host already.
+	Count int
+	// FailureDomains in one of which each machine must be placed; empty: any.
+	FailureDomains []string
+	// Template of the machines. Its hostSelector and rootDeviceHints count.
+	Template infrav1.IngotMachineSpec
+	// Architecture of the image that the template names; empty: any.
+	Architecture string
+}
+
+// PromiseRequest asks for the hosts of one Cluster.
+type PromiseRequest struct {
+	// Namespace and ClusterName of the Cluster. What it was promised before, the demand
+	// takes the place of; machines of it that hold hosts are part of the demand.
+	Namespace, ClusterName string
+	// Cluster is the spec of the IngotCluster as it is to be: selectors, failure domains.
+	Cluster infrav1.IngotClusterSpec
+	Demand  Demand
+	// Surge: the demand is on top of what the Cluster has, and of what it was promised.
+	Surge bool
+}
+
+// Shortfall says how many machines of a group cannot have a host, and why.
+type Shortfall struct {
+	// Group by its name, and the failure domains that it asked for.
+	Group          string
+	ControlPlane   bool
+	FailureDomains []string
+	// Needed counts the hosts that the group still needs, Missing those that are not there.
+	Needed, Missing int
+	// Suiting hosts there are in all, Free ones among them.
+	Suiting, Free int
+	// Message for people: the same for the same inventory.
+	Message string
+}
+
+// PromisePlan is the answer to a PromiseRequest.
+type PromisePlan struct {
+	// Satisfied: there is a host for every machine, and what was promised to other
+	// Clusters can be kept no worse than without.
+	Satisfied bool
+	// Missing is in the order of the demand.
+	Missing []Shortfall
+	// Message sums up what is missing, in at most MaxExplanation characters; empty when
+	// nothing is. It names no other Cluster.
+	Message string
+	// Reservation is what to promise.
+	Reservation infrav1.IngotReservationSpec
+}
+
+// PlanPromise says whether every machine of a demand can have a host of its own that
+// suits it, while the promises to other Clusters stay as good as they are. It is pure:
+// the same request and stock, in any order, give the same plan.
+//
+// It is a matching in a bipartite graph: machines on one side, free hosts on the other.
+// Equal machines are one node, and so are hosts that suit the same groups, so that its
+// size depends on the number of kinds, not of hosts.
+//
+// It fails with ErrSelectorInvalid.
+func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
+	plan := PromisePlan{Reservation: request.reservation()}
+	promises := Outstanding(stock, HoldsHost)
+	var groups []group
+	for _, p := range promises {
+		if p.Namespace != request.Namespace || p.ClusterName == request.ClusterName && !request.Surge {
+			continue
+		}
+		groups = append(groups, p.groups()...)
+	}
+	others := len(groups)
+	needs := request.needs(stock)
+	for i, g := range plan.Reservation.Groups {
+		own, err := newGroup(request.ClusterName, &plan.Reservation, g, needs[i])
+		if err != nil {
+			return PromisePlan{}, err
+		}
+		groups = append(groups, own)
+	}
+	kinds := sortHosts(request.Namespace, stock.Candidates, named(stock.Machines, HoldsHost), groups)
+	m := newMatching(groups, kinds.list)
+	m.fill()
+	for i := others; i < len(groups); i++ {
+		if m.unmet(i) > 0 {
+			plan.Missing = append(plan.Missing, groups[i].shortfall(m, i))
+		}
+	}
+	plan.Satisfied = len(plan.Missing) == 0
+	plan.Message = sumUp(plan.Missing)
+	return plan, nil
+}
+
+// reservation is what to promise if the plan can be met.
+func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
+	spec := infrav1.IngotReservationSpec{
+		HostSelector:         r.Cluster.HostSelector.DeepCopy(),
+		ControlPlaneSelector: r.Cluster.ControlPlaneSelector.DeepCopy(),
+		FailureDomainLabel:   r.Cluster.FailureDomainLabel,
+	}
+	for _, g := range r.Demand.Groups {
+		if g.Count <= 0 {
+			continue
+		}
+		reserved := infrav1.ReservedGroup{
+			Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Sorted(slices.Values(g.FailureDomains)),
+			HostSelector: g.Template.HostSelector.DeepCopy(), Architecture: g.Architecture,
+			RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(),
+		}
+		reserved.FailureDomains = slices.Compact(reserved.FailureDomains)
+		if g.ControlPlane {
+			reserved.ControlPlane = new(true)
+		}
+		spec.Groups = append(spec.Groups, reserved)
+	}
+	return spec
+}
+
+// needs counts, for each group of the reservation, the machines without a host.
+func (r PromiseRequest) needs(stock Stock) []int {
+	spec := r.reservation()
+	if r.Surge {
+		needs := make([]int, len(spec.Groups))
+		for i, g := range spec.Groups {
+			needs[i] = int(g.Count)
+		}
+		return needs
+	}
+	return outstanding(r.Namespace, r.ClusterName, &spec, stock.Machines, HoldsHost)
+}
+
+func (g *group) shortfall(m *matching, i int) Shortfall {
+	s := Shortfall{
+		Group: g.reserved.Name, ControlPlane: g.controlPlane(), FailureDomains: g.reserved.FailureDomains,
+		Needed: g.need, Missing: m.unmet(i),
+	}
+	for _, k := range m.fits[i] {
+		s.Suiting += m.kinds[k].total
+		s.Free += m.kinds[k].free
+	}
+	s.Message = g.explainShort(s)
+	return s
+}
+
+// explainShort says what a group lacks.
+func (g *group) explainShort(s Shortfall) string {
+	var b strings.Builder
+	if s.ControlPlane {
+		b.WriteString("the control plane")
+	} else {
+		fmt.Fprintf(&b, "machine deployment %s", s.Group)
+	}
+	fmt.Fprintf(&b, " lacks %d of %d hosts", s.Missing, s.Needed)
+	if len(s.FailureDomains) > 0 {
+		fmt.Fprintf(&b, " in failure domain %s (label %s)", truncate(strings.Join(s.FailureDomains, ", "), 120), g.criteria.label)
+	}
+	if asked := g.criteria.asked(); asked != "" {
+		b.WriteString("; asked for " + truncate(asked, 240))
+	}
+	switch kept := s.Free - (s.Needed - s.Missing); {
+	case s.Suiting == 0:
+		b.WriteString("; no host suits")
+	case kept > 0:
+		fmt.Fprintf(&b, "; of %d hosts that suit %d are free, but %d of these are promised to other Clusters or needed by other machines of this one", s.Suiting, s.Free, kept)
+	default:
+		fmt.Fprintf(&b, "; of %d hosts that suit %d are free", s.Suiting, s.Free)
+	}
+	return truncate(b.String(), maxShortfall)
+}
+
+// maxShortfall bounds Shortfall.Message, in characters.
+const maxShortfall = 500
+
+// sumUp makes one message of all shortfalls. What does not fit is counted.
+func sumUp(missing []Shortfall) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	total := 0
+	for _, s := range missing {
+		total += s.Missing
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d hosts are missing: ", total)
+	if total == 1 {
+		b.Reset()
+		b.WriteString("1 host is missing: ")
+	}
+	length := 0
+	for i, s := range missing {
+		length += len([]rune(s.Message)) + 2
+		if left := len(missing) - i; i > 0 && length > MaxExplanation-100 {
+			fmt.Fprintf(&b, "; and %d more groups lack hosts", left)
+			break
+		}
+		if i > 0 {
+			b.WriteString(". ")
+		}
+		b.WriteString(s.Message)
+	}
+	return truncate(b.String(), MaxExplanation)
+}

@@ -1,0 +1,114 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Promise is what is outstanding of one reservation.
+type Promise struct {
+	Namespace, ClusterName string
+	Spec                   *infrav1.IngotReservationSpec
+	// Needs counts, for each group of the spec, the machines that have no host yet.
+	Needs []int
+}
+
+// Left counts the hosts that the promise still keeps for its Cluster.
+func (p Promise) Left() int {
+	left := 0
+	for _, need := range p.Needs {
+		left += need
+	}
+	return left
+}
+
+// HoldsHost says whether a machine has chosen its host: from then on it counts as the
+// machine's, and as part of what its Cluster was promised.
+func HoldsHost(machine *infrav1.IngotMachine) (host string, ok bool) {
+	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
+	return id.Host, err == nil
+}
+
+// Outstanding derives from the machines what is left of each reservation, so that
+// nothing has to be counted when a claim is made. What has expired, or is met, or is
+// being deleted, is left out. holds says which machines have their host. The promises
+// are in the order of their namespaces and Clusters.
+func Outstanding(stock Stock, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
+	var promises []Promise
+	for i := range stock.Reservations {
+		r := &stock.Reservations[i]
+		if !Stands(r, stock.Now) {
+			continue
+		}
+		p := Promise{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
+			Needs: outstanding(r.Namespace, r.Name, &r.Spec, stock.Machines, holds)}
+		if p.Left() > 0 {
+			promises = append(promises, p)
+		}
+	}
+	slices.SortFunc(promises, func(a, b Promise) int {
+		if by := strings.Compare(a.Namespace, b.Namespace); by != 0 {
+			return by
+		}
+		return strings.Compare(a.ClusterName, b.ClusterName)
+	})
+	return promises
+}
+
+// Stands says whether a reservation still binds: it is not being deleted and has not
+// expired.
+func Stands(r *infrav1.IngotReservation, now time.Time) bool {
+	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpiresAt.IsZero() || now.Before(r.Spec.ExpiresAt.Time))
+}
+
+func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSpec, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
+	needs := make([]int, len(spec.Groups))
+	for i, g := range spec.Groups {
+		needs[i] = int(g.Count)
+	}
+	for i := range machines {
+		machine := &machines[i]
+		if machine.Namespace != namespace || machine.Labels[clusterv1.ClusterNameLabel] != clusterName || !machine.DeletionTimestamp.IsZero() {
+			continue // the host of a machine that is being deleted is another's soon
+		}
+		if at := groupOf(spec, machine.Labels); at >= 0 && needs[at] > 0 {
+			if _, ok := holds(machine); ok {
+				needs[at]--
+			}
+		}
+	}
+	return needs
+}
+
+// groupOf finds the group that a machine of the reservation's Cluster belongs to, by the
+// labels that Cluster API gives it; -1: none.
+func groupOf(spec *infrav1.IngotReservationSpec, labels map[string]string) int {
+	_, controlPlane := labels[clusterv1.MachineControlPlaneLabel]
+	topology, deployment := labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], labels[clusterv1.MachineDeploymentNameLabel]
+	return slices.IndexFunc(spec.Groups, func(g infrav1.ReservedGroup) bool {
+		isControlPlane := g.ControlPlane != nil && *g.ControlPlane
+		if controlPlane || isControlPlane {
+			return controlPlane && isControlPlane
+		}
+		return g.Name == topology || topology == "" && g.Name == deployment
+	})
+}
+
+// named holds the hosts that machines have chosen.
+func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) map[string]bool {
+	names := map[string]bool{}
+	for i := range machines {
+		if host, ok := holds(&machines[i]); ok {
+			names[host] = true
+		}
+	}
+	return names
+}
