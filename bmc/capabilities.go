@@ -14,22 +14,27 @@ import (
 // Inventory are every driver's.
 type Capability string
 
-// The capabilities, with the interface of each.
+// The capabilities, with the interface of each; Firmware is three of them, since BMCs
+// differ in how an image comes to them.
 const (
 	CapPower      Capability = "Power"
 	CapBootDevice Capability = "BootDevice"
 	CapInventory  Capability = "Inventory"
 	CapMedia      Capability = "Media"
 	CapSettings   Capability = "Settings"
-	CapFirmware   Capability = "Firmware"
-	CapHealth     Capability = "Health"
-	CapEventLog   Capability = "EventLog"
-	CapConsole    Capability = "Console"
-	CapAccounts   Capability = "Accounts"
-	CapSecureBoot Capability = "SecureBoot"
-	CapReset      Capability = "Reset"
-	CapIndicator  Capability = "Indicator"
-	CapEvents     Capability = "Events"
+	// CapFirmware reads the versions; an update comes to the BMC by one of the ways of
+	// CapFirmwareFetch and CapFirmwarePush, or by none.
+	CapFirmware      Capability = "Firmware"
+	CapFirmwareFetch Capability = "FirmwareFetch"
+	CapFirmwarePush  Capability = "FirmwarePush"
+	CapHealth        Capability = "Health"
+	CapEventLog      Capability = "EventLog"
+	CapConsole       Capability = "Console"
+	CapAccounts      Capability = "Accounts"
+	CapSecureBoot    Capability = "SecureBoot"
+	CapReset         Capability = "Reset"
+	CapIndicator     Capability = "Indicator"
+	CapEvents        Capability = "Events"
 )
 
 // Driver is one way to speak to BMCs, and what it can do at best: a BMC may offer
@@ -175,6 +180,20 @@ type Update struct {
 	Filename string
 	// Targets are FirmwareItem IDs; empty: the BMC finds out.
 	Targets []string
+	// Component is the ID of the FirmwareItem that the image is of, for drivers that have
+	// to know it. It is no target: images name what they are of, and some BMCs refuse the
+	// list. Empty: the one target, or the file name, says it.
+	Component string
+}
+
+// UpdateWays are the ways by which a BMC takes an image, as far as it tells.
+type UpdateWays struct {
+	// Fetch: it fetches one from a URL, by one of Protocols, in capitals; none: it does
+	// not say by which.
+	Fetch     bool
+	Protocols []string
+	// Push: it takes one as a stream.
+	Push bool
 }
 
 // TaskState is how far a long job of a BMC is.
@@ -204,6 +223,8 @@ type Task struct {
 // Firmware reads and updates firmware.
 type Firmware interface {
 	FirmwareInventory(ctx context.Context) ([]FirmwareItem, error)
+	// UpdateWays are what UpdateFirmware may be given; it writes nothing.
+	UpdateWays(ctx context.Context) (UpdateWays, error)
 	// UpdateFirmware starts an update; the context bounds the transfer of an image,
 	// not the installation.
 	UpdateFirmware(ctx context.Context, update Update) (Task, error)

@@ -32,6 +32,7 @@ const (
 	CallSetSettings       CallName = "SetSettings"
 	CallResetSettings     CallName = "ResetSettings"
 	CallFirmwareInventory CallName = "FirmwareInventory"
+	CallUpdateWays        CallName = "UpdateWays"
 	CallUpdateFirmware    CallName = "UpdateFirmware"
 	CallTask              CallName = "Task"
 	CallHealth            CallName = "Health"

@@ -55,6 +55,11 @@ func (l *lease) FirmwareInventory(ctx context.Context) ([]FirmwareItem, error) {
 	return ask(ctx, l, CallFirmwareInventory, Conn.FirmwareInventory)
 }
 
+// UpdateWays implements Firmware.
+func (l *lease) UpdateWays(ctx context.Context) (UpdateWays, error) {
+	return ask(ctx, l, CallUpdateWays, Conn.UpdateWays)
+}
+
 // Task implements Firmware.
 func (l *lease) Task(ctx context.Context, id string) (Task, error) {
 	return ask(ctx, l, CallTask, func(c Conn, ctx context.Context) (Task, error) { return c.Task(ctx, id) })

@@ -67,9 +67,17 @@ func (Unsupported) FirmwareInventory(context.Context) ([]FirmwareItem, error) {
 	return nil, lacks(CapFirmware)
 }
 
+// UpdateWays implements Firmware.
+func (Unsupported) UpdateWays(context.Context) (UpdateWays, error) {
+	return UpdateWays{}, nil
+}
+
 // UpdateFirmware implements Firmware.
-func (Unsupported) UpdateFirmware(context.Context, Update) (Task, error) {
-	return Task{}, lacks(CapFirmware)
+func (Unsupported) UpdateFirmware(_ context.Context, update Update) (Task, error) {
+	if update.URL != "" {
+		return Task{}, lacks(CapFirmwareFetch)
+	}
+	return Task{}, lacks(CapFirmwarePush)
 }
 
 // Task implements Firmware.

@@ -27,9 +27,10 @@ type BMCs struct {
 
 // demand is a part of a host that asks for a capability of its BMC.
 type demand struct {
-	path       string
-	value      string
-	capability bmc.Capability
+	path  string
+	value string
+	// anyOf: one of these is enough.
+	anyOf []bmc.Capability
 	// noun says what the BMC would have to do.
 	noun string
 }
@@ -44,16 +45,17 @@ func demands(host *v1beta2.IngotHost) []demand {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		out = append(out, demand{spec.Child("bios", "settings").String(), strings.Join(names, ", "), bmc.CapSettings, "BIOS settings"})
+		out = append(out, demand{spec.Child("bios", "settings").String(), strings.Join(names, ", "), []bmc.Capability{bmc.CapSettings}, "BIOS settings"})
 	}
 	for i, firmware := range host.Spec.Firmware {
 		out = append(out, demand{
-			spec.Child("firmware").Index(i).Child("component").String(), firmware.Component, bmc.CapFirmware, "updates of firmware",
+			spec.Child("firmware").Index(i).Child("component").String(), firmware.Component,
+			[]bmc.Capability{bmc.CapFirmwareFetch, bmc.CapFirmwarePush}, "updates of firmware",
 		})
 	}
 	if value, ok := host.Annotations[v1beta2.RotateCredentialsAnnotation]; ok {
 		out = append(out, demand{
-			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, bmc.CapAccounts, "new passwords",
+			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, []bmc.Capability{bmc.CapAccounts}, "new passwords",
 		})
 	}
 	return out
@@ -76,7 +78,8 @@ func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList
 	scheme, _, _ := strings.Cut(host.Spec.BMC.Address, "://")
 	var errs field.ErrorList
 	for _, d := range demands(host) {
-		if slices.Contains(offers, d.capability) || slices.Contains(stood, d) {
+		offered := slices.ContainsFunc(d.anyOf, func(c bmc.Capability) bool { return slices.Contains(offers, c) })
+		if offered || slices.ContainsFunc(stood, func(s demand) bool { return s.path == d.path && s.value == d.value }) {
 			continue
 		}
 		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: d.path, BadValue: d.value, Detail: fmt.Sprintf(

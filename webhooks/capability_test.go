@@ -19,7 +19,7 @@ import (
 func drivers() BMCs {
 	return BMCs{
 		Check: func(address string) error {
-			if strings.HasPrefix(address, "vendor+") {
+			if strings.HasPrefix(address, "vendor+") && !strings.HasPrefix(address, "vendor+asrockrack://") {
 				return errors.New("there is no driver for vendor+x://")
 			}
 			return nil
@@ -27,9 +27,11 @@ func drivers() BMCs {
 		Offers: func(address string) ([]bmc.Capability, bool) {
 			switch scheme, _, _ := strings.Cut(address, "://"); scheme {
 			case "redfish":
-				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapAccounts}, true
-			case "ipmi":
-				return []bmc.Capability{bmc.CapAccounts}, true
+				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapAccounts}, true
+			case "ipmi": // tells versions, and takes no image
+				return []bmc.Capability{bmc.CapFirmware, bmc.CapAccounts}, true
+			case "vendor+asrockrack":
+				return []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush}, true
 			case "vendor+old":
 				return nil, true
 			}
@@ -72,6 +74,8 @@ func TestCapabilities(t *testing.T) {
 			`spec.bios.settings: Invalid value: "BootMode, LogicalProc": needs a BMC that Ingot can give BIOS settings, which the driver of ipmi:// in spec.bmc.address ` +
 				"cannot; remove it, or give the BMC's redfish:// address"},
 		{"firmware by IPMI", nil, host("ipmi://h", firmware), "spec.firmware[0].component", `"BIOS"`},
+		{"firmware that can only be pushed", nil, host("vendor+asrockrack://h", firmware), "", ""},
+		{"settings where only firmware can be pushed", nil, host("vendor+asrockrack://h", settings), "spec.bios.settings", ""},
 		{"rotation by IPMI", nil, host("ipmi://h", rotate), "", ""},
 		{"a host alone", nil, host("h", settings, firmware), "", ""},
 		{"no BMC", nil, host("", settings), "", ""},

@@ -250,6 +250,11 @@ func cmpString(a, b string) int {
 }
 
 func testUpdateURL(t *testing.T, r Rig, conn bmc.Conn) {
+	ways, err := conn.UpdateWays(t.Context())
+	must(t, err)
+	if !ways.Fetch || len(ways.Protocols) > 0 && !slices.Contains(ways.Protocols, "HTTP") {
+		t.Errorf("the BMC is said to fetch nothing by HTTP: %+v", ways)
+	}
 	url, version := r.Server.FirmwareURL(t)
 	follow(t, conn, version, func() (bmc.Task, error) {
 		return conn.UpdateFirmware(t.Context(), bmc.Update{URL: url})
@@ -257,6 +262,11 @@ func testUpdateURL(t *testing.T, r Rig, conn bmc.Conn) {
 }
 
 func testUpdatePush(t *testing.T, r Rig, conn bmc.Conn) {
+	ways, err := conn.UpdateWays(t.Context())
+	must(t, err)
+	if !ways.Push {
+		t.Errorf("the BMC is said to take no push: %+v", ways)
+	}
 	image, size, version := r.Server.FirmwareImage(t)
 	follow(t, conn, version, func() (bmc.Task, error) {
 		return conn.UpdateFirmware(t.Context(), bmc.Update{Image: image, Size: size, Filename: "bios.bin"})

@@ -139,9 +139,9 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	case Versions:
 		_, err = conn.FirmwareInventory(ctx)
 	case UpdateURL:
-		_, err = conn.UpdateFirmware(ctx, bmc.Update{URL: bootURI})
+		err = lacksWay(ctx, conn, bmc.Update{URL: bootURI})
 	case UpdatePush:
-		_, err = conn.UpdateFirmware(ctx, bmc.Update{Image: strings.NewReader("x"), Size: 1})
+		err = lacksWay(ctx, conn, bmc.Update{Image: strings.NewReader("x"), Size: 1})
 	case Health:
 		_, err = conn.Health(ctx)
 	case EventLog:
@@ -192,4 +192,18 @@ func (r *report) add(f Feature, result string) {
 	if err != nil {
 		r.t.Errorf("write report: %v", err)
 	}
+}
+
+// lacksWay is the driver's error to an update of a kind that its BMC does not take; nil
+// where the BMC is said to take it.
+func lacksWay(ctx context.Context, conn bmc.Conn, update bmc.Update) error {
+	ways, err := conn.UpdateWays(ctx)
+	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	if ways.Fetch && update.URL != "" || ways.Push && update.Image != nil {
+		return nil
+	}
+	_, err = conn.UpdateFirmware(ctx, update)
+	return err
 }

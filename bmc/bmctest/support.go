@@ -65,9 +65,9 @@ const (
 	Inventory  Feature = "Inventory"
 	Media      Feature = "Media"
 	Settings   Feature = "Settings"
-	Versions   Feature = "Versions" // Firmware: inventory
-	UpdateURL  Feature = "UpdateURL"
-	UpdatePush Feature = "UpdatePush"
+	Versions   Feature = "Versions"   // Firmware: inventory
+	UpdateURL  Feature = "UpdateURL"  // FirmwareFetch
+	UpdatePush Feature = "UpdatePush" // FirmwarePush
 	Health     Feature = "Health"
 	EventLog   Feature = "EventLog"
 	Console    Feature = "Console"
@@ -90,8 +90,12 @@ func CapabilityOf(f Feature) bmc.Capability {
 	switch f {
 	case Boot, BootMode, BootCD, BootSetup, BootHTTP:
 		return bmc.CapBootDevice
-	case Versions, UpdateURL, UpdatePush:
+	case Versions:
 		return bmc.CapFirmware
+	case UpdateURL:
+		return bmc.CapFirmwareFetch
+	case UpdatePush:
+		return bmc.CapFirmwarePush
 	}
 	return bmc.Capability(f)
 }

@@ -32,11 +32,11 @@ const (
 	closeWait = 3 * time.Second
 )
 
-// Driver describes what IPMI can at best. Of firmware it tells the BMC's version and
-// updates none, so that bmc.CapFirmware is not among it.
+// Driver describes what IPMI can at best. Of firmware it tells the BMC's version, and
+// takes no image.
 func Driver() bmc.Driver {
 	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, Offers: []bmc.Capability{
-		bmc.CapHealth, bmc.CapEventLog, bmc.CapConsole, bmc.CapAccounts, bmc.CapReset, bmc.CapIndicator,
+		bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapConsole, bmc.CapAccounts, bmc.CapReset, bmc.CapIndicator,
 	}}
 }
 

@@ -8,7 +8,7 @@ import "github.com/ingot-metal/ingot/bmc"
 // Driver is this driver and what it can at best; a BMC may offer less.
 func Driver() bmc.Driver {
 	return bmc.Driver{Name: Scheme, Dial: Dial, Probe: Probe, TLS: true, Offers: []bmc.Capability{
-		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
+		bmc.CapMedia, bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapFirmwarePush, bmc.CapHealth, bmc.CapEventLog, bmc.CapAccounts,
 		bmc.CapSecureBoot, bmc.CapReset, bmc.CapIndicator, bmc.CapEvents,
 	}}
 }

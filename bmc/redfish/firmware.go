@@ -29,13 +29,18 @@ type updateServiceResource struct {
 	Inventory link   `json:"FirmwareInventory"`
 	PushURI   string `json:"MultipartHttpPushUri"`
 	Actions   struct {
-		Simple *struct {
-			Target    string   `json:"target"`
-			Protocols []string `json:"TransferProtocol@Redfish.AllowableValues"`
-			Types     []string `json:"TransferProtocolType@Redfish.AllowableValues"`
-		} `json:"#UpdateService.SimpleUpdate"`
+		Simple *simpleUpdateAction `json:"#UpdateService.SimpleUpdate"`
 	} `json:"Actions"`
 }
+
+type simpleUpdateAction struct {
+	Target    string   `json:"target"`
+	Protocols []string `json:"TransferProtocol@Redfish.AllowableValues"`
+	Types     []string `json:"TransferProtocolType@Redfish.AllowableValues"`
+}
+
+// maxProtocols bounds those that are listed; DSP2046 has 10.
+const maxProtocols = 20
 
 type firmwareResource struct {
 	Name       string `json:"Name"`
@@ -84,6 +89,30 @@ func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error
 	return items, nil
 }
 
+// UpdateWays implements bmc.Firmware. HttpPushUri is none of them: what is sent there is
+// each maker's own (DSP2046).
+func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
+	c.transport.begin(ctx)
+	service, err := c.updateService()
+	if err != nil {
+		return bmc.UpdateWays{}, fmt.Errorf("read update service: %w", err)
+	}
+	ways := bmc.UpdateWays{Push: isLink(service.PushURI)}
+	if service.Actions.Simple != nil && service.Actions.Simple.Target != "" {
+		ways.Fetch, ways.Protocols = true, service.Actions.Simple.protocols()
+	}
+	return ways, nil
+}
+
+// protocols by which the BMC fetches; none: it does not say.
+func (a *simpleUpdateAction) protocols() []string {
+	all := slices.Concat(a.Types, a.Protocols)
+	for i := range all {
+		all[i] = shorten(strings.ToUpper(all[i]), 20)
+	}
+	return all[:min(len(all), maxProtocols)]
+}
+
 // UpdateFirmware implements bmc.Firmware. No If-Match is sent: the action changes
 // no resource, and iDRACs answer 412 to one (field notes).
 func (c *conn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
@@ -119,7 +148,7 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 	body := map[string]any{"ImageURI": update.URL}
 	scheme, _, _ := strings.Cut(update.URL, ":")
 	protocol := strings.ToUpper(scheme)
-	if allowed := slices.Concat(action.Types, action.Protocols); len(allowed) == 0 || slices.Contains(allowed, protocol) {
+	if allowed := action.protocols(); len(allowed) == 0 || slices.Contains(allowed, protocol) {
 		body["TransferProtocol"] = protocol
 	} else {
 		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", shorten(protocol, 20), shorten(strings.Join(allowed, ", "), 200)))

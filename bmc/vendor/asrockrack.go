@@ -114,6 +114,11 @@ type uploader interface {
 	FirmwareInstallUploaded(ctx context.Context, component, uploadTaskID string) (string, error)
 }
 
+// UpdateWays implements bmc.Firmware.
+func (c asrockConn) UpdateWays(context.Context) (bmc.UpdateWays, error) {
+	return bmc.UpdateWays{Push: true}, nil
+}
+
 // UpdateFirmware implements bmc.Firmware. The board forgets an installation when it
 // has ended: the task names the version that was there before.
 func (c asrockConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {

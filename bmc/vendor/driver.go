@@ -61,11 +61,11 @@ func makers() []maker {
 			return supermicro.NewClient(l.relay.url(), l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				supermicro.WithSecureTLS(l.relay.pool), supermicro.WithPort(""))
 		}},
-		{name: nameOpenBMC, overRedfish: true, lacks: []bmc.Capability{bmc.CapSettings, bmc.CapSecureBoot}, library: func(l *link, ep endpoint) library {
+		{name: nameOpenBMC, overRedfish: true, lacks: []bmc.Capability{bmc.CapSettings, bmc.CapSecureBoot, bmc.CapFirmwareFetch}, library: func(l *link, ep endpoint) library {
 			return openbmc.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
-		{name: nameASRockRack, offers: []bmc.Capability{bmc.CapFirmware, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
+		{name: nameASRockRack, offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
 		{name: nameAMT, relayed: true, strict: true, words: wordsAMT(), conn: newAMT, library: func(l *link, _ endpoint) library {
 			return newAMTLibrary(l)
 		}},

@@ -125,6 +125,13 @@ type (
 	}
 )
 
+// UpdateWays implements bmc.Firmware: the library pushes to all of them.
+func (c *overRedfish) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
+	ways, err := c.Conn.UpdateWays(ctx)
+	ways.Push = true
+	return ways, err
+}
+
 // UpdateFirmware implements bmc.Firmware. What the BMC fetches itself, it is told by
 // Redfish.
 func (c *overRedfish) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {

@@ -26,8 +26,8 @@ const maxImage = 2 << 30
 
 func isComponent(name string) bool { return name == componentBIOS || name == componentBMC }
 
-// componentOf finds out what an image is of: from the one target that it is for, or
-// from its name, which makers begin with the component ("BIOS_X11SCM-…"). Empty: it
+// componentOf finds out what an image is of: from the one target that it is for, from
+// the component that the caller knows it is of, or from its name, which makers begin with the component ("BIOS_X11SCM-…"). Empty: it
 // does not say.
 func componentOf(update bmc.Update) string {
 	if len(update.Targets) == 1 {
@@ -36,6 +36,11 @@ func componentOf(update bmc.Update) string {
 	}
 	if len(update.Targets) > 1 {
 		return ""
+	}
+	if id := update.Component; id != "" {
+		if known := componentIn(id[strings.LastIndex(id, "/")+1:]); known != "" {
+			return known
+		}
 	}
 	return componentIn(update.Filename)
 }
@@ -63,6 +68,9 @@ func spool(ctx context.Context, update bmc.Update) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, plainName(update.Filename)), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("keep image: %w", err)
+	}
+	if err := os.RemoveAll(dir); err != nil { // now: a process that is killed leaves nothing behind
+		return nil, errors.Join(fmt.Errorf("keep image: %w", err), file.Close())
 	}
 	if err := fill(ctx, file, update); err != nil {
 		return nil, errors.Join(fmt.Errorf("keep image: %w", err), file.Close())

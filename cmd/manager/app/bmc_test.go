@@ -64,13 +64,14 @@ func TestAddressesOfOneMind(t *testing.T) {
 func TestOffers(t *testing.T) {
 	dialer := NewDialer()
 	for scheme, want := range map[string]string{
-		"redfish://h":      "Settings Firmware Accounts",
-		"redfish+http://h": "Settings Firmware Accounts",
-		"ipmi://h":         "Accounts",
+		"redfish://h":           "Settings FirmwareFetch FirmwarePush Accounts",
+		"redfish+http://h":      "Settings FirmwareFetch FirmwarePush Accounts",
+		"ipmi://h":              "Accounts",
+		"vendor+asrockrack://h": "FirmwarePush",
 	} {
 		offers, _ := dialer.Offers(scheme)
 		var got []string
-		for _, capability := range []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapAccounts} {
+		for _, capability := range []bmc.Capability{bmc.CapSettings, bmc.CapFirmwareFetch, bmc.CapFirmwarePush, bmc.CapAccounts} {
 			for _, offered := range offers {
 				if offered == capability {
 					got = append(got, string(capability))
