@@ -65,6 +65,10 @@ const (
 	CABundleSecret    CABundleKind = "Secret"
 )
 
+// RootCAConfigMap is what kube-controller-manager publishes in every namespace: the CA
+// of the cluster's own API server. Each cluster has its own, and no move takes it along.
+const RootCAConfigMap = "kube-root-ca.crt"
+
 // CABundleReference names an object in the same namespace that holds certificates.
 type CABundleReference struct {
 	// name of the object.

@@ -77,64 +77,66 @@ func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost, hard
 	return out, nil
 }
 
-// caBundle reads the certificates that the BMC's is verified with.
-func (r *Reconciler) caBundle(ctx context.Context, host *infrav1.IngotHost, out access) (access, error) {
-	ref := host.Spec.BMC.CABundleRef
-	kind, bundle := infrav1.CABundleConfigMap, client.Object(&corev1.ConfigMap{})
-	if ref.Kind == infrav1.CABundleSecret {
-		kind, bundle = ref.Kind, &corev1.Secret{}
-	}
-	err := r.adopt(ctx, host, ref.Name, bundle, infrav1.CAKey)
-	switch {
-	case apierrors.IsNotFound(err):
-		return out.missing(inventory.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
-	case err != nil:
-		return out, fmt.Errorf("CA bundle of the BMC: %w", err)
-	case missingKey(bundle, infrav1.CAKey) != "":
-		return out.missing(inventory.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
-	}
-	out.target.CABundle = dataOf(bundle)[infrav1.CAKey]
-	return out, nil
-}
-
-// adopt reads a Secret or ConfigMap that the host names, labels it and makes every
-// host that names it an owner: so it is cached, watched and moved (I18), and goes
-// with the last of its hosts, not with the first. The cache holds labelled ones
-// only: one that a person has just made is read live. One without the keys that it
-// was named for, by mistake surely, is watched and gets no owner: it would be deleted
-// with the host.
-func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
+// read gets a Secret or ConfigMap that the host names. The cache holds labelled ones
+// only: one that a person has just made is read live.
+func (r *Reconciler) read(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
 	key := client.ObjectKey{Namespace: host.Namespace, Name: name}
 	err := r.Client.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, obj)
 	}
+	return err
+}
+
+// adopt reads a Secret with credentials, labels it and makes every host that names it
+// an owner: so it is cached, watched and moved (I18), and goes with the last of its
+// hosts, not with the first. One without the keys that it was named for, by mistake
+// surely, is watched and gets no owner: it would be deleted with the host.
+func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
+	err := r.read(ctx, host, name, obj)
 	fits := err == nil && missingKey(obj, keys...) == ""
 	if err != nil || !host.DeletionTimestamp.IsZero() || adopted(host, obj, fits) {
 		return err
 	}
-	base, ok := obj.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is no object", obj)
+	base, err := copyOf(obj)
+	if err != nil {
+		return err
 	}
-	labels := map[string]string{infrav1.BMCCredentialsLabel: ""}
-	for label, value := range obj.GetLabels() {
-		labels[label] = value
-	}
-	obj.SetLabels(labels)
+	label(obj, infrav1.BMCCredentialsLabel)
 	if fits {
 		if err := controllerutil.SetOwnerReference(host, obj, r.Client.Scheme()); err != nil {
 			return err
 		}
 	}
-	// Hosts that share a Secret adopt it at the same time: by optimistic lock, so
-	// that none is lost. Who comes too late has read the data all the same, and
-	// adopts at the next reconcile.
-	err = r.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	return r.patchShared(ctx, base, obj)
+}
+
+// patchShared writes what hosts change in an object that they may share, at the same
+// time: by optimistic lock, so that none is lost. Who comes too late has read the data
+// all the same, and changes it at the next reconcile.
+func (r *Reconciler) patchShared(ctx context.Context, base, obj client.Object) error {
+	err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
+}
+
+func copyOf(obj client.Object) (client.Object, error) {
+	base, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", obj)
+	}
+	return base, nil
+}
+
+// label sets an empty label, in a map of its own: the cache's is not written to.
+func label(obj client.Object, name string) {
+	labels := map[string]string{name: ""}
+	for label, value := range obj.GetLabels() {
+		labels[label] = value
+	}
+	obj.SetLabels(labels)
 }
 
 // adopted says whether an object carries the label and names the host as an owner, if

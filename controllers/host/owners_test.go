@@ -4,6 +4,7 @@
 package host
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -73,41 +75,131 @@ func testOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// A Secret or ConfigMap that holds no credentials was named by mistake: it gets no
-// owner with whose end it would be deleted. It is watched, until somebody corrects it
-// or the host.
+// A Secret that holds no credentials was named by mistake: it gets no owner with whose
+// end it would be deleted. It is watched, until somebody corrects it or the host.
 func testWrongSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y := newYard(t, cfg, scheme)
-	meta := metav1.ObjectMeta{Namespace: y.ns, Name: "precious"}
-	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
-	bundle := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"settings": "s"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "precious"},
+		Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
 	y.create(secret)
-	y.create(bundle)
 	y.host("a", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "precious" })
-	y.ready("b", func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "precious"} })
-	owned := func(object client.Object, host string) bool {
+	owned := func() bool {
 		t.Helper()
 		for range 4 {
-			y.step(host)
+			y.step("a")
 		}
-		must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object))
-		if _, labelled := object.GetLabels()[infrav1.BMCCredentialsLabel]; !labelled {
-			t.Errorf("%T is not watched", object)
+		must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(secret), secret))
+		if _, labelled := secret.Labels[infrav1.BMCCredentialsLabel]; !labelled {
+			t.Error("the Secret is not watched")
 		}
-		return len(object.GetOwnerReferences()) > 0
+		return len(secret.OwnerReferences) > 0
 	}
-	if owned(secret, "a") || owned(bundle, "b") {
-		t.Errorf("would be deleted with a host: %+v, %+v", secret.OwnerReferences, bundle.OwnerReferences)
+	if owned() {
+		t.Errorf("would be deleted with a host: %+v", secret.OwnerReferences)
 	}
-	before := []string{secret.ResourceVersion, bundle.ResourceVersion}
-	if owned(secret, "a"); secret.ResourceVersion != before[0] {
+	before := secret.ResourceVersion
+	if owned(); secret.ResourceVersion != before {
 		t.Error("the Secret is written again and again")
 	}
 	secret.Data[infrav1.SecretKeyPassword] = []byte(canary)
 	must(y, y.api.Update(y.ctx, secret))
-	bundle.Data[infrav1.CAKey] = "certificate"
-	must(y, y.api.Update(y.ctx, bundle))
-	if !owned(secret, "a") || !owned(bundle, "b") {
-		t.Error("a Secret or ConfigMap that was completed has no owner, and would not be moved")
+	if !owned() {
+		t.Error("a Secret that was completed has no owner, and would not be moved")
+	}
+}
+
+// A CA is nobody's own: no host owns it, so that none takes it along when it is deleted.
+// clusterctl moves it by a label on the object, but for what must stay where it is.
+func testCAOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	controller := metav1.OwnerReference{APIVersion: "trust.cert-manager.io/v1alpha1", Kind: "Bundle", Name: "all", UID: "1", Controller: ptr.To(true)}
+	person := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "root", UID: "2"}
+	pem := map[string]string{infrav1.CAKey: "pem"}
+	inSecret := func(name string, kind corev1.SecretType, keys ...string) *corev1.Secret {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, Data: map[string][]byte{infrav1.CAKey: []byte("pem")}}
+		for _, key := range keys {
+			secret.Data[key] = []byte(key)
+		}
+		return secret
+	}
+	for name, tc := range map[string]struct {
+		object client.Object
+		// before are owners that stay; earlier: an earlier version has added hosts to them.
+		before       []metav1.OwnerReference
+		earlier      bool
+		moved, owned bool
+	}{
+		"a ConfigMap":               {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: pem}, moved: true},
+		"a ConfigMap with owners":   {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: pem}, before: []metav1.OwnerReference{person}, earlier: true, moved: true},
+		"the cluster's own":         {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: infrav1.RootCAConfigMap}, Data: pem}},
+		"the cluster's own, owned":  {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: infrav1.RootCAConfigMap}, Data: pem}, earlier: true},
+		"what a controller keeps":   {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: pem}, before: []metav1.OwnerReference{controller}, earlier: true},
+		"named by mistake":          {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: map[string]string{"settings": "s"}}, earlier: true},
+		"a Secret":                  {object: inSecret("ca", ""), earlier: true, moved: true},
+		"a Secret with its own key": {object: inSecret("ca", corev1.SecretTypeTLS, "tls.crt", "tls.key"), earlier: true},
+		"the password's Secret":     {object: inSecret("bmc", "", "username", "password"), earlier: true, moved: true, owned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			object, ok := tc.object.DeepCopyObject().(client.Object)
+			if !ok {
+				t.Fatal("no object")
+			}
+			object.SetNamespace(y.ns)
+			object.SetOwnerReferences(tc.before)
+			y.create(object)
+			host := y.ready("h", func(h *infrav1.IngotHost) {
+				h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: object.GetName(), Kind: infrav1.CABundleConfigMap}
+				if _, secret := object.(*corev1.Secret); secret {
+					h.Spec.BMC.CABundleRef.Kind = infrav1.CABundleSecret
+				}
+			})
+			if tc.earlier {
+				object.SetOwnerReferences(append(object.GetOwnerReferences(),
+					metav1.OwnerReference{APIVersion: infrav1.GroupVersion.Group + "/v1alpha1", Kind: "IngotHost", Name: "h", UID: host.UID},
+					metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "gone", UID: "3"}))
+				must(y, y.api.Update(y.ctx, object))
+			}
+			for range 4 {
+				y.step("h")
+			}
+			must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object))
+			checkCA(t, object, tc.moved, tc.owned, tc.before)
+			version := object.GetResourceVersion()
+			for range 3 {
+				y.step("h")
+			}
+			if must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(object), object)); object.GetResourceVersion() != version {
+				t.Error("written again and again")
+			}
+		})
+	}
+}
+
+// checkCA checks labels and owners of an object with certificates.
+func checkCA(t *testing.T, object client.Object, moved, owned bool, kept []metav1.OwnerReference) {
+	t.Helper()
+	if _, watched := object.GetLabels()[infrav1.BMCCredentialsLabel]; !watched {
+		t.Errorf("not watched: %v", object.GetLabels())
+	}
+	if _, labelled := object.GetLabels()[clusterctlv1.ClusterctlMoveLabel]; labelled != moved {
+		t.Errorf("moved: %t, want %t", labelled, moved)
+	}
+	if owned {
+		if !slices.ContainsFunc(object.GetOwnerReferences(), isHost) {
+			t.Error("the host's password would not be moved with it")
+		}
+		return
+	}
+	if diff := cmp.Diff(kept, object.GetOwnerReferences()); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+// What holds a key or a token stays where it is.
+func TestTravels(t *testing.T) {
+	for kind, want := range map[corev1.SecretType]bool{"": true, corev1.SecretTypeOpaque: true, corev1.SecretTypeTLS: false, corev1.SecretTypeServiceAccountToken: false, "example.com/mine": false} {
+		if got := travels(&corev1.Secret{Type: kind, Data: map[string][]byte{infrav1.CAKey: []byte("pem")}}); got != want {
+			t.Errorf("a Secret of type %q travels: %t, want %t", kind, got, want)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func TestHost(t *testing.T) {
 		"claims": testClaims, "network": testNetwork, "watches": testWatches,
 		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
 		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
-		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "replacement": testReplacement,
+		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}

@@ -54,14 +54,17 @@ func ingotOwners(topology bool) owners {
 	}
 }
 
-// kubernetesOwners are those of Secrets and ConfigMaps: what is needed to reach a
-// BMC goes with its host, everything else as the framework has it.
+// kubernetesOwners are those of Secrets and ConfigMaps: the password of a BMC goes with
+// its host, a CA is nobody's own, everything else is as the framework has it.
 func kubernetesOwners() owners {
 	out := maps.Clone(framework.KubernetesReferenceAssertions)
-	for kind, suffix := range map[string]string{"Secret": "-bmc", "ConfigMap": "-ca"} {
+	for kind, of := range map[string]struct {
+		suffix string
+		owners []metav1.OwnerReference
+	}{"Secret": {"-bmc", []metav1.OwnerReference{host(false)}}, "ConfigMap": {"-ca", nil}} {
 		out[kind] = func(name types.NamespacedName, got []metav1.OwnerReference) error {
-			if strings.HasSuffix(name.Name, suffix) {
-				return exactly(host(false))(name, got)
+			if strings.HasSuffix(name.Name, of.suffix) {
+				return exactly(of.owners...)(name, got)
 			}
 			return framework.KubernetesReferenceAssertions[kind](name, got)
 		}
