@@ -34,6 +34,7 @@ func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.Ingo
 	}
 	out = append(out, strayCommands(before.Annotations, host)...)
 	out = append(out, ofBMC(before, host)...)
+	out = append(out, ofProtocol(before, host)...)
 	if host.Spec.Cleaning == v1beta2.CleaningNone && before.Spec.Cleaning != v1beta2.CleaningNone {
 		out = append(out, keptData("spec.cleaning"))
 	}
@@ -44,8 +45,8 @@ func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.Ingo
 	return out
 }
 
-// ofBMC warns of a BMC that anybody can stand before, and of one taken from a host in
-// use.
+// ofBMC warns of a BMC that anybody can stand before, of a CA that is none of BMCs', and
+// of a BMC taken from a host in use.
 func ofBMC(before, host *v1beta2.IngotHost) admission.Warnings {
 	var out admission.Warnings
 	if insecure(host) && !insecure(before) {
@@ -57,9 +58,9 @@ func ofBMC(before, host *v1beta2.IngotHost) admission.Warnings {
 			" when it is first spoken to is trusted from then on; compare the fingerprint that the IngotHardware then has with the BMC's own, "+
 			"or give certificateFingerprint instead")
 	}
-	if inClear(host) && !inClear(before) {
-		out = append(out, fmt.Sprintf("spec.bmc.address: with %s the password travels in clear, and so does every order to the BMC; "+
-			"write redfish:// unless only a lab, or a TLS proxy, lies behind it", host.Spec.BMC.Address))
+	if namesRootCA(host) && !namesRootCA(before) {
+		out = append(out, fmt.Sprintf("spec.bmc.caBundleRef.name: %q is the CA of this cluster's own API server, which seldom signs BMCs' certificates, and no move "+
+			"takes it along; name a ConfigMap with the CA of the BMCs", v1beta2.RootCAConfigMap))
 	}
 	if claim := host.Spec.Claim; claim != nil && before.Spec.BMC != nil && host.Spec.BMC == nil {
 		out = append(out, fmt.Sprintf("spec.bmc: is removed from a host that IngotMachine %q uses; give it back, without it the server "+
@@ -76,9 +77,66 @@ func firstUse(host *v1beta2.IngotHost) bool {
 	return host.Spec.BMC != nil && host.Spec.BMC.TrustOnFirstUse != nil && *host.Spec.BMC.TrustOnFirstUse
 }
 
-func inClear(host *v1beta2.IngotHost) bool {
+func namesRootCA(host *v1beta2.IngotHost) bool {
+	is := references(host)
+	return is.ca == v1beta2.RootCAConfigMap && is.caKind == string(v1beta2.CABundleConfigMap)
+}
+
+// How Intel AMT is spoken to without TLS: with this port written (Intel AMT SDK, ports
+// 16992 and 16993).
+const (
+	schemeAMT      = bmcaddress.VendorPrefix + "intelamt"
+	portAMTInClear = 16992
+)
+
+// protocolRisk is what is weak about the way in which a BMC is spoken to.
+type protocolRisk int
+
+const (
+	safe protocolRisk = iota
+	inClear
+	amtInClear
+	byIPMI
+	byEither
+)
+
+func riskOf(host *v1beta2.IngotHost) protocolRisk {
 	address, err := bmcaddress.Parse(bmcAddressOf(host))
-	return err == nil && address.Scheme == bmcaddress.RedfishHTTP
+	switch {
+	case err != nil, host.Spec.BMC == nil:
+		return safe
+	case address.Scheme == bmcaddress.RedfishHTTP:
+		return inClear
+	case address.Scheme == schemeAMT && address.Port == portAMTInClear:
+		return amtInClear
+	case address.Scheme == bmcaddress.IPMI:
+		return byIPMI
+	case address.Scheme == bmcaddress.Bare:
+		return byEither
+	}
+	return safe
+}
+
+// ofProtocol warns of a protocol that keeps the password, or the orders, less safe
+// than Redfish over TLS does.
+func ofProtocol(before, host *v1beta2.IngotHost) admission.Warnings {
+	risk := riskOf(host)
+	if risk == riskOf(before) {
+		return nil
+	}
+	text := map[protocolRisk]string{
+		inClear: "with %s the password travels in clear, and so does every order to the BMC; write redfish:// unless only a lab, or a TLS proxy, lies behind it",
+		amtInClear: "with %s orders to the BMC and its answers can be read and changed on the way; leave the port out: " +
+			"AMT then speaks TLS, on port 16993",
+		byIPMI: "with %s whoever reaches the BMC is given a hash by which the password can be guessed at leisure (CVE-2013-4786), and nothing proves that " +
+			"it is the BMC; write redfish:// if it speaks that, else give it a network of its own and a random password of 16 characters or more",
+		byEither: "%s names no protocol: where Redfish is not heard, and anybody between can see to that, the password goes to IPMI, without a certificate; " +
+			"write redfish:// or ipmi:// before it",
+	}[risk]
+	if text == "" {
+		return nil
+	}
+	return admission.Warnings{"spec.bmc.address: " + fmt.Sprintf(text, host.Spec.BMC.Address)}
 }
 
 // keptData says what leaving the disks as they are means later (I12).

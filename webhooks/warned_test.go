@@ -61,6 +61,11 @@ func TestHostWarnings(t *testing.T) {
 		now := metav1.Now()
 		h.DeletionTimestamp = &now
 	}
+	at := func(address string) func(*v1beta2.IngotHost) {
+		return func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = address }
+	}
+	const byIPMI = "spec.bmc.address: with ipmi://10.0.0.1 whoever reaches the BMC is given a hash by which the password can be guessed at leisure (CVE-2013-4786), and nothing proves " +
+		"that it is the BMC; write redfish:// if it speaks that, else give it a network of its own and a random password of 16 characters or more"
 	tests := []struct {
 		name          string
 		before, after *v1beta2.IngotHost // before is nil: created
@@ -71,6 +76,24 @@ func TestHostWarnings(t *testing.T) {
 		{"changed badly", racked("h", nil), racked("h", bad), all},
 		{"made in clear", nil, racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = "redfish+http://10.0.0.1" }), admission.Warnings{
 			"spec.bmc.address: with redfish+http://10.0.0.1 the password travels in clear, and so does every order to the BMC; write redfish:// unless only a lab, or a TLS proxy, lies behind it"}},
+		{"made by IPMI", nil, racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
+		{"by IPMI, and changed otherwise", racked("h", at("ipmi://10.0.0.1")), racked("h", func(h *v1beta2.IngotHost) {
+			at("ipmi://10.0.0.1")(h)
+			h.Finalizers = []string{"x"}
+		}), nil},
+		{"from Redfish to IPMI", racked("h", nil), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
+		{"from IPMI to Redfish", racked("h", at("ipmi://10.0.0.1")), racked("h", nil), nil},
+		{"without a protocol", nil, racked("h", at("10.0.0.1")), admission.Warnings{"spec.bmc.address: 10.0.0.1 names no protocol: where Redfish is not heard, and anybody " +
+			"between can see to that, the password goes to IPMI, without a certificate; write redfish:// or ipmi:// before it"}},
+		{"without a protocol, then by IPMI", racked("h", at("10.0.0.1")), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
+		{"AMT", nil, racked("h", at("vendor+intelamt://10.0.0.1")), nil},
+		{"AMT in clear", nil, racked("h", at("vendor+intelamt://10.0.0.1:16992")), admission.Warnings{"spec.bmc.address: with vendor+intelamt://10.0.0.1:16992 orders to the BMC " +
+			"and its answers can be read and changed on the way; leave the port out: AMT then speaks TLS, on port 16993"}},
+		{"the CA of the cluster", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) {
+			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "kube-root-ca.crt"}
+		}), admission.Warnings{
+			`spec.bmc.caBundleRef.name: "kube-root-ca.crt" is the CA of this cluster's own API server, which seldom signs BMCs' certificates, and no move takes it along; name a ConfigMap with the CA of the BMCs`,
+			`spec.bmc.caBundleRef.name: ConfigMap "kube-root-ca.crt" does not exist; create it with the key ca.crt, until then the BMC is not contacted`}},
 		{"bad, and changed otherwise", racked("h", bad), racked("h", func(h *v1beta2.IngotHost) { bad(h); h.Finalizers = []string{"x"} }), nil},
 		{"bad, and mended", racked("h", bad), racked("h", nil), nil},
 		{"changed badly while it is deleted", racked("h", nil), racked("h", deleted), nil},
