@@ -24,9 +24,9 @@ const agentPackage = "github.com/ingot-metal/ingot/cmd/agent"
 // kernel has only the former.
 const agentKernel = "linux-image-amd64"
 
-// buildAgentImage makes vmlinuz and initramfs.cpio.zst, and what must go with the
-// kernel wherever it goes: copyright and source. Its key is the agent's
-// binary, the kernel package and the list of modules.
+// buildAgentImage makes vmlinuz and initramfs.cpio.zst, the stub that makes one UEFI
+// program of them, and what must go with kernel and stub wherever they go: copyright
+// and source. Its key is the agent's binary, the two packages and the list of modules.
 func buildAgentImage(ctx context.Context, c *cache) error {
 	start := time.Now()
 	if err := need(map[string]string{"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "go": "golang"}); err != nil {
@@ -49,8 +49,15 @@ func buildAgentImage(ctx context.Context, c *cache) error {
 	if err != nil {
 		return err
 	}
-	key := keyOf("agent-image 3", sum, filepath.Base(kernel.deb), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	stub, err := download(ctx, c, stubPackage)
+	if err != nil {
+		return err
+	}
+	key := keyOf("agent-image 4", sum, filepath.Base(kernel.deb), filepath.Base(stub), strings.Join(agentModules, " "), fmt.Sprint(alongside))
 	dir, err := c.result("agent", key, func(dir string) error {
+		if err := assembleStub(ctx, stub, work, dir); err != nil {
+			return err
+		}
 		return assembleAgent(ctx, kernel, work, dir)
 	})
 	if err != nil {

@@ -57,6 +57,13 @@ func TestKernelSource(t *testing.T) {
 	}
 }
 
+func TestStubSource(t *testing.T) {
+	control := "Package: systemd-boot-efi\nSource: systemd\nVersion: 252.1-1\n"
+	if got, want := stubSource(control), "Debian source package systemd 252.1-1\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestParseModinfo(t *testing.T) {
 	got := parseModinfo([]byte("license=GPL\x00depends=mbcache,crc-16\x00alias=fs-ext4\x00alias=pci:v1d2*\x00softdep=pre: crc32c post: other\x00"))
 	want := module{depends: []string{"mbcache", "crc_16"}, aliases: []string{"fs-ext4", "pci:v1d2*"}, softPre: []string{"crc32c"}}

@@ -161,6 +161,9 @@ func bootFiles() ([]file, error) {
 	return []file{
 		{path: "/usr/share/doc/linux/copyright", source: filepath.Join(dir, "copyright"), mode: 0o644},
 		{path: "/usr/share/doc/linux/source", source: filepath.Join(dir, "source"), mode: 0o644},
+		{path: "/usr/share/doc/systemd-boot-efi/copyright", source: filepath.Join(dir, "copyright.systemd-boot-efi"), mode: 0o644},
+		{path: "/usr/share/doc/systemd-boot-efi/source", source: filepath.Join(dir, "source.systemd-boot-efi"), mode: 0o644},
+		{path: "/usr/share/ingot/agent/linuxx64.efi.stub", source: filepath.Join(dir, "linuxx64.efi.stub"), mode: 0o644},
 		{path: "/usr/share/ingot/agent/initramfs.cpio.zst", source: filepath.Join(dir, "initramfs.cpio.zst"), mode: 0o644},
 		{path: "/usr/share/ingot/agent/vmlinuz", source: filepath.Join(dir, "vmlinuz"), mode: 0o644},
 	}, nil
