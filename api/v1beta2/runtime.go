@@ -1,0 +1,18 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+// RetainAnnotation on a Cluster of Ingot's holds its deletion until somebody takes the
+// annotation away, where the runtime extension is installed. Its value is not looked
+// at, unless it is "false".
+const RetainAnnotation = AnnotationPrefix + "retain"
+
+// Reasons of the events by which the runtime extension writes down what Cluster API
+// told it of a Cluster.
+const (
+	ReasonControlPlaneInitialized = "ControlPlaneInitialized"
+	ReasonControlPlaneUpgraded    = "ControlPlaneUpgraded"
+	ReasonWorkersUpgraded         = "WorkersUpgraded"
+	ReasonClusterUpgraded         = "ClusterUpgraded"
+)

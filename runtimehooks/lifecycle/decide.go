@@ -1,0 +1,201 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
+)
+
+// RetryAfterSeconds is how long Cluster API waits before it asks again about what was
+// held. It does not ask earlier (R13).
+const RetryAfterSeconds = 15
+
+// A Verdict says whether something is held, and why.
+type Verdict struct {
+	Hold    bool
+	Message string
+}
+
+// held is a Verdict that holds if there is anything to say.
+func held(messages []string) Verdict {
+	messages = slices.DeleteFunc(messages, func(m string) bool { return m == "" })
+	return Verdict{Hold: len(messages) > 0, Message: strings.Join(messages, "; ")}
+}
+
+// ChooseImage asks the catalogue as mutation does.
+func ChooseImage(images []infrav1.IngotImage, wanted mutation.Wanted) (string, error) {
+	image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: wanted.Version, Architecture: wanted.Architecture, OS: wanted.OS})
+	if err != nil {
+		return "", err
+	}
+	return image.Name, nil
+}
+
+// missingImages names what the catalogue lacks for groups at versions, each once. Of
+// groups whose class takes no images of the catalogue nothing is asked.
+func missingImages(images []infrav1.IngotImage, groups []Group, versions []string) []string {
+	var out []string
+	for _, version := range versions {
+		for _, g := range groups {
+			if g.Image == (mutation.Wanted{}) {
+				continue
+			}
+			asked := g.Image
+			asked.Version = version
+			if _, err := ChooseImage(images, asked); err != nil && !slices.Contains(out, err.Error()) {
+				out = append(out, err.Error())
+			}
+		}
+	}
+	return out
+}
+
+// Demand is what a wish asks of the inventory.
+func Demand(groups []Group, images []infrav1.IngotImage) inventory.Demand {
+	var demand inventory.Demand
+	for _, g := range groups {
+		out := inventory.DemandGroup{Name: g.Name, ControlPlane: g.ControlPlane, Count: g.Count, Template: g.Spec, Architecture: g.Image.Architecture}
+		if g.FailureDomain != "" {
+			out.FailureDomains = []string{g.FailureDomain}
+		}
+		if ref := g.Spec.ImageRef; ref != nil && out.Architecture == "" {
+			out.Architecture = architectureOf(images, ref.Name)
+		}
+		demand.Groups = append(demand.Groups, out)
+	}
+	return demand
+}
+
+func architectureOf(images []infrav1.IngotImage, name string) string {
+	for i := range images {
+		if images[i].Name == name {
+			return images[i].Spec.Architecture
+		}
+	}
+	return ""
+}
+
+// An Upgrade is what is looked at before machines are replaced by others of another
+// version: all of a cluster, its control plane, or its workers.
+type Upgrade struct {
+	Namespace, ClusterName string
+	// Cluster is the spec of the IngotCluster.
+	Cluster infrav1.IngotClusterSpec
+	// Steps are the groups that are upgraded, and the versions that they go through.
+	Steps []Step
+	// Stock of the namespace, and the catalogue.
+	Stock  inventory.Stock
+	Images []infrav1.IngotImage
+}
+
+// A Step is what one group goes through.
+type Step struct {
+	Group Group
+	// Versions of Kubernetes, in their order.
+	Versions []string
+	// Surge: the group makes a machine before it gives one up.
+	Surge bool
+}
+
+// Decide holds an upgrade that could not go on: for want of an image, of a host for
+// the surge, or of a BMC that answers.
+func (u Upgrade) Decide() (Verdict, error) {
+	var messages []string
+	for _, step := range u.Steps {
+		for _, missing := range missingImages(u.Images, []Group{step.Group}, step.Versions) {
+			if !slices.Contains(messages, missing) {
+				messages = append(messages, missing)
+			}
+		}
+	}
+	for _, step := range u.Steps {
+		message, err := u.spare(step)
+		if err != nil {
+			return Verdict{}, err
+		}
+		messages = append(messages, message)
+	}
+	return held(append(messages, u.unreachable())), nil
+}
+
+// spare says what is missing for the surge of one group. Groups are upgraded one after
+// the other, and each gives back what it took: so each is asked for alone.
+func (u Upgrade) spare(step Step) (message string, err error) {
+	if !step.Surge {
+		return "", nil
+	}
+	group := step.Group
+	group.Count = 1
+	plan, err := inventory.PlanPromise(inventory.PromiseRequest{
+		Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster, Surge: true, Demand: Demand([]Group{group}, u.Images),
+	}, u.Stock)
+	if err != nil || plan.Satisfied {
+		return "", err
+	}
+	return "the upgrade makes a machine before it removes one: " + plan.Message, nil
+}
+
+// maxNamed bounds how many hosts a message names.
+const maxNamed = 5
+
+// unreachable names the hosts of the upgrade's machines whose BMC does not answer: an
+// upgrade would end at the first that is to be let go.
+func (u Upgrade) unreachable() string {
+	controlPlane, workers := false, false
+	for _, step := range u.Steps {
+		controlPlane, workers = controlPlane || step.Group.ControlPlane, workers || !step.Group.ControlPlane
+	}
+	role := map[string]bool{}
+	for i := range u.Stock.Machines {
+		m := &u.Stock.Machines[i]
+		_, role[m.Name] = m.Labels[clusterv1.MachineControlPlaneLabel]
+	}
+	var names []string
+	for _, c := range u.Stock.Candidates {
+		claim := c.Host.Spec.Claim
+		if c.Host.Namespace != u.Namespace || claim == nil || claim.ClusterName != u.ClusterName || !silent(c.Host) {
+			continue
+		}
+		if isControlPlane := role[claim.MachineRef.Name]; isControlPlane && controlPlane || !isControlPlane && workers {
+			names = append(names, c.Host.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - maxNamed; n > 0 {
+		names, more = names[:maxNamed], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("the BMCs of hosts %s%s do not answer; see their condition %s", strings.Join(names, ", "), more, infrav1.HostBMCReachableCondition)
+}
+
+// silent says whether a host's BMC is known not to answer.
+func silent(host *infrav1.IngotHost) bool {
+	for _, c := range host.Status.Conditions {
+		if c.Type == infrav1.HostBMCReachableCondition {
+			return c.Status == "False"
+		}
+	}
+	return false
+}
+
+// DecideDelete holds the deletion of a Cluster that somebody wants to keep.
+func DecideDelete(cluster *clusterv1.Cluster) Verdict {
+	value, ok := cluster.Annotations[infrav1.RetainAnnotation]
+	if !ok || value == "false" {
+		return Verdict{}
+	}
+	return Verdict{Hold: true, Message: fmt.Sprintf("the Cluster is to be retained; to let the deletion go on: kubectl annotate cluster -n %s %s %s-",
+		cluster.Namespace, cluster.Name, infrav1.RetainAnnotation)}
+}

@@ -1,0 +1,211 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// Inventory gathers what decisions are made over.
+type Inventory struct {
+	// Cache has Ingot's kinds and the ClusterClasses; Live is the API server.
+	Cache, Live client.Reader
+	Clock       clock.PassiveClock
+}
+
+// class of a Cluster, nil if there is none. A class that the cache does not have is
+// looked for at the API server: it may be as new as the Cluster.
+func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clusterv1.ClusterClass, error) {
+	key := cluster.GetClassKey()
+	class := &clusterv1.ClusterClass{}
+	err := i.Cache.Get(ctx, key, class)
+	if apierrors.IsNotFound(err) {
+		err = i.Live.Get(ctx, key, class)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ClusterClass %s: %w", key, err)
+	}
+	return class, nil
+}
+
+// blueprint reads the templates of a class, as far as they are there.
+func (i Inventory) blueprint(ctx context.Context, class *clusterv1.ClusterClass) (Blueprint, error) {
+	out := Blueprint{Class: class, Machines: map[string]*infrav1.IngotMachineTemplate{}}
+	names := []string{class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.Name}
+	for _, deployment := range class.Spec.Workers.MachineDeployments {
+		names = append(names, deployment.Infrastructure.TemplateRef.Name)
+	}
+	for _, name := range names {
+		if name == "" || out.Machines[name] != nil {
+			continue
+		}
+		template := &infrav1.IngotMachineTemplate{}
+		found, err := i.get(ctx, client.ObjectKey{Namespace: class.Namespace, Name: name}, template)
+		if err != nil {
+			return out, err
+		}
+		if found {
+			out.Machines[name] = template
+		}
+	}
+	template := &infrav1.IngotClusterTemplate{}
+	found, err := i.get(ctx, client.ObjectKey{Namespace: class.Namespace, Name: class.Spec.Infrastructure.TemplateRef.Name}, template)
+	if found {
+		out.ClusterTemplate = template
+	}
+	return out, err
+}
+
+func (i Inventory) get(ctx context.Context, key client.ObjectKey, into client.Object) (found bool, err error) {
+	err = i.Cache.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		err = i.Live.Get(ctx, key, into)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%T %s: %w", into, key, err)
+	}
+	return true, nil
+}
+
+// Images is the catalogue.
+func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
+	list := &infrav1.IngotImageList{}
+	if err := i.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("image catalogue: %w", err)
+	}
+	return list.Items, nil
+}
+
+// stock reads the inventory of a namespace. None of it is changed.
+func (i Inventory) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
+	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
+	for _, list := range []client.ObjectList{hosts, hardware, machines, reservations} {
+		if err := i.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+		}
+	}
+	return inventory.Stock{
+		Candidates: inventory.Candidates(hosts.Items, hardware.Items), Machines: machines.Items,
+		Reservations: reservations.Items, Now: i.Clock.Now(),
+	}, nil
+}
+
+// wish is what a topology asks for; nil for a Cluster that is not Ingot's.
+func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish, error) {
+	class, err := i.class(ctx, cluster)
+	if err != nil || class == nil || !classIsOurs(class) {
+		return nil, err
+	}
+	blueprint, err := i.blueprint(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	wish := WishOf(cluster, blueprint)
+	return &wish, nil
+}
+
+// Parts of a Cluster that are upgraded apart.
+type part struct {
+	controlPlane, workers           bool
+	controlPlaneSteps, workersSteps []string
+}
+
+// upgrade gathers what is looked at before a part of a Cluster is upgraded.
+func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part) (*Upgrade, error) {
+	wish, err := i.wish(ctx, cluster)
+	if err != nil || wish == nil {
+		return nil, err
+	}
+	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster}
+	ingotCluster := &infrav1.IngotCluster{}
+	found, err := i.get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}, ingotCluster)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		out.Cluster = ingotCluster.Spec
+	}
+	surges, err := i.surges(ctx, cluster, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range wish.Groups {
+		step := Step{Group: g, Versions: p.workersSteps, Surge: surges[g.Name]}
+		if g.ControlPlane {
+			step.Versions = p.controlPlaneSteps
+		}
+		if g.ControlPlane && p.controlPlane || !g.ControlPlane && p.workers {
+			out.Steps = append(out.Steps, step)
+		}
+	}
+	if out.Images, err = i.Images(ctx); err != nil {
+		return nil, err
+	}
+	out.Stock, err = i.stock(ctx, cluster.Namespace)
+	return out, err
+}
+
+// surges says, by name of the group, which of them make a machine before they give one
+// up. Control planes of other kinds than kubeadm's are not known to.
+func (i Inventory) surges(ctx context.Context, cluster *clusterv1.Cluster, p part) (map[string]bool, error) {
+	out := map[string]bool{}
+	if ref := cluster.Spec.ControlPlaneRef; p.controlPlane && ref.Kind == "KubeadmControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group {
+		kcp := &controlplanev1.KubeadmControlPlane{}
+		err := i.Live.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, kcp)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("KubeadmControlPlane %s: %w", ref.Name, err)
+		}
+		out[ControlPlaneGroup] = err == nil && surge(kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge, kcp.Spec.Replicas)
+	}
+	if !p.workers {
+		return out, nil
+	}
+	list := &clusterv1.MachineDeploymentList{}
+	if err := i.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{
+		clusterv1.ClusterNameLabel: cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
+	}); err != nil {
+		return nil, fmt.Errorf("MachineDeployments of Cluster %s: %w", cluster.Name, err)
+	}
+	for _, md := range list.Items {
+		name := md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
+		strategy := md.Spec.Rollout.Strategy
+		out[name] = strategy.Type != clusterv1.OnDeleteMachineDeploymentStrategyType && surge(strategy.RollingUpdate.MaxSurge, md.Spec.Replicas)
+	}
+	return out, nil
+}
+
+// surge says whether maxSurge lets a rollout begin with a machine more. Cluster API's
+// default is one.
+func surge(most *intstr.IntOrString, replicas *int32) bool {
+	if replicas != nil && *replicas == 0 {
+		return false
+	}
+	if most == nil {
+		return true
+	}
+	of := 1
+	if replicas != nil {
+		of = int(*replicas)
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(most, of, true)
+	return err != nil || n > 0
+}

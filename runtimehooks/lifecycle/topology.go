@@ -1,0 +1,171 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
+)
+
+// variables of Ingot's classes that say which hosts are asked for; those that
+// mutation knows too have their names there.
+const variableFailureDomainLabel = "failureDomainLabel"
+
+// ControlPlaneGroup names the control plane among the groups.
+const ControlPlaneGroup = "control plane"
+
+// A Blueprint is what a ClusterClass and its templates say: all that the request of a
+// hook does not hold.
+type Blueprint struct {
+	Class           *clusterv1.ClusterClass
+	ClusterTemplate *infrav1.IngotClusterTemplate
+	// Machines are the machine templates by name.
+	Machines map[string]*infrav1.IngotMachineTemplate
+}
+
+// A Group is a number of equal machines that a topology asks for.
+type Group struct {
+	Name         string
+	ControlPlane bool
+	Count        int
+	// FailureDomain that each must stand in; empty: any.
+	FailureDomain string
+	// Spec of the machines, as the class's variables make it.
+	Spec infrav1.IngotMachineSpec
+	// Image is what the catalogue is asked for, where the class takes images of it.
+	Image mutation.Wanted
+}
+
+// Wish is what one Cluster's topology asks of the inventory.
+type Wish struct {
+	// Cluster is the spec of the IngotCluster to come.
+	Cluster infrav1.IngotClusterSpec
+	Groups  []Group
+}
+
+// WishOf counts a topology. What patches of classes that are not Ingot's do is not
+// known here: of these the templates count as they are.
+func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
+	topology := cluster.Spec.Topology
+	wish := Wish{}
+	if b.ClusterTemplate != nil {
+		wish.Cluster = *b.ClusterTemplate.Spec.Template.Spec.DeepCopy()
+	}
+	global := setting(nil, topology.Variables)
+	controlPlane := setting(global, topology.ControlPlane.Variables.Overrides)
+	if label, ok := read[string](global, variableFailureDomainLabel); ok && label != "" {
+		wish.Cluster.FailureDomainLabel = label
+	}
+	// As patches of the classes do: of the cluster's variables, not of one group's.
+	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); ok && len(selector.MatchLabels) > 0 {
+		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
+	}
+	catalogue := TakesImages(b.Class)
+	add := func(g Group, template string, s settings, variable string) {
+		g.Spec = machineSpec(b.Machines[template], s, variable)
+		if catalogue {
+			g.Image = wanted(g.Spec, s, topology.Version)
+		}
+		if g.Count > 0 {
+			wish.Groups = append(wish.Groups, g)
+		}
+	}
+	add(Group{Name: ControlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas, nil)},
+		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.Name, controlPlane, mutation.VariableControlPlaneHosts)
+	for _, deployment := range topology.Workers.MachineDeployments {
+		class := deploymentClass(b.Class, deployment.Class)
+		if class == nil {
+			continue // Cluster API refuses the Cluster
+		}
+		domain := deployment.FailureDomain
+		if domain == "" {
+			domain = class.FailureDomain
+		}
+		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations), FailureDomain: domain},
+			class.Infrastructure.TemplateRef.Name, setting(global, deployment.Variables.Overrides), mutation.VariableWorkerHosts)
+	}
+	return wish
+}
+
+// minSize is what the cluster autoscaler starts a MachineDeployment with.
+const minSize = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+
+// replicas that Cluster API makes where the topology says how many, or leaves it open.
+func replicas(asked *int32, annotations map[string]string) int {
+	if asked != nil {
+		return int(*asked)
+	}
+	if least, err := strconv.ParseInt(annotations[minSize], 10, 32); err == nil && least >= 0 {
+		return int(least)
+	}
+	return 1
+}
+
+func deploymentClass(class *clusterv1.ClusterClass, name string) *clusterv1.MachineDeploymentClass {
+	for i := range class.Spec.Workers.MachineDeployments {
+		if class.Spec.Workers.MachineDeployments[i].Class == name {
+			return &class.Spec.Workers.MachineDeployments[i]
+		}
+	}
+	return nil
+}
+
+// machineSpec is the template's with the selector that the variable has.
+func machineSpec(template *infrav1.IngotMachineTemplate, s settings, variable string) infrav1.IngotMachineSpec {
+	spec := infrav1.IngotMachineSpec{}
+	if template != nil {
+		spec = *template.Spec.Template.Spec.DeepCopy()
+	}
+	if selector, ok := read[infrav1.HostSelector](s, variable); ok {
+		spec.HostSelector = &selector
+	}
+	return spec
+}
+
+// wanted is what mutation will ask the catalogue for.
+func wanted(spec infrav1.IngotMachineSpec, s settings, version string) mutation.Wanted {
+	out := mutation.Wanted{Version: version, Architecture: mutation.DefaultArchitecture}
+	if spec.HostSelector != nil && spec.HostSelector.Arch != "" {
+		out.Architecture = spec.HostSelector.Arch
+	}
+	out.OS, _ = read[string](s, mutation.VariableOS)
+	return out
+}
+
+// settings are variables by name.
+type settings map[string][]byte
+
+func setting(base settings, over []clusterv1.ClusterVariable) settings {
+	out := settings{}
+	for name, value := range base {
+		out[name] = value
+	}
+	for _, v := range over {
+		out[v.Name] = v.Value.Raw
+	}
+	return out
+}
+
+// read decodes a variable. One of another form is not Ingot's: a class of somebody
+// else's uses the name for something of its own.
+func read[T any](s settings, name string) (value T, ok bool) {
+	data, ok := s[name]
+	if !ok {
+		return value, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&value); err != nil {
+		var none T
+		return none, false
+	}
+	return value, true
+}
