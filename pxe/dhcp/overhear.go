@@ -54,7 +54,7 @@ func strange(rep *dhcpv4.DHCPv4, other netip.Addr, host pxe.Host) string {
 	case given.IsValid():
 		return fmt.Sprintf("%s gives it %s, recorded is %s", other, given, host.Address.Addr())
 	case rep.MessageType() == dhcpv4.MessageTypeOffer:
-		return fmt.Sprintf("%s is a proxyDHCP server and offers it the boot file %q", other, label([]byte(rep.BootFileNameOption()+rep.BootFileName)))
+		return fmt.Sprintf("%s is a proxyDHCP server and offers it the boot file %q", other, Label([]byte(rep.BootFileNameOption()+rep.BootFileName)))
 	}
 	return "" // parameters for somebody who has an address
 }

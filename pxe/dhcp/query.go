@@ -14,6 +14,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/links"
 )
 
 // Query is one packet, and where it came in.
@@ -26,14 +27,7 @@ type Query struct {
 }
 
 // Link is an interface of this machine.
-type Link struct {
-	// Index and Name are the kernel's.
-	Index int
-	Name  string
-	// Here are the interface's own IPv4 subnets, Elsewhere those of the
-	// machine's other interfaces.
-	Here, Elsewhere []netip.Prefix
-}
+type Link = links.Link
 
 // ErrMalformed reports a packet that is no DHCP request from Ethernet.
 var ErrMalformed = errors.New("malformed DHCP request")
@@ -86,8 +80,8 @@ func relayOf(req *dhcpv4.DHCPv4) relay {
 	if raw == nil {
 		return r
 	}
-	r.port.CircuitID = label(suboption(raw, circuitID))
-	r.port.RemoteID = label(suboption(raw, remoteID))
+	r.port.CircuitID = Label(suboption(raw, circuitID))
+	r.port.RemoteID = Label(suboption(raw, remoteID))
 	if !r.address.IsValid() {
 		return r
 	}
@@ -117,9 +111,9 @@ func suboption(raw []byte, code byte) []byte {
 // maxLabel bounds what is told of an identifier, in bytes.
 const maxLabel = 64
 
-// label writes an identifier for people: as it is when it is printable ASCII,
+// Label writes an identifier for people: as it is when it is printable ASCII,
 // else in hex.
-func label(id []byte) string {
+func Label(id []byte) string {
 	id = id[:min(len(id), maxLabel)]
 	if len(id) == 0 {
 		return ""

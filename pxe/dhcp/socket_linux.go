@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,6 +15,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"github.com/ingot-metal/ingot/pxe/links"
 )
 
 // SocketConfig says what a Socket listens on.
@@ -43,7 +44,7 @@ type Socket struct {
 	*net.UDPConn
 	source netip.Addr
 	only   []string
-	links  links
+	links  *links.Links
 	// raw sends frames and hears replies; nil without the right to (CAP_NET_RAW).
 	raw     *packetSocket
 	closing sync.Once
@@ -64,11 +65,11 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 			return errors.Join(err, bindErr)
 		}
 	}
-	route, err := openRouteSocket()
+	known, err := links.Open()
 	if err != nil {
-		return nil, fmt.Errorf("open a route socket for DHCP: %w", err)
+		return nil, fmt.Errorf("DHCP: %w", err)
 	}
-	s := &Socket{source: cfg.Source, only: cfg.Interfaces, links: links{route: route}}
+	s := &Socket{source: cfg.Source, only: cfg.Interfaces, links: known}
 	if err := s.open(ctx, listen, port); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -77,14 +78,8 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 
 // open opens the rest of a socket that has its route socket.
 func (s *Socket) open(ctx context.Context, listen net.ListenConfig, port uint16) error {
-	names, err := s.links.route.names()
-	if err != nil {
-		return err
-	}
-	for _, name := range s.only {
-		if !slices.Contains(slices.Collect(maps.Values(names)), name) {
-			return fmt.Errorf("DHCP: there is no interface %s", name)
-		}
+	if name := s.links.Missing(s.only); name != "" {
+		return fmt.Errorf("DHCP: there is no interface %s", name)
 	}
 	conn, err := listen.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), port).String())
 	if err != nil {
@@ -112,7 +107,7 @@ func (s *Socket) Close() error {
 		if s.raw != nil {
 			err = errors.Join(err, s.raw.Close())
 		}
-		err = errors.Join(err, s.links.close())
+		err = errors.Join(err, s.links.Close())
 	})
 	return err
 }
@@ -129,7 +124,7 @@ func (s *Socket) receive(buf []byte) (int, netip.AddrPort, Link, error) {
 		if err := control.Parse(oob[:m]); err != nil {
 			return 0, netip.AddrPort{}, Link{}, fmt.Errorf("interface of a DHCP request: %w", err)
 		}
-		link := s.links.get(control.IfIndex)
+		link := s.links.Get(control.IfIndex)
 		if s.serves(link) {
 			return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), link, nil
 		}
@@ -167,7 +162,7 @@ func (s *Socket) overhear(buf []byte) (int, Link, error) {
 		if err != nil {
 			return 0, Link{}, err
 		}
-		if link := s.links.get(index); s.serves(link) {
+		if link := s.links.Get(index); s.serves(link) {
 			return n, link, nil
 		}
 	}

@@ -1,12 +1,13 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package dhcp
+package links
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -36,35 +37,40 @@ func openRouteSocket() (*routeSocket, error) {
 
 func (r *routeSocket) close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
 
-// names are the interfaces by their index.
-func (r *routeSocket) names() (map[int]string, error) {
-	out := map[int]string{}
+// links are the interfaces, without their subnets.
+func (r *routeSocket) links() ([]Link, error) {
+	var out []Link
 	err := r.dump(unix.RTM_GETLINK, func(m syscall.NetlinkMessage) {
 		if m.Header.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg {
 			return
 		}
-		index := int(int32(binary.NativeEndian.Uint32(m.Data[4:])))
+		link := Link{Index: int(int32(binary.NativeEndian.Uint32(m.Data[4:])))}
 		for _, a := range attributes(&m) {
-			if a.Attr.Type == unix.IFLA_IFNAME {
-				out[index] = string(bytes.TrimRight(a.Value, "\x00"))
+			switch {
+			case a.Attr.Type == unix.IFLA_IFNAME:
+				link.Name = string(bytes.TrimRight(a.Value, "\x00"))
+			case a.Attr.Type == unix.IFLA_ADDRESS && len(a.Value) == 6:
+				link.Hardware = net.HardwareAddr(bytes.Clone(a.Value))
 			}
 		}
+		out = append(out, link)
 	})
 	return out, err
 }
 
-// subnets are the IPv4 subnets by the index of their interface, but the loopback
-// interface's.
+// subnets are the subnets by the index of their interface, but for loopback and
+// link-local ones. The own address of IPv6 stands in another attribute.
 func (r *routeSocket) subnets() (map[int][]netip.Prefix, error) {
 	out := map[int][]netip.Prefix{}
 	err := r.dump(unix.RTM_GETADDR, func(m syscall.NetlinkMessage) {
-		if m.Header.Type != unix.RTM_NEWADDR || len(m.Data) < unix.SizeofIfAddrmsg || m.Data[0] != unix.AF_INET {
+		if m.Header.Type != unix.RTM_NEWADDR || len(m.Data) < unix.SizeofIfAddrmsg {
 			return
 		}
 		index := int(binary.NativeEndian.Uint32(m.Data[4:]))
 		for _, a := range attributes(&m) {
 			address, ok := netip.AddrFromSlice(a.Value)
-			if a.Attr.Type == unix.IFA_LOCAL && ok && !address.IsLoopback() {
+			own := a.Attr.Type == unix.IFA_LOCAL || (m.Data[0] == unix.AF_INET6 && a.Attr.Type == unix.IFA_ADDRESS)
+			if own && ok && !address.IsLoopback() && !address.IsLinkLocalUnicast() {
 				out[index] = append(out[index], netip.PrefixFrom(address, int(m.Data[1])).Masked())
 			}
 		}

@@ -1,0 +1,68 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp6
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics count what the server hears, and what becomes of it. No label comes from
+// the network.
+type Metrics struct{ messages *prometheus.CounterVec }
+
+// The outcomes of one message.
+const (
+	outcomeMalformed = "malformed"
+	outcomeUnknown   = "unknown"
+	outcomeSilent    = "silent"
+	outcomeFailed    = "failed"
+)
+
+// NewMetrics registers the metrics, or takes over those of an earlier server of the
+// process.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcpv6_messages_total",
+		Help: "DHCPv6 messages received, by their type and what became of them."}, []string{"type", "outcome"})}
+	err := registry.Register(m.messages)
+	var earlier prometheus.AlreadyRegisteredError
+	if errors.As(err, &earlier) {
+		if known, ok := earlier.ExistingCollector.(*prometheus.CounterVec); ok {
+			m.messages, err = known, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register the metrics of DHCPv6: %w", err)
+	}
+	return m, nil
+}
+
+// count counts one message; nil Metrics count nothing.
+func (m *Metrics) count(kind dhcpv6.MessageType, outcome string) {
+	if m == nil {
+		return
+	}
+	name := "other"
+	if outcome != outcomeMalformed {
+		name = strings.ToLower(kind.String()) // one of those that parse lets pass
+	}
+	m.messages.WithLabelValues(name, outcome).Inc()
+}
+
+// outcomeOf classifies an answer that was sent, or not.
+func outcomeOf(a Answer, sent error) string {
+	switch {
+	case sent != nil:
+		return outcomeFailed
+	case !a.known:
+		return outcomeUnknown
+	case a.Packet == nil:
+		return outcomeSilent
+	}
+	return strings.ToLower(a.reply.String())
+}
