@@ -57,6 +57,9 @@ type conn struct {
 	restarted time.Time
 	// sensors of the BMC, read once.
 	sensors repository
+	// serverGUID is the server's, as the BMC told it with its first session (§13.21); a session
+	// that takes the place of another is with the same one.
+	serverGUID [16]byte
 	// userID is the slot of the target's user; 0: not looked up yet.
 	userID byte
 }
@@ -110,9 +113,18 @@ func (c *conn) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.session, c.used = s, c.now()
+	if c.serverGUID != ([16]byte{}) && s.guid != c.serverGUID {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+		defer cancel()
+		_ = s.close(end) // nothing was asked of it
+		return errSwapped
+	}
+	c.session, c.used, c.serverGUID = s, c.now(), s.guid
 	return nil
 }
+
+// errSwapped ends the connection: whoever opens another learns whose BMC it is.
+var errSwapped = fmt.Errorf("%w of an earlier session: another BMC answers here than before", bmc.ErrUnauthorized)
 
 // errClosed reports a call after Close.
 var errClosed = errors.New("connection is closed")

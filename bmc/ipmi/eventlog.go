@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxEntries bounds a walk through an event log: IDs have 16 bits.
-	maxEntries = 1 << 16
+	// moreEntries may come while a log is read.
+	moreEntries = 16
 	// eraseStep is the pause between two questions whether the log is empty.
 	eraseStep = 100 * time.Millisecond
 	// maxErase is how often that is asked.
@@ -38,7 +38,8 @@ func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) 
 	if err != nil {
 		return nil, err
 	}
-	if limit <= 0 || binary.LittleEndian.Uint16(info[1:]) == 0 {
+	size := int(binary.LittleEndian.Uint16(info[1:]))
+	if limit <= 0 || size == 0 {
 		return []bmc.LogEntry{}, nil
 	}
 	entries, ok, err := c.newest(ctx, limit)
@@ -46,7 +47,7 @@ func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) 
 		return nil, err
 	}
 	if !ok {
-		if entries, err = c.walk(ctx, limit); err != nil {
+		if entries, err = c.walk(ctx, limit, size); err != nil {
 			return nil, err
 		}
 	}
@@ -85,18 +86,25 @@ func (c *conn) newest(ctx context.Context, limit int) (entries [][]byte, ok bool
 	return entries, true, nil
 }
 
-// walk follows the log from the oldest entry and keeps the newest.
-func (c *conn) walk(ctx context.Context, limit int) ([][]byte, error) {
+// walk follows the log from the oldest entry and keeps the newest. It reads no more
+// entries than the log says to have, and a few that came meanwhile; a log that leads
+// back to what was read has come to its end.
+func (c *conn) walk(ctx context.Context, limit, size int) ([][]byte, error) {
 	var entries [][]byte
-	for id, n := uint16(0), 0; n < maxEntries; n++ {
+	seen := map[uint16]bool{}
+	for id := uint16(0); id != lastEntry && len(seen) < size+moreEntries; {
 		next, raw, err := c.entry(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if entries = append(entries, raw); len(entries) > limit {
-			entries = entries[1:]
+		if seen[idOf(raw)] {
+			break
 		}
-		if next == lastEntry || next == id {
+		seen[idOf(raw)] = true
+		if entries = append(entries, raw); len(entries) > limit {
+			entries = slices.Delete(entries, 0, 1)
+		}
+		if next == id {
 			break
 		}
 		id = next

@@ -195,10 +195,10 @@ func kindOf(kind types.SensorType) string {
 // one call.
 type repository struct {
 	records []sensorRecord
-	// next is the ID of the record to go on at, after read of them; whole: there are
-	// no more.
+	// next is the ID of the record to go on at, seen those before it; whole: there are
+	// no more. A chain that leads back to where it was has come to its end.
 	next  uint16
-	read  int
+	seen  map[uint16]bool
 	whole bool
 }
 
@@ -206,6 +206,9 @@ type repository struct {
 // has none.
 func (c *conn) readRecords(ctx context.Context) error {
 	s := &c.sensors
+	if s.seen == nil {
+		s.seen = map[uint16]bool{}
+	}
 	for lost := 0; !s.whole; {
 		raw, next, err := c.readRecord(ctx, s.next)
 		if isCode(err, 0xc5) && lost < maxLost { // somebody else reserved the repository
@@ -222,8 +225,8 @@ func (c *conn) readRecords(ctx context.Context) error {
 		if r, ok := parseRecord(raw); ok {
 			s.records = append(s.records, r)
 		}
-		s.read++
-		s.whole = next == 0xffff || next == s.next || s.read >= maxRecords
+		s.seen[s.next] = true
+		s.whole = next == 0xffff || s.seen[next] || len(s.seen) >= maxRecords
 		s.next = next
 	}
 	return nil

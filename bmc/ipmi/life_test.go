@@ -4,6 +4,7 @@
 package ipmi
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -130,6 +131,55 @@ func BenchmarkConnect(b *testing.B) {
 		}
 		if err := c.Close(b.Context()); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestAnotherBMC: where another BMC answers at the address than the one of the session
+// before, no call goes on, and the connection leaves no session at either.
+func TestAnotherBMC(t *testing.T) {
+	start := func(uuid string) *labipmi.BMC {
+		b, err := labipmi.Start(labipmi.Config{
+			Machine: &labbmc.Bench{}, Username: "admin", Password: "secret", System: labbmc.System{BMCUUID: uuid},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		return b
+	}
+	first, second := start("11111111-2222-4333-8444-555555555555"), start("99999999-2222-4333-8444-555555555555")
+	clock := time.Now()
+	dialled, err := Dial(t.Context(), bmc.Target{Address: first.Address(), Username: "admin", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialled.(*conn)
+	c.now = func() time.Time { return clock }
+	host := c.host
+	if c.host, err = parseAddress(second.Address()); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(sessionLife + time.Second)
+	first.ForgetSessions()
+	if err := c.SetPower(t.Context(), bmc.ActionOn); !errors.Is(err, bmc.ErrUnauthorized) {
+		t.Errorf("another BMC: %v, want ErrUnauthorized", err)
+	}
+	for _, command := range second.Commands() {
+		if command.NetFn == netFnChassis {
+			t.Errorf("the other BMC was told %s", command)
+		}
+	}
+	c.host = host
+	if _, err := c.PowerState(t.Context()); err != nil {
+		t.Errorf("the same BMC again: %v", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for i, b := range []*labipmi.BMC{first, second} {
+		if n := b.Sessions(); n != 0 {
+			t.Errorf("%d sessions left open at BMC %d", n, i+1)
 		}
 	}
 }

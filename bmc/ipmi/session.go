@@ -29,6 +29,8 @@ type session struct {
 	sequence, highest uint32
 	// request is the sequence of the last request: 6 bits.
 	request byte
+	// guid of the server, as the login told it.
+	guid [16]byte
 }
 
 // role is the highest privilege asked for: Administrator, looked up by the name
@@ -263,6 +265,7 @@ func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours
 		return fmt.Errorf("%w: RAKP message 4 has another check value", bmc.ErrProtocol)
 	}
 	s.keys = keys{suite: suite, k1: k1, k2: k2}
+	s.guid = second.ManagedSystemGUID
 	return nil
 }
 

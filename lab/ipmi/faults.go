@@ -31,6 +31,9 @@ type Faults struct {
 	// that completion code, instead of doing anything.
 	Code  byte
 	Match func(netFn, code byte) bool
+	// Answer lies: where it returns true, its data are the answer to a command of a
+	// session, which has no effect. May be nil.
+	Answer func(netFn, code byte, data []byte) ([]byte, bool)
 	// PowerLie misreports the power state.
 	PowerLie bmc.PowerLie
 	// ForgetBoot accepts boot flags and drops them.
@@ -74,6 +77,11 @@ func (b *BMC) watch(next handlers.Handler) handlers.Handler {
 			b.record(netFn, code, data, h.Session)
 			if f.Code != 0 && f.refuses(netFn, code) {
 				return nil, types.CompletionCode(f.Code), nil
+			}
+			if f.Answer != nil {
+				if lie, ok := f.Answer(netFn, code, data); ok {
+					return lie, types.CodeOK, nil
+				}
 			}
 		}
 		return next.Handle(ctx, h, data)

@@ -1,0 +1,155 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+)
+
+// Commands of storage (§31, §33).
+const (
+	storage   = 0x0a
+	getRecord = 0x23
+	getSize   = 0x40
+	getEntry  = 0x43
+)
+
+// entryOf is a SEL entry of an ID.
+func entryOf(id uint16) []byte {
+	raw := make([]byte, 16)
+	binary.LittleEndian.PutUint16(raw, id)
+	raw[2] = 0x02
+	return raw
+}
+
+// logOf lies about an event log of so many entries, which chain says in their order.
+func logOf(size uint16, newest uint16, chain func(id uint16) (own, next uint16)) labipmi.Faults {
+	return labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
+		switch {
+		case netFn != storage:
+			return nil, false
+		case code == getSize:
+			return append([]byte{0x51, byte(size), byte(size >> 8), 0, 1}, make([]byte, 9)...), true
+		case code == getEntry:
+			own, next := newest, uint16(0xfffe) // the newest is not the last: its IDs do not count
+			if id := binary.LittleEndian.Uint16(data[2:]); id != 0xffff {
+				own, next = chain(id)
+			}
+			return append(binary.LittleEndian.AppendUint16(nil, next), entryOf(own)...), true
+		}
+		return nil, false
+	}}
+}
+
+// TestEndlessEventLog: a log that leads in a circle, or on for ever, is read for as long
+// as it brings something new, and as many entries as it says to have.
+func TestEndlessEventLog(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		size  uint16
+		chain func(id uint16) (own, next uint16)
+		want  []string
+		most  int
+	}{
+		{"a circle of three", 60000, func(id uint16) (uint16, uint16) {
+			return map[uint16]uint16{0: 7, 7: 7, 3: 3, 9: 9}[id], map[uint16]uint16{0: 3, 7: 3, 3: 9, 9: 7}[id]
+		}, []string{"9", "3", "7"}, 6},
+		{"itself", 60000, func(uint16) (uint16, uint16) { return 5, 5 }, []string{"5"}, 4},
+		{"one entry under every ID", 60000, func(id uint16) (uint16, uint16) { return 5, id + 1 }, []string{"5"}, 4},
+		{"for ever, of three", 3, func(id uint16) (uint16, uint16) { return max(id, 1), max(id, 1)*5%65521 + 7 }, nil, 3 + 16 + 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			r.SetFaults(logOf(tc.size, 5, tc.chain))
+			entries, err := conn.EventLog(t.Context(), 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, e := range entries {
+				ids = append(ids, e.ID)
+			}
+			if diff := cmp.Diff(tc.want, ids); diff != "" && tc.want != nil {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+			if n := r.asked(getEntry); n > tc.most || len(entries) > 5 {
+				t.Errorf("%d entries of %d requests, want at most 5 and %d", len(entries), n, tc.most)
+			}
+		})
+	}
+}
+
+// TestEndlessSensors: so is a repository of sensor records.
+func TestEndlessSensors(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		next func(id uint16) uint16
+		most int
+	}{
+		{"a circle of two", func(id uint16) uint16 { return 3 - id%3 }, 5},
+		{"itself", func(id uint16) uint16 { return id }, 2},
+		{"for ever", func(id uint16) uint16 { return (id + 1) % 0xfff0 }, 1000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			r.SetFaults(labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
+				if netFn != storage || code != getRecord {
+					return nil, false
+				}
+				id := binary.LittleEndian.Uint16(data[2:])
+				record := []byte{byte(id), byte(id >> 8), 0x51, 0xc0, 1, 0} // an OEM record: no sensor
+				return append(binary.LittleEndian.AppendUint16(nil, tc.next(id)), record...), true
+			}})
+			report, err := conn.Health(t.Context())
+			if err != nil || report.Overall != bmc.HealthOK {
+				t.Errorf("report %+v, error %v", report, err)
+			}
+			if n := r.asked(getRecord); n > tc.most {
+				t.Errorf("%d records read, want at most %d", n, tc.most)
+			}
+		})
+	}
+}
+
+// asked counts the commands of storage.
+func (r *rig) asked(code byte) (n int) {
+	for _, c := range r.Commands() {
+		if c.NetFn == storage && c.Code == code {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEndlessPieces: a record that comes byte by byte, and says to be longer than it
+// ever gets, ends.
+func TestEndlessPieces(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	r.SetFaults(labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
+		if netFn != storage || code != getRecord {
+			return nil, false
+		}
+		piece := []byte{1}
+		if offset := data[4]; offset == 0 {
+			piece = []byte{1, 0, 0x51, 1, 0xff, 0x20}
+		}
+		return append([]byte{0xff, 0xff}, piece...), true
+	}})
+	if _, err := conn.Health(t.Context()); err != nil {
+		t.Error(fmt.Errorf("health: %w", err))
+	}
+	if n := r.asked(getRecord); n > 300 {
+		t.Errorf("%d requests for one record", n)
+	}
+}
