@@ -139,6 +139,7 @@ type Conn interface {
 	Indicator
 	Events
 	// Close ends the session at the BMC, also when the context of its calls has ended.
+	// After an error it may be open still: another Close tries again. See Lingerer.
 	Close(ctx context.Context) error
 }
 

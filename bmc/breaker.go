@@ -4,6 +4,7 @@
 package bmc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +16,11 @@ const (
 	DefaultRestAfter = 3
 	DefaultRestBase  = time.Second
 	DefaultRestMax   = 30 * time.Second
+	// The third refused login in a row is the last for longer than OpenBMC locks an
+	// account (300 s); the pauses after that grow past the lockout of any maker.
+	DefaultLockAfter = 3
+	DefaultLockBase  = 6 * time.Minute
+	DefaultLockMax   = 70 * time.Minute
 )
 
 // maxAsked bounds the patience that a BMC may ask of all its callers.
@@ -29,6 +35,12 @@ type RestOptions struct {
 	// shortened at random by up to a half, so that BMCs that failed together
 	// are not asked together.
 	Base, Max time.Duration
+	// LockAfter so many refused logins in a row no credentials that were refused are sent
+	// for LockBase, which each further refusal doubles, up to LockMax, and up to a tenth
+	// of it at random: a retry within a BMC's lockout prolongs it. Others are sent at
+	// once. Negative: never.
+	LockAfter         int
+	LockBase, LockMax time.Duration
 }
 
 func (o RestOptions) filled() RestOptions {
@@ -42,6 +54,7 @@ func (o RestOptions) filled() RestOptions {
 		o.Max = DefaultRestMax
 	}
 	o.Max = max(o.Max, o.Base)
+	o.LockAfter, o.LockBase, o.LockMax = cmp.Or(o.LockAfter, DefaultLockAfter), cmp.Or(o.LockBase, DefaultLockBase), cmp.Or(o.LockMax, DefaultLockMax)
 	return o
 }
 

@@ -68,6 +68,9 @@ type dealings struct {
 	contact Contact
 	// target of the last call: failures of other credentials say nothing.
 	target Target
+	logins logins
+	// left are sessions that could not be ended, oldest first.
+	left []leftover
 }
 
 // admit refuses while the BMC rests. Another target, such as corrected
@@ -79,6 +82,9 @@ func (d *dealings) admit(target Target, now time.Time) error {
 		d.contact = Contact{}
 	}
 	d.target = target
+	if err := d.logins.spare(target, now); err != nil {
+		return err
+	}
 	if c := d.contact; c.Rests(now) {
 		return &RestError{RetryAfter: c.RestsUntil.Sub(now), Failures: c.Failures, Err: c.Err}
 	}
@@ -92,6 +98,13 @@ func (d *dealings) note(err error, now time.Time, o RestOptions) {
 	d.contact = d.contact.after(err, now, rand.Float64(), o)
 }
 
+// noteLogin remembers how a login went.
+func (d *dealings) noteLogin(target Target, err error, now time.Time, o RestOptions) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.logins.after(target, err, now, rand.Float64(), o)
+}
+
 // fails says whether the last call failed.
 func (d *dealings) fails() bool {
 	d.mu.Lock()
@@ -103,7 +116,7 @@ func (d *dealings) fails() bool {
 func (d *dealings) void(now time.Time, o PaceOptions) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.contact.Failures == 0 && d.bucket.full(now, o)
+	return d.contact.Failures == 0 && d.logins.refusals == 0 && len(d.left) == 0 && d.bucket.full(now, o)
 }
 
 type paceKey struct{}
@@ -132,6 +145,7 @@ func Pace(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		Heard(ctx) // it was not asked while we waited
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -45,9 +45,10 @@ type PoolOptions struct {
 	// TransferTimeout is the deadline of a call that transfers an image; 0 means
 	// DefaultTransferTimeout.
 	TransferTimeout time.Duration
-	// Rest and Pace spare BMCs.
-	Rest RestOptions
-	Pace PaceOptions
+	// Rest and Pace spare BMCs, Patience spares the callers of others.
+	Rest     RestOptions
+	Pace     PaceOptions
+	Patience PatienceOptions
 	// Observer is told of every call; nil: nobody is.
 	Observer Observer
 	// Mark is given to sessions, where a BMC takes one; empty: none is.
@@ -64,7 +65,7 @@ func DefaultPoolOptions() PoolOptions {
 func (o PoolOptions) filled() PoolOptions {
 	o.CallTimeout, o.IdleTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout), cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
 	o.CloseTimeout, o.TransferTimeout = cmp.Or(o.CloseTimeout, DefaultCloseTimeout), cmp.Or(o.TransferTimeout, DefaultTransferTimeout)
-	o.Rest, o.Pace = o.Rest.filled(), o.Pace.filled()
+	o.Rest, o.Pace, o.Patience = o.Rest.filled(), o.Pace.filled(), o.Patience.filled()
 	if o.Observer == nil {
 		o.Observer = func(Call) {}
 	}
@@ -76,8 +77,9 @@ func (o PoolOptions) filled() PoolOptions {
 // (Switcher), and take turns at its one session where not. It is safe for concurrent
 // use.
 type Pool struct {
-	dial Dialer
-	opts PoolOptions
+	dial     Dialer
+	opts     PoolOptions
+	patience *patience
 	// base is cancelled when Close runs out of patience; it ends what is in flight.
 	base   context.Context
 	cancel context.CancelFunc
@@ -90,6 +92,8 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	entries map[string]*entry
+	// opened counts the sessions.
+	opened uint64
 	// dealings outlive sessions.
 	dealings map[string]*dealings
 	// swept are the addresses at which sessions of earlier lives were looked for.
@@ -101,7 +105,7 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	opts = opts.filled()
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
-		dial: dial, opts: opts, base: base, cancel: cancel, ended: make(chan struct{}),
+		dial: dial, opts: opts, patience: newPatience(opts.Patience), base: base, cancel: cancel, ended: make(chan struct{}),
 		entries: map[string]*entry{}, dealings: map[string]*dealings{}, swept: map[string]bool{},
 	}
 }
@@ -114,6 +118,8 @@ type entry struct {
 	dealings *dealings
 	target   Target
 	conn     Conn // nil: no session
+	// session is the number of the pool's session that conn is.
+	session uint64
 
 	// Guarded by Pool.mu:
 	idle *time.Timer
@@ -150,11 +156,16 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 	if err := e.dealings.admit(target, time.Now()); err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
+	tried, err := p.turnOf(e)
+	if err != nil {
+		return fmt.Errorf("BMC %s: %w", target.Address, err)
+	}
+	defer tried()
 	if e.conn != nil && !e.serves(target) {
 		_ = p.closeSession(e) // told to the observer
 	}
 	e.target = target
-	lease := &lease{pool: p, entry: e, stale: e.conn != nil}
+	lease := &lease{pool: p, entry: e, stale: e.conn != nil, answered: tried}
 	defer lease.end()
 	if e.conn == nil {
 		if err := p.open(ctx, e); err != nil {
@@ -199,6 +210,12 @@ func (p *Pool) Close(ctx context.Context) error {
 		entries[address] = e
 	}
 	clear(p.entries)
+	alone := map[string]*dealings{}
+	for address, d := range p.dealings {
+		if entries[address] == nil {
+			alone[address] = d
+		}
+	}
 	p.mu.Unlock()
 	defer p.cancel()
 	stop := context.AfterFunc(ctx, p.cancel)
@@ -212,12 +229,16 @@ func (p *Pool) Close(ctx context.Context) error {
 				failed <- address
 				return
 			}
+			p.endLeft(context.Background(), address, e.dealings)
 			err := p.closeSession(e)
 			e.lock <- struct{}{} // a retirement may be waiting for it
 			if err != nil {
 				failed <- address
 			}
 		})
+	}
+	for address, d := range alone {
+		wg.Go(func() { p.endLeft(context.Background(), address, d) })
 	}
 	wg.Wait()
 	p.closing.Wait()
@@ -273,11 +294,9 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 	e.stopIdle()
 	p.mu.Unlock()
 
-	select {
-	case <-e.lock:
-	case <-ctx.Done():
+	if err := p.await(ctx, e); err != nil {
 		p.leave(address, e)
-		return nil, ctx.Err()
+		return nil, err
 	}
 	p.mu.Lock()
 	closed := p.closed
@@ -385,10 +404,16 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 		e.conn = conn
 		return nil
 	})
-	if err == nil {
-		p.sweep(ctx, e)
+	if err != nil {
+		return err
 	}
-	return err
+	p.mu.Lock()
+	p.opened++
+	e.session = p.opened
+	p.mu.Unlock()
+	p.sweep(ctx, e)
+	p.endLeft(ctx, e.target.Address, e.dealings)
+	return nil
 }
 
 // closeSession ends the session, if there is one, whatever became of the
@@ -399,9 +424,11 @@ func (p *Pool) closeSession(e *entry) error {
 	}
 	conn := e.conn
 	e.conn = nil
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.CloseTimeout)
-	defer cancel()
-	return p.observe(ctx, e, CallClose, p.opts.CloseTimeout, conn.Close)
+	err := p.observe(context.Background(), e, CallClose, p.opts.CloseTimeout, conn.Close)
+	if lingers(conn, err) {
+		e.dealings.leave(leftover{conn: conn})
+	}
+	return err
 }
 
 // observe runs one call under its deadline, tells the observer, and remembers how
@@ -409,10 +436,18 @@ func (p *Pool) closeSession(e *entry) error {
 func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, paced{e.dealings, p.opts.Pace}), timeout)
 	defer cancel()
+	if name.mayBeCut() {
+		limited := p.patience.watch(ctx, e.dealings.fails())
+		defer limited.close()
+		ctx = limited
+	}
 	start := time.Now()
 	err := f(ctx)
 	if name.speaks() {
 		e.dealings.note(err, time.Now(), p.opts.Rest)
+	}
+	if name == CallDial {
+		e.dealings.noteLogin(e.target, err, time.Now(), p.opts.Rest)
 	}
 	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
 	return err

@@ -23,8 +23,45 @@ type lease struct {
 	// stale says that the session was opened by an earlier Do.
 	stale bool
 	ended bool
+	// answered is called with the first success.
+	answered func()
 	// drop says that the session is of no use any more.
 	drop bool
+	// guard is called before anything by another session than the guarded one; nil: none.
+	guard   func(context.Context) error
+	guarded uint64
+}
+
+// Sessioned is a Conn that tells its sessions apart, as those of a Pool do: another
+// session may be with another server's BMC, which has taken the place of the first.
+type Sessioned interface {
+	// Session is the number of the session of the last call, never 0.
+	Session() uint64
+	// Guard has check called before the next call by any session but the one given. Its
+	// error ends that call, which has sent nothing. The check may make calls itself.
+	Guard(session uint64, check func(context.Context) error)
+}
+
+// Session implements Sessioned.
+func (l *lease) Session() uint64 { return l.entry.session }
+
+// Guard implements Sessioned.
+func (l *lease) Guard(session uint64, check func(context.Context) error) {
+	l.guarded, l.guard = session, check
+}
+
+// pass has the guard look at the session.
+func (l *lease) pass(ctx context.Context) error {
+	if l.guard == nil || l.entry.session == l.guarded {
+		return nil
+	}
+	before := l.guarded
+	l.guarded = l.entry.session // the check's own calls pass
+	err := l.guard(ctx)
+	if err != nil {
+		l.guarded = before
+	}
+	return err
 }
 
 // end takes the Conn back.
@@ -70,9 +107,16 @@ func (l *lease) once(ctx context.Context, name CallName, timeout time.Duration, 
 			return err
 		}
 	}
-	return l.pool.observe(ctx, l.entry, name, timeout, func(ctx context.Context) error {
+	if err := l.pass(ctx); err != nil {
+		return err
+	}
+	err := l.pool.observe(ctx, l.entry, name, timeout, func(ctx context.Context) error {
 		return f(ctx, l.entry.conn)
 	})
+	if err == nil {
+		l.answered()
+	}
+	return err
 }
 
 // ask runs one call that answers with a value.

@@ -25,7 +25,7 @@ func TestPoolLeavesAFailingBMCAlone(t *testing.T) {
 		pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) {
 			dials++
 			return nil, dialErr
-		}, bmc.PoolOptions{Rest: bmc.RestOptions{Base: time.Minute, Max: time.Hour}})
+		}, bmc.PoolOptions{Rest: bmc.RestOptions{Base: time.Minute, Max: time.Hour, LockAfter: -1}})
 		for range 3 {
 			if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) {
 				t.Fatal(err)

@@ -214,13 +214,15 @@ func (w *Watches) run(ctx context.Context, have *watch) {
 		switch {
 		case ctx.Err() != nil, errors.Is(err, ErrPoolClosed):
 			return
-		case errors.Is(err, ErrNotSupported), errors.Is(err, ErrAddress):
+		case errors.Is(err, ErrNotSupported):
 			w.mu.Lock()
 			have.recheck = time.Now().Add(w.opts.Recheck)
 			w.mu.Unlock()
 			return
 		case lived >= w.opts.Settled:
 			delay = w.opts.First
+		case errors.Is(err, ErrAddress): // a person corrects it; or its systems are not there yet
+			delay = w.opts.Max
 		}
 		wait := max(delay, RetryAfter(err))
 		if !sleep(ctx, wait-time.Duration(rand.Float64()*float64(wait)/2)) {

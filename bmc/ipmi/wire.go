@@ -136,6 +136,7 @@ func (w *wire) await(ctx context.Context, until time.Time, accept func([]byte) (
 		}
 		if ok, err := accept(w.buffer[:n]); ok || err != nil {
 			w.heard = true
+			bmc.Heard(ctx)
 			return err
 		}
 		w.stray++

@@ -166,7 +166,9 @@ func locationPath(resp *http.Response) string {
 	return path
 }
 
-// Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
+// Close implements bmc.Conn. It also reaches the BMC when ctx has ended. A 401 means
+// most often that the BMC has forgotten the session, and not always: some answer so to
+// all while they are ill.
 func (c *conn) Close(ctx context.Context) error {
 	defer c.transport.CloseIdleConnections()
 	for _, stream := range c.streams {
@@ -177,29 +179,32 @@ func (c *conn) Close(ctx context.Context) error {
 		return nil
 	}
 	path := c.session
-	c.session = ""
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 		defer cancel()
 	}
 	c.transport.begin(ctx)
-	defer func() { c.transport.token = "" }()
 	_, err := c.client.Delete(path)
 	if last := c.transport.last; err != nil && last.connected && last.status == 0 && ctx.Err() == nil {
 		// The connection broke, as those that were idle do, and with it a session would
 		// be lost. A second end of it changes nothing.
 		_, err = c.client.Delete(path)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		err = c.failure(session, "end session", err)
 	}
-	err = c.failure(session, "end session", err)
-	if isMissing(err) || errors.Is(err, bmc.ErrUnauthorized) {
-		return nil // the BMC has forgotten it already
+	switch {
+	case err == nil, isMissing(err):
+		c.session, c.transport.token = "", ""
+	case !errors.Is(err, bmc.ErrUnauthorized): // see Lingers
+		return err
 	}
-	return err
+	return nil
 }
+
+// Lingers implements bmc.Lingerer. Path and token stay for another try.
+func (c *conn) Lingers() bool { return c.session != "" }
 
 // get reads one resource.
 func (c *conn) get(path string, into any) error {

@@ -122,6 +122,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	bmc.Heard(t.ctx)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }}
 	if t.copy != nil {

@@ -98,6 +98,12 @@ func (c *overRedfish) SweepSessions(ctx context.Context) (int, error) {
 	return 0, nil
 }
 
+// Lingers implements bmc.Lingerer.
+func (c *overRedfish) Lingers() bool {
+	lingerer, can := c.Conn.(bmc.Lingerer)
+	return can && lingerer.Lingers()
+}
+
 // Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
 func (c *overRedfish) Close(ctx context.Context) error {
 	err := c.Conn.Close(ctx)

@@ -1,0 +1,167 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// lockable is an account as BMCs have it: after so many refused logins it refuses the
+// right password too, for so long after the last attempt (pam_faillock on OpenBMC).
+type lockable struct {
+	fakeBMC
+	right     bmc.Password
+	most      int
+	lockout   time.Duration
+	refused   int
+	last      time.Time
+	locked    int
+	logins    []time.Time
+	passwords []string
+}
+
+func (l *lockable) dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	now := time.Now()
+	l.logins = append(l.logins, now)
+	l.passwords = append(l.passwords, target.Password.Reveal())
+	isLocked := l.refused >= l.most && now.Sub(l.last) < l.lockout
+	switch {
+	case l.refused >= l.most && !isLocked:
+		l.refused = 0
+		fallthrough
+	case !isLocked && target.Password == l.right:
+		if target.Password == l.right {
+			l.refused = 0
+			return l.fakeBMC.dial(ctx, target)
+		}
+	}
+	if isLocked {
+		l.locked++
+	}
+	l.refused++
+	l.last = now
+	return nil, fmt.Errorf("login: %w", bmc.ErrUnauthorized)
+}
+
+// tries asks as a host's controller does: after 5 s, then at twice the distance each
+// time, and every 5 minutes in the end, unless the pool says when.
+func tries(t *testing.T, pool *bmc.Pool, total time.Duration, target func(n int) bmc.Target) (err error) {
+	t.Helper()
+	wait, began := 5*time.Second, time.Now()
+	for n := 0; time.Since(began) < total; n++ {
+		if err = pool.Do(t.Context(), target(n), readState); err == nil {
+			return nil
+		}
+		time.Sleep(max(wait, min(bmc.RetryAfter(err), 5*time.Minute)))
+		wait = min(2*wait, 5*time.Minute)
+	}
+	return err
+}
+
+// TestPoolNeverKeepsAnAccountLocked: whoever locked the account, and for as long as any
+// maker's BMC does, the right password gets in.
+func TestPoolNeverKeepsAnAccountLocked(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		lockout time.Duration
+		within  time.Duration
+	}{
+		{"OpenBMC", 300 * time.Second, 15 * time.Minute},
+		{"iDRAC", 600 * time.Second, 45 * time.Minute},
+		{"XCC", time.Hour, 4 * time.Hour},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lockable{fakeBMC: fakeBMC{t: t}, right: "secret", most: 3, lockout: tc.lockout, refused: 3, last: time.Now()}
+				pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
+				if err := tries(t, pool, tc.within, func(int) bmc.Target { return target("a") }); err != nil {
+					t.Errorf("locked out for good: %v after %d logins", err, len(l.logins))
+				}
+				must(t, pool.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// TestPoolSparesTheAccount: a wrong password is sent three times, and then at growing
+// distances; a corrected one at once, and so is one after that.
+func TestPoolSparesTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "corrected", most: 1000}
+		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
+		err := tries(t, pool, 25*time.Minute, func(int) bmc.Target { return target("a") })
+		var rest *bmc.RestError
+		if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != 5 {
+			t.Errorf("error %v after %d logins in 25 minutes, want 5", err, len(l.logins))
+		}
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rest) || rest.Failures != 5 || rest.RetryAfter < 10*time.Minute {
+			t.Errorf("error %v, want a long rest after 5", err)
+		}
+		for i := 3; i < len(l.logins); i++ {
+			if d := l.logins[i].Sub(l.logins[i-1]); d <= 300*time.Second {
+				t.Errorf("login %d came %s after the one before, within the lockout", i, d)
+			}
+		}
+		if c := pool.Contact("a"); c.Last != bmc.OutcomeUnauthorized {
+			t.Errorf("contact %+v", c)
+		}
+		corrected := target("a")
+		corrected.Password = "corrected"
+		must(t, pool.Do(t.Context(), corrected, readState))
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) || l.passwords[len(l.passwords)-1] != "secret" {
+			t.Errorf("after a success refusals count anew: %v, sent %v", err, l.passwords)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestPoolSparesTheAccountOfTwoPasswords: where nobody knows which of two passwords the
+// BMC has, as in a rotation, to try them in turn must not keep the account locked.
+func TestPoolSparesTheAccountOfTwoPasswords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "new", most: 3, lockout: 300 * time.Second}
+		l.refused, l.last = 3, time.Now()
+		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
+		err := tries(t, pool, 2*time.Hour, func(n int) bmc.Target {
+			either := target("a")
+			either.Password = []bmc.Password{"old", "new"}[n%2]
+			return either
+		})
+		if err != nil {
+			t.Errorf("locked out for good: %v, sent %v", err, l.passwords)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestPoolCountsLoginsOnly: an account is not locked by calls that a session is refused.
+func TestPoolCountsLoginsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBMC{t: t, callErr: func(_ *fakeConn, name string) error {
+			if name == "state" {
+				return bmc.ErrUnauthorized
+			}
+			return nil
+		}}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{})
+		for range 10 {
+			err := pool.Do(t.Context(), target("a"), readState)
+			if wait := bmc.RetryAfter(err); wait > bmc.DefaultRestMax {
+				t.Fatalf("rests %s", wait)
+			}
+			time.Sleep(time.Minute)
+		}
+		if n := f.count("dial "); n != 10 {
+			t.Errorf("%d logins, want 10", n)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}

@@ -1,0 +1,250 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Defaults of PatienceOptions.
+const (
+	DefaultSilence = 5 * time.Second
+	// DefaultSlow is a quarter of the hosts that the manager reconciles at once.
+	DefaultSlow = 12
+)
+
+// PatienceOptions bound how many callers wait for BMCs that say nothing, so that a
+// caller with few workers has some left for the BMCs that answer, however many hang
+// (docs/decisions/0142). Zero fields mean the defaults.
+type PatienceOptions struct {
+	// Silence is how long a call may wait for a sign of life of its BMC, and how long a
+	// caller waits for its turn, before it counts as slow.
+	Silence time.Duration
+	// Slow is how many calls, of all BMCs, may be slow at once; more of them end as by
+	// their deadline. BMCs that failed the last time get half of these places at most,
+	// and no more than Slow of them are called at all at a time: the others rest a little
+	// longer. Negative: any number.
+	Slow int
+}
+
+func (o PatienceOptions) filled() PatienceOptions {
+	return PatienceOptions{Silence: cmp.Or(o.Silence, DefaultSilence), Slow: cmp.Or(o.Slow, DefaultSlow)}
+}
+
+// patience hands out the places for slow calls.
+type patience struct {
+	opts PatienceOptions
+
+	mu sync.Mutex
+	// slow is how many places are taken, failing how many of them by BMCs that failed
+	// the last time.
+	slow, failing int
+	// trying is how many BMCs that failed the last time are being called.
+	trying int
+}
+
+func newPatience(o PatienceOptions) *patience { return &patience{opts: o} }
+
+func (p *patience) take(failing bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slow >= p.opts.Slow || failing && p.failing >= max(1, p.opts.Slow/2) {
+		return false
+	}
+	p.slow++
+	if failing {
+		p.failing++
+	}
+	return true
+}
+
+// try takes a place for a BMC that failed the last time, until done.
+func (p *patience) try() (done func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opts.Slow >= 0 && p.trying >= p.opts.Slow {
+		return nil, false
+	}
+	p.trying++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.trying--
+	}), true
+}
+
+// turnOf takes a place for a BMC that failed the last time, until done; others need
+// none. Without a place the BMC rests a little longer.
+func (p *Pool) turnOf(e *entry) (done func(), _ error) {
+	if !e.dealings.fails() {
+		return func() {}, nil
+	}
+	if done, ok := p.patience.try(); ok {
+		return done, nil
+	}
+	d := e.dealings
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := p.opts.Rest.Max
+	return nil, &RestError{RetryAfter: wait/2 + rand.N(wait/2+1), Failures: d.contact.Failures, Err: d.contact.Err}
+}
+
+func (p *patience) giveBack(failing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow--
+	if failing {
+		p.failing--
+	}
+}
+
+// limited is the context of a call that ends early, as by its deadline, when its BMC
+// is silent and there is no place for slow calls. Drivers tell the two apart by nothing:
+// a BMC that does not answer is silent, however long it was waited for.
+type limited struct {
+	context.Context
+	patience *patience
+	failing  bool
+	done     chan struct{}
+	// stop ends the watch of the outer context.
+	stop func() bool
+
+	mu    sync.Mutex
+	err   error
+	timer *time.Timer // nil: the call is over, or may be slow without limit
+	slow  bool
+}
+
+type patienceKey struct{}
+
+// watch limits a call. Its end is close.
+func (p *patience) watch(ctx context.Context, failing bool) *limited {
+	c := &limited{Context: ctx, patience: p, failing: failing, done: make(chan struct{})}
+	c.stop = context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
+	if p.opts.Slow >= 0 {
+		c.mu.Lock()
+		c.timer = time.AfterFunc(p.opts.Silence, c.silent)
+		c.mu.Unlock()
+	}
+	return c
+}
+
+// Done implements context.Context.
+func (c *limited) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context.
+func (c *limited) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Value implements context.Context.
+func (c *limited) Value(key any) any {
+	if _, ok := key.(patienceKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *limited) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// silent is called when there was no sign of life for too long.
+func (c *limited) silent() {
+	c.mu.Lock()
+	over := c.timer == nil || c.slow
+	if !over {
+		c.slow = c.patience.take(c.failing)
+	}
+	slow := c.slow
+	c.mu.Unlock()
+	if !over && !slow {
+		c.end(context.DeadlineExceeded)
+	}
+}
+
+// heard is a sign of life.
+func (c *limited) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		return
+	}
+	c.giveBack()
+	c.timer.Reset(c.patience.opts.Silence)
+}
+
+// giveBack is called with the lock held.
+func (c *limited) giveBack() {
+	if c.slow {
+		c.slow = false
+		c.patience.giveBack(c.failing)
+	}
+}
+
+// close is the end of the call.
+func (c *limited) close() {
+	c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	c.giveBack()
+}
+
+// Heard tells that the BMC of a call gave a sign of life. Drivers call it with each
+// answer: a call of many requests may take long without being slow. Outside a Pool it
+// does nothing.
+func Heard(ctx context.Context) {
+	if c, ok := ctx.Value(patienceKey{}).(*limited); ok {
+		c.heard()
+	}
+}
+
+// mayBeCut says whether a call may be ended before its deadline when its BMC is silent.
+// A write never is: what became of it would be unknown (I17). Nor is what is not asked
+// by those who wait in a queue.
+func (n CallName) mayBeCut() bool {
+	switch n {
+	case CallDial, CallPowerState, CallVitals, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
+		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateWays, CallTask, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
+		return true
+	}
+	return false
+}
+
+// await waits for the caller's turn at a BMC. One that another call of ours keeps for
+// long is busy.
+func (p *Pool) await(ctx context.Context, e *entry) error {
+	select {
+	case <-e.lock: // at once
+		return nil
+	default:
+	}
+	limited := p.patience.watch(ctx, e.dealings.fails())
+	defer limited.close()
+	select {
+	case <-e.lock:
+		return nil
+	case <-limited.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: another call of Ingot's has had it for %s", ErrBusy, p.patience.opts.Silence)
+}
