@@ -50,6 +50,9 @@ const (
 
 // Reasons of conditions, and of the events that go with them.
 const (
+// ImageReachableCondition of IngotImage: its URL answers.
+const ImageReachableCondition = "Reachable"
+
 	// Of several conditions.
 	ReasonUnknown        = "Unknown"
 	ReasonReady          = "Ready"
@@ -166,3 +169,27 @@ const (
 	ReasonSelectorInvalid         = "SelectorInvalid"
 	ReasonMachinesRemain          = "MachinesRemain"
 )
+
+	// Reservations of hosts.
+	// ReasonPromiseKept: the hosts are there for what is outstanding.
+	ReasonPromiseKept = "PromiseKept"
+	// ReasonPromiseShort: hosts that were promised are not there any more.
+	ReasonPromiseShort = "PromiseShort"
+	// ReasonPromiseAsked: the hosts are being counted.
+	ReasonPromiseAsked = "PromiseAsked"
+	// ReasonPromiseFulfilled: the Cluster has every host that it was promised.
+	ReasonPromiseFulfilled = "PromiseFulfilled"
+	// ReasonPromiseExpired: the promise has ended by time.
+	ReasonPromiseExpired = "PromiseExpired"
+	// ReasonClusterMissing: the Cluster that hosts were promised to does not exist.
+	ReasonClusterMissing = "ClusterMissing"
+
+	// Images of the catalogue.
+	ReasonImageReachable   = "ImageReachable"
+	ReasonImageUnreachable = "ImageUnreachable"
+	// ReasonImageNotAllowed: --image-sources does not allow the URL.
+	ReasonImageNotAllowed = "ImageSourceNotAllowed"
+	// ReasonImageChanged: what is at the URL has another size.
+	ReasonImageChanged = "ImageSizeDiffers"
+	// ReasonImageMissing: no IngotImage has the name that a machine asks for.
+	ReasonImageMissing = "ImageMissing"

@@ -162,6 +162,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 		}
 		return stop(0), nil
 	}
+	if out, err := r.findImage(ctx, s); err != nil || out.stop {
+		return out, err
+	}
 	in, err := r.gather(ctx, s.machine.Namespace)
 	if err != nil {
 		return next, err
@@ -211,6 +214,20 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	label := inventory.FailureDomainLabel(s.ingotCluster)
 	if asked := s.failureDomain(); asked != "" && host.Labels[label] != asked {
 		return r.clearIntent(ctx, s, id, fmt.Sprintf("its label %s says %q now, and %q was asked for", label, host.Labels[label], asked))
+	}
+	if out, err := r.findImage(ctx, s); err != nil || out.stop {
+		if err != nil {
+			return next, err
+		}
+		return r.clearIntent(ctx, s, id, "IngotImage "+s.machine.Spec.ImageRef.Name+" does not exist any more")
+	}
+	switch kept, err := r.keepsPromises(ctx, s, id); {
+	case err != nil:
+		return next, err
+	case kept == unsure:
+		return stop(r.waits().Conflict), nil
+	case kept == broken:
+		return r.clearIntent(ctx, s, id, "it is kept for a Cluster that was promised hosts in the meantime")
 	}
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
 		return stop(r.waits().Conflict), err
@@ -264,9 +281,10 @@ func claimOf(s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) *infrav1.
 		ClusterName:     s.cluster.Name,
 		InstanceID:      id.InstanceID,
 		State:           infrav1.ClaimProvisioning,
-		Image:           spec.Image,
+		Image:           s.image(),
 		RootDeviceHints: spec.RootDeviceHints,
 		FailureDomain:   host.Labels[inventory.FailureDomainLabel(s.ingotCluster)],
+		BootTrust:       s.ingotCluster.Spec.BootTrust,
 		Cleaning:        spec.Cleaning,
 		Hostname:        hostname(s.machine, s.owner),
 	}

@@ -31,6 +31,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingothardwares,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotreservations;ingotimages,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -120,6 +121,8 @@ type scope struct {
 	owner        *clusterv1.Machine
 	cluster      *clusterv1.Cluster
 	ingotCluster *infrav1.IngotCluster
+	// catalogued is the IngotImage that spec.imageRef names; nil where it names none.
+	catalogued *infrav1.IngotImage
 	// host holds the claim; nil while there is none.
 	host *infrav1.IngotHost
 	// base is the IngotMachine as it was read.

@@ -23,18 +23,21 @@ type stock struct {
 	hosts    []infrav1.IngotHost
 	hardware []infrav1.IngotHardware
 	machines []infrav1.IngotMachine
+	// reservations are of all Clusters, the machine's own among them.
+	reservations []infrav1.IngotReservation
 }
 
 // gather reads what the choice is made from.
 func (r *Reconciler) gather(ctx context.Context, namespace string) (stock, error) {
 	hosts, hardware, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
-	for _, list := range []client.ObjectList{hosts, hardware, machines} {
+	reservations := &infrav1.IngotReservationList{}
+	for _, list := range []client.ObjectList{hosts, hardware, machines, reservations} {
 		// Nothing of it is changed, and a copy of a large inventory is dear.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return stock{hosts: hosts.Items, hardware: hardware.Items, machines: machines.Items}, nil
+	return stock{hosts: hosts.Items, hardware: hardware.Items, machines: machines.Items, reservations: reservations.Items}, nil
 }
 
 // pickMemory is how long a choice is remembered that the cache does not show yet.
@@ -63,7 +66,7 @@ func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (
 			delete(p.recent, uid)
 		}
 	}
-	selection := inventory.Select(p.request(s, in), inventory.Candidates(in.hosts, in.hardware))
+	selection := inventory.Select(p.request(s, in, now), inventory.Candidates(in.hosts, in.hardware))
 	if selection.Host == nil {
 		return selection, infrav1.ProviderID{}
 	}
@@ -76,8 +79,8 @@ func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (
 }
 
 // request says what the machine asks for, which hosts others have named, and how
-// the machines of its owner set are spread.
-func (p *picks) request(s *scope, in stock) inventory.SelectionRequest {
+// the machines of its owner set are spread, and what Clusters were promised.
+func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRequest {
 	request := inventory.SelectionRequest{
 		Machine:       s.machine,
 		Cluster:       s.ingotCluster,
@@ -86,6 +89,8 @@ func (p *picks) request(s *scope, in stock) inventory.SelectionRequest {
 		FailureDomain: s.failureDomain(),
 		Named:         map[string]bool{},
 		DomainUse:     map[string]int{},
+		Architecture:  s.architecture(),
+		Promises:      p.promises(s, in, now),
 	}
 	domains := map[string]string{}
 	for i := range in.hosts {
@@ -103,6 +108,16 @@ func (p *picks) request(s *scope, in stock) inventory.SelectionRequest {
 		}
 	}
 	return request
+}
+
+// promises are those that are outstanding. The machine itself counts as one without a
+// host: whether it may have one is the question.
+func (p *picks) promises(s *scope, in stock, now time.Time) []inventory.Promise {
+	return inventory.Outstanding(inventory.Stock{Machines: in.machines, Reservations: in.reservations, Now: now},
+		func(machine *infrav1.IngotMachine) (string, bool) {
+			id, ok := p.placeOf(machine)
+			return id.Host, ok && machine.UID != s.machine.UID
+		})
 }
 
 // placeOf is the host that a machine has named, by its object or by memory.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -43,6 +44,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(matters())).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.machineOfHardware),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // reported addresses
+		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.machinesWithoutHost),
+			builder.WithPredicates(relaxes())).
+		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfImage),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
@@ -59,6 +64,18 @@ func matters() predicate.Predicate {
 		}
 		return free(before) != free(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
 	}}
+}
+
+// relaxes lets through what may leave a host to others: a promise that ends or shrinks.
+func relaxes() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*infrav1.IngotReservation)
+			after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
+			return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
+		},
+	}
 }
 
 func free(host *infrav1.IngotHost) bool {
@@ -85,12 +102,34 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 	})...)
 }
 
-// machinesWith lists the machines of the host's namespace that an index gives and
-// wanted admits.
-func (r *Reconciler) machinesWith(ctx context.Context, host *infrav1.IngotHost, field, value string, wanted func(*infrav1.IngotMachine) bool) []reconcile.Request {
+// machinesWithoutHost maps a reservation to the machines that wait for a host.
+func (r *Reconciler) machinesWithoutHost(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.machinesWith(ctx, o, index.MachineWithoutHost, o.GetNamespace(), func(*infrav1.IngotMachine) bool { return true })
+}
+
+// machinesOfImage maps an image to the machines that wait for it, in whatever namespace.
+func (r *Reconciler) machinesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
 	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.InNamespace(host.Namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of a host", "Host", client.ObjectKeyFromObject(host).String(), "index", field)
+	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of an image", "IngotImage", o.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		if ref := machine.Spec.ImageRef; machine.Spec.ProviderID == "" && ref != nil && ref.Name == o.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+		}
+	}
+	return requests
+}
+
+// machinesWith lists the machines of the object's namespace that an index gives and
+// wanted admits.
+func (r *Reconciler) machinesWith(ctx context.Context, o client.Object, field, value string, wanted func(*infrav1.IngotMachine) bool) []reconcile.Request {
+	machines := &infrav1.IngotMachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(o.GetNamespace()), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of an object", "object", client.ObjectKeyFromObject(o).String(), "index", field)
 		return nil
 	}
 	var requests []reconcile.Request

@@ -1,0 +1,273 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// lot is a small random inventory with promises and a demand.
+type lot struct {
+	stock   Stock
+	request PromiseRequest
+}
+
+func randomLot(r *rand.Rand) lot {
+	racks := []string{"r1", "r2", "r3"}
+	var l lot
+	l.stock.Now = promisedAt
+	for i := range 1 + r.IntN(7) {
+		c := candidate(fmt.Sprintf("h%d", i), racks[r.IntN(3)])
+		c.Hardware.Spec.MemoryBytes = int64(64<<r.IntN(2)) << 30
+		switch r.IntN(8) {
+		case 0:
+			c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+		case 1:
+			c.Host.Spec.Record.LastClusterName = "mine"
+		}
+		l.stock.Candidates = append(l.stock.Candidates, c)
+	}
+	group := func(name string) infrav1.ReservedGroup {
+		g := infrav1.ReservedGroup{Name: name, Count: int32(1 + r.IntN(3))}
+		for _, rack := range racks {
+			if r.IntN(3) == 0 {
+				g.FailureDomains = append(g.FailureDomains, rack)
+			}
+		}
+		if r.IntN(3) == 0 {
+			g.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+		}
+		return g
+	}
+	for c := range r.IntN(3) {
+		l.stock.Reservations = append(l.stock.Reservations, reservation(fmt.Sprintf("other%d", c), group("a"), group("b")))
+	}
+	for i := range 1 + r.IntN(2) {
+		g := group(string(rune('a' + i)))
+		l.request = demand(append(l.request.Demand.Groups, DemandGroup{
+			Name: g.Name, Count: int(g.Count), FailureDomains: g.FailureDomains, Template: infrav1.IngotMachineSpec{HostSelector: g.HostSelector},
+		})...)
+	}
+	return l
+}
+
+// unit is one machine that needs a host; suits holds the hosts that would do.
+type unit struct{ suits []bool }
+
+// units lists the machines of groups, one by one, and what suits them by the slow way.
+func units(groups []group, candidates []Candidate) []unit {
+	var list []unit
+	for i := range groups {
+		suits := make([]bool, len(candidates))
+		for h, c := range candidates {
+			ok, _ := Claimable(c.Host)
+			suits[h] = ok && groups[i].suits(c)
+		}
+		for range groups[i].need {
+			list = append(list, unit{suits: suits})
+		}
+	}
+	return list
+}
+
+// most is the greatest number of machines that can have a host, found by trying all.
+func most(list []unit, taken []bool) int {
+	if len(list) == 0 {
+		return 0
+	}
+	best := most(list[1:], taken) // the first goes without
+	for h := range taken {
+		if list[0].suits[h] && !taken[h] {
+			taken[h] = true
+			best = max(best, 1+most(list[1:], taken))
+			taken[h] = false
+		}
+		if best == len(list) {
+			break
+		}
+	}
+	return best
+}
+
+func allGroups(t *testing.T, l lot, needs []int, spec *infrav1.IngotReservationSpec) (others, own []group) {
+	t.Helper()
+	for _, p := range Outstanding(l.stock, HoldsHost) {
+		others = append(others, p.groups()...)
+	}
+	for i, g := range spec.Groups {
+		made, err := newGroup("mine", spec, g, needs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		own = append(own, made)
+	}
+	return others, own
+}
+
+// The plan is the one that trying everything finds, whatever order the hosts come in.
+func TestPlanPromiseAgainstBruteForce(t *testing.T) {
+	satisfied, blocked := 0, 0
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		l := randomLot(r)
+		plan, err := PlanPromise(l.request, l.stock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others, own := allGroups(t, l, l.request.needs(l.stock), &plan.Reservation)
+		free := make([]bool, len(l.stock.Candidates))
+		kept := most(units(others, l.stock.Candidates), free)
+		all := append(units(others, l.stock.Candidates), units(own, l.stock.Candidates)...)
+		missing := len(units(own, l.stock.Candidates)) - (most(all, free) - kept)
+		got := 0
+		for _, s := range plan.Missing {
+			got += s.Missing
+		}
+		if got != missing || plan.Satisfied != (missing == 0) {
+			t.Fatalf("seed %d: %d hosts are missing, satisfied %v; trying all finds %d", seed, got, plan.Satisfied, missing)
+		}
+		r.Shuffle(len(l.stock.Candidates), func(i, j int) {
+			l.stock.Candidates[i], l.stock.Candidates[j] = l.stock.Candidates[j], l.stock.Candidates[i]
+		})
+		again, err := PlanPromise(l.request, l.stock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(plan, again); diff != "" {
+			t.Fatalf("seed %d: the plan depends on the order of the hosts:\n%s", seed, diff)
+		}
+		if plan.Satisfied {
+			satisfied++
+		} else {
+			blocked++
+		}
+	}
+	if satisfied < 100 || blocked < 100 {
+		t.Errorf("%d satisfied, %d blocked: the lots are one-sided", satisfied, blocked)
+	}
+}
+
+// A host is refused exactly when, without it, more machines of promises go without.
+func TestKeeperAgainstBruteForce(t *testing.T) {
+	allowed, refused := 0, 0
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		l := randomLot(r)
+		machine := worker("other0", []string{"a", "b", "elsewhere"}[r.IntN(3)], "")
+		if r.IntN(2) == 0 {
+			machine = worker("mine", "a", "")
+		}
+		selection := SelectionRequest{Machine: &machine, Cluster: &infrav1.IngotCluster{}, ClusterName: machine.Labels["cluster.x-k8s.io/cluster-name"],
+			Promises: Outstanding(l.stock, HoldsHost)}
+		criteria, err := newCriteria(selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, own := criteria.promised()
+		taken := make([]bool, len(l.stock.Candidates))
+		without := len(units(now, l.stock.Candidates)) - most(units(now, l.stock.Candidates), taken)
+		if own >= 0 {
+			now[own].need--
+		}
+		for h, c := range l.stock.Candidates {
+			if ok, _ := Claimable(c.Host); !ok {
+				continue
+			}
+			taken[h] = true
+			then := len(units(now, l.stock.Candidates)) - most(units(now, l.stock.Candidates), taken)
+			taken[h] = false
+			got, err := KeepsPromises(selection, l.stock.Candidates, c.Host.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := then <= without; got != want {
+				t.Fatalf("seed %d, host %s: allowed %v; %d machines go without before, %d after", seed, c.Host.Name, got, without, then)
+			}
+			if got {
+				allowed++
+			} else {
+				refused++
+			}
+		}
+	}
+	if allowed < 500 || refused < 500 {
+		t.Errorf("%d allowed, %d refused: the lots are one-sided", allowed, refused)
+	}
+}
+
+// What hosts look like to groups is all that decides: hosts of one kind suit the same.
+func TestKindsSuitAlike(t *testing.T) {
+	for seed := range uint64(500) {
+		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
+		l.stock.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
+		spec := l.request.reservation()
+		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(1))}
+		others, own := allGroups(t, l, l.request.needs(l.stock), &spec)
+		groups := append(others, own...)
+		kinds := sortHosts("metal", l.stock.Candidates, nil, groups)
+		for h, c := range l.stock.Candidates {
+			for g := range groups {
+				if want, got := groups[g].suits(c), kinds.list[kinds.of[h]].suits[g]; got != want {
+					t.Fatalf("seed %d: host %s and group %d: kind says %v, judged alone %v", seed, c.Host.Name, g, got, want)
+				}
+			}
+		}
+	}
+}
+
+// large is an inventory of thousands of hosts, every one with a label of its own.
+func large(hosts, others int) (Stock, PromiseRequest) {
+	stock := Stock{Now: promisedAt}
+	for i := range hosts {
+		c := candidate(fmt.Sprintf("h%05d", i), fmt.Sprintf("r%02d", i%40))
+		c.Host.Labels["asset"] = fmt.Sprint(i)
+		c.Hardware.Spec.MemoryBytes = int64(64<<(i%4)) << 30
+		stock.Candidates = append(stock.Candidates, c)
+	}
+	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(256))}}
+	for i := range others {
+		racks := []string{fmt.Sprintf("r%02d", i%40), fmt.Sprintf("r%02d", (i+1)%40)}
+		big := infrav1.ReservedGroup{Name: "big", Count: 10, HostSelector: big}
+		stock.Reservations = append(stock.Reservations, reservation(fmt.Sprintf("c%03d", i),
+			infrav1.ReservedGroup{Name: "cp", ControlPlane: ptr(true), Count: 3}, workers("md", 10, racks...), big))
+	}
+	request := demand(DemandGroup{Name: "cp", ControlPlane: true, Count: 3},
+		DemandGroup{Name: "r1", Count: 60, FailureDomains: []string{"r01"}}, DemandGroup{Name: "md", Count: 300},
+		DemandGroup{Name: "big", Count: 200, Template: infrav1.IngotMachineSpec{HostSelector: big}})
+	return stock, request
+}
+
+func BenchmarkPlanPromise(b *testing.B) {
+	for _, size := range []struct{ hosts, others int }{{5000, 0}, {5000, 10}, {5000, 50}} {
+		b.Run(fmt.Sprintf("%d-hosts-%d-promises", size.hosts, size.others), func(b *testing.B) {
+			stock, request := large(size.hosts, size.others)
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan, err := PlanPromise(request, stock); err != nil || !plan.Satisfied {
+					b.Fatalf("%+v, %v", plan, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkSelectWithPromises(b *testing.B) {
+	for _, others := range []int{0, 10} {
+		b.Run(fmt.Sprintf("5000-hosts-%d-promises", others), func(b *testing.B) {
+			stock, _ := large(5000, others)
+			r := request(func(r *SelectionRequest) { r.Promises = Outstanding(stock, HoldsHost) })
+			for b.Loop() {
+				if got := Select(r, stock.Candidates); got.Host == nil {
+					b.Fatal(got.Message)
+				}
+			}
+		})
+	}
+}
