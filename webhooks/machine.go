@@ -67,16 +67,19 @@ func (v *machineValidator) warnings(ctx context.Context, machine *v1beta2.IngotM
 }
 
 // ValidateUpdate keeps the spec as it is: a server is not changed under a
-// machine's feet, it is replaced (M64: every field but providerID is immutable).
+// machine's feet, it is replaced. Mutable are (M64) providerID, which Ingot writes,
+// cleaning, which the claim follows, and hostSelector, which means nothing any more
+// once there is a host: by these Cluster API updates machines in place.
 func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotMachine) (admission.Warnings, error) {
 	was, is := before.Spec.DeepCopy(), after.Spec.DeepCopy()
 	was.ProviderID, is.ProviderID = "", ""
+	errs := liveChanges(before, was, is)
 	canonical.Machine(was) // so that a default of ours is no change of theirs
 	list, err := changes(field.NewPath("spec"), was, is)
 	if err != nil {
 		return nil, err
 	}
-	errs := refuseChanges(list, "is immutable: a machine is installed once; roll out a new IngotMachineTemplate, which replaces the Machine")
+	errs = append(errs, refuseChanges(list, "is immutable: a machine is installed once; roll out a new IngotMachineTemplate, which replaces the Machine")...)
 	if before.Spec.ProviderID != after.Spec.ProviderID {
 		manager, err := v.isManager(ctx)
 		if err != nil {
@@ -90,6 +93,18 @@ func (v *machineValidator) ValidateUpdate(ctx context.Context, before, after *v1
 		}
 	}
 	return strayCommands(before.Annotations, after), refusal("IngotMachine", after, errs)
+}
+
+// liveChanges takes out of two specs what may change between them, once it is checked.
+// Before there is a host, hostSelector is what one is chosen by, and stays.
+func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec) field.ErrorList {
+	is.Cleaning = was.Cleaning
+	if before.Spec.ProviderID == "" || equality.Semantic.DeepEqual(was.HostSelector, is.HostSelector) {
+		return nil
+	}
+	errs := checkHostSelector(field.NewPath("spec", "hostSelector"), is.HostSelector)
+	is.HostSelector = was.HostSelector
+	return errs
 }
 
 // ValidateDelete admits: the controller waits for the Machine, so that drain

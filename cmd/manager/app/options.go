@@ -22,6 +22,8 @@ import (
 const (
 	RoleControllers = "controllers"
 	RoleBoot        = "boot"
+	// RoleHooks answers Cluster API's hooks.
+	RoleHooks = "runtime-extension"
 )
 
 // Options of the manager, one field a flag.
@@ -84,6 +86,8 @@ type Options struct {
 	HostWaits    host.Waits
 	MachineWaits machine.Waits
 
+	Hooks HookOptions
+
 	Manager flags.ManagerOptions
 	Logs    *logsv1.LoggingConfiguration
 }
@@ -108,13 +112,14 @@ func DefaultOptions() *Options {
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
-		Logs: logs,
+		Hooks: defaultHookOptions(),
+		Logs:  logs,
 	}
 }
 
 // AddFlags registers a flag for every option.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Roles, "roles", o.Roles, "What this process does: controllers, boot.")
+	fs.StringSliceVar(&o.Roles, "roles", o.Roles, "What this process does: controllers, boot, runtime-extension.")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig; empty: the Pod's service account.")
 	fs.StringVar(&o.ManagerUsername, "manager-username", o.ManagerUsername, "User name of this manager as the API server sees it: the only identity that may change the ledger of an IngotHost.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect a leader: only one replica runs controllers.")
@@ -142,6 +147,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MachineTemplateConcurrency, "ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency, "IngotMachineTemplates reconciled at once.")
 	o.addBootFlags(fs)
 	o.addPolicyFlags(fs)
+	o.Hooks.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.Manager)
 	logsv1.AddFlags(o.Logs, fs)
 }

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,6 +25,14 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
+	}
+	if o.Has(RoleHooks) {
+		if err := errors.Join(setupHookCache(ctx, mgr.GetCache()), addHooksRole(mgr, o)); err != nil {
+			return err
+		}
+	}
+	if !o.hasAgents() {
+		return mgr.Start(ctx)
 	}
 	if err := setupCache(ctx, mgr.GetCache(), o); err != nil {
 		return err

@@ -29,14 +29,14 @@ func (o *Options) passesAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleCon
 
 // Validate names every option that is wrong, its value and the remedy.
 func (o *Options) Validate() error {
-	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateMigration())
+	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateMigration(), o.Hooks.validate())
 }
 
 func (o *Options) validateRoles() error {
 	var errs []error
 	for _, role := range o.Roles {
-		if role != RoleControllers && role != RoleBoot {
-			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join([]string{RoleControllers, RoleBoot}, ", ")))
+		if known := []string{RoleControllers, RoleBoot, RoleHooks}; !slices.Contains(known, role) {
+			errs = append(errs, fmt.Errorf("--roles: %q is no role; choose from %s", role, strings.Join(known, ", ")))
 		}
 	}
 	if len(o.Roles) == 0 {
@@ -47,6 +47,8 @@ func (o *Options) validateRoles() error {
 
 func (o *Options) validateKeys() error {
 	switch {
+	case !o.hasAgents():
+		return nil
 	case (o.AgentKeyDir == "") == (o.AgentKeySecret == ""):
 		return fmt.Errorf("--agent-key-dir: %q and --agent-key-secret: %q; give exactly one of them", o.AgentKeyDir, o.AgentKeySecret)
 	case o.AgentKeySecret == "":

@@ -1,0 +1,114 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/reservation"
+	"github.com/ingot-metal/ingot/runtimehooks"
+	"github.com/ingot-metal/ingot/runtimehooks/inplace"
+	"github.com/ingot-metal/ingot/runtimehooks/lifecycle"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
+)
+
+// HookOptions are those of the role runtime-extension.
+type HookOptions struct {
+	Host     string
+	Port     int
+	CertDir  string
+	CertName string
+	KeyName  string
+	// ClientCA is the name of a file in CertDir; empty: anybody may ask.
+	ClientCA string
+}
+
+// defaultHookOptions are those of the Deployment.
+func defaultHookOptions() HookOptions {
+	return HookOptions{Port: runtimehooks.DefaultPort, CertDir: "/tmp/runtime-hooks/serving-certs", CertName: "tls.crt", KeyName: "tls.key"}
+}
+
+func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&h.Host, "hooks-host", h.Host, "Address that the runtime extension listens on; empty: all.")
+	fs.IntVar(&h.Port, "hooks-port", h.Port, "Port of the runtime extension.")
+	fs.StringVar(&h.CertDir, "hooks-cert-dir", h.CertDir, "Directory with the certificate and key of the runtime extension.")
+	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File of the runtime extension's certificate.")
+	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File of the runtime extension's private key.")
+	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File, in the same directory, of the authorities whose clients alone may call hooks (mTLS); empty: anybody who reaches the port.")
+}
+
+func (h *HookOptions) validate() error {
+	const ports = 1 << 16
+	if h.Port < 1 || h.Port >= ports {
+		return fmt.Errorf("--hooks-port: %d is no port", h.Port)
+	}
+	return nil
+}
+
+// hasAgents says whether agents come to this process: to their API, or to a boot
+// server, which both need the agent keys.
+func (o *Options) hasAgents() bool { return o.Has(RoleControllers) || o.Has(RoleBoot) }
+
+// hookObjects are what hooks are answered from the cache of.
+func hookObjects() []client.Object {
+	return []client.Object{
+		&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotMachine{}, &infrav1.IngotReservation{}, &infrav1.IngotImage{},
+		&infrav1.IngotCluster{}, &infrav1.IngotClusterTemplate{}, &infrav1.IngotMachineTemplate{}, &clusterv1.ClusterClass{},
+	}
+}
+
+// setupHookCache has the cache filled before the first call, which would wait for it.
+func setupHookCache(ctx context.Context, c cache.Cache) error {
+	for _, object := range hookObjects() {
+		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T for the runtime extension: %w", object, err)
+		}
+	}
+	return nil
+}
+
+// addHooksRole serves Cluster API's hooks on every replica.
+func addHooksRole(mgr manager.Manager, o *Options) error {
+	tlsOptions, _, err := flags.GetManagerOptions(o.Manager)
+	if err != nil {
+		return err
+	}
+	hookMetrics, err := runtimehooks.NewMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	handlers := lifecycle.Handlers(lifecycle.Options{
+		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended,
+		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
+	})
+	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage})...)
+	server, err := runtimehooks.New(runtimehooks.Options{
+		Host: o.Hooks.Host, Port: o.Hooks.Port, CertDir: o.Hooks.CertDir, CertName: o.Hooks.CertName, KeyName: o.Hooks.KeyName,
+		ClientCAName: o.Hooks.ClientCA, TLSOpts: tlsOptions, Metrics: hookMetrics, Log: mgr.GetLogger().WithName("hooks"),
+		Mounts: []runtimehooks.Mount{
+			{Handlers: handlers},
+			{Path: inplace.MountPath, Handlers: inplace.Handlers(inplace.Options{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()})},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	// The cache is filled before a runnable that needs no leader is started.
+	if err := mgr.Add(server); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("hooks", server.StartedChecker())
+}
