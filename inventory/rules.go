@@ -41,7 +41,7 @@ type input struct {
 // to the same question; so the caller may ask it as often as it likes, after a
 // crash, or with all status lost (I2, I3).
 func Next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
-	return hostLadder().next(host, obs, policy)
+	return append(enrolledLadder(), hostLadder()...).next(host, obs, policy)
 }
 
 func (l ladder) next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {

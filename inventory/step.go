@@ -22,10 +22,11 @@ type Wait struct {
 }
 
 // SaveLedger writes claim, record and order as they are given, by optimistic
-// lock on the version that was decided on, and removes the annotations named.
+// lock on the version that was decided on, and removes the annotations and labels named.
 type SaveLedger struct {
 	Ledger            Ledger
 	RemoveAnnotations []string
+	RemoveLabels      []string
 }
 
 // RecordAddress records an address for the boot NIC, before any power-on.

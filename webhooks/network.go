@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -48,7 +49,8 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 // ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
 	out := strayCommands(before.Annotations, after)
-	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet {
+	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
+		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) {
 		return out, nil
 	}
 	if err := refusal("IngotNetwork", after, checkAddresses(after.Spec)); err != nil {
@@ -78,6 +80,14 @@ type addresses struct {
 	subnet             netip.Prefix
 	start, end         netip.Addr
 	network, broadcast netip.Addr
+	// lentStart and lentEnd are those of spec.discover.range.
+	lentStart, lentEnd netip.Addr
+}
+
+// hasRange says whether Ingot chooses the addresses: in mode Proxy another DHCP server
+// does, and with a pool its provider.
+func hasRange(spec v1beta2.IngotNetworkSpec) bool {
+	return spec.Mode != v1beta2.DHCPModeProxy && spec.AddressPoolRef == nil
 }
 
 func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) {
@@ -97,8 +107,12 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 	}
 	out.network = out.subnet.Masked().Addr()
 	out.broadcast = lastAddress(out.subnet)
-	if spec.Mode == v1beta2.DHCPModeProxy {
-		return out, errs // it gives no addresses
+	if d := spec.Discover; d != nil {
+		out.lentStart = parse(path.Child("discover", "range", "start"), d.Range.Start)
+		out.lentEnd = parse(path.Child("discover", "range", "end"), d.Range.End)
+	}
+	if !hasRange(spec) {
+		return out, errs
 	}
 	out.start = parse(path.Child("range", "start"), spec.Range.Start)
 	out.end = parse(path.Child("range", "end"), spec.Range.End)
@@ -118,7 +132,10 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 // broadcast address.
 func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	a, errs := parseAddresses(spec)
-	if len(errs) > 0 || spec.Mode == v1beta2.DHCPModeProxy {
+	if len(errs) == 0 {
+		errs = checkLent(a, spec)
+	}
+	if len(errs) > 0 || !hasRange(spec) {
 		return errs
 	}
 	path := field.NewPath("spec")
@@ -147,6 +164,31 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	case !gateway.Less(a.start) && !a.end.Less(gateway):
 		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
 			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End)))
+	}
+	return errs
+}
+
+// checkLent refuses addresses for unknown machines that are, or become, somebody's.
+func checkLent(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
+	if spec.Discover == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	path := field.NewPath("spec", "discover", "range")
+	start, end := path.Child("start"), path.Child("end")
+	lent := func(ip netip.Addr) bool { return ip.IsValid() && !ip.Less(a.lentStart) && !a.lentEnd.Less(ip) }
+	switch gateway, _ := netip.ParseAddr(spec.Gateway); {
+	case a.lentEnd.Less(a.lentStart):
+		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("must not be above discover.range.end %s; swap them", spec.Discover.Range.End)))
+	case lent(a.network):
+		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("is the address of the subnet itself; start at %s or above", a.network.Next())))
+	case lent(a.broadcast):
+		errs = append(errs, field.Invalid(end, spec.Discover.Range.End, fmt.Sprintf("is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())))
+	case lent(gateway):
+		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("the range holds the gateway %s; make it smaller", spec.Gateway)))
+	case a.start.IsValid() && !a.lentEnd.Less(a.start) && !a.end.Less(a.lentStart):
+		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf(
+			"to %s overlaps spec.range %s to %s, which is given to hosts for good; give unknown machines addresses beside it", spec.Discover.Range.End, spec.Range.Start, spec.Range.End)))
 	}
 	return errs
 }

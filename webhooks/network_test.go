@@ -72,6 +72,44 @@ func TestNetworkCreate(t *testing.T) {
 	}
 }
 
+// discovering is a network that lends addresses to unknown machines.
+func discovering(gateway, start, end string) *v1beta2.IngotNetwork {
+	n := network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", gateway)
+	n.Spec.Mode = v1beta2.DHCPModeDiscover
+	n.Spec.Discover = &v1beta2.NetworkDiscovery{Namespace: "metal", Range: v1beta2.AddressRange{Start: start, End: end}}
+	return n
+}
+
+func TestNetworkDiscover(t *testing.T) {
+	pool := discovering("", "10.20.0.10", "10.20.0.99")
+	pool.Spec.Range, pool.Spec.AddressPoolRef = v1beta2.AddressRange{}, &v1beta2.AddressPoolReference{Name: "pool"}
+	for name, tt := range map[string]struct {
+		network   *v1beta2.IngotNetwork
+		wantField string
+	}{
+		"beside the range":      {discovering("10.20.0.1", "10.20.0.100", "10.20.0.120"), ""},
+		"below the range":       {discovering("10.20.0.1", "10.20.0.2", "10.20.0.9"), ""},
+		"no range":              {pool, ""},
+		"backwards":             {discovering("", "10.20.0.120", "10.20.0.100"), "spec.discover.range.start"},
+		"last of the range":     {discovering("", "10.20.0.99", "10.20.0.120"), "spec.discover.range.start"},
+		"first of the range":    {discovering("", "10.20.0.5", "10.20.0.10"), "spec.discover.range.start"},
+		"around the range":      {discovering("", "10.20.0.5", "10.20.0.120"), "spec.discover.range.start"},
+		"the gateway":           {discovering("10.20.0.101", "10.20.0.100", "10.20.0.120"), "spec.discover.range.start"},
+		"the subnet itself":     {discovering("", "10.20.0.0", "10.20.0.5"), "spec.discover.range.start"},
+		"the broadcast address": {discovering("", "10.20.0.200", "10.20.0.255"), "spec.discover.range.end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newNetworkValidator(t)
+			_, err := v.ValidateCreate(t.Context(), tt.network)
+			checkRefusal(t, err, tt.wantField)
+			before := discovering("", "10.20.0.150", "10.20.0.160")
+			before.Spec.Gateway, before.Spec.Range, before.Spec.AddressPoolRef = tt.network.Spec.Gateway, tt.network.Spec.Range, tt.network.Spec.AddressPoolRef
+			_, err = v.ValidateUpdate(t.Context(), before, tt.network)
+			checkRefusal(t, err, tt.wantField)
+		})
+	}
+}
+
 func TestNetworkDelete(t *testing.T) {
 	host := claimed("h1")
 	host.Spec.NetworkRef.Name = "rack-a"

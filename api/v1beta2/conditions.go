@@ -48,11 +48,11 @@ const (
 	ClusterFailureDomainsReadyCondition = "FailureDomainsReady"
 )
 
-// Reasons of conditions, and of the events that go with them.
-const (
 // ImageReachableCondition of IngotImage: its URL answers.
 const ImageReachableCondition = "Reachable"
 
+// Reasons of conditions, and of the events that go with them.
+const (
 	// Of several conditions.
 	ReasonUnknown        = "Unknown"
 	ReasonReady          = "Ready"
@@ -168,7 +168,6 @@ const ImageReachableCondition = "Reachable"
 	ReasonTooManyFailureDomains   = "TooManyFailureDomains"
 	ReasonSelectorInvalid         = "SelectorInvalid"
 	ReasonMachinesRemain          = "MachinesRemain"
-)
 
 	// Reservations of hosts.
 	// ReasonPromiseKept: the hosts are there for what is outstanding.
@@ -193,3 +192,4 @@ const ImageReachableCondition = "Reachable"
 	ReasonImageChanged = "ImageSizeDiffers"
 	// ReasonImageMissing: no IngotImage has the name that a machine asks for.
 	ReasonImageMissing = "ImageMissing"
+)

@@ -8,13 +8,16 @@ import (
 )
 
 // DHCPMode is how Ingot answers DHCP on a network.
-// +kubebuilder:validation:Enum=Reserve;Proxy
+// +kubebuilder:validation:Enum=Reserve;Discover;Proxy
 type DHCPMode string
 
 // The DHCP modes.
 const (
 	// DHCPModeReserve: Ingot gives leases, to known MAC addresses only.
 	DHCPModeReserve DHCPMode = "Reserve"
+	// DHCPModeDiscover: as Reserve, and unknown machines that boot from the network
+	// boot the agent, once, which reports them for approval.
+	DHCPModeDiscover DHCPMode = "Discover"
 	// DHCPModeProxy: another DHCP server gives the addresses; Ingot only says what
 	// known MAC addresses boot.
 	DHCPModeProxy DHCPMode = "Proxy"
@@ -25,13 +28,17 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="self.mode == oldSelf.mode",fieldPath=".mode",messageExpression="oldSelf.mode + ' is immutable, because what hosts were given depends on it; create another IngotNetwork with mode ' + self.mode + ' and refer the hosts to it'"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || has(self.range)",fieldPath=".range",message="is required in mode Reserve: the addresses that hosts are given",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="self.mode != 'Proxy' || !(has(self.range) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.domain) || has(self.searchDomains) || has(self.mtu) || has(self.routes))",fieldPath=".mode",message="Proxy leaves addresses and all that belongs to them to another DHCP server; leave out range, gateway, dnsServers, ntpServers, domain, searchDomains, mtu and routes"
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Proxy') == (oldSelf.mode == 'Proxy')",fieldPath=".mode",messageExpression="oldSelf.mode + ' cannot become ' + self.mode + ', because what hosts were given depends on it; create another IngotNetwork with mode ' + self.mode + ' and refer the hosts to it'"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || has(self.range) != has(self.addressPoolRef)",fieldPath=".range",message="or addressPoolRef, one of the two, is required in modes Reserve and Discover: where the addresses that hosts are given come from",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Discover') == has(self.discover)",fieldPath=".discover",message="is required in mode Discover, and has no meaning in any other"
+// +kubebuilder:validation:XValidation:rule="!has(self.discover) || !isCIDR(self.subnet) || !isIP(self.discover.range.start) || !isIP(self.discover.range.end) || (cidr(self.subnet).containsIP(self.discover.range.start) && cidr(self.subnet).containsIP(self.discover.range.end))",fieldPath=".discover.range",messageExpression="'must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Proxy' || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.domain) || has(self.searchDomains) || has(self.mtu) || has(self.routes))",fieldPath=".mode",message="Proxy leaves addresses and all that belongs to them to another DHCP server; leave out range, addressPoolRef, gateway, dnsServers, ntpServers, domain, searchDomains, mtu and routes"
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || !isCIDR(self.subnet) || self.routes.all(r, !isIP(r.gateway) || cidr(self.subnet).containsIP(r.gateway))",fieldPath=".routes",messageExpression="'every gateway must lie in spec.subnet ' + self.subnet + '; hosts reach no other router'"
 type IngotNetworkSpec struct {
-	// mode of DHCP. Reserve: Ingot gives each host its address. Proxy: another DHCP
-	// server does, and Ingot says beside it what the hosts boot.
+	// mode of DHCP. Reserve: Ingot gives each host its address. Discover: as Reserve,
+	// and unknown machines that boot from the network are enrolled, for a person to
+	// approve. Proxy: another DHCP server gives the addresses, and Ingot says beside
+	// it what the hosts boot.
 	// +optional
 	// +kubebuilder:default=Reserve
 	Mode DHCPMode `json:"mode,omitempty"`
@@ -41,10 +48,19 @@ type IngotNetworkSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
 	Subnet string `json:"subnet,omitempty"`
-	// range of addresses that are recorded for hosts; both ends included. Required
-	// in mode Reserve.
+	// range of addresses that are recorded for hosts; both ends included. In modes
+	// Reserve and Discover either it or addressPoolRef is required.
 	// +optional
 	Range AddressRange `json:"range,omitempty,omitzero"`
+	// addressPoolRef names a pool of Cluster API's IPAM contract, in place of range:
+	// the address of each host is then claimed from it, by an IPAddressClaim in the
+	// host's namespace. Where the pool's kind is namespaced, each namespace with hosts
+	// on this network needs one of this name.
+	// +optional
+	AddressPoolRef *AddressPoolReference `json:"addressPoolRef,omitempty"`
+	// discover is how unknown machines are enrolled, in mode Discover.
+	// +optional
+	Discover *NetworkDiscovery `json:"discover,omitempty"`
 	// gateway is the default router given to hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -111,6 +127,83 @@ type IngotNetworkSpec struct {
 	LeaseSeconds *int32 `json:"leaseSeconds,omitempty"`
 }
 
+// AddressPoolReference names a pool of an IPAM provider.
+type AddressPoolReference struct {
+	// apiGroup of the pool's kind, for example ipam.cluster.x-k8s.io.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be an API group such as ipam.cluster.x-k8s.io"
+	APIGroup string `json:"apiGroup,omitempty"`
+	// kind of the pool, for example InClusterIPPool or GlobalInClusterIPPool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind such as InClusterIPPool"
+	Kind string `json:"kind,omitempty"`
+	// name of the pool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, - and . (for example rack-a.12)"
+	Name string `json:"name,omitempty"`
+}
+
+// NetworkDiscovery is how unknown machines are enrolled.
+type NetworkDiscovery struct {
+	// namespace in which their IngotHosts are made.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a namespace"
+	Namespace string `json:"namespace,omitempty"`
+	// range of addresses that are lent to unknown machines while they report
+	// themselves, some minutes each; both ends included. It must not overlap
+	// spec.range, or what the pool of addressPoolRef gives. Its size bounds how many
+	// report at once; 256 do at most.
+	// +required
+	Range AddressRange `json:"range,omitempty,omitzero"`
+	// maxHosts is how many enrolled hosts of this network may wait for approval. No
+	// unknown machine is answered while so many do.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxHosts int32 `json:"maxHosts,omitempty"`
+	// perMinute is how many unknown machines are let in in a minute, by each boot
+	// server, and enrolled, by all.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=60
+	PerMinute int32 `json:"perMinute,omitempty"`
+}
+
+// IngotNetworkStatus is what was observed last.
+type IngotNetworkStatus struct {
+	// discovery tells of the last machine enrolled, in mode Discover.
+	// +optional
+	Discovery *DiscoveryStatus `json:"discovery,omitempty"`
+}
+
+// DiscoveryStatus tells of the last machine enrolled. It is written before the
+// IngotHost is made, by optimistic lock, so that replicas enrol one after the other
+// and never more than spec.discover.maxHosts.
+type DiscoveryStatus struct {
+	// waiting is how many enrolled hosts waited for approval then, the last included.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Waiting *int32 `json:"waiting,omitempty"`
+	// lastHost is the IngotHost of the last machine enrolled.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	LastHost string `json:"lastHost,omitempty"`
+	// lastTime is when it was.
+	// +optional
+	LastTime metav1.MicroTime `json:"lastTime,omitempty,omitzero"`
+}
+
 // NetworkRoute is a route that hosts are given.
 type NetworkRoute struct {
 	// destination in CIDR notation, IPv4.
@@ -147,9 +240,12 @@ type AddressRange struct {
 // +kubebuilder:resource:path=ingotnetworks,shortName=inet,scope=Cluster,categories=ingot
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.addressPoolRef.name`
+// +kubebuilder:printcolumn:name="Enrolled",type=string,JSONPath=`.status.discovery.lastHost`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotNetwork is a provisioning subnet. It holds no secret.
@@ -162,6 +258,9 @@ type IngotNetwork struct {
 	// spec of the network.
 	// +required
 	Spec IngotNetworkSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed last.
+	// +optional
+	Status IngotNetworkStatus `json:"status,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true

@@ -43,6 +43,11 @@ const (
 	RotateCredentialsAnnotation = AnnotationPrefix + "rotate-credentials"
 )
 
+// EnrolledLabel marks an IngotHost that Ingot made itself, for a machine that it
+// found on a network of mode Discover. Nothing is done to the host before a person has
+// set ApproveAnnotation and given it a BMC; then Ingot takes the label away.
+const EnrolledLabel = AnnotationPrefix + "enrolled"
+
 // RotatedAtAnnotation on a BMC's Secret tells when Ingot gave the BMC the password in
 // it (RFC 3339). Nobody else knows that password: such a Secret is not deleted with
 // its host.

@@ -41,8 +41,11 @@ type Options struct {
 	Log       logr.Logger
 }
 
-// Directory implements pxe.Directory and pxe.ImageDirectory.
-type Directory struct{ Options }
+// Directory implements pxe.Directory, pxe.Discoverer and pxe.ImageDirectory.
+type Directory struct {
+	Options
+	strangers discovery
+}
 
 // New makes a Directory.
 func New(o Options) *Directory { return &Directory{Options: o} }
@@ -127,11 +130,16 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	claims := token.Claims{
 		Namespace: host.Namespace, Host: host.Name, Purpose: token.Purpose(order.Kind),
 		OrderID: order.ID, Attempt: order.Attempt,
-		Expiry: d.Clock.Now().Add(token.Lifetime),
 	}
 	if host.Spec.Claim != nil {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
+	return d.agent(claims)
+}
+
+// agent is a boot of the agent, which comes with these claims.
+func (d *Directory) agent(claims token.Claims) pxe.Plan {
+	claims.Expiry = d.Clock.Now().Add(token.Lifetime)
 	return pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
 		Kernel:  d.Kernel,
 		Initrds: d.Initrds,

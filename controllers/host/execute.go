@@ -261,6 +261,9 @@ func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, st
 	for _, name := range step.RemoveAnnotations {
 		delete(next.Annotations, name)
 	}
+	for _, name := range step.RemoveLabels {
+		delete(next.Labels, name)
+	}
 	return r.patchLocked(ctx, next, host)
 }
 

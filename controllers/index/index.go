@@ -32,6 +32,13 @@ const (
 	HostByNetwork = "spec.networkRef.name"
 	// HostByImage finds IngotHosts by the checksum of their claim's image.
 	HostByImage = "spec.claim.image.checksum"
+	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which
+	// they were enrolled.
+	HostByEnrolment = "metadata.labels.enrolled"
+	// HardwareByNIC finds IngotHardwares by the MAC address of each NIC.
+	HardwareByNIC = "spec.nics.mac"
+	// HardwareByIP finds IngotHardwares by "<network>/<address>" that is recorded.
+	HardwareByIP = "spec.address.ip"
 	// HardwareBySystem finds IngotHardwares by "<uuid>/<serial>" of the system.
 	HardwareBySystem = "spec.system"
 	// HardwareByNetwork finds IngotHardwares by the network of their address.
@@ -55,6 +62,9 @@ func directory() []fieldIndex {
 	return []fieldIndex{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
 		{&infrav1.IngotHost{}, HostByImage, ofHost(claimImage)},
+		{&infrav1.IngotHost{}, HostByEnrolment, ofHost(enrolledOn)},
+		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
+		{&infrav1.IngotHardware{}, HardwareByIP, ofHardware(recordedIP)},
 	}
 }
 
@@ -183,6 +193,33 @@ func System(h *infrav1.IngotHardware) string {
 		return ""
 	}
 	return h.Spec.System.UUID + "/" + h.Spec.System.SerialNumber
+}
+
+// enrolledOn is the network of a host that waits for approval.
+func enrolledOn(h *infrav1.IngotHost) string {
+	if _, enrolled := h.Labels[infrav1.EnrolledLabel]; !enrolled {
+		return ""
+	}
+	return h.Spec.NetworkRef.Name
+}
+
+func nics(o client.Object) []string {
+	hardware, ok := o.(*infrav1.IngotHardware)
+	if !ok {
+		return nil
+	}
+	macs := make([]string, 0, len(hardware.Spec.NICs))
+	for _, nic := range hardware.Spec.NICs {
+		macs = append(macs, nic.MAC)
+	}
+	return macs
+}
+
+func recordedIP(h *infrav1.IngotHardware) string {
+	if h.Spec.Address == nil {
+		return ""
+	}
+	return h.Spec.Address.NetworkName + "/" + h.Spec.Address.IP
 }
 
 func addressNetwork(h *infrav1.IngotHardware) string {

@@ -70,6 +70,9 @@ func orderGone(message string) *agentapi.Error {
 
 // liveHost reads the host that the token names from the API server.
 func (s *Server) liveHost(ctx context.Context, c caller) (*infrav1.IngotHost, *agentapi.Error) {
+	if c.isStranger() {
+		return nil, invalidToken("the token is for no host")
+	}
 	host := &infrav1.IngotHost{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: c.claims.Namespace, Name: c.claims.Host}, host)
 	switch {

@@ -29,6 +29,9 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	if refusal != nil {
 		return agentapi.Session{}, refusal
 	}
+	if c.isStranger() {
+		return s.openStranger(r, c, in)
+	}
 	ctx := r.Context()
 	facts := inventory.HardwareFromAgent(in.Hardware)
 	var bound bool

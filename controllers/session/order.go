@@ -22,6 +22,9 @@ func (s *Server) giveOrder(r *http.Request, _ agentapi.OrderRequest) (agentapi.O
 	if refusal != nil {
 		return agentapi.Order{}, refusal
 	}
+	if c.isStranger() {
+		return s.strangerOrder(c)
+	}
 	host, refusal := s.holder(r.Context(), c, "")
 	if refusal != nil {
 		return agentapi.Order{}, refusal

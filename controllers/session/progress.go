@@ -24,6 +24,9 @@ func (s *Server) takeProgress(r *http.Request, in agentapi.Progress) (agentapi.P
 	if refusal != nil {
 		return agentapi.ProgressReply{}, refusal
 	}
+	if c.isStranger() {
+		return agentapi.ProgressReply{}, s.admitStranger(c)
+	}
 	host := s.atWork(r.Context(), c, in.OrderID)
 	if host == nil {
 		host, refusal = s.holder(r.Context(), c, in.OrderID)

@@ -33,6 +33,9 @@ func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Ackno
 	if in.OrderID != c.claims.OrderID || (in.Outcome != agentapi.Succeeded && in.Outcome != agentapi.Failed) {
 		return agentapi.Acknowledgement{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the report names another order than its token, or no outcome"}
 	}
+	if c.isStranger() {
+		return s.strangerLeaves(c)
+	}
 	again := false
 	check := func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {
 		again = reported(host, c)

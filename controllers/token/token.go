@@ -25,20 +25,25 @@ const BootedLifetime = 7 * 24 * time.Hour
 // Purpose is what a token is for.
 type Purpose string
 
-// The purposes: the kinds of order, and the report of the installed system.
+// The purposes: the kinds of order, the report of the installed system, and the one of
+// an unknown machine.
 const (
 	Inspect Purpose = "Inspect"
 	Install Purpose = "Install"
 	Wipe    Purpose = "Wipe"
 	Booted  Purpose = "Booted"
+	// Discover lets an unknown machine report its hardware, and nothing else.
+	Discover Purpose = "Discover"
 )
 
 // Claims is what a token says, in clear.
 type Claims struct {
-	// Namespace and Host name the IngotHost.
+	// Namespace and Host name the IngotHost. For Discover there is none: Namespace is
+	// empty, and Host names the IngotNetwork.
 	Namespace, Host string
 	Purpose         Purpose
-	// OrderID is the order's id; for Booted it is "-".
+	// OrderID is the order's id; for Booted it is "-", for Discover the MAC address
+	// that booted.
 	OrderID string
 	// InstanceID of the claim, "-" where there is none.
 	InstanceID string
@@ -59,7 +64,7 @@ const none = "-"
 // characters that a kernel command line and an iPXE script carry unchanged.
 func (c Claims) text() string {
 	return strings.Join([]string{
-		version, c.Namespace, c.Host, string(c.Purpose), orNone(c.OrderID), orNone(c.InstanceID),
+		version, orNone(c.Namespace), c.Host, string(c.Purpose), orNone(c.OrderID), orNone(c.InstanceID),
 		strconv.FormatInt(int64(c.Attempt), 10), strconv.FormatInt(c.Expiry.Unix(), 10),
 	}, "/")
 }
@@ -143,7 +148,7 @@ func parse(text string) (Claims, error) {
 		return s
 	}
 	return Claims{
-		Namespace: f[1], Host: f[2], Purpose: Purpose(f[3]),
+		Namespace: unNone(f[1]), Host: f[2], Purpose: Purpose(f[3]),
 		OrderID: unNone(f[4]), InstanceID: unNone(f[5]),
 		Attempt: int32(attempt), Expiry: time.Unix(expiry, 0).UTC(),
 	}, nil

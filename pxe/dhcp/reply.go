@@ -108,12 +108,12 @@ func open(id Identity, dir pxe.Directory, q Query) (exchange, error) {
 		return exchange{}, err
 	}
 	ex := exchange{id: id, req: req, link: q.Link}
-	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); !ex.known {
+	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); ex.known {
+		ex.relay, ex.firmware = relayOf(req), identify(req)
+	} else if !ex.stranger(dir) {
 		return ex, nil
 	}
-	ex.relay = relayOf(req)
 	ex.relay.port.Interface = q.Link.Name
-	ex.firmware = identify(req)
 	ex.boot = id.bootFor(ex.firmware, ex.host)
 	ex.asked = askedIn(req)
 	return ex, nil
@@ -277,7 +277,7 @@ func (ex exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, 
 func (ex exchange) event(stage pxe.Stage, detail string) Answer {
 	a := ex.nothing()
 	a.Event = pxe.BootEvent{MAC: ex.host.MAC, Client: addressOf(ex.req.ClientIPAddr),
-		Host: ex.host.Namespace + "/" + ex.host.Name, Stage: stage, Detail: detail, Port: ex.relay.port}
+		Host: ex.host.Key(), Stage: stage, Detail: detail, Port: ex.relay.port}
 	return a
 }
 

@@ -1,0 +1,76 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/controllers/enrol"
+	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// The session of a machine that nobody knows. Its token names a network and the MAC
+// address that booted, and no host: by it the machine reports its hardware, is told
+// that there is nothing to do, and leaves. It gets no other order, no bootstrap data,
+// and changes nothing that is there.
+
+// isStranger says whether the token is that of an unknown machine.
+func (c caller) isStranger() bool { return c.claims.Purpose == token.Discover }
+
+// admitStranger refuses what cannot be an unknown machine that was booted for it.
+func (s *Server) admitStranger(c caller) *agentapi.Error {
+	switch {
+	case c.key == "":
+		return invalidToken("a TLS client certificate is needed")
+	case s.Clock.Now().After(c.claims.Expiry):
+		return invalidToken("the token has expired")
+	}
+	return nil
+}
+
+// openStranger enrols the machine that reports itself.
+func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
+	if refusal := s.admitStranger(c); refusal != nil {
+		return agentapi.Session{}, refusal
+	}
+	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock}
+	key, err := registrar.Enrol(r.Context(), enrol.Report{
+		Network: c.claims.Host, MAC: c.claims.OrderID, Source: c.source, Facts: inventory.HardwareFromAgent(in.Hardware),
+	})
+	if after, ok := enrol.Later(err); ok {
+		refusal := notReady(err.Error())
+		refusal.RetryAfter = agentapi.Duration(min(after, time.Minute))
+		return agentapi.Session{}, refusal
+	}
+	if errors.Is(err, enrol.ErrRefused) {
+		s.Log.Info("An unknown machine was not enrolled", "network", c.claims.Host, "mac", c.claims.OrderID, "reason", err.Error())
+		return agentapi.Session{}, orderGone(err.Error())
+	}
+	if err != nil {
+		s.Log.Error(err, "Could not enrol an unknown machine", "network", c.claims.Host, "mac", c.claims.OrderID)
+		return agentapi.Session{}, notReady("the machine could not be enrolled yet")
+	}
+	return agentapi.Session{
+		Now: s.Clock.Now().UTC(), Host: hostText(key), ProgressInterval: agentapi.Duration(ProgressInterval),
+	}, nil
+}
+
+// hostText is for the console.
+func hostText(key client.ObjectKey) string { return key.String() + " (waits for approval)" }
+
+// strangerOrder is the only order that an unknown machine gets: to do nothing.
+func (s *Server) strangerOrder(c caller) (agentapi.Order, *agentapi.Error) {
+	return agentapi.Order{Kind: agentapi.Discover, ID: c.claims.OrderID}, s.admitStranger(c)
+}
+
+// strangerLeaves acknowledges the end: the machine goes on as if it had not been asked.
+func (s *Server) strangerLeaves(c caller) (agentapi.Acknowledgement, *agentapi.Error) {
+	return agentapi.Acknowledgement{Action: agentapi.Restart}, s.admitStranger(c)
+}

@@ -1,0 +1,35 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// stranger asks the directory what an unknown machine is given, where it is one that
+// boots from the network: whatever else looks for an address gets silence.
+func (ex *exchange) stranger(dir pxe.Directory) bool {
+	discoverer, ok := dir.(pxe.Discoverer)
+	if !ok || !opens(ex.req.MessageType()) {
+		return false
+	}
+	ex.firmware = identify(ex.req)
+	if ex.firmware == plain || ex.firmware == unsupported {
+		return false
+	}
+	ex.relay = relayOf(ex.req)
+	s := pxe.Stranger{
+		MAC: ex.req.ClientHWAddr, Link: ex.relay.link, Here: ex.link.Here, Agent: ex.firmware == agent,
+	}
+	if ex.req.MessageType() == dhcpv4.MessageTypeRequest {
+		if s.Takes = addressOf(ex.req.RequestedIPAddress()); !s.Takes.IsValid() {
+			s.Takes = addressOf(ex.req.ClientIPAddr)
+		}
+		s.Elsewhere = !ex.chosen()
+	}
+	ex.host, ex.known = discoverer.Discover(s)
+	return ex.known
+}
