@@ -30,6 +30,8 @@ const (
 	HostFencedCondition = "Fenced"
 	// HostHealthyCondition: the BMC reports no fault of fans, supplies, drives, memory.
 	HostHealthyCondition = "Healthy"
+	// HostBootSecureCondition: what the host boots the agent from is verified.
+	HostBootSecureCondition = "BootSecure"
 	// HostCredentialsRotatedCondition: the last rotation of the BMC's password that
 	// somebody asked for is done. It is not there before the first.
 	HostCredentialsRotatedCondition = "CredentialsRotated"
@@ -127,6 +129,27 @@ const (
 	ReasonNetworkMissing   = "NetworkMissing"
 	ReasonAddressExhausted = "AddressesExhausted"
 	ReasonNoAgentContact   = "NoAgentContact"
+	// ReasonBootVerified, and why a boot is not: it comes by PXE, it was named over a
+	// connection to the BMC that is not verified, or the image is not demanded to be signed.
+	ReasonBootVerified     = "BootVerified"
+	ReasonNetworkTrusted   = "NetworkTrusted"
+	ReasonBMCNotVerified   = "BMCNotVerified"
+	ReasonImageNotVerified = "ImageNotVerified"
+	// ReasonBootNotVerified: the cluster demands a verified boot, and this host has none.
+	ReasonBootNotVerified = "BootNotVerified"
+	// ReasonBootServerUnknown: the manager was not told where BMCs find a boot server.
+	ReasonBootServerUnknown = "BootServerUnknown"
+	// ReasonEjectingMedia, ReasonMediaNotEjected: the image in the BMC's virtual drive.
+	ReasonEjectingMedia   = "EjectingMedia"
+	ReasonMediaNotEjected = "MediaNotEjected"
+	// ReasonSecureBootOff: Secure Boot is demanded, and the BMC did not switch it on.
+	ReasonSecureBootOff = "SecureBootOff"
+	// ReasonWaitingForApproval: Ingot found the machine by itself; a person has to want it.
+	ReasonWaitingForApproval = "WaitingForApproval"
+	// ReasonEnrolled: an unknown machine was enrolled, or its host approved.
+	ReasonEnrolled = "Enrolled"
+	// ReasonEnrolmentRefused: an unknown machine could not be enrolled.
+	ReasonEnrolmentRefused = "EnrolmentRefused"
 	ReasonAgentKeyConflict = "AgentKeyConflict"
 	ReasonAgentStarted     = "AgentStarted"
 	// ReasonAgentRequestRefused: whoever asked is not the agent of the host's order.
