@@ -18,7 +18,7 @@ import (
 var fine = map[string]bool{
 	"Unknown": true, "Ready": true, "NotReady": true, "InProgress": true, "NotPaused": true, "Waiting": true,
 	"Deleting": true, "NotApplicable": true, "BMCAnswers": true, "HealthOK": true, "CredentialsAccepted": true,
-	"Inspected": true, "Inspecting": true, "Available": true, "Claimed": true, "NotClaimed": true,
+	"Enrolled": true, "Inspected": true, "Inspecting": true, "Available": true, "Claimed": true, "NotClaimed": true,
 	"Provisioning": true, "Provisioned": true, "Releasing": true, "Wiping": true, "Cleaned": true, "NotCleaned": true,
 	"Fenced": true, "CredentialsRotated": true, "CredentialsRotating": true, "HostClaimed": true, "Installed": true, "Booted": true,
 	"EndpointSet": true, "FailureDomainsPublished": true,
