@@ -20,7 +20,7 @@ const (
 	// account (300 s); the pauses after that grow past the lockout of any maker.
 	DefaultLockAfter = 3
 	DefaultLockBase  = 6 * time.Minute
-	DefaultLockMax   = 70 * time.Minute
+	DefaultLockMax   = 65 * time.Minute
 )
 
 // maxAsked bounds the patience that a BMC may ask of all its callers.

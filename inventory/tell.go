@@ -118,11 +118,15 @@ func (in *input) tries() string {
 			least = class
 		}
 	}
-	if least == 0 || in.obs.FailingSince.IsZero() {
-		return "Ingot tries again at growing intervals of at most 5 minutes, " + correction
+	within, locked := "5 minutes", ""
+	if in.obs.BMC == BMCUnauthorized { // a BMC that locks accounts counts each try
+		within, locked = "75 minutes", ", in case that the BMC has locked the account for a while"
 	}
-	return fmt.Sprintf("failing since %s, %d times in a row or more, so that Ingot leaves it alone between tries; it tries again within 5 minutes, %s",
-		clock(in.obs.FailingSince), least, correction)
+	if least == 0 || in.obs.FailingSince.IsZero() {
+		return fmt.Sprintf("Ingot tries again at growing intervals of at most %s%s, %s", within, locked, correction)
+	}
+	return fmt.Sprintf("failing since %s, %d times in a row or more, so that Ingot leaves it alone between tries%s; it tries again within %s, %s",
+		clock(in.obs.FailingSince), least, locked, within, correction)
 }
 
 // FailingSince is since when a host's status says that its BMC cannot be used; zero: it
@@ -192,6 +196,9 @@ func sayNetworkMissing(in *input) Decision {
 }
 
 func sayAddressProblem(in *input) Decision {
+	if reason := in.obs.AddressReason; reason != "" {
+		return in.again(reason, "no address could be recorded for the boot NIC: "+in.obs.AddressProblem+"; Ingot tries again")
+	}
 	return in.again(infrav1.ReasonAddressExhausted, fmt.Sprintf("no address could be recorded for the boot NIC: %s; widen spec.range of IngotNetwork %s or delete hosts that are gone; Ingot tries again", in.obs.AddressProblem, in.host.Spec.NetworkRef.Name))
 }
 

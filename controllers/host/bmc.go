@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ const turn = time.Minute
 
 // observeBMC asks the BMC for power state and health and, at first contact, for the
 // NICs that it knows. It writes nothing (I8). After a failure it leaves the BMC alone
-// until the backoff is over, or spec, credentials or CA change.
+// until the backoff is over, or spec.bmc, credentials or CA change.
 func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if host.Spec.BMC == nil {
 		return nil
@@ -34,7 +33,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 		return err
 	}
 	seen.target = access.target
-	known := r.contacts.of(host).under(fmt.Sprintf("%d/%s", host.Generation, access.version))
+	known := r.contacts.of(host).under(keyFor(host, access.version))
 	same := access.problem == inventory.BMCOK || (access.problem == known.problem && access.message == known.message)
 	switch {
 	case same && seen.Now.Before(known.retryAt):
@@ -95,7 +94,14 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 		}
 		seen.Power = infrav1.PowerState(vitals.Power)
 		known.health = r.readHealth(ctx, conn, known.healthOf(host), inventory.Health(vitals.Health))
-		if !firstContact {
+		if session := sessionOf(conn); !firstContact && session != known.session {
+			same, err := isServer(ctx, conn, known.identity)
+			if err != nil {
+				return err
+			}
+			known.session, known.listed = session, same
+		}
+		if known.listed && !firstContact {
 			return nil
 		}
 		facts, err := conn.Inventory(ctx)
@@ -103,7 +109,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			facts, err = bmc.Inventory{}, nil
 		}
 		known.address, known.listed, known.macs = seen.target.Address, err == nil, facts.MACs
-		known.identity = inventory.SystemIdentity{UUID: facts.Identity.UUID, SerialNumber: facts.Identity.Serial}
+		known.identity, known.session = identityOf(facts.Identity), sessionOf(conn)
 		return err
 	})
 	seen.Now = r.Clock.Now()
@@ -154,7 +160,14 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, n
 func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
 	defer cancel()
-	return r.BMC.Do(ctx, target, calls)
+	guard, guarded := ctx.Value(guardKey{}).(guard)
+	if !guarded || guard.target.Address != target.Address {
+		return r.BMC.Do(ctx, target, calls)
+	}
+	return r.BMC.Do(ctx, target, func(ctx context.Context, conn bmc.Conn) error {
+		guard.on(conn)
+		return calls(ctx, conn)
+	})
 }
 
 // contact takes over what is known of the BMC.

@@ -4,6 +4,9 @@
 package host
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"sync"
@@ -34,6 +37,8 @@ type contact struct {
 	macs   []string
 	// identity of the server that the BMC manages, as it tells it.
 	identity inventory.SystemIdentity
+	// session of the pool's by which identity was read; 0: the BMC's are not told apart.
+	session uint64
 
 	// key names the spec and credentials that failures were counted under: a
 	// correction changes it, and is tried at once.
@@ -54,12 +59,27 @@ type contact struct {
 	firmware firmware.Memory
 }
 
+// keyFor is a digest of all that decides whether a BMC can be talked to: spec.bmc, and
+// the version of the credentials and the CA that it names. The ledger is not among it:
+// that a machine claims a host makes its BMC no better.
+func keyFor(host *infrav1.IngotHost, version string) string {
+	text, err := json.Marshal(host.Spec.BMC)
+	if err != nil { // it came as JSON
+		text = []byte(err.Error())
+	}
+	sum := sha256.Sum256(append(text, version...))
+	return hex.EncodeToString(sum[:])
+}
+
 // under returns the contact with the failures of another key forgotten.
 func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
-	return contact{uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, key: key, health: c.health, firmware: c.firmware}
+	return contact{
+		uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, session: c.session,
+		key: key, health: c.health, firmware: c.firmware,
+	}
 }
 
 // failed counts a failure and says when to try again.

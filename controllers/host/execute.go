@@ -43,8 +43,12 @@ func isRetry(err error) bool { return errors.Is(err, errStale) || errors.Is(err,
 // execute takes the step. It returns when to come again; 0 leaves that to again.
 // base is the host as it was read; what is saved on the way is saved in it too.
 func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
+	ctx = r.onServer(ctx, host, seen)
 	if firmware.Is(decision.Step) {
 		return r.executeFirmware(ctx, host, seen, decision)
+	}
+	if _, ok := decision.Step.(inventory.EjectMedia); ok {
+		return r.ejectMedia(ctx, host, seen, decision)
 	}
 	if !isPhysical(decision.Step) {
 		return r.executeLedger(ctx, host, seen, decision)
@@ -186,25 +190,6 @@ func setPower(ctx context.Context, conn bmc.Conn, graceful bool, soft, hard bmc.
 		}
 	}
 	return conn.SetPower(ctx, hard)
-}
-
-// bootAgent sets the network boot for once and switches the host on. A BMC that
-// cannot override the boot, or forgets it, is no error: a server that asks our
-// boot server by its own boot order is just as well (field notes).
-func (r *Reconciler) bootAgent(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) error {
-	override := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootMode(host.Spec.BootMode)}
-	err := conn.SetBootOverride(ctx, override)
-	if errors.Is(err, bmc.ErrUnknownOutcome) {
-		err = readBack(ctx, conn, override, err)
-	}
-	switch {
-	case errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrNotApplied):
-		r.event(host, infrav1.ReasonBootOverrideNotApplied, "The BMC did not take the network boot for the next start: "+err.Error()+
-			". Ingot powers the host on all the same; its own boot order must have the network first")
-	case err != nil:
-		return err
-	}
-	return conn.SetPower(ctx, bmc.ActionOn)
 }
 
 // readBack looks what became of an override whose answer was lost (I17): a BMC that

@@ -133,7 +133,7 @@ func testBreaker(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		t.Run(name, func(t *testing.T) {
 			m := newStall(t, cfg, scheme)
 			// The test's clock is not the pool's, whose rests would be real.
-			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}, IdleTimeout: -1})
+			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
 			m.b.SetFaults(fault)
 			m.register("h")
 			for range 2 {
@@ -160,7 +160,8 @@ func testBreaker(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 				t.Errorf("%d versions of the host in an hour, want at most 4", len(seen))
 			}
 			ready := conditions.Get(m.get("h"), infrav1.ReadyCondition)
-			for _, want := range []string{"failing since " + since[:16], "10 times in a row or more", "again within 5 minutes"} {
+			within := map[bool]string{false: "again within 5 minutes", true: "in case that the BMC has locked the account"}[fault.Status == 401]
+			for _, want := range []string{"failing since " + since[:16], "10 times in a row or more", within} {
 				if !strings.Contains(ready.Message, want) {
 					t.Errorf("message %q, want %q in it", ready.Message, want)
 				}

@@ -102,7 +102,7 @@ func deathsApart() int {
 func (m *metal) restart(dies int) {
 	m.t.Helper()
 	m.mort = &mortal{at: dies}
-	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
 	m.t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	r := m.Reconciler
 	api := &mortalClient{Client: m.api, mortal: m.mort}

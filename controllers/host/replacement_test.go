@@ -146,10 +146,110 @@ func testSwapped(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// sessioned is a BMC of a pool that tells its sessions apart. next, where set, happens
+// after the next read of its power state.
+type sessioned struct {
+	*identified
+	session, guarded uint64
+	guard            func(context.Context) error
+	asked            int
+	next             func()
+}
+
+func (s *sessioned) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
+	s.guard = nil
+	return s.fakeBMC.Do(ctx, target, func(ctx context.Context, _ bmc.Conn) error { return fn(ctx, s) })
+}
+
+func (s *sessioned) Session() uint64 { return s.session }
+
+func (s *sessioned) Guard(session uint64, check func(context.Context) error) {
+	s.guarded, s.guard = session, check
+}
+
+func (s *sessioned) Identity(context.Context) (bmc.Identity, error) {
+	s.asked++
+	return s.identity, nil
+}
+
+func (s *sessioned) Vitals(ctx context.Context) (bmc.Vitals, error) {
+	vitals, err := s.identified.Vitals(ctx)
+	if s.next != nil {
+		defer s.next()
+		s.next = nil
+	}
+	return vitals, err
+}
+
+func (s *sessioned) pass(ctx context.Context) error {
+	if s.guard == nil || s.session == s.guarded {
+		return nil
+	}
+	s.guarded = s.session
+	return s.guard(ctx)
+}
+
+func (s *sessioned) SetPower(ctx context.Context, action bmc.PowerAction) error {
+	if err := s.pass(ctx); err != nil {
+		return err
+	}
+	return s.identified.SetPower(ctx, action)
+}
+
+// testSwappedUnseen: another server's BMC takes the place of the host's, and no call
+// fails. The new session gives it away, be it opened by a poll or by the order itself.
+func testSwappedUnseen(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	other := bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
+	for name, tc := range map[string]struct {
+		swap  func(*sessioned)
+		wrong bool
+	}{
+		"between two polls":           {func(s *sessioned) { s.session, s.identity = s.session+1, other }, true},
+		"between a poll and an order": {func(s *sessioned) { s.next = func() { s.session, s.identity = s.session+1, other } }, true},
+		"a new session of its own":    {func(s *sessioned) { s.session++ }, false},
+		"one with the order":          {func(s *sessioned) { s.next = func() { s.session++ } }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
+			metal := &sessioned{identified: &identified{fakeBMC: y.bmc, identity: server}, session: 7}
+			y.BMC = metal
+			host := y.ready("h")
+			facts, err := hardware.New(host, scheme)
+			must(y, err)
+			facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
+			y.create(facts)
+			y.inspect("h")
+			if metal.asked != 0 {
+				t.Errorf("asked who it is %d times by one session", metal.asked)
+			}
+			y.clock.Step(time.Minute)
+			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn }) // somebody's; a free host is switched off
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
+			tc.swap(metal)
+			for range 4 {
+				y.step("h")
+				y.clock.Step(y.waits().BackoffCap)
+			}
+			writes := y.bmc.took()
+			if tc.wrong != (writes == "") {
+				t.Errorf("the server was told %q", writes)
+			}
+			if metal.asked == 0 || metal.asked > 2 {
+				t.Errorf("asked who it is %d times", metal.asked)
+			}
+			if tc.wrong {
+				y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWrongServer)
+			}
+		})
+	}
+}
+
 // testReplacement: an address that leads to the BMC of another server, which is on,
 // must not have that one switched off; a replaced BMC of the same server goes on.
 func testReplacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	t.Run("swapped", func(t *testing.T) { testSwapped(t, cfg, scheme) })
+	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, cfg, scheme) })
 	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, cfg, scheme) })
 	y := newYard(t, cfg, scheme)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}

@@ -1,0 +1,79 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// This file sees that an order reaches the server that it was decided for. A BMC may be
+// swapped for another server's between two polls, and no call fails that would tell; but
+// the other knows nothing of our session. So a new session is a reason to ask once more
+// whose BMC this is (docs/decisions/0143), and inventory.WrongServer judges.
+
+// errOtherServer: nothing was sent; the next reconcile reads all of it anew. ErrBusy,
+// since that is what it is for the caller: the BMC did nothing, and is asked again soon.
+var errOtherServer = fmt.Errorf("%w: with a new session it shows another server than before; that is looked at first", bmc.ErrBusy)
+
+// sessionOf is the number of the connection's session; 0: it has none.
+func sessionOf(conn bmc.Conn) uint64 {
+	if sessioned, can := conn.(bmc.Sessioned); can {
+		return sessioned.Session()
+	}
+	return 0
+}
+
+func identityOf(id bmc.Identity) inventory.SystemIdentity {
+	return inventory.SystemIdentity{UUID: id.UUID, SerialNumber: id.Serial}
+}
+
+// isServer says whether the BMC still tells the identity that it told before. One that
+// cannot tell any is believed.
+func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentity) (bool, error) {
+	now, err := conn.Identity(ctx)
+	if errors.Is(err, bmc.ErrNotSupported) {
+		return true, nil
+	}
+	return identityOf(now) == before, err
+}
+
+type guardKey struct{}
+
+// guard looks at the server before anything is sent by another session than the one by
+// which it was seen.
+type guard struct {
+	target  bmc.Target
+	session uint64
+	check   func(ctx context.Context, conn bmc.Conn) error
+}
+
+// on guards a connection.
+func (g guard) on(conn bmc.Conn) {
+	if sessioned, can := conn.(bmc.Sessioned); can && g.session != 0 {
+		sessioned.Guard(g.session, func(ctx context.Context) error { return g.check(ctx, conn) })
+	}
+}
+
+// onServer guards the calls that execute a decision.
+func (r *Reconciler) onServer(ctx context.Context, host *infrav1.IngotHost, seen *observation) context.Context {
+	if host.Spec.BMC == nil {
+		return ctx
+	}
+	known := seen.known
+	return context.WithValue(ctx, guardKey{}, guard{target: seen.target, session: known.session, check: func(ctx context.Context, conn bmc.Conn) error {
+		same, err := isServer(ctx, conn, known.identity)
+		if err == nil && !same {
+			r.contacts.change(keyOf(host), func(c *contact) { c.listed = false })
+			seen.known.listed = false
+			err = errOtherServer
+		}
+		return err
+	}})
+}
