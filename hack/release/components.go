@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -20,10 +19,10 @@ import (
 // imageLine is a container's image in what kustomize renders.
 var imageLine = regexp.MustCompile(`(?m)^(\s+(?:- )?image: )` + regexp.QuoteMeta(DefaultImage) + `(?::\S+)?$`)
 
-// components renders config/default with every image of ours set to the one
+// components renders a kustomization with every image of ours set to the one
 // that is released.
-func components(ctx context.Context, root, image string) ([]byte, error) {
-	rendered, err := kustomize(ctx, filepath.Join(root, "config", "default"))
+func components(ctx context.Context, dir, image string) ([]byte, error) {
+	rendered, err := kustomize(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("render the components: %w", err)
 	}

@@ -8,11 +8,13 @@
 //	<Out>/infrastructure-ingot/<version>/infrastructure-components.yaml
 //	<Out>/infrastructure-ingot/<version>/metadata.yaml
 //	<Out>/infrastructure-ingot/<version>/cluster-template*.yaml
-//	<Out>/infrastructure-ingot/<version>/clusterclass-ingot.yaml
+//	<Out>/infrastructure-ingot/<version>/clusterclass-ingot*.yaml
+//	<Out>/runtime-extension-ingot/<version>/runtime-extension-components.yaml
+//	<Out>/runtime-extension-ingot/<version>/metadata.yaml
 //	<Out>/images/ingot-<version>-linux-amd64.tar
 //
-// The components are kustomize's rendering of config/default by the pinned
-// kubectl of hack/tools. Nothing in a file depends on when, where or by whom it
+// The components are kustomize's rendering of config/default and of
+// config/runtime-extension by the pinned kubectl of hack/tools. Nothing in a file depends on when, where or by whom it
 // is made: the same sources, tools and packages give the same bytes.
 //
 // The package knows the names of files and images, not what is in a manifest:

@@ -20,6 +20,9 @@ const DefaultImage = "ghcr.io/ingot-metal/ingot"
 // repository (K13).
 const Provider = "infrastructure-ingot"
 
+// RuntimeProvider is the runtime extension's directory in a clusterctl repository.
+const RuntimeProvider = "runtime-extension-ingot"
+
 // ErrVersion says that a version cannot be released from this source tree.
 var ErrVersion = errors.New("version cannot be released")
 
@@ -44,6 +47,9 @@ type Release struct {
 	Dir string
 	// Components and Metadata are the files that clusterctl init reads.
 	Components, Metadata string
+	// RuntimeDir, RuntimeComponents and RuntimeMetadata are those of the runtime
+	// extension, clusterctl's second provider.
+	RuntimeDir, RuntimeComponents, RuntimeMetadata string
 	// Templates are the cluster templates and the ClusterClass, sorted.
 	Templates []string
 	// Image is the image's name with tag, as the components have it.
@@ -65,23 +71,18 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	if err := checkVersion(o.Version, metadata); err != nil {
 		return nil, err
 	}
-	r := &Release{Dir: filepath.Join(o.Out, Provider, o.Version), Image: o.Image + ":" + o.Version}
-	r.Components = filepath.Join(r.Dir, "infrastructure-components.yaml")
-	r.Metadata = filepath.Join(r.Dir, "metadata.yaml")
-	components, err := components(ctx, o.Root, r.Image)
-	if err != nil {
+	r := &Release{
+		Dir: filepath.Join(o.Out, Provider, o.Version), RuntimeDir: filepath.Join(o.Out, RuntimeProvider, o.Version),
+		Image: o.Image + ":" + o.Version,
+	}
+	if r.Components, r.Metadata, err = writeProvider(ctx, o, repository{
+		dir: r.Dir, config: "default", components: "infrastructure-components.yaml", image: r.Image, metadata: metadata,
+	}); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(r.Dir); err != nil {
-		return nil, fmt.Errorf("replace %s: %w", o.Version, err)
-	}
-	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(r.Components, components, 0o644); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(r.Metadata, metadata, 0o644); err != nil {
+	if r.RuntimeComponents, r.RuntimeMetadata, err = writeProvider(ctx, o, repository{
+		dir: r.RuntimeDir, config: "runtime-extension", components: "runtime-extension-components.yaml", image: r.Image, metadata: metadata,
+	}); err != nil {
 		return nil, err
 	}
 	if r.Templates, err = copyTemplates(o.Root, r.Dir); err != nil {
@@ -92,6 +93,30 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	}
 	r.Archive = filepath.Join(o.Out, "images", fmt.Sprintf("ingot-%s-linux-%s.tar", o.Version, architecture))
 	return r, writeArchive(ctx, o, r)
+}
+
+// repository is one directory of a clusterctl repository: where it is written, and what
+// is rendered to it.
+type repository struct {
+	dir, config, components, image string
+	metadata                       []byte
+}
+
+// writeProvider renders before it replaces what is there.
+func writeProvider(ctx context.Context, o Options, p repository) (componentsPath, metadataPath string, err error) {
+	rendered, err := components(ctx, filepath.Join(o.Root, "config", p.config), p.image)
+	if err != nil {
+		return "", "", err
+	}
+	if err := os.RemoveAll(p.dir); err != nil {
+		return "", "", fmt.Errorf("replace %s: %w", o.Version, err)
+	}
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return "", "", err
+	}
+	componentsPath, metadataPath = filepath.Join(p.dir, p.components), filepath.Join(p.dir, "metadata.yaml")
+	return componentsPath, metadataPath, errors.Join(
+		os.WriteFile(componentsPath, rendered, 0o644), os.WriteFile(metadataPath, p.metadata, 0o644))
 }
 
 // copyTemplates copies the cluster templates and ClusterClasses as they are:

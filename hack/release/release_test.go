@@ -56,8 +56,10 @@ func TestFilesOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := "infrastructure-ingot/v0.1.0/"
-	want := []string{dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
-		dir + "cluster-template.yaml", dir + "clusterclass-ingot.yaml", dir + "infrastructure-components.yaml", dir + "metadata.yaml"}
+	runtime := "runtime-extension-ingot/v0.1.0/"
+	want := []string{dir + "cluster-template-clusterclass-runtime.yaml", dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
+		dir + "cluster-template.yaml", dir + "clusterclass-ingot-runtime.yaml", dir + "clusterclass-ingot.yaml", dir + "infrastructure-components.yaml", dir + "metadata.yaml",
+		runtime + "metadata.yaml", runtime + "runtime-extension-components.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -68,8 +70,9 @@ func TestFilesOfARelease(t *testing.T) {
 
 func TestManifestsAreTheSameTwice(t *testing.T) {
 	first, second := write(t), write(t)
-	for _, path := range append([]string{first.Components, first.Metadata}, first.Templates...) {
-		again := filepath.Join(second.Dir, filepath.Base(path))
+	top := func(r *Release) string { return filepath.Dir(filepath.Dir(r.Dir)) }
+	for _, path := range append([]string{first.Components, first.Metadata, first.RuntimeComponents, first.RuntimeMetadata}, first.Templates...) {
+		again := filepath.Join(top(second), strings.TrimPrefix(path, top(first)))
 		if read(t, path) != read(t, again) {
 			t.Errorf("%s differs", filepath.Base(path))
 		}

@@ -24,7 +24,7 @@ import (
 )
 
 // flavors of "clusterctl generate cluster", the default one first.
-var flavors = []string{"", "external-endpoint", "clusterclass"}
+var flavors = []string{"", "external-endpoint", "clusterclass", "clusterclass-runtime"}
 
 // required are the least that an operator must say.
 var required = map[string]string{
@@ -99,6 +99,10 @@ func TestTemplatesGenerateClusters(t *testing.T) {
 			"IngotMachineTemplate ingot-default-worker", "KubeadmConfigTemplate ingot-default-worker", "KubeadmControlPlaneTemplate ingot-control-plane"},
 	}
 	want["external-endpoint"] = want[""]
+	for _, object := range want["clusterclass"] {
+		kind, name, _ := strings.Cut(object, " ")
+		want["clusterclass-runtime"] = append(want["clusterclass-runtime"], kind+" "+strings.Replace(name, "ingot", "ingot-runtime", 1))
+	}
 	for _, flavor := range flavors {
 		t.Run("flavor "+flavor, func(t *testing.T) {
 			var got []string

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
@@ -97,7 +98,8 @@ func addHooksRole(mgr manager.Manager, o *Options) error {
 	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage})...)
 	server, err := runtimehooks.New(runtimehooks.Options{
 		Host: o.Hooks.Host, Port: o.Hooks.Port, CertDir: o.Hooks.CertDir, CertName: o.Hooks.CertName, KeyName: o.Hooks.KeyName,
-		ClientCAName: o.Hooks.ClientCA, TLSOpts: tlsOptions, Metrics: hookMetrics, Log: mgr.GetLogger().WithName("hooks"),
+		// Of the manifest's variable without a value a space is left.
+		ClientCAName: strings.TrimSpace(o.Hooks.ClientCA), TLSOpts: tlsOptions, Metrics: hookMetrics, Log: mgr.GetLogger().WithName("hooks"),
 		Mounts: []runtimehooks.Mount{
 			{Handlers: handlers},
 			{Path: inplace.MountPath, Handlers: inplace.Handlers(inplace.Options{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()})},

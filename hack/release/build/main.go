@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 
 // report lists the files with their sizes.
 func report(r *release.Release, took time.Duration) error {
-	files := append([]string{r.Components, r.Metadata}, r.Templates...)
+	files := append([]string{r.Components, r.Metadata, r.RuntimeComponents, r.RuntimeMetadata}, r.Templates...)
 	if r.Archive != "" {
 		files = append(files, r.Archive)
 	}
@@ -76,6 +76,11 @@ func report(r *release.Release, took time.Duration) error {
 	if err != nil {
 		return err
 	}
+	runtime, err := filepath.Abs(r.RuntimeComponents)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("release: %s in %.0f s; the provider's url in clusterctl.yaml: %s\n", r.Image, took.Seconds(), abs)
+	fmt.Printf("release: that of the runtime extension: %s\n", runtime)
 	return nil
 }
