@@ -40,7 +40,11 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", network, append(errs, overlaps...)); err != nil {
+	ipv6, err := v.refuseIPv6(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6)); err != nil {
 		return nil, err
 	}
 	return append(strayCommands(nil, network), v.outlook.Network(ctx, network)...), nil
@@ -50,10 +54,14 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
 	out := strayCommands(before.Annotations, after)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
-		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) {
+		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
 	}
-	if err := refusal("IngotNetwork", after, checkAddresses(after.Spec)); err != nil {
+	ipv6, err := v.refuseIPv6(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("IngotNetwork", after, append(checkAddresses(after.Spec), ipv6...)); err != nil {
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil

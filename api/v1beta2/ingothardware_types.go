@@ -43,6 +43,9 @@ type IngotHardwareSpec struct {
 	// host is deleted.
 	// +optional
 	Address *RecordedAddress `json:"address,omitempty"`
+	// ipv6Address recorded for the boot NIC besides, on a network that gives some.
+	// +optional
+	IPv6Address *RecordedAddress `json:"ipv6Address,omitempty"`
 	// bmc is the certificate that the host's BMC presented at its first use. It counts
 	// while the host's spec.bmc has trustOnFirstUse and this address.
 	// +optional

@@ -61,6 +61,9 @@ type IngotNetworkSpec struct {
 	// discover is how unknown machines are enrolled, in mode Discover.
 	// +optional
 	Discover *NetworkDiscovery `json:"discover,omitempty"`
+	// ipv6 is IPv6 on this network, besides. Unset: Ingot does not answer DHCPv6.
+	// +optional
+	IPv6 *NetworkIPv6 `json:"ipv6,omitempty"`
 	// gateway is the default router given to hosts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -83,6 +83,7 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	}
 	out.Namespace, out.Name, out.MAC = host.Namespace, host.Name, mac
 	out.Hostname = host.Name
+	d.addIPv6(ctx, host, network, &out)
 	if host.Spec.Claim != nil {
 		out.Hostname = host.Spec.Claim.Hostname
 	}

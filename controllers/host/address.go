@@ -27,9 +27,17 @@ func hasAddress(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
 		facts.Spec.Address.NetworkName == host.Spec.NetworkRef.Name
 }
 
+// needsIPv4 says whether an IPv4 address is still to be recorded.
+func needsIPv4(host *infrav1.IngotHost, facts *infrav1.IngotHardware, network *infrav1.IngotNetwork) bool {
+	return network.Spec.Mode != infrav1.DHCPModeProxy && !hasAddress(host, facts)
+}
+
 // recordAddress takes a free address of the network's range and records it in the
 // IngotHardware, before any power-on (design §5). problem says why there is none.
 func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation) (problem string, _ error) {
+	if !needsIPv4(host, seen.hardware, seen.network) {
+		return r.recordIPv6(ctx, host, seen)
+	}
 	recorded := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: seen.network.Name}); err != nil {
 		return "", fmt.Errorf("recorded addresses: %w", err)
@@ -79,16 +87,33 @@ type gift struct {
 
 // take returns the address that the MAC was given a moment ago, or a free one.
 func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []infrav1.IngotHardware, now time.Time) (netip.Addr, error) {
+	taken := map[netip.Addr]bool{}
+	for i := range recorded {
+		if entry := recorded[i].Spec.Address; entry != nil {
+			if address, err := netip.ParseAddr(entry.IP); err == nil {
+				taken[address] = true
+			}
+		}
+	}
+	return a.give(network.Name, mac, taken, now, func(taken map[netip.Addr]bool) (netip.Addr, error) {
+		return inventory.AllocateAddress(network.Spec, taken, mac)
+	})
+}
+
+// give returns the address that the MAC was given a moment ago, or one that choose
+// finds, which is told what else was given. It adds to taken.
+func (a *allocator) give(
+	network, mac string, taken map[netip.Addr]bool, now time.Time, choose func(map[netip.Addr]bool) (netip.Addr, error),
+) (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.given == nil {
 		a.given = map[string]map[netip.Addr]gift{}
 	}
-	if a.given[network.Name] == nil {
-		a.given[network.Name] = map[netip.Addr]gift{}
+	if a.given[network] == nil {
+		a.given[network] = map[netip.Addr]gift{}
 	}
-	given := a.given[network.Name]
-	taken := map[netip.Addr]bool{}
+	given := a.given[network]
 	for address, to := range given {
 		switch {
 		case to.mac == mac && now.Before(to.until):
@@ -99,14 +124,7 @@ func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []i
 			delete(given, address)
 		}
 	}
-	for i := range recorded {
-		if entry := recorded[i].Spec.Address; entry != nil {
-			if address, err := netip.ParseAddr(entry.IP); err == nil {
-				taken[address] = true
-			}
-		}
-	}
-	address, err := inventory.AllocateAddress(network.Spec, taken, mac)
+	address, err := choose(taken)
 	if err != nil {
 		return netip.Addr{}, err
 	}

@@ -72,10 +72,11 @@ type Reconciler struct {
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
 
-	contacts  contacts
-	addresses allocator
-	wakes     wakes
-	works     firmware.Works
+	contacts   contacts
+	addresses  allocator
+	addresses6 allocator
+	wakes      wakes
+	works      firmware.Works
 }
 
 // Reconcile takes one step in the life of a host.

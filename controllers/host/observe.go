@@ -78,7 +78,7 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	}
 	seen.network = network
 	// In mode Proxy another DHCP server has the addresses, and none is recorded.
-	seen.AddressRecorded = network.Spec.Mode == infrav1.DHCPModeProxy || hasAddress(host, seen.hardware)
+	seen.AddressRecorded = !needsIPv4(host, seen.hardware, network) && !needsIPv6(host, seen.hardware, network) && !seen.addressLost
 	return nil
 }
 

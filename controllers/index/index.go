@@ -43,6 +43,8 @@ const (
 	HardwareBySystem = "spec.system"
 	// HardwareByNetwork finds IngotHardwares by the network of their address.
 	HardwareByNetwork = "spec.address.networkName"
+	// HardwareByIPv6Network finds them by that of their IPv6 address.
+	HardwareByIPv6Network = "spec.ipv6Address.networkName"
 	// MachineByHost finds IngotMachines by "<namespace>/<name>" of the host that
 	// their provider ID names.
 	MachineByHost = "spec.providerID.host"
@@ -85,6 +87,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHardware{}, HardwareBySystem, ofHardware(System)},
 		{&infrav1.IngotHardware{}, HardwareByNetwork, ofHardware(addressNetwork)},
+		{&infrav1.IngotHardware{}, HardwareByIPv6Network, ofHardware(ipv6Network)},
 		{&infrav1.IngotMachine{}, MachineByHost, machineHost},
 		{&infrav1.IngotMachine{}, MachineWithoutHost, withoutHost},
 	}...))
@@ -227,6 +230,13 @@ func addressNetwork(h *infrav1.IngotHardware) string {
 		return ""
 	}
 	return h.Spec.Address.NetworkName
+}
+
+func ipv6Network(h *infrav1.IngotHardware) string {
+	if h.Spec.IPv6Address == nil {
+		return ""
+	}
+	return h.Spec.IPv6Address.NetworkName
 }
 
 func machineHost(o client.Object) []string {

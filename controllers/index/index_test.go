@@ -57,8 +57,8 @@ func TestValues(t *testing.T) {
 		"empty host":                     {&infrav1.IngotHost{ObjectMeta: meta}, nil},
 		"address that admission refuses": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "idrac://x"}}}, nil},
 		"hardware": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
-			System: infrav1.HardwareSystem{UUID: "u", SerialNumber: "s"}, Address: &infrav1.RecordedAddress{NetworkName: "net"}}},
-			map[string][]string{index.HardwareBySystem: {"u/s"}, index.HardwareByNetwork: {"net"}}},
+			System: infrav1.HardwareSystem{UUID: "u", SerialNumber: "s"}, Address: &infrav1.RecordedAddress{NetworkName: "net"}, IPv6Address: &infrav1.RecordedAddress{NetworkName: "net6"}}},
+			map[string][]string{index.HardwareBySystem: {"u/s"}, index.HardwareByNetwork: {"net"}, index.HardwareByIPv6Network: {"net6"}}},
 		"hardware that tells too little": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: infrav1.HardwareSystem{UUID: "u"}}}, nil},
 		"machine": {&infrav1.IngotMachine{ObjectMeta: meta, Spec: infrav1.IngotMachineSpec{ProviderID: "ingot://n/h/1"}},
 			map[string][]string{index.MachineByHost: {"n/h"}}},
