@@ -69,6 +69,12 @@ func Stands(r *infrav1.IngotReservation, now time.Time) bool {
 	return r.DeletionTimestamp.IsZero() && (r.Spec.ExpiresAt.IsZero() || now.Before(r.Spec.ExpiresAt.Time))
 }
 
+// Left counts the machines of a reservation that have no host yet, whether it still
+// binds or not.
+func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine) int {
+	return Promise{Needs: outstanding(r.Namespace, r.Name, &r.Spec, machines, HoldsHost)}.Left()
+}
+
 func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSpec, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
 	needs := make([]int, len(spec.Groups))
 	for i, g := range spec.Groups {
@@ -111,4 +117,19 @@ func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (s
 		}
 	}
 	return names
+}
+
+// RequestOf asks for what a reservation promises, so that PlanPromise says whether the
+// hosts for it are still there.
+func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
+	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: infrav1.IngotClusterSpec{
+		HostSelector: r.Spec.HostSelector, ControlPlaneSelector: r.Spec.ControlPlaneSelector, FailureDomainLabel: r.Spec.FailureDomainLabel,
+	}}
+	for _, g := range r.Spec.Groups {
+		request.Demand.Groups = append(request.Demand.Groups, DemandGroup{
+			Name: g.Name, ControlPlane: g.ControlPlane != nil && *g.ControlPlane, Count: int(g.Count), FailureDomains: g.FailureDomains,
+			Template: infrav1.IngotMachineSpec{HostSelector: g.HostSelector, RootDeviceHints: g.RootDeviceHints}, Architecture: g.Architecture,
+		})
+	}
+	return request
 }

@@ -22,7 +22,7 @@ var fine = map[string]bool{
 	"Provisioning": true, "Provisioned": true, "Releasing": true, "Wiping": true, "Cleaned": true, "NotCleaned": true,
 	"Fenced": true, "CredentialsRotated": true, "CredentialsRotating": true, "HostClaimed": true, "Installed": true, "Booted": true,
 	"EndpointSet": true, "FailureDomainsPublished": true,
-	"PromiseKept": true, "PromiseAsked": true, "PromiseFulfilled": true, "ImageReachable": true,
+	"PromiseKept": true, "PromiseFulfilled": true, "ImageReachable": true,
 	"Prepared": true, "Preparing": true, "UpdatingFirmware": true,
 	"AgentStarted":       true,
 	"OrderNotUnderstood": true, // of an agent that is not of this release

@@ -197,8 +197,6 @@ const (
 	ReasonPromiseKept = "PromiseKept"
 	// ReasonPromiseShort: hosts that were promised are not there any more.
 	ReasonPromiseShort = "PromiseShort"
-	// ReasonPromiseAsked: the hosts are being counted.
-	ReasonPromiseAsked = "PromiseAsked"
 	// ReasonPromiseFulfilled: the Cluster has every host that it was promised.
 	ReasonPromiseFulfilled = "PromiseFulfilled"
 	// ReasonPromiseExpired: the promise has ended by time.

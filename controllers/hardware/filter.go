@@ -14,12 +14,16 @@ import (
 )
 
 // WatchFilter lets through what carries --watch-filter's label (M41; an empty value:
-// everything), and every IngotHardware: Ingot makes these, and nobody labels them.
+// everything), and every IngotHardware, IngotReservation and IngotImage: the first two
+// Ingot makes, and nobody labels them, and a catalogue is everybody's.
 // To whom it leads is asked again when that is reconciled.
 func WatchFilter(scheme *runtime.Scheme, log logr.Logger, value string) predicate.Predicate {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		_, ok := o.(*infrav1.IngotHardware)
-		return ok
+		switch o.(type) {
+		case *infrav1.IngotHardware, *infrav1.IngotReservation, *infrav1.IngotImage:
+			return true
+		}
+		return false
 	})
 	return predicate.Or(ours, predicates.ResourceHasFilterLabel(scheme, log, value))
 }

@@ -226,27 +226,19 @@ func stale(r *infrav1.IngotReservation, now time.Time) bool {
 // withdraw deletes what was asked for, unless it has changed: then it was promised, or
 // asked for anew.
 func (b *Book) withdraw(ctx context.Context, r *infrav1.IngotReservation) error {
-	err := b.Client.Delete(ctx, r, client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion})
+	return withdraw(ctx, b.Client, r)
+}
+
+func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation) error {
+	err := c.Delete(ctx, r, client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion})
 	if err != nil && !retry(err) {
 		return fmt.Errorf("withdraw what Cluster %s asked for: %w", r.Name, err)
 	}
 	return nil
 }
 
-// stock reads the inventory of a namespace.
 func (b *Book) stock(ctx context.Context, reader client.Reader, namespace string) (inventory.Stock, error) {
-	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
-	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	for _, list := range []client.ObjectList{hosts, hardware, machines, reservations} {
-		// Nothing of it is changed, and a copy of a large inventory is dear.
-		if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
-		}
-	}
-	return inventory.Stock{
-		Candidates: inventory.Candidates(hosts.Items, hardware.Items), Machines: machines.Items,
-		Reservations: reservations.Items, Now: b.Clock.Now(),
-	}, nil
+	return readStock(ctx, reader, namespace, b.Clock.Now())
 }
 
 func (b *Book) stands(r *infrav1.IngotReservation) bool { return inventory.Stands(r, b.Clock.Now()) }

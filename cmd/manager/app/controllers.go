@@ -16,9 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
 	"github.com/ingot-metal/ingot/controllers/cluster"
+	"github.com/ingot-metal/ingot/controllers/directory"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
@@ -50,11 +52,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
 		Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
 		Fingerprint: trust.Probe,
+		Boot:        host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return directory.Ticket(id.keys, h) }},
 	}
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
 	}
 	return errors.Join(
+		addCatalogue(mgr, o, recorder),
 		hosts.SetupWithManager(mgr, concurrency(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},

@@ -13,8 +13,10 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/controllers/image"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -85,6 +87,9 @@ type Options struct {
 	Watches      bmc.WatchOptions
 	HostWaits    host.Waits
 	MachineWaits machine.Waits
+	// ReservationWaits and ImageWaits are of what looks after promises and the catalogue.
+	ReservationWaits reservation.Waits
+	ImageWaits       image.Waits
 
 	Hooks HookOptions
 
@@ -112,6 +117,7 @@ func DefaultOptions() *Options {
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
+		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(),
 		Hooks: defaultHookOptions(),
 		Logs:  logs,
 	}

@@ -1,0 +1,115 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// action of the events of this package: what the controller was doing.
+const action = "CheckImage"
+
+// jitter spreads the checks of a catalogue that was applied at once.
+const jitter = 0.2
+
+// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
+type Waits struct {
+	// Check is the time between two looks at an image that answers; Retry, after one
+	// that did not. Both are spread by up to a fifth.
+	Check, Retry time.Duration
+}
+
+// DefaultWaits are the waits as shipped.
+func DefaultWaits() Waits { return Waits{Check: time.Hour, Retry: 10 * time.Minute} }
+
+// Reconciler checks IngotImages. All exported fields are needed but Waits.
+type Reconciler struct {
+	Client client.Client
+	// HTTP connects only to what the operator allows.
+	HTTP     Doer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// Waits of its own; the zero value means DefaultWaits.
+	Waits Waits
+}
+
+// Reconcile asks the image's server if it is time to.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	image := &infrav1.IngotImage{}
+	if err := r.Client.Get(ctx, req.NamespacedName, image); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, paused := image.Annotations[clusterv1.PausedAnnotation]; paused || !image.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	if due := r.due(image); due > 0 {
+		return ctrl.Result{RequeueAfter: due}, nil
+	}
+	base := image.DeepCopy()
+	found := r.ask(ctx, image.Spec)
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err() // the manager stops: that is no fault of the image's
+	}
+	image.Status.LastCheckTime, image.Status.CheckedURL = metav1.NewTime(r.Clock.Now()), image.Spec.URL
+	was := conditions.Get(image, infrav1.ImageReachableCondition)
+	conditions.Set(image, metav1.Condition{Type: infrav1.ImageReachableCondition, Status: found.status(), Reason: found.reason,
+		Message: found.message, ObservedGeneration: image.Generation})
+	if found.status() != metav1.ConditionTrue && (was == nil || was.Reason != found.reason) {
+		r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, found.reason, action, "%s", found.message)
+	}
+	if !equality.Semantic.DeepEqual(base.Status, image.Status) {
+		if err := r.Client.Status().Patch(ctx, image, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: wait.Jitter(r.pause(image), jitter)}, nil
+}
+
+// due is how long there is to wait before the next look; 0: now. A restart of the
+// manager is no reason for one, nor is a move of the leader.
+func (r *Reconciler) due(image *infrav1.IngotImage) time.Duration {
+	c := conditions.Get(image, infrav1.ImageReachableCondition)
+	if c == nil || c.ObservedGeneration != image.Generation || image.Status.CheckedURL != image.Spec.URL {
+		return 0
+	}
+	return max(0, r.pause(image)-r.Clock.Since(image.Status.LastCheckTime.Time))
+}
+
+func (r *Reconciler) pause(image *infrav1.IngotImage) time.Duration {
+	if conditions.IsTrue(image, infrav1.ImageReachableCondition) {
+		return cmp.Or(r.Waits.Check, DefaultWaits().Check)
+	}
+	return cmp.Or(r.Waits.Retry, DefaultWaits().Retry)
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IngotImage{}, builder.WithPredicates(predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WithOptions(options).
+		Complete(r)
+}
