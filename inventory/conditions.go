@@ -32,6 +32,7 @@ func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []m
 		in.cleaned(decision),
 		in.fencedCondition(decision),
 		in.healthy(),
+		in.bootSecure(),
 		ready(decision),
 	}
 	for i := range conditions {

@@ -32,6 +32,7 @@ func events() []event {
 	all = append(all, machineEvents()...)
 	all = append(all, personEvents()...)
 	all = append(all, faultEvents()...)
+	all = append(all, bootMethodEvents()...)
 	return append(all, firmwareEvents()...)
 }
 

@@ -17,6 +17,7 @@ import (
 func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 	w.checkCommon(host, obs, d)
 	w.checkFirmware(host, obs, d)
+	w.checkBootMethod(host, obs, d)
 	switch step := d.Step.(type) {
 	case Wait:
 		if !step.Until.After(w.now) || step.Until.After(w.now.Add(walkPolicy().AgentDeadline)) {
@@ -29,6 +30,8 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 		}
 	case PowerOff, PowerOn, Restart, BootAgent:
 		w.checkSwitch(host, obs, d)
+	case EjectMedia:
+		w.checkEject(host)
 	case RecordAddress:
 		if w.network || w.mac || obs.AddressRecorded || obs.AddressProblem != "" {
 			w.violate("an address is recorded without need or network")
@@ -74,9 +77,10 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	save, saves := d.Step.(SaveLedger)
 	_, forgets := d.Step.(Forget)
 	_, looks := d.Step.(LookInside)
-	passive := idle || wait || forgets || looks
+	_, ejects := d.Step.(EjectMedia)
+	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger)
 	force := asked(host, infrav1.ForceReleaseAnnotation)
-	if w.deleting && !passive && !isForcedOff(d.Step) {
+	if w.deleting && !passive && !ejects && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
 	}
 	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedAt.IsZero() && !w.deleting &&
@@ -108,10 +112,10 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 		!(held(host) && obs.Machine == MachineMissing) {
 		w.violate("acted by %s though the BMC tells nothing", d.Rule)
 	}
-	if inMaintenance(host) && host.Spec.Order == nil && !passive && !onlyAnnotations(host, save, saves) {
+	if inMaintenance(host) && host.Spec.Order == nil && !passive && !ejects && !onlyAnnotations(host, save, saves) {
 		w.violate("a host in maintenance is acted on by %s", d.Rule)
 	}
-	if q := quarantine(host); q != "" && q != infrav1.QuarantineNotFenced && !passive &&
+	if q := quarantine(host); q != "" && q != infrav1.QuarantineNotFenced && !passive && !ejects &&
 		!asked(host, infrav1.ClearQuarantineAnnotation) && host.Spec.Order == nil && !onlyAnnotations(host, save, saves) {
 		w.violate("a quarantined host is acted on by %s", d.Rule)
 	}
@@ -286,6 +290,9 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	w.checkClaimChange(obs, before, next)
 	w.checkOrderChange(obs, before, next)
 	w.checkPreparation(obs, before, next)
+	if w.media && (next.Record == nil || next.Record.VirtualMediaAt.IsZero()) {
+		w.violate("an image stays in the drive that nothing remembers")
+	}
 	if next.Claim == nil && next.Record == nil && (before.Claim != nil || before.Record != nil) {
 		w.violate("I3: the ledger forgets the host")
 	}

@@ -270,7 +270,7 @@ func TestConditions(t *testing.T) {
 		infrav1.HostAvailableCondition: "False Claimed", infrav1.HostProvisionedCondition: "False Releasing",
 		infrav1.HostCleanedCondition: "False NotCleaned", infrav1.HostFencedCondition: "False Fencing",
 		infrav1.HostHealthyCondition: "Unknown HealthUnknown", infrav1.HostPreparedCondition: "Unknown NotApplicable",
-		infrav1.ReadyCondition: "False BMCTimeout",
+		infrav1.ReadyCondition: "False BMCTimeout", infrav1.HostBootSecureCondition: "False NetworkTrusted",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

@@ -233,6 +233,9 @@ func (c *criteria) judgePlace(j *judgement) {
 	if c.FailureDomain != "" && c.domain(j.Host) != c.FailureDomain {
 		j.miss("in another failure domain", fmt.Sprintf("in failure domain %q", c.domain(j.Host)))
 	}
+	if trust, _, why := BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
+		j.miss("without a verified boot", "not booted in a verified way, as bootTrust of the IngotCluster demands: "+why)
+	}
 	if !c.machine.Matches(set) {
 		j.miss("without the labels asked for", "not selected by hostSelector of the IngotMachine")
 	}

@@ -156,6 +156,9 @@ type Observation struct {
 	// them (I8); KnownMACs are those it lists, for people.
 	BootMACMissing bool
 	KnownMACs      []string
+	// BootServerUnknown: the manager does not know where BMCs and firmware find a boot
+	// server, which boots other than by PXE need.
+	BootServerUnknown bool
 	// NetworkMissing: the IngotNetwork does not exist; AddressRecorded: an address
 	// is recorded for the boot NIC on that network.
 	NetworkMissing  bool

@@ -70,6 +70,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 		w.startFirmware(seed)
 		quiet = seed%5 != 0
 	}
+	w.methods = seed%6 == 2
 	for i := range n {
 		if i > 10 {
 			w.ending(seed % 24)
@@ -137,6 +138,7 @@ func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
 // ending gives some walks, while an order is in hand, the end of the host's life or
 // of its BMC, which are too rare together to wait for.
 func (w *world) ending(kind uint64) {
+	w.endingOfMedia(kind)
 	if w.order() == nil {
 		w.endingOfUpdate(kind)
 		return
@@ -196,7 +198,7 @@ const (
 // rest stops faults and people and lets time pass: whatever happened before, the
 // host has to come to a rest that is right.
 func (w *world) rest(mode restMode, st *stats) string {
-	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer = BMCOK, false, false, false, false, false, false, false
+	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer, w.serverless = BMCOK, false, false, false, false, false, false, false, false
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""
@@ -265,7 +267,10 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	switch {
 	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation)):
 		return bad("the object is never let go")
+	distrusted := held(h) && h.Spec.Claim.State == infrav1.ClaimProvisioning && w.distrusted(h)
 	case w.deleting, h.Spec.BMC == nil:
+	case w.media && !dangling && !w.deleting && h.Spec.BMC != nil:
+		return bad("with an image in the virtual drive")
 		return ""
 	case dangling && asked(h, infrav1.ReleaseDanglingAnnotation):
 		return bad("the release of a dangling claim is not heard")
@@ -287,6 +292,8 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
 		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !asked(h, infrav1.ApproveAnnotation), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
+	case distrusted:
+		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && h.Spec.Order == nil, bad("a boot that is not verified is not told"))
 		prepared := w.restedPrepared(obeyed)
 		return mustBe(prepared == "" && !asked(h, infrav1.ApproveAnnotation), bad("not as it should be: "+prepared))
 	default:

@@ -48,6 +48,13 @@ type world struct {
 
 	fw firmwareWorld
 
+	// media: an image of ours is in the virtual drive; serverless: the manager knows no
+	// boot server.
+	media, serverless bool
+	// methods: people and clusters care for boot methods. Not in all walks: the others go
+	// where they went before.
+	methods bool
+
 	ids   int
 	moves int
 	trip  string // the first violation
@@ -125,6 +132,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
+		BootServerUnknown: w.serverless,
 	}
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
@@ -252,8 +260,14 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 	case BootAgent:
 		w.lastReset, w.softOffAt = w.now, time.Time{}
 		w.fw.forget()
+		w.media = w.media || host.Spec.BootMethod == infrav1.BootMethodVirtualMedia
 		if !crash && !w.power && !w.bootBroken {
 			w.switchTo(true, "agent")
+		}
+	case EjectMedia:
+		w.media = false
+		if !crash && host == w.host {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Record = WithoutMedia(h).Record })
 		}
 	case Forget:
 		w.gone = true

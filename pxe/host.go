@@ -215,7 +215,14 @@ type DiscDirectory interface {
 
 // DiscPath is where the boot server's HTTP port has the CD image that a ticket is for.
 // Tickets are letters, digits, "-" and "_": some BMCs take no other address.
-func DiscPath(ticket string) string { return "/media/" + ticket + "/agent.iso" }
+func DiscPath(ticket string) string { return discBefore + ticket + discAfter }
+
+const discBefore, discAfter = "/media/", "/agent.iso"
+
+// IsDiscPath says whether a path is one of those, whatever the ticket.
+func IsDiscPath(path string) bool {
+	return len(path) > len(discBefore)+len(discAfter) && strings.HasPrefix(path, discBefore) && strings.HasSuffix(path, discAfter)
+}
 
 // File is one file of the boot server's content-addressed registry.
 type File struct {

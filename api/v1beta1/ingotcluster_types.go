@@ -8,6 +8,10 @@ import (
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 )
 
+// BootTrust is what a network boot is worth.
+// +kubebuilder:validation:Enum=Network;Verified
+type BootTrust string
+
 // IngotClusterSpec says where the API server is reached and which part of the
 // inventory the cluster may draw on.
 type IngotClusterSpec struct {
@@ -34,6 +38,12 @@ type IngotClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the key of a label of IngotHosts, for example topology.infrastructure.cluster.x-k8s.io/rack"
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+
+	// bootTrust is what the network boots that install this cluster's machines must be
+	// worth. Verified: only hosts are claimed whose condition BootSecure is True, by
+	// bootMethod HTTP or VirtualMedia. Unset: Network.
+	// +optional
+	BootTrust BootTrust `json:"bootTrust,omitempty"`
 }
 
 // APIEndpoint is where an API server is reached.

@@ -34,6 +34,12 @@ type IngotClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="must be the key of a label of IngotHosts, for example topology.infrastructure.cluster.x-k8s.io/rack"
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+
+	// bootTrust is what the network boots that install this cluster's machines must be
+	// worth. Verified: only hosts are claimed whose condition BootSecure is True, by
+	// bootMethod HTTP or VirtualMedia. Unset: Network.
+	// +optional
+	BootTrust BootTrust `json:"bootTrust,omitempty"`
 }
 
 // APIEndpoint is where an API server is reached.

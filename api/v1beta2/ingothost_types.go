@@ -8,13 +8,46 @@ import (
 )
 
 // BootMode is the firmware mode of a server.
-// +kubebuilder:validation:Enum=UEFI;BIOS
+// +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;BIOS
 type BootMode string
 
 // The boot modes.
 const (
 	BootModeUEFI BootMode = "UEFI"
-	BootModeBIOS BootMode = "BIOS"
+	// BootModeUEFISecureBoot is UEFI that starts only what is signed by a key that the
+	// server knows.
+	BootModeUEFISecureBoot BootMode = "UEFISecureBoot"
+	BootModeBIOS           BootMode = "BIOS"
+)
+
+// BootMethod is the way by which a server gets the agent.
+// +kubebuilder:validation:Enum=PXE;HTTP;VirtualMedia
+type BootMethod string
+
+// The boot methods.
+const (
+	// BootMethodPXE is DHCP and TFTP, then a boot loader and HTTP.
+	BootMethodPXE BootMethod = "PXE"
+	// BootMethodHTTP is UEFI's own HTTP boot of one signed or unsigned image, whose
+	// address the BMC tells the firmware (Redfish HttpBootUri).
+	BootMethodHTTP BootMethod = "HTTP"
+	// BootMethodVirtualMedia is a CD image made for the host, which its BMC puts into a
+	// virtual drive.
+	BootMethodVirtualMedia BootMethod = "VirtualMedia"
+)
+
+// BootTrust is what a network boot is worth.
+// +kubebuilder:validation:Enum=Network;Verified
+type BootTrust string
+
+// The boot trusts.
+const (
+	// BootTrustNetwork: whoever can send frames on the provisioning network can have a
+	// server run a program of theirs in place of the agent.
+	BootTrustNetwork BootTrust = "Network"
+	// BootTrustVerified: what the server boots was named over the BMC's verified TLS,
+	// or is signed by a key that the server's firmware knows.
+	BootTrustVerified BootTrust = "Verified"
 )
 
 // BootLoader is a build of the boot loader.
@@ -53,6 +86,9 @@ const (
 // IngotHostSpec is what people say of a server, and the ledger: claim, record and
 // order, which only Ingot writes (I9).
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
+// +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI: set bootMode to UEFI or UEFISecureBoot, or bootMethod to PXE'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE')",fieldPath=".bootMethod",message="UEFISecureBoot needs HTTP or VirtualMedia: the boot loaders of PXE are not signed; set bootMethod, or bootMode to UEFI"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
 	// bmc is the server's management controller. A host without one is Unmanaged:
@@ -68,10 +104,18 @@ type IngotHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]:') && self != '00:00:00:00:00:00'",message="must be the address of one NIC, not a group address and not zero; take it from the BMC or from the NIC's label"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
-	// bootMode is the firmware mode in which the server boots.
+	// bootMode is the firmware mode in which the server boots. With UEFISecureBoot
+	// Ingot has the BMC switch Secure Boot on before each boot of the agent, and boots
+	// nothing where it cannot; the key that signed the agent's image must be enrolled.
 	// +optional
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`
+
+	// bootMethod is the way by which the server gets the agent. HTTP and VirtualMedia
+	// need UEFI and a BMC, and no TFTP. A new value takes effect with the next boot of
+	// the agent. Unset: PXE.
+	// +optional
+	BootMethod BootMethod `json:"bootMethod,omitempty"`
 
 	// bootLoader is the build of the boot loader that the server is given. Small
 	// drives the NIC through the server's firmware, Full by drivers of its own. Unset
@@ -239,7 +283,7 @@ const (
 // IngotHostStatus is what was observed last. Nothing is lost when it is emptied (I2, I3).
 type IngotHostStatus struct {
 	// conditions: Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
-	// Available, Prepared, Provisioned, Cleaned, Fenced.
+	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -363,6 +407,8 @@ type BootedStatus struct {
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.status.hardware.cores`,priority=1
 // +kubebuilder:printcolumn:name="Memory GiB",type=integer,JSONPath=`.status.hardware.memoryGiB`,priority=1
 // +kubebuilder:printcolumn:name="BMC",type=string,JSONPath=`.spec.bmc.address`,priority=1
+// +kubebuilder:printcolumn:name="Boot",type=string,JSONPath=`.spec.bootMethod`,priority=1
+// +kubebuilder:printcolumn:name="Boot secure",type=string,JSONPath=`.status.conditions[?(@.type=="BootSecure")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 

@@ -61,6 +61,10 @@ type HostClaim struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
+	// bootTrust that the cluster demands of the boots that install, frozen with the
+	// claim. Unset: Network.
+	// +optional
+	BootTrust BootTrust `json:"bootTrust,omitempty"`
 	// cleaning to be done at release, frozen with the claim.
 	// +required
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
@@ -134,6 +138,10 @@ type HostRecord struct {
 	// quarantine takes the host out of service until a person clears it.
 	// +optional
 	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	// virtualMediaAt is when Ingot began to put an image into the BMC's virtual drive;
+	// it goes when the drive is known to be empty of Ingot's images again.
+	// +optional
+	VirtualMediaAt metav1.Time `json:"virtualMediaAt,omitempty,omitzero"`
 	// preparation is how far spec.bios and spec.firmware are in force.
 	// +optional
 	Preparation *HostPreparation `json:"preparation,omitempty"`

@@ -34,10 +34,14 @@ func run() error {
 	logs.InitLogs()
 	options.AddFlags(pflag.CommandLine)
 	showVersion := pflag.Bool("version", false, "Print the version and exit.")
+	printUnified := pflag.Bool("print-unified-image", false, "Write the unsigned unified kernel image of the agent to standard output and exit; needs --agent-key-dir.")
 	pflag.Parse()
 	if *showVersion {
 		fmt.Println(version)
 		return nil
+	}
+	if *printUnified {
+		return app.PrintUnified(options, os.Stdout)
 	}
 	if err := logsv1.ValidateAndApply(options.Logs, nil); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// Options of a Directory. All fields are needed, but for Arguments.
+// Options of a Directory. All fields are needed, but for Arguments and Unified.
 type Options struct {
 	// Cache answers from memory; the indexes of package index are set up on it.
 	Cache client.Reader
@@ -35,6 +35,8 @@ type Options struct {
 	// Kernel and Initrds are the agent's files in the boot server's registry.
 	Kernel  pxe.File
 	Initrds []pxe.File
+	// Unified is the same as one UEFI program, for hosts that boot by HTTP; zero: none.
+	Unified pxe.File
 	// Arguments are further kernel arguments, such as console=ttyS0.
 	Arguments []string
 	Clock     clock.PassiveClock
@@ -135,7 +137,11 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	if host.Spec.Claim != nil {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
-	return d.agent(claims)
+	plan := d.agent(claims)
+	if host.Spec.BootMethod == infrav1.BootMethodHTTP {
+		plan.Agent.Unified = d.Unified
+	}
+	return plan
 }
 
 // agent is a boot of the agent, which comes with these claims.

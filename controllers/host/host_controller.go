@@ -67,6 +67,9 @@ type Reconciler struct {
 	Waits Waits
 	// Images reads images of firmware for their checksum; nil: http.DefaultClient.
 	Images *http.Client
+	// Boot is where BMCs and firmware find a boot server; the zero value: it is not known,
+	// and hosts boot by PXE only.
+	Boot BootServer
 	// NewID mints the UUIDs of orders.
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.

@@ -42,6 +42,8 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		Deleting:  !host.DeletionTimestamp.IsZero(),
 	}}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
+
+		BootServerUnknown: r.Boot.URL == "",
 		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observeBMC, r.observeFirmware,
 	} {
 		if err := gather(ctx, host, seen); err != nil {

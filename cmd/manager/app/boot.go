@@ -127,9 +127,16 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 		return nil, fmt.Errorf("--agent-image-dir: %w", err)
 	}
 	log := mgr.GetLogger().WithName("boot")
+	whole, ok, err := loadUnified(o, id.pins, files)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		log.Info("There is no stub in --agent-image-dir: no host boots by HTTP or VirtualMedia", "stub", agentStub)
+	}
 	dir := directory.New(directory.Options{
 		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(),
-		Kernel: kernel, Initrds: []pxe.File{initramfs}, Arguments: o.AgentArguments,
+		Kernel: kernel, Initrds: []pxe.File{initramfs}, Unified: whole.file, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,
 	})
 	client, err := o.Images.client()
@@ -150,7 +157,12 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 	if err != nil {
 		return nil, err
 	}
+	var discs pxe.DiscDirectory
+	if ok {
+		discs = dir
+	}
 	server, err := bootserver.New(bootserver.Config{
+		Discs: discs, Disc: whole.disc,
 		Address: address, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
 		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
 		Observer: bootLog(log), DHCPMetrics: dhcpMetrics, Log: slog.New(logr.ToSlogHandler(log)),

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,9 +129,26 @@ func (o *Options) agentAddress() string {
 	return netip.AddrPortFrom(address, port).String()
 }
 
-func (o *Options) validateBoot() error {
-	if !o.Has(RoleBoot) {
+// bootURL is where BMCs and firmware reach a boot server; empty: not known.
+func (o *Options) bootURL() string {
+	if o.BootURL != "" || !o.Has(RoleBoot) {
+		return strings.TrimSuffix(o.BootURL, "/")
+	}
+	return "http://" + net.JoinHostPort(o.BootAddress, strconv.Itoa(int(o.BootHTTPPort)))
+}
+
+// validateBootURL: the address is written into BMCs, some of which take no query.
+func (o *Options) validateBootURL() error {
+	u, err := url.Parse(o.bootURL())
+	if o.BootURL == "" || err == nil && u.Scheme == "http" && u.Host != "" && u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
 		return nil
+	}
+	return fmt.Errorf("--boot-url: %q is not http://host:port; give the address of a boot server's HTTP", o.BootURL)
+}
+
+func (o *Options) validateBoot() error {
+	if err := o.validateBootURL(); err != nil || !o.Has(RoleBoot) {
+		return err
 	}
 	var errs []error
 	if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
