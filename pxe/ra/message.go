@@ -1,0 +1,169 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ra
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// ICMPv6 types (RFC 4861 §4.1 and §4.2).
+const (
+	typeSolicitation  = 133
+	typeAdvertisement = 134
+)
+
+// Options of a router advertisement.
+const (
+	optionSource = 1  // source link-layer address (RFC 4861 §4.6.1)
+	optionPrefix = 3  // prefix information (§4.6.2)
+	optionMTU    = 5  // (§4.6.4)
+	optionDNS    = 25 // recursive DNS servers (RFC 8106 §5.1)
+	optionSearch = 31 // DNS search list (RFC 8106 §5.2)
+)
+
+const (
+	flagManaged    = 0x80 // M: addresses by DHCPv6
+	flagOther      = 0x40 // O: the rest by DHCPv6
+	flagOnLink     = 0x80 // L of a prefix
+	flagAutonomous = 0x40 // A of a prefix: hosts make addresses
+
+	// hops is what a router suggests (IANA).
+	hops = 64
+	// validLifetime and preferredLifetime of a prefix are RFC 4861's (§6.2.1);
+	// dnsLifetime is three times the longest interval (RFC 8106 §5.1).
+	validLifetime     = 30 * 24 * time.Hour
+	preferredLifetime = 7 * 24 * time.Hour
+	dnsLifetime       = 3 * maxInterval
+
+	maxDNS = 4
+)
+
+// Message is the ICMPv6 message that advertises networks of one link, from the
+// interface with this hardware address. Its checksum is the kernel's to fill in (RFC
+// 3542 §3.1). It is empty when there is nothing to advertise. Last says that the
+// sender goes: it is a default router no more (RFC 4861 §6.2.5).
+func Message(source net.HardwareAddr, networks []pxe.Advertisement, last bool) []byte {
+	if len(networks) == 0 {
+		return nil
+	}
+	var flags byte
+	var lifetime time.Duration
+	mtu := 0
+	var options []byte
+	for _, n := range networks {
+		flags |= flagsOf(n)
+		lifetime = max(lifetime, n.RouterLifetime)
+		if n.MTU >= 1280 && (mtu == 0 || n.MTU < mtu) { // RFC 8200 §5
+			mtu = n.MTU
+		}
+		options = append(options, prefix(n)...)
+		options = append(options, dns(n.DNS)...)
+		options = append(options, search(n.Search)...)
+	}
+	if last {
+		lifetime = 0
+	}
+	b := []byte{typeAdvertisement, 0, 0, 0, hops, flags}
+	b = binary.BigEndian.AppendUint16(b, uint16(min(lifetime/time.Second, 9000)))
+	b = append(b, make([]byte, 8)...) // reachable time and retransmission: not said
+	if len(source) == 6 {
+		b = append(append(b, optionSource, 1), source...)
+	}
+	if mtu > 0 {
+		b = binary.BigEndian.AppendUint32(append(b, optionMTU, 1, 0, 0), uint32(mtu))
+	}
+	return append(b, options...)
+}
+
+func flagsOf(n pxe.Advertisement) byte {
+	switch n.Mode {
+	case pxe.Stateful:
+		return flagManaged | flagOther
+	case pxe.Stateless:
+		return flagOther
+	}
+	return 0
+}
+
+func prefix(n pxe.Advertisement) []byte {
+	flags := byte(flagOnLink)
+	if n.Mode == pxe.Stateless && n.Prefix.Bits() == 64 {
+		flags |= flagAutonomous
+	}
+	b := []byte{optionPrefix, 4, byte(n.Prefix.Bits()), flags}
+	b = binary.BigEndian.AppendUint32(b, uint32(validLifetime/time.Second))
+	b = binary.BigEndian.AppendUint32(b, uint32(preferredLifetime/time.Second))
+	b = append(b, 0, 0, 0, 0)
+	address := n.Prefix.Masked().Addr().As16()
+	return append(b, address[:]...)
+}
+
+func dns(servers []netip.Addr) []byte {
+	var list []byte
+	n := 0
+	for _, s := range servers {
+		if s.Is6() && !s.Is4In6() && n < maxDNS {
+			list = append(list, s.AsSlice()...)
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	b := []byte{optionDNS, byte(1 + 2*n), 0, 0}
+	return append(binary.BigEndian.AppendUint32(b, uint32(dnsLifetime/time.Second)), list...)
+}
+
+// maxSearch bounds the search list, in bytes.
+const maxSearch = 256
+
+func search(domains []string) []byte {
+	var names []byte
+	for _, domain := range domains {
+		var name []byte
+		for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {
+			if label == "" || len(label) > 63 {
+				name = nil
+				break
+			}
+			name = append(append(name, byte(len(label))), label...)
+		}
+		if name != nil && len(names)+len(name)+1 <= maxSearch {
+			names = append(append(names, name...), 0)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	for len(names)%8 != 0 {
+		names = append(names, 0)
+	}
+	b := []byte{optionSearch, byte(1 + len(names)/8), 0, 0}
+	return append(binary.BigEndian.AppendUint32(b, uint32(dnsLifetime/time.Second)), names...)
+}
+
+// isSolicitation reports a valid router solicitation (RFC 4861 §6.1.1), from an address
+// and with a hop limit, which says that no router passed it on. The kernel has checked
+// the checksum.
+func isSolicitation(b []byte, from netip.Addr, hopLimit int) bool {
+	if len(b) < 8 || b[0] != typeSolicitation || b[1] != 0 || hopLimit != 255 {
+		return false
+	}
+	for rest := b[8:]; len(rest) > 0; {
+		if len(rest) < 2 || rest[1] == 0 || len(rest) < 8*int(rest[1]) {
+			return false
+		}
+		if rest[0] == optionSource && from.IsUnspecified() {
+			return false
+		}
+		rest = rest[8*int(rest[1]):]
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ra
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/links"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+var hardware = net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}
+
+func stateful() pxe.Advertisement {
+	return pxe.Advertisement{Network: "rack-a", Prefix: netip.MustParsePrefix("2001:db8:0:1::/64"), Mode: pxe.Stateful}
+}
+
+// TestGoldenMessages pins every message, byte by byte.
+func TestGoldenMessages(t *testing.T) {
+	stateless := stateful()
+	stateless.Mode = pxe.Stateless
+	full := stateless
+	full.RouterLifetime, full.MTU, full.Search = 30*time.Minute, 9000, []string{"dc1.example", "a..b"}
+	full.DNS = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}
+	narrow := stateless
+	narrow.Prefix = netip.MustParsePrefix("2001:db8:0:1:8000::/80")
+	forever := stateful()
+	forever.RouterLifetime = 24 * time.Hour
+	var got strings.Builder
+	for _, tc := range []struct {
+		name     string
+		source   net.HardwareAddr
+		networks []pxe.Advertisement
+		last     bool
+	}{
+		{name: "nothing to say", source: hardware},
+		{name: "stateful", source: hardware, networks: []pxe.Advertisement{stateful()}},
+		{name: "stateless: hosts make addresses", source: hardware, networks: []pxe.Advertisement{stateless}},
+		{name: "stateless, but the prefix is not for that", source: hardware, networks: []pxe.Advertisement{narrow}},
+		{name: "all there is", source: hardware, networks: []pxe.Advertisement{full}},
+		{name: "two networks on a link", source: hardware, networks: []pxe.Advertisement{stateful(), full}},
+		{name: "a default router for as long as one can be", source: hardware, networks: []pxe.Advertisement{forever}},
+		{name: "a router that goes", source: hardware, networks: []pxe.Advertisement{full}, last: true},
+		{name: "from a link without hardware addresses", networks: []pxe.Advertisement{stateful()}},
+	} {
+		fmt.Fprintf(&got, "=== %s\n", tc.name)
+		for line := range slices.Chunk(Message(tc.source, tc.networks, tc.last), 16) {
+			fmt.Fprintln(&got, hex.EncodeToString(line))
+		}
+	}
+	const golden = "testdata/messages.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSolicitations(t *testing.T) {
+	from := netip.MustParseAddr("fe80::1")
+	bare := []byte{133, 0, 0, 0, 0, 0, 0, 0}
+	sourced := append(slices.Clone(bare), 1, 1, 2, 0, 0, 0, 0, 9)
+	for _, tc := range []struct {
+		name   string
+		packet []byte
+		from   netip.Addr
+		hops   int
+		want   bool
+	}{
+		{"bare", bare, from, 255, true},
+		{"with its source", sourced, from, 255, true},
+		{"of nobody yet", bare, netip.IPv6Unspecified(), 255, true},
+		{"of nobody, with a source", sourced, netip.IPv6Unspecified(), 255, false},
+		{"from beyond a router", bare, from, 64, false},
+		{"an advertisement", append([]byte{134}, bare[1:]...), from, 255, false},
+		{"another code", append([]byte{133, 1}, bare[2:]...), from, 255, false},
+		{"cut off", bare[:7], from, 255, false},
+		{"an option of no length", append(slices.Clone(bare), 1, 0, 0, 0, 0, 0, 0, 0), from, 255, false},
+		{"an option that is cut off", sourced[:12], from, 255, false},
+		{"half an option", append(slices.Clone(bare), 1), from, 255, false},
+	} {
+		if got := isSolicitation(tc.packet, tc.from, tc.hops); got != tc.want {
+			t.Errorf("%s: %t", tc.name, got)
+		}
+	}
+}
+
+func FuzzSolicitation(f *testing.F) {
+	f.Add([]byte{133, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 9})
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		if isSolicitation(packet, netip.MustParseAddr("fe80::1"), 255) && packet[0] != typeSolicitation {
+			t.Error("accepted what is none")
+		}
+	})
+}
+
+// TestPacing: the first advertisements follow each other soon, later ones do not, and
+// no number of solicitations brings more than one in three seconds.
+func TestPacing(t *testing.T) {
+	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	least := func(time.Duration) time.Duration { return 0 }
+	most := func(d time.Duration) time.Duration { return d }
+	var p pacing
+	if !p.due(start) {
+		t.Error("the first does not go at once")
+	}
+	for _, want := range []time.Duration{initialInterval, initialInterval, initialInterval, maxInterval} {
+		p.done(start, most)
+		if got := p.next.Sub(start); got != want {
+			t.Errorf("the next after %s, want %s", got, want)
+		}
+	}
+	p.done(start, least)
+	if got := p.next.Sub(start); got != minInterval {
+		t.Errorf("the next after %s, want %s", got, minInterval)
+	}
+	sent := 0
+	for i := range 60_000 { // a minute of a thousand solicitations a second
+		now := start.Add(time.Duration(i) * time.Millisecond)
+		p.asked(now, most)
+		if p.due(now) {
+			sent++
+			p.done(now, least)
+		}
+	}
+	if sent != 19 {
+		t.Errorf("%d were sent in a minute, want one every three seconds", sent)
+	}
+}
+
+// wire is a socket in memory.
+type wire struct {
+	links  []links.Link
+	asks   chan int
+	sent   chan string
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newWire(list ...links.Link) *wire {
+	return &wire{links: list, asks: make(chan int), sent: make(chan string, 16), closed: make(chan struct{})}
+}
+
+func (w *wire) Receive() (int, error) {
+	select {
+	case i := <-w.asks:
+		return i, nil
+	case <-w.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (w *wire) Links() []links.Link { return w.links }
+
+func (w *wire) Send(message []byte, index int) error {
+	w.sent <- fmt.Sprintf("%d %x", index, message)
+	return nil
+}
+
+func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil }
+
+type networks []pxe.Advertisement
+
+func (n networks) Advertisements() []pxe.Advertisement { return n }
+
+// A server advertises where it has an address, answers, and takes leave.
+func TestServe(t *testing.T) {
+	routed := stateful()
+	routed.RouterLifetime = time.Hour
+	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), routed.Prefix}}
+	elsewhere := links.Link{Index: 4, Name: "eth1", Here: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:2::/64")}}
+	w := newWire(here, elsewhere)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- (&Server{Networks: networks{routed}}).Serve(ctx, w) }()
+	usual := fmt.Sprintf("3 %x", Message(hardware, networks{routed}, false))
+	if got := <-w.sent; got != usual {
+		t.Errorf("%s, want %s", got, usual)
+	}
+	w.asks <- 9 // of an interface that is not served
+	w.asks <- 3
+	if got := <-w.sent; got != usual {
+		t.Errorf("%s, want %s", got, usual)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got, want := <-w.sent, fmt.Sprintf("3 %x", Message(hardware, networks{routed}, true)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(w.sent) > 0 {
+		t.Errorf("besides: %s", <-w.sent)
+	}
+}
+
+// Who was no router takes no leave.
+func TestServeQuietly(t *testing.T) {
+	w := newWire(links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{stateful().Prefix}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- (&Server{Networks: networks{stateful()}}).Serve(ctx, w) }()
+	<-w.sent
+	cancel()
+	if err := <-done; err != nil || len(w.sent) > 0 {
+		t.Errorf("%v, and %d more messages", err, len(w.sent))
+	}
+}
+
+func TestServeTellsThatTheSocketBroke(t *testing.T) {
+	w := newWire()
+	_ = w.Close()
+	if err := (&Server{Networks: networks{}}).Serve(t.Context(), w); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/links"
+)
+
+// Server advertises networks on the interfaces that have an address of theirs.
+type Server struct {
+	Networks pxe.Advertised
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// Conn is a socket for router advertisements: a *Socket, or a test's.
+type Conn interface {
+	// Receive waits for a solicitation and returns the interface that it came in by.
+	Receive() (index int, err error)
+	// Links are the interfaces that are served.
+	Links() []links.Link
+	// Send sends a message to all nodes of an interface.
+	Send(message []byte, index int) error
+	Close() error
+}
+
+// beat is how often the server looks whether something is due.
+const beat = 100 * time.Millisecond
+
+// Serve advertises until ctx ends or the socket breaks, and closes the socket. Where
+// it was a default router it says that it is none any more. A nil error means that ctx
+// ended.
+func (s *Server) Serve(ctx context.Context, conn Conn) error {
+	defer func() { _ = conn.Close() }()
+	asked := make(chan int)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		// Closing wakes the reader.
+		defer func() { _ = conn.Close() }()
+		s.advertise(ctx, conn, asked)
+		return nil
+	})
+	g.Go(func() error { return s.listen(ctx, conn, asked) })
+	return g.Wait()
+}
+
+func (s *Server) listen(ctx context.Context, conn Conn, asked chan<- int) error {
+	for {
+		index, err := conn.Receive()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("read router solicitation: %w", err)
+		case err != nil:
+			s.log().Debug("Router solicitation was not read", "error", err)
+			index = 0 // nobody's
+		}
+		select {
+		case asked <- index:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// advertise is the one goroutine that sends.
+func (s *Server) advertise(ctx context.Context, conn Conn, asked <-chan int) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	paces := map[int]*pacing{}
+	for {
+		select {
+		case <-ctx.Done():
+			s.leave(conn, paces)
+			return
+		case index := <-asked:
+			if pace := paces[index]; pace != nil {
+				pace.asked(time.Now(), chance)
+			}
+		case <-tick.C:
+			s.round(conn, paces, time.Now())
+		}
+	}
+}
+
+func chance(most time.Duration) time.Duration { return rand.N(most) }
+
+// round sends what is due on each interface.
+func (s *Server) round(conn Conn, paces map[int]*pacing, now time.Time) {
+	var networks []pxe.Advertisement
+	looked := false
+	for _, link := range conn.Links() {
+		pace := paces[link.Index]
+		if pace == nil {
+			pace = &pacing{}
+			paces[link.Index] = pace
+		}
+		if !pace.due(now) {
+			continue
+		}
+		if !looked {
+			networks, looked = s.Networks.Advertisements(), true
+		}
+		message := Message(link.Hardware, on(link, networks), false)
+		if message == nil {
+			pace.next = now.Add(initialInterval) // there may be something then
+			continue
+		}
+		if err := conn.Send(message, link.Index); err != nil {
+			s.log().Debug("Router advertisement was not sent", "interface", link.Name, "error", err)
+		}
+		pace.done(now, chance)
+	}
+}
+
+// leave tells those who were told of a default router.
+func (s *Server) leave(conn Conn, paces map[int]*pacing) {
+	networks := s.Networks.Advertisements()
+	for _, link := range conn.Links() {
+		here := on(link, networks)
+		routes := slices.ContainsFunc(here, func(n pxe.Advertisement) bool { return n.RouterLifetime > 0 })
+		if pace := paces[link.Index]; pace == nil || pace.sent == 0 || !routes {
+			continue
+		}
+		if err := conn.Send(Message(link.Hardware, here, true), link.Index); err != nil {
+			s.log().Debug("Last router advertisement was not sent", "interface", link.Name, "error", err)
+		}
+	}
+}
+
+// on are the networks of an interface: those in whose prefix it has an address.
+func on(link links.Link, networks []pxe.Advertisement) []pxe.Advertisement {
+	var out []pxe.Advertisement
+	for _, n := range networks {
+		for _, subnet := range link.Here {
+			if subnet.Addr().Is6() && subnet.Overlaps(n.Prefix) {
+				out = append(out, n)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
