@@ -35,6 +35,9 @@ const (
 	ActionGracefulRestart PowerAction = "GracefulRestart"
 	// ActionForceRestart resets.
 	ActionForceRestart PowerAction = "ForceRestart"
+	// ActionNMI interrupts the operating system, which may dump its memory; the server
+	// stays on.
+	ActionNMI PowerAction = "NMI"
 )
 
 // Power reads and changes the power state. A call that returns ErrUnknownOutcome
@@ -199,8 +202,20 @@ var (
 	ErrRateLimited = errors.New("BMC limits how often it may be asked")
 	// ErrNotApplied: the BMC accepted a write and shows another value.
 	ErrNotApplied = errors.New("BMC did not apply the setting")
+	// ErrPasswordRefused: the BMC takes passwords, and not this one: too short, too long,
+	// used before, or whatever else its policy has against it. Nothing has changed; it is
+	// an ErrNotApplied too.
+	ErrPasswordRefused error = passwordRefused{}
 	// ErrProtocol: the BMC's answer makes no sense.
 	ErrProtocol = errors.New("BMC answer not understood")
 	// ErrAddress: the address is not one that this driver can use.
 	ErrAddress = errors.New("BMC address is not usable")
 )
+
+type passwordRefused struct{}
+
+// Error implements error.
+func (passwordRefused) Error() string { return "BMC refuses the password" }
+
+// Is makes errors.Is(err, ErrNotApplied) true.
+func (passwordRefused) Is(target error) bool { return target == ErrNotApplied }

@@ -153,3 +153,22 @@ func TestEndlessPieces(t *testing.T) {
 		t.Errorf("%d requests for one record", n)
 	}
 }
+
+// TestInterrupt: the diagnostic interrupt leaves the server as it is.
+func TestInterrupt(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	r.SetFaults(labipmi.Faults{Answer: func(netFn, code byte, data []byte) ([]byte, bool) {
+		return nil, netFn == 0 && code == 2 && data[0] == 4 // the simulator has none
+	}})
+	if err := conn.SetPower(t.Context(), bmc.ActionNMI); err != nil {
+		t.Error(err)
+	}
+	commands := r.Commands()
+	if last := commands[len(commands)-1].String(); last != "00 02: 04" || !r.bench.Powered() {
+		t.Errorf("sent %s, on: %t", last, r.bench.Powered())
+	}
+}

@@ -21,6 +21,7 @@ const (
 	controlOn    = 0x01
 	controlCycle = 0x02
 	controlReset = 0x03
+	controlNMI   = 0x04 // pulse the diagnostic interrupt
 	controlSoft  = 0x05
 )
 
@@ -71,6 +72,8 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		controls, settled = []byte{controlSoft}, bmc.PowerOff
 	case bmc.ActionForceRestart:
 		controls = []byte{controlReset, controlCycle}
+	case bmc.ActionNMI:
+		controls = []byte{controlNMI}
 	default:
 		return fmt.Errorf("power action %s: %w: IPMI has no such Chassis Control (§28.3)", action, bmc.ErrNotSupported)
 	}

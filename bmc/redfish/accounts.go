@@ -5,7 +5,9 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -28,9 +30,25 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 		err = c.patch(path, "", map[string]any{"Password": password.Reveal()})
 	}
 	if err != nil {
-		return fmt.Errorf("set password: %w", err)
+		return fmt.Errorf("set password: %w", passwordError(err))
 	}
 	return nil
+}
+
+// passwordError tells a BMC that takes no passwords from one that does not take this
+// one: both answer 400 (DSP0266 §8.3), and say which by the message. What the message is
+// of the BMC's own policy is left to the reader: every maker has words of its own.
+func passwordError(err error) error {
+	e, ok := refusal(err)
+	if !ok || e.status != http.StatusBadRequest && e.status != http.StatusUnprocessableEntity || !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	for _, cannot := range []string{"PropertyNotWritable", "PropertyUnknown", "ActionNotSupported", "OperationNotAllowed", "PropertyMissing"} {
+		if e.has(cannot) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: BMC answered %d %q", bmc.ErrPasswordRefused, e.status, e.shown)
 }
 
 // ownAccount finds the account by the user whom the session names, which may be

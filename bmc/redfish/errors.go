@@ -42,6 +42,8 @@ type callError struct {
 	// status and ids are the BMC's refusal; status 0: there was no answer.
 	status int
 	ids    []string
+	// shown is what it said, for people, without secrets.
+	shown string
 }
 
 func (e *callError) Error() string { return e.text }
@@ -151,8 +153,8 @@ func (c *conn) refused(out *callError, kind callKind, what string, err error) {
 		}
 	}
 	out.sentinel = c.refusalSentinel(kind, out, message)
-	shown := shorten(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300)
-	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, c.clean(shown))
+	out.shown = c.clean(shorten(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300))
+	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, out.shown)
 }
 
 // refusalSentinel classifies by status and, where makers disagree on the status,

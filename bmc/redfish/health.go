@@ -4,9 +4,13 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -53,6 +57,21 @@ type chassisResource struct {
 type subsystemResource struct {
 	Fans          link `json:"Fans"`
 	PowerSupplies link `json:"PowerSupplies"`
+	Metrics       link `json:"ThermalMetrics"`
+}
+
+// metricsResource is a chassis' temperatures (DSP2046, ThermalMetrics): all of them, or
+// on some BMCs a summary only, by the side of the chassis.
+type metricsResource struct {
+	Temperatures []excerptResource `json:"TemperatureReadingsCelsius"`
+	Summary      map[string]any    `json:"TemperatureSummaryCelsius"`
+}
+
+// excerptResource is a reading without its health, which the sensor has.
+type excerptResource struct {
+	Reading number `json:"Reading"`
+	Device  string `json:"DeviceName"`
+	Source  string `json:"DataSourceUri"`
 }
 
 type thermalResource struct {
@@ -72,6 +91,8 @@ type storageResource struct {
 type health struct {
 	*conn
 	report bmc.HealthReport
+	// temperatures to ask for when all else is known: each is a request.
+	temperatures []excerptResource
 }
 
 // Health implements bmc.Health. It makes at most maxHealthRequests requests: a
@@ -104,7 +125,10 @@ func (h *health) read() error {
 	if err := optional(h.memory(system)); err != nil {
 		return err
 	}
-	return optional(h.drives(system.Storage.ID))
+	if err := optional(h.drives(system.Storage.ID)); err != nil {
+		return err
+	}
+	return h.sensors()
 }
 
 // chassis prefers Thermal and Power, which tell all in two answers, to their
@@ -146,7 +170,59 @@ func (h *health) subsystem(path string) error {
 	if err := h.collection("Fan", s.Fans.ID); err != nil {
 		return err
 	}
-	return h.collection("PowerSupply", s.PowerSupplies.ID)
+	if err := h.collection("PowerSupply", s.PowerSupplies.ID); err != nil || s.Metrics.ID == "" {
+		return err
+	}
+	var m metricsResource
+	if err := optional(h.get(s.Metrics.ID, &m)); err != nil {
+		return err
+	}
+	h.temperatures = append(h.temperatures, m.excerpts()...)
+	return nil
+}
+
+// excerpts lists the temperatures, in an order of their own; those of a summary where
+// the BMC has no list.
+func (m metricsResource) excerpts() []excerptResource {
+	if len(m.Temperatures) > 0 {
+		return m.Temperatures
+	}
+	var out []excerptResource
+	for _, side := range slices.Sorted(maps.Keys(m.Summary)) {
+		text, err := json.Marshal(m.Summary[side])
+		var e excerptResource
+		if err == nil && json.Unmarshal(text, &e) == nil && (e.Reading != "" || e.Source != "") {
+			e.Device = cmp.Or(e.Device, side)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// sensors asks for the health of each temperature. A reading whose sensor is not read,
+// since there are too many or it cannot be, is told without.
+func (h *health) sensors() error {
+	for _, t := range h.temperatures {
+		if t.Source != "" && h.transport.left > 0 {
+			before := len(h.report.Components)
+			var c componentResource
+			err := h.get(t.Source, &c)
+			if err == nil {
+				c.ID = t.Source
+				h.add("Temperature", c)
+			}
+			if err := optional(err); err != nil {
+				return err
+			}
+			if err == nil || len(h.report.Components) > before {
+				continue
+			}
+		}
+		if t.Reading != "" {
+			h.add("Temperature", componentResource{ID: t.Source, Name: t.Device, Celsius: t.Reading})
+		}
+	}
+	return nil
 }
 
 // memory asks for each module only where the sum is not good.
@@ -246,7 +322,7 @@ func (c componentResource) state() bmc.HealthState {
 }
 
 func (c componentResource) reading() string {
-	units := map[string]string{"": "", "Percent": " %", "RPM": " RPM"}
+	units := map[string]string{"": "", "Percent": " %", "RPM": " RPM", "Cel": " °C", "%": " %", "{rev}/min": " RPM"}
 	switch {
 	case c.Celsius != "":
 		return string(c.Celsius) + " °C"

@@ -70,57 +70,77 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	if err != nil {
 		return fail(err)
 	}
-	reset, ok := choose(candidates, allowed)
-	if !ok {
+	usable := choose(candidates, allowed, system.PowerState)
+	if len(usable) == 0 {
 		return fail(fmt.Errorf("%w: wants %s, the system allows %s", bmc.ErrNotSupported,
-			candidates[0], shorten(strings.Join(allowed, ", "), 200)))
+			candidates[0].reset, shorten(strings.Join(allowed, ", "), 200)))
 	}
-	err = c.send(http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": reset}, nil)
-	if _, answered := refusal(err); answered && settled != "" && system.PowerState == settled &&
-		(errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrBusy)) {
-		// Many refuse what is so already, with 400 or 409.
-		if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
+	for i, candidate := range usable {
+		err = c.send(http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": candidate.reset}, nil)
+		if err == nil {
 			return nil
 		}
+		if _, answered := refusal(err); !answered {
+			return fail(err) // it may have taken effect (I17)
+		}
+		if settled != "" && system.PowerState == settled && (errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrBusy)) {
+			// Many refuse what is so already, with 400 or 409.
+			if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
+				return nil
+			}
+		}
+		if i == len(usable)-1 || !errors.Is(err, bmc.ErrNotSupported) {
+			break
+		}
+		// The BMC does not know this one, whatever it lists, and did nothing.
 	}
-	if err != nil {
-		return fail(err)
-	}
-	return nil
+	return fail(err)
+}
+
+// resetType is one way to an action.
+type resetType struct {
+	reset redfish.ResetType
+	// only is the state in which it does what is wanted; empty: in any. It is sent only
+	// where the BMC lists it.
+	only redfish.PowerState
 }
 
 // resetsFor lists the reset types for an action, best first, and the state in
-// which the action has nothing to do (none for restarts). A graceful action has
-// no fallback: whether to be rude is policy. PushPowerButton is none either: it
-// does the opposite of what is wanted when the state shown is stale.
-func resetsFor(action bmc.PowerAction) ([]redfish.ResetType, redfish.PowerState) {
+// which the action has nothing to do (none for restarts). What is gentle never becomes
+// rude: whether to be is policy. The power button is the last way to what is gentle:
+// pressed in the other state it does the opposite, so that it is pressed only right after
+// the state was read. There is no other way to cut the power than ForceOff: what only
+// asks an operating system fences nothing (I7).
+func resetsFor(action bmc.PowerAction) ([]resetType, redfish.PowerState) {
+	const button = redfish.PushPowerButtonResetType
 	switch action {
 	case bmc.ActionOn:
-		return []redfish.ResetType{redfish.OnResetType, redfish.ForceOnResetType}, redfish.OnPowerState
+		return []resetType{{reset: redfish.OnResetType}, {reset: redfish.ForceOnResetType}, {button, redfish.OffPowerState}}, redfish.OnPowerState
 	case bmc.ActionGracefulOff:
-		return []redfish.ResetType{redfish.GracefulShutdownResetType}, redfish.OffPowerState
+		return []resetType{{reset: redfish.GracefulShutdownResetType}, {button, redfish.OnPowerState}}, redfish.OffPowerState
 	case bmc.ActionForceOff:
-		return []redfish.ResetType{redfish.ForceOffResetType}, redfish.OffPowerState
+		return []resetType{{reset: redfish.ForceOffResetType}}, redfish.OffPowerState
 	case bmc.ActionGracefulRestart:
-		return []redfish.ResetType{redfish.GracefulRestartResetType}, ""
+		return []resetType{{reset: redfish.GracefulRestartResetType}}, ""
 	case bmc.ActionForceRestart:
-		return []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType}, ""
+		return []resetType{{reset: redfish.ForceRestartResetType}, {reset: redfish.PowerCycleResetType}}, ""
+	case bmc.ActionNMI:
+		return []resetType{{reset: redfish.NmiResetType}}, ""
 	}
 	return nil, ""
 }
 
-// choose picks the best candidate; where the BMC does not tell what it allows,
-// the first.
-func choose(candidates []redfish.ResetType, allowed []string) (redfish.ResetType, bool) {
-	if len(allowed) == 0 {
-		return candidates[0], true
-	}
+// choose leaves the candidates that the BMC lists and that fit the state; where it does
+// not tell what it allows, those that fit any state.
+func choose(candidates []resetType, allowed []string, state redfish.PowerState) []resetType {
+	var out []resetType
 	for _, c := range candidates {
-		if slices.Contains(allowed, string(c)) {
-			return c, true
+		listed := slices.Contains(allowed, string(c.reset))
+		if listed && (c.only == "" || c.only == state) || len(allowed) == 0 && c.only == "" {
+			out = append(out, c)
 		}
 	}
-	return "", false
+	return out
 }
 
 // allowedResets reads what the Reset action takes: in the system itself, or in

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,10 @@ func TestResetFallbacks(t *testing.T) {
 		{"restart by PowerCycle", []string{"On", "PowerCycle"}, bmc.ActionForceRestart, []string{"Reset PowerCycle"}, nil},
 		{"no graceful off", []string{"On", "ForceOff"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
 		{"no graceful restart", []string{"On", "ForceRestart"}, bmc.ActionGracefulRestart, nil, bmc.ErrNotSupported},
+		{"on by the button", []string{"ForceOff", "PushPowerButton"}, bmc.ActionOn, []string{"Reset PushPowerButton"}, nil},
+		{"off by the button, of a server that is off", []string{"On", "PushPowerButton"}, bmc.ActionGracefulOff, nil, bmc.ErrNotSupported},
+		{"interrupt", []string{"On", "Nmi"}, bmc.ActionNMI, []string{"Reset Nmi"}, nil},
+		{"no interrupt", []string{"On"}, bmc.ActionNMI, nil, bmc.ErrNotSupported},
 		{"no force off", []string{"On", "PushPowerButton"}, bmc.ActionForceOff, nil, bmc.ErrNotSupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -167,6 +172,56 @@ func TestResetFallbacks(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, r.Actions()); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestButtonOff: the power button asks a server that is on to switch off, and nobody
+// presses it for one that is off.
+func TestButtonOff(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Quirks.ResetTypes = []string{"On", "PushPowerButton"} })
+	conn := r.dial(t)
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetPower(t.Context(), bmc.ActionGracefulOff); err != nil || r.bench.Powered() {
+		t.Errorf("error %v, on: %t", err, r.bench.Powered())
+	}
+	_ = conn.SetPower(t.Context(), bmc.ActionGracefulOff)
+	if r.bench.Powered() {
+		t.Error("the button has switched the server on")
+	}
+}
+
+// TestResetsThatAreListedAndUnknown: a BMC that lists what it refuses is asked in the
+// next way. One whose answer is lost, or that breaks down over it, is not (I17).
+func TestResetsThatAreListedAndUnknown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault labbmc.Faults
+		posts int
+		err   error
+	}{
+		"refused":     {labbmc.Faults{Status: 400}, 2, nil},
+		"not known":   {labbmc.Faults{Status: 501}, 2, nil},
+		"busy":        {labbmc.Faults{Status: 409}, 1, bmc.ErrBusy},
+		"broken down": {labbmc.Faults{Status: 500}, 1, bmc.ErrUnknownOutcome},
+		"lost":        {labbmc.Faults{LoseReply: true}, 1, bmc.ErrUnknownOutcome},
+		"forbidden":   {labbmc.Faults{Status: 403}, 1, bmc.ErrUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			var posts atomic.Int32
+			tc.fault.Match = func(method, path string) bool {
+				return method == "POST" && strings.HasSuffix(path, "ComputerSystem.Reset") && posts.Add(1) == 1
+			}
+			r.SetFaults(tc.fault)
+			if err := conn.SetPower(t.Context(), bmc.ActionOn); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if n := int(posts.Load()); n != tc.posts {
+				t.Errorf("%d resets were sent, want %d", n, tc.posts)
 			}
 		})
 	}

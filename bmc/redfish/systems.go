@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -35,7 +36,7 @@ func (c *conn) onlySystem() (string, error) {
 	case len(members) == 1:
 		return members[0], nil
 	case len(members) == 0:
-		return "", fmt.Errorf("find system: %w: the BMC lists none", bmc.ErrProtocol)
+		return "", fmt.Errorf("find system: %w: the BMC lists none; %s", &bmc.BusyError{}, starts)
 	}
 	return "", fmt.Errorf("%w: the BMC has %d systems; add the path of one to the address: %s",
 		bmc.ErrAddress, len(members), listed(members))
@@ -56,12 +57,21 @@ func (c *conn) Switch(address string) error {
 	return nil
 }
 
-// noSuchSystem is the error of an address that names a system which is not there; it
-// names those that are, if the BMC lists them.
+// starts is what a BMC without systems most likely does: its web server is up before
+// what knows of the hardware is (OpenBMC's inventory comes by D-Bus, minutes later).
+const starts = "it may be starting"
+
+// noSuchSystem is the error of a system that is not there: an address to correct, for
+// which it names those that are; or a BMC that has not found its system yet.
 func (c *conn) noSuchSystem() error {
 	members, err := c.systems()
-	if err != nil || len(members) == 0 {
-		return fmt.Errorf("%w: the BMC has no system at %s, and lists none", bmc.ErrAddress, c.system)
+	switch {
+	case err != nil && !isMissing(err):
+		return err
+	case len(members) == 0:
+		return fmt.Errorf("%w: the BMC has no system at %s, and lists none; %s", &bmc.BusyError{}, c.system, starts)
+	case slices.Contains(members, c.system):
+		return fmt.Errorf("%w: the BMC lists a system at %s, and does not show it; %s", &bmc.BusyError{}, c.system, starts)
 	}
 	return fmt.Errorf("%w: the BMC has no system at %s; correct the path: %s", bmc.ErrAddress, c.system, listed(members))
 }

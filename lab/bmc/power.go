@@ -56,6 +56,8 @@ func actionOf(resetType string) (Action, bool) {
 		return Reboot, true
 	case "ForceRestart", "PowerCycle":
 		return Reset, true
+	case "Nmi":
+		return "", true // the operating system's affair
 	}
 	return "", false
 }
@@ -67,11 +69,19 @@ func (b *BMC) reset(r resource.Request) resource.Answer {
 	}
 	name := "Reset " + body.ResetType
 	action, ok := actionOf(body.ResetType)
+	if body.ResetType == "PushPowerButton" {
+		if action, ok = On, true; b.cfg.Machine.Powered() {
+			action = Shutdown
+		}
+	}
 	if !ok || !slices.Contains(b.resetTypes(), body.ResetType) {
 		return resource.Fail(http.StatusBadRequest, "ActionParameterValueNotInList", "ResetType is not in the list").Named(name)
 	}
 	if a, ok := b.refuseReset(action); !ok {
 		return a.Named(name)
+	}
+	if action == "" {
+		return resource.Done(name)
 	}
 	if err := b.cfg.Machine.Power(context.Background(), action); err != nil {
 		return resource.Fail(http.StatusInternalServerError, "InternalError", err.Error()).Named(name)

@@ -83,7 +83,11 @@ func (s *Service) thermalSubsystem(path, tail string) (resource.Object, bool) {
 		return resource.Collection(path, "Fan", numbered(path, fans)), true
 	case "ThermalSubsystem/ThermalMetrics":
 		o := resource.New(path, "ThermalMetrics.v1_3_0", "Thermal Metrics")
-		o["TemperatureSummaryCelsius"] = resource.Object{"Intake": resource.Object{"Reading": celsius, "DataSourceUri": s.chassis + "/Sensors/Inlet"}}
+		inlet := resource.Object{"Reading": celsius, "DataSourceUri": s.chassis + "/Sensors/Inlet"}
+		o["TemperatureSummaryCelsius"] = resource.Object{"Intake": inlet}
+		if !s.cfg.Personality.Quirks.SummaryOnly {
+			o["TemperatureReadingsCelsius"] = []resource.Object{{"Reading": celsius, "DeviceName": "Inlet", "DataSourceUri": s.chassis + "/Sensors/Inlet"}}
+		}
 		return o, true
 	}
 	i, ok := number(tail, "ThermalSubsystem/Fans/", fans)

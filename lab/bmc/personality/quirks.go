@@ -43,6 +43,8 @@ type Quirks struct {
 	// BrokenInterface and BrokenDrive make the first member of the collection
 	// answer 500.
 	BrokenInterface, BrokenDrive bool
+	// SummaryOnly tells temperatures in the summary of ThermalMetrics only.
+	SummaryOnly bool
 	// Systems is how many systems the BMC lists; 0 means 1. Only the first is real.
 	Systems int
 	// SystemID is the last segment of the system's path; empty: the
@@ -84,6 +86,8 @@ type Quirks struct {
 	// SwapUUID tells the first three fields of the UUID in the other byte order
 	// than SMBIOS; LowerUUID tells it in lower case.
 	SwapUUID, LowerUUID bool
+	// PasswordPolicy refuses passwords without a digit.
+	PasswordPolicy bool
 	// LogoutOnPassword ends all sessions when the password changes.
 	LogoutOnPassword bool
 	// SettingsETag makes If-Match compulsory for BIOS settings (AMI, Supermicro).

@@ -216,6 +216,10 @@ func (s *Service) patchAccount(r resource.Request) resource.Answer {
 	switch {
 	case body.Password == nil:
 		return resource.Fail(http.StatusBadRequest, "PropertyMissing", "only Password can be written")
+	case p.Quirks.PasswordPolicy && !strings.ContainsAny(*body.Password, "0123456789"):
+		// OpenBMC's words, but for the password, which some repeat.
+		return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError",
+			fmt.Sprintf("The value %s for the property Password is of a different format than the property can accept: it has no digit.", *body.Password))
 	case *body.Password == "" || len(*body.Password) > p.PasswordMax:
 		return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError", fmt.Sprintf("the password has not 1 to %d bytes", p.PasswordMax))
 	}

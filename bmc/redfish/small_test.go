@@ -1,0 +1,153 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// TestPasswordPolicy: a BMC that does not take a password says why, without it; one that
+// takes none at all is told apart.
+func TestPasswordPolicy(t *testing.T) {
+	const wrong = "without-any-number"
+	for name, tc := range map[string]struct {
+		faults  labbmc.Faults
+		refused bool
+		says    string
+	}{
+		"policy":       {labbmc.Faults{}, true, "it has no digit"},
+		"no passwords": {labbmc.Faults{Status: 405, Match: isPatch}, false, "not supported"},
+		"busy":         {labbmc.Faults{Status: 503, Match: isPatch}, false, "busy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.PasswordPolicy = true })
+			r.SetFaults(tc.faults)
+			err := r.dial(t).SetPassword(t.Context(), wrong)
+			if errors.Is(err, bmc.ErrPasswordRefused) != tc.refused || errors.Is(err, bmc.ErrNotApplied) != tc.refused {
+				t.Errorf("error %v, want a refusal: %t", err, tc.refused)
+			}
+			if tc.refused == errors.Is(err, bmc.ErrNotSupported) && name != "busy" {
+				t.Errorf("error %v says that the BMC takes no passwords", err)
+			}
+			if text := err.Error(); !strings.Contains(text, tc.says) || strings.Contains(text, wrong) || strings.Contains(text, canary) {
+				t.Errorf("error %q, want %q in it and no password", text, tc.says)
+			}
+			if r.Password() != canary {
+				t.Error("the password has changed")
+			}
+		})
+	}
+}
+
+// TestBMCWithoutItsSystem: a BMC whose web server is up before its system is has a moment
+// to find it; an address that names a system among others that are there is wrong.
+func TestBMCWithoutItsSystem(t *testing.T) {
+	const systems = "/redfish/v1/Systems"
+	none := labbmc.Faults{Body: `{"Members":[]}`, Match: func(_, path string) bool { return path == systems }}
+	missing := labbmc.Faults{Status: 404, Match: func(_, path string) bool { return strings.HasPrefix(path, systems+"/") }}
+	noList := labbmc.Faults{Status: 404, Match: func(_, path string) bool { return path == systems }}
+	for name, tc := range map[string]struct {
+		path   string
+		faults []labbmc.Faults
+		want   error
+	}{
+		"lists none":                    {"", []labbmc.Faults{none}, bmc.ErrBusy},
+		"lists none, one is named":      {systems + "/1", []labbmc.Faults{none, missing}, bmc.ErrBusy},
+		"has no list, one is named":     {systems + "/1", []labbmc.Faults{noList, missing}, bmc.ErrBusy},
+		"lists what it does not show":   {"", []labbmc.Faults{missing}, bmc.ErrBusy},
+		"shows another than the one":    {systems + "/7", nil, bmc.ErrAddress},
+		"the list is not to be had now": {systems + "/1", []labbmc.Faults{{Status: 503, Match: noList.Match}, missing}, bmc.ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.SetFaults(tc.faults...)
+			target := r.target
+			target.Address += tc.path
+			pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+			defer closePool(t, pool)
+			err := pool.Do(t.Context(), target, readState)
+			if !errors.Is(err, tc.want) || tc.want == bmc.ErrBusy && errors.Is(err, bmc.ErrAddress) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			if tc.want != bmc.ErrBusy {
+				return
+			}
+			r.SetFaults()
+			if err := pool.Do(t.Context(), target, readState); err != nil {
+				t.Errorf("when it has its system: %v", err)
+			}
+		})
+	}
+}
+
+// TestTemperatures come from ThermalMetrics where a chassis has no Thermal, with the
+// health of their sensors.
+func TestTemperatures(t *testing.T) {
+	for name, change := range map[string]func(*labbmc.Config){
+		"list": func(*labbmc.Config) {}, "summary": func(c *labbmc.Config) { c.Personality.Quirks.SummaryOnly = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newNamed(t, "dell-idrac10", change)
+			r.SetHealth("Inlet", "Critical")
+			conn := r.dial(t)
+			inlet := func() bmc.ComponentHealth {
+				report, err := conn.Health(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				i := slices.IndexFunc(report.Components, func(c bmc.ComponentHealth) bool { return c.Kind == "Temperature" })
+				if i < 0 {
+					t.Fatalf("no temperature in %+v", report.Components)
+				}
+				return report.Components[i]
+			}
+			if got, want := inlet(), (bmc.ComponentHealth{Kind: "Temperature", Name: "Inlet", State: bmc.HealthCritical, Reading: "24 °C"}); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			r.SetFaults(labbmc.Faults{Status: 404, Match: func(_, path string) bool { return strings.Contains(path, "/Sensors/") }})
+			if got := inlet(); got.Reading != "24 °C" || got.State != bmc.HealthUnknown {
+				t.Errorf("without its sensor: %+v", got)
+			}
+		})
+	}
+}
+
+// TestHealthOfManySensors: a chassis of a thousand temperatures costs a bounded number
+// of requests, and fans and supplies are told all the same.
+func TestHealthOfManySensors(t *testing.T) {
+	r := newNamed(t, "dell-idrac10", nil)
+	var many strings.Builder
+	for range 1000 {
+		many.WriteString(`{"Reading":30,"DeviceName":"T","DataSourceUri":"` + r.SystemPath() + `"},`)
+	}
+	r.SetFaults(labbmc.Faults{
+		Body:  `{"TemperatureReadingsCelsius":[` + strings.TrimSuffix(many.String(), ",") + `]}`,
+		Match: func(_, path string) bool { return strings.HasSuffix(path, "/ThermalMetrics") },
+	})
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
+	defer closePool(t, pool)
+	before := r.Reads()
+	var report bmc.HealthReport
+	if err := pool.Do(t.Context(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
+		report, err = c.Health(ctx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, c := range report.Components {
+		kinds[c.Kind]++
+	}
+	if n := r.Reads() - before; n > 85 || kinds["Fan"] != 2 || kinds["PowerSupply"] != 2 || kinds["Temperature"] < 100 || len(report.Components) > 500 {
+		t.Errorf("%d requests, %d components: %v", n, len(report.Components), kinds)
+	}
+}
