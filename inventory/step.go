@@ -163,8 +163,10 @@ type Observation struct {
 	// is recorded for the boot NIC on that network.
 	NetworkMissing  bool
 	AddressRecorded bool
-	// AddressProblem says why none could be recorded (range exhausted).
+	// AddressProblem says why none could be recorded. AddressReason is its reason, and
+	// the remedy then stands in it; empty: the range is exhausted.
 	AddressProblem string
+	AddressReason  string
 
 	// Firmware is what the BMC told of settings and firmware; nil: not read, or
 	// forgotten, as the caller must at each switch and each write of settings. Update

@@ -144,6 +144,15 @@ const (
 	ReasonMediaNotEjected = "MediaNotEjected"
 	// ReasonSecureBootOff: Secure Boot is demanded, and the BMC did not switch it on.
 	ReasonSecureBootOff = "SecureBootOff"
+	// ReasonWaitingForAddress: the pool's provider has not given one yet.
+	ReasonWaitingForAddress = "WaitingForAddress"
+	// ReasonAddressConflict: what the pool gave is somebody else's.
+	ReasonAddressConflict = "AddressConflict"
+	// ReasonAddressPoolUnusable: the pool cannot be claimed from, or gives what does not
+	// fit the network.
+	ReasonAddressPoolUnusable = "AddressPoolUnusable"
+	// ReasonAddressClaimLost: the IPAddressClaim of a recorded address was deleted.
+	ReasonAddressClaimLost = "AddressClaimLost"
 	// ReasonWaitingForApproval: Ingot found the machine by itself; a person has to want it.
 	ReasonWaitingForApproval = "WaitingForApproval"
 	// ReasonEnrolled: an unknown machine was enrolled, or its host approved.

@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -32,19 +31,15 @@ func needsIPv4(host *infrav1.IngotHost, facts *infrav1.IngotHardware, network *i
 	return network.Spec.Mode != infrav1.DHCPModeProxy && !hasAddress(host, facts)
 }
 
-// recordAddress takes a free address of the network's range and records it in the
+// recordAddress takes a free address of the network's range or pool and records it in the
 // IngotHardware, before any power-on (design §5). problem says why there is none.
 func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation) (problem string, _ error) {
-	if !needsIPv4(host, seen.hardware, seen.network) {
+	if !needsIPv4(host, seen.hardware, seen.network) && !seen.addressLost {
 		return r.recordIPv6(ctx, host, seen)
 	}
-	recorded := &infrav1.IngotHardwareList{}
-	if err := r.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: seen.network.Name}); err != nil {
-		return "", fmt.Errorf("recorded addresses: %w", err)
-	}
-	address, err := r.addresses.take(seen.network, host.Spec.BootMACAddress, recorded.Items, r.Clock.Now())
-	if err != nil { // the range is exhausted or wrong: a person has to look
-		return err.Error(), nil
+	address, err := r.chooseAddress(ctx, host, seen)
+	if err != nil || !address.IsValid() {
+		return seen.AddressProblem, err
 	}
 	entry := &infrav1.RecordedAddress{NetworkName: seen.network.Name, MAC: host.Spec.BootMACAddress, IP: address.String()}
 	if seen.hardware == nil {

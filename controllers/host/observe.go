@@ -24,7 +24,9 @@ type observation struct {
 	inventory.Observation
 	hardware *infrav1.IngotHardware
 	network  *infrav1.IngotNetwork
-	target   bmc.Target
+	// addressLost: the pool gives the host another address than the recorded one.
+	addressLost bool
+	target      bmc.Target
 	// known is what is remembered of the BMC after it was asked.
 	known contact
 	// rotated is what there is to tell of a change of the BMC's password; nil: nothing.
@@ -40,6 +42,8 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		LastReset: host.Status.LastResetTime.Time,
 		SoftOffAt: host.Status.SoftPowerOffTime.Time,
 		Deleting:  !host.DeletionTimestamp.IsZero(),
+
+		BootServerUnknown: r.Boot.URL == "",
 	}}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
 
@@ -79,6 +83,9 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
 	seen.network = network
+	if err := r.observePool(ctx, host, seen); err != nil {
+		return err
+	}
 	// In mode Proxy another DHCP server has the addresses, and none is recorded.
 	seen.AddressRecorded = !needsIPv4(host, seen.hardware, network) && !needsIPv6(host, seen.hardware, network) && !seen.addressLost
 	return nil

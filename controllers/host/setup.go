@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,6 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/pool"
 )
 
 // SetupWithManager registers the reconciler. The indexes of package index are set
@@ -33,7 +35,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		return err
 	}
 	log := mgr.GetLogger().WithValues("controller", "ingothost")
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotHost{}, builder.WithPredicates(specChanged(), predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Owns(&infrav1.IngotHardware{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.IngotHost{}, twins, builder.WithPredicates(identity)).
@@ -42,11 +44,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&corev1.Secret{}, r.hostsBy(index.HostByCASecret), builder.WithPredicates(dataChanged())).
 		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle), builder.WithPredicates(dataChanged())).
 		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
-		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork()).
+		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(source.Func(r.wakes.start)).
-		WithOptions(options).
-		Complete(r)
+		WithOptions(options)
+	if pool.Installed(mgr.GetRESTMapper()) { // where it comes later, claims are looked at by the polls
+		b = b.Owns(&ipamv1.IPAddressClaim{})
+	}
+	return b.Complete(r)
 }
 
 // specChanged lets spec, labels, annotations and deletion through, and holds back

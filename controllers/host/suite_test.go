@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +40,7 @@ const canary = "CANARY-0815-bmc-password"
 // TestHost runs all tests that need an API server on one.
 func TestHost(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestHost(t *testing.T) {
 		"prepared at registration": testPreparedAtRegistration, "prepared later": testPreparedLater, "preparation refused": testPrepareRefused,
 		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
 		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
-		"claims": testClaims, "network": testNetwork, "watches": testWatches,
+		"claims": testClaims, "network": testNetwork, "pooled": testPooled, "enrolled": testEnrolled, "watches": testWatches,
 		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
 		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
 		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,

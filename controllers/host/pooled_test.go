@@ -1,0 +1,114 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/pool"
+)
+
+// provide does what an IPAM provider does with the claim of the host "h".
+func provide(y *yard, network, address string) {
+	y.t.Helper()
+	claim := theClaim(y, network)
+	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, GenerateName: "given-"}}
+	given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef, Address: address, Prefix: ptr.To[int32](24)}
+	y.create(given)
+	claim.Status.AddressRef.Name = given.Name
+	must(y, y.api.Status().Update(y.ctx, claim))
+}
+
+func theClaim(y *yard, network string) *ipamv1.IPAddressClaim {
+	y.t.Helper()
+	claim := &ipamv1.IPAddressClaim{}
+	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: pool.ClaimName("h", network)}, claim))
+	return claim
+}
+
+func recordedFor(y *yard) string {
+	y.t.Helper()
+	facts := &infrav1.IngotHardware{}
+	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "h"}, facts))
+	return facts.Spec.Address.IP
+}
+
+// testPooled: the address comes from a pool, and is recorded before the host is
+// switched on. A claim that is lost costs a free host its address, and one in use
+// nothing.
+func testPooled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	network := y.ns + "-pool"
+	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: infrav1.IngotNetworkSpec{
+		Subnet: "198.51.100.0/24", Gateway: "198.51.100.1",
+		AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
+	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = network })
+	for range 3 {
+		y.step("h")
+	}
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForAddress)
+	y.atRest("h")
+	if call := y.bmc.took(); call != "" {
+		t.Errorf("the host was switched without an address: %s", call)
+	}
+	provide(y, network, "198.51.100.1") // the gateway's
+	y.step("h")
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressConflict)
+	must(y, y.api.Delete(y.ctx, theClaim(y, network)))
+	y.step("h")
+	provide(y, network, "198.51.100.20")
+	y.inspect("h")
+	if got := recordedFor(y); got != "198.51.100.20" {
+		t.Errorf("recorded: %s", got)
+	}
+
+	// Free, and the claim is deleted: the pool gives another address.
+	must(y, y.api.Delete(y.ctx, theClaim(y, network)))
+	for range 2 {
+		y.step("h")
+	}
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForAddress)
+	y.toldOnce(infrav1.ReasonAddressClaimLost)
+	provide(y, network, "198.51.100.21")
+	for range 3 {
+		y.step("h")
+	}
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+	if got := recordedFor(y); got != "198.51.100.21" {
+		t.Errorf("recorded after the claim was made anew: %s", got)
+	}
+	y.atRest("h")
+}
+
+// testEnrolled: nothing is done to a host that Ingot made itself, whatever is done to
+// it, before it is approved and has a BMC; then it is a host as any other.
+func testEnrolled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	y := newYard(t, cfg, scheme)
+	y.ready("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{infrav1.EnrolledLabel: ""} })
+	for range 4 {
+		y.step("h")
+	}
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForApproval)
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForApproval)
+	y.atRest("h")
+	host := y.get("h")
+	if call := y.bmc.took(); host.Spec.Order != nil || host.Spec.Record != nil || call != "" {
+		t.Errorf("something was done: %+v, %q", host.Spec, call)
+	}
+	y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ApproveAnnotation: ""} })
+	y.inspect("h")
+	host = y.get("h")
+	if _, waits := host.Labels[infrav1.EnrolledLabel]; waits || host.Annotations[infrav1.ApproveAnnotation] != "" {
+		t.Errorf("labels %v, annotations %v", host.Labels, host.Annotations)
+	}
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+}
