@@ -1,0 +1,173 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+const providerID = "ingot://dc1/h1/00000000-0000-0000-0000-000000000001"
+
+// world is a host with the label class=gpu, its machine and the Machine of a set.
+func world(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{infrav1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "h1", Labels: map[string]string{"class": "gpu"}}, Spec: infrav1.IngotHostSpec{
+			Claim: &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m1"}, Cleaning: infrav1.CleaningMetadata},
+		}},
+		&infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "m1"}, Spec: infrav1.IngotMachineSpec{ProviderID: providerID}},
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "m1", Labels: map[string]string{clusterv1.MachineSetNameLabel: "set"}},
+			Spec: clusterv1.MachineSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: "m1"}}},
+	).Build()
+}
+
+func machine(spec string) runtime.RawExtension {
+	return runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachine","metadata":{"namespace":"dc1","name":"m1"},"spec":{"providerID":"` + providerID + `"` + spec + `}}`)}
+}
+
+func template(spec string) runtime.RawExtension {
+	return runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"imageRef":{"name":"i"}` + spec + `}}}}`)}
+}
+
+// What is changed live gets a patch, and all of it or none.
+func TestCanUpdate(t *testing.T) {
+	for name, tc := range map[string]struct{ current, desired, want string }{
+		"nothing":                        {"", "", ""},
+		"cleaning":                       {`,"cleaning":"Metadata"`, `,"cleaning":"None"`, `[{"op":"add","path":"$/cleaning","value":"None"}]`},
+		"cleaning, first said":           {"", `,"cleaning":"None"`, `[{"op":"add","path":"$/cleaning","value":"None"}]`},
+		"cleaning, unsaid":               {`,"cleaning":"Metadata"`, "", ""},
+		"labels that the host has":       {`,"hostSelector":{"arch":"amd64"}`, `,"hostSelector":{"arch":"amd64","matchLabels":{"class":"gpu"}}`, `[{"op":"add","path":"$/hostSelector","value":{"arch":"amd64","matchLabels":{"class":"gpu"}}}]`},
+		"no selector any more":           {`,"hostSelector":{"matchLabels":{"class":"gpu"}}`, "", `[{"op":"remove","path":"$/hostSelector"}]`},
+		"labels that the host lacks":     {"", `,"hostSelector":{"matchLabels":{"class":"cpu"}}`, ""},
+		"other hardware":                 {`,"hostSelector":{"matchLabels":{"class":"gpu"}}`, `,"hostSelector":{"matchLabels":{"class":"gpu"},"minimum":{"cores":2}}`, ""},
+		"another architecture":           {`,"hostSelector":{"arch":"amd64"}`, `,"hostSelector":{"arch":"arm64"}`, ""},
+		"a selector of another form":     {"", `,"hostSelector":7`, ""},
+		"another host name":              {"", `,"hostname":"x"`, ""},
+		"cleaning and another host name": {"", `,"hostname":"x","cleaning":"None"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := world(t)
+			o := Options{Cache: c, Live: c}
+			one := &runtimehooksv1.CanUpdateMachineResponse{}
+			o.canUpdateMachine(t.Context(), &runtimehooksv1.CanUpdateMachineRequest{
+				Current: runtimehooksv1.CanUpdateMachineRequestObjects{InfrastructureMachine: machine(tc.current), Machine: clusterv1.Machine{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "dc1"}, Spec: clusterv1.MachineSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{Name: "m1"}},
+				}},
+				Desired: runtimehooksv1.CanUpdateMachineRequestObjects{InfrastructureMachine: machine(tc.desired)},
+			}, one)
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "$", "/spec"), string(one.InfrastructureMachinePatch.Patch)); diff != "" || one.Status != runtimehooksv1.ResponseStatusSuccess {
+				t.Errorf("machine: %s %s", one.Message, diff)
+			}
+			set := &runtimehooksv1.CanUpdateMachineSetResponse{}
+			o.canUpdateMachineSet(t.Context(), &runtimehooksv1.CanUpdateMachineSetRequest{
+				Current: runtimehooksv1.CanUpdateMachineSetRequestObjects{InfrastructureMachineTemplate: template(tc.current), MachineSet: clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "set"}}},
+				Desired: runtimehooksv1.CanUpdateMachineSetRequestObjects{InfrastructureMachineTemplate: template(tc.desired)},
+			}, set)
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "$", "/spec/template/spec"), string(set.InfrastructureMachineTemplatePatch.Patch)); diff != "" || set.Status != runtimehooksv1.ResponseStatusSuccess {
+				t.Errorf("set: %s %s", set.Message, diff)
+			}
+		})
+	}
+}
+
+// Others' machines are none of ours; objects that are none are a Failure.
+func TestOthers(t *testing.T) {
+	c := world(t)
+	o := Options{Cache: c, Live: c}
+	docker := runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"DockerMachine","spec":{"a":1}}`)}
+	for name, tc := range map[string]struct {
+		object runtime.RawExtension
+		want   runtimehooksv1.ResponseStatus
+	}{
+		"another provider's": {docker, runtimehooksv1.ResponseStatusSuccess},
+		"nothing":            {runtime.RawExtension{}, runtimehooksv1.ResponseStatusFailure},
+		"garbage":            {runtime.RawExtension{Raw: []byte("7")}, runtimehooksv1.ResponseStatusFailure},
+		"no spec":            {runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachine"}`)}, runtimehooksv1.ResponseStatusFailure},
+	} {
+		can := &runtimehooksv1.CanUpdateMachineResponse{}
+		o.canUpdateMachine(t.Context(), &runtimehooksv1.CanUpdateMachineRequest{
+			Current: runtimehooksv1.CanUpdateMachineRequestObjects{InfrastructureMachine: tc.object}, Desired: runtimehooksv1.CanUpdateMachineRequestObjects{InfrastructureMachine: tc.object},
+		}, can)
+		update := &runtimehooksv1.UpdateMachineResponse{}
+		o.updateMachine(t.Context(), &runtimehooksv1.UpdateMachineRequest{Desired: runtimehooksv1.UpdateMachineRequestObjects{InfrastructureMachine: tc.object}}, update)
+		if can.Status != tc.want || update.Status != tc.want || update.RetryAfterSeconds != 0 || can.InfrastructureMachinePatch.IsDefined() {
+			t.Errorf("%s: %s, %s", name, can.Status, update.Status)
+		}
+	}
+}
+
+// UpdateMachine waits until the claim says what the machine does, and writes nothing.
+func TestUpdateMachine(t *testing.T) {
+	c := world(t)
+	o := Options{Cache: c, Live: c}
+	ask := func(spec string) *runtimehooksv1.UpdateMachineResponse {
+		answer := &runtimehooksv1.UpdateMachineResponse{}
+		o.updateMachine(t.Context(), &runtimehooksv1.UpdateMachineRequest{Desired: runtimehooksv1.UpdateMachineRequestObjects{InfrastructureMachine: machine(spec)}}, answer)
+		return answer
+	}
+	for spec, want := range map[string]struct {
+		wait    int32
+		message string
+	}{
+		"":                       {0, ""},
+		`,"cleaning":"Metadata"`: {0, ""},
+		`,"cleaning":"None"`:     {RetryAfterSeconds, "waiting until IngotHost h1 has the cleaning None in its claim"},
+	} {
+		for range 2 {
+			if got := ask(spec); got.RetryAfterSeconds != want.wait || got.Message != want.message || got.Status != runtimehooksv1.ResponseStatusSuccess {
+				t.Errorf("%s: %+v", spec, got)
+			}
+		}
+	}
+	host := &infrav1.IngotHost{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "dc1", Name: "h1"}, host); err != nil {
+		t.Fatal(err)
+	}
+	host.Spec.Claim.Cleaning = infrav1.CleaningNone
+	if err := c.Update(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(`,"cleaning":"None"`); got.RetryAfterSeconds != 0 {
+		t.Errorf("still waits: %+v", got)
+	}
+	if err := c.Delete(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(`,"cleaning":"None"`); got.RetryAfterSeconds == 0 || !strings.Contains(got.Message, "has its host again") {
+		t.Errorf("without its host: %+v", got)
+	}
+}
+
+// Each handler is named as a DNS label, and once.
+func TestHandlers(t *testing.T) {
+	seen := map[string]bool{}
+	for _, h := range Handlers(Options{}) {
+		if seen[h.Name] || h.Name == "" {
+			t.Errorf("handler %q", h.Name)
+		}
+		seen[h.Name] = true
+	}
+	data, err := json.Marshal([]Operation{{Op: "remove", Path: "/a"}})
+	if err != nil || string(data) != `[{"op":"remove","path":"/a"}]` {
+		t.Errorf("%s %v", data, err)
+	}
+}

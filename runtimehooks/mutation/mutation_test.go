@@ -1,0 +1,196 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+const (
+	machineTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}}}}`
+	inlineTemplate  = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"image":{"url":"https://x/","checksum":"c"}}}}}`
+	clusterTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotClusterTemplate","spec":{"template":{"spec":{}}}}`
+	foreignTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"DockerMachineTemplate","spec":{"template":{"spec":{}}}}`
+	foreignGroup    = `{"apiVersion":"metal.example/v1","kind":"IngotMachineTemplate","spec":{"template":{"spec":{}}}}`
+	ofControlPlane  = `{"controlPlane":{"version":"v1.36.1"},"later":1}`
+	ofWorkers       = `{"machineDeployment":{"version":"v1.35.9","topologyName":"md-0"}}`
+)
+
+func variables(pairs ...string) []runtimehooksv1.Variable {
+	var out []runtimehooksv1.Variable
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, runtimehooksv1.Variable{Name: pairs[i], Value: apiextensionsv1.JSON{Raw: []byte(pairs[i+1])}})
+	}
+	return out
+}
+
+// catalogue chooses "<version>-<architecture>[-<os>]" of versions of 1.35 and 1.36.
+func catalogue(_ []infrav1.IngotImage, w Wanted) (string, error) {
+	if !strings.HasPrefix(w.Version, "v1.35.") && !strings.HasPrefix(w.Version, "v1.36.") {
+		return "", errors.New("no image for " + w.Version)
+	}
+	return strings.TrimSuffix(w.Version+"-"+w.Architecture+"-"+w.OS, "-"), nil
+}
+
+func TestGeneratePatches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		template, builtin string
+		variables         []runtimehooksv1.Variable
+		want, fails       string
+	}{
+		"control plane": {template: machineTemplate, builtin: ofControlPlane,
+			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+		"workers, all said": {template: machineTemplate, builtin: ofWorkers,
+			variables: variables("workerHostSelector", `{"arch":"arm64","matchLabels":{"class":"gpu"},"minimum":{"cores":4}}`, "cleaning", `"None"`, "os", `"flatcar"`, "controlPlaneHostSelector", `{"arch":"amd64"}`),
+			want:      `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.35.9-arm64-flatcar"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"matchLabels":{"class":"gpu"},"minimum":{"cores":4},"arch":"arm64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
+		"an image is taken away": {template: inlineTemplate, builtin: ofControlPlane,
+			want: `[{"op":"remove","path":"/spec/template/spec/image"},{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+		"cluster": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`),
+			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{"class":"small"}}}]`},
+		"cluster, any host":            {template: clusterTemplate, builtin: ofControlPlane, want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{}}}]`},
+		"another provider's":           {template: foreignTemplate, builtin: ofControlPlane},
+		"another group's":              {template: foreignGroup, builtin: ofControlPlane},
+		"nobody's machines":            {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`},
+		"no image":                     {template: machineTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, fails: "no image for v1.37.0"},
+		"a variable of another form":   {template: machineTemplate, builtin: ofControlPlane, variables: variables("controlPlaneHostSelector", `"secret"`), fails: "variable controlPlaneHostSelector does not have the form of its schema"},
+		"a variable with other fields": {template: machineTemplate, builtin: ofWorkers, variables: variables("workerHostSelector", `{"secret":1}`), fails: "variable workerHostSelector does not have the form of its schema"},
+		"builtin of another form":      {template: machineTemplate, builtin: `7`, fails: "variable builtin does not have the form of its schema"},
+		"no object":                    {template: `7`, builtin: ofWorkers, fails: "a template of the request is no object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := &runtimehooksv1.GeneratePatchesRequest{Variables: tc.variables, Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+				UID: "1", Object: runtime.RawExtension{Raw: []byte(tc.template)}, Variables: variables("builtin", tc.builtin),
+			}}}
+			o := Options{Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, nil }, Choose: catalogue}
+			for range 2 { // the same question has the same answer
+				answer := &runtimehooksv1.GeneratePatchesResponse{}
+				o.generatePatches(t.Context(), request, answer)
+				got := ""
+				if len(answer.Items) > 0 {
+					got = string(answer.Items[0].Patch)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" || answer.Message != tc.fails {
+					t.Errorf("message %q, patch (-want +got):\n%s", answer.Message, diff)
+				}
+				if failed := answer.Status == runtimehooksv1.ResponseStatusFailure; failed != (tc.fails != "") {
+					t.Errorf("status %s", answer.Status)
+				}
+			}
+		})
+	}
+}
+
+// A template's own variables win over the cluster's.
+func TestOverrides(t *testing.T) {
+	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("workerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "workerHostSelector", `{"arch":"arm64"}`),
+	}}}
+	items, err := generate(request, func(w Wanted) (string, error) { return w.Architecture, nil })
+	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Patch), `"name":"arm64"`) {
+		t.Errorf("%v %v", items, err)
+	}
+}
+
+// A catalogue that cannot be read says so without the API server's words.
+func TestCatalogueAway(t *testing.T) {
+	o := Options{Choose: catalogue, Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, errors.New("dial 192.0.2.1") }}
+	answer := &runtimehooksv1.GeneratePatchesResponse{}
+	o.generatePatches(t.Context(), &runtimehooksv1.GeneratePatchesRequest{Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+		Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers),
+	}}}, answer)
+	if answer.Status != runtimehooksv1.ResponseStatusFailure || answer.Message != errCatalogue.Error() {
+		t.Errorf("%s %s", answer.Status, answer.Message)
+	}
+}
+
+func TestValidateTopology(t *testing.T) {
+	spec := func(fields string) string {
+		return strings.Replace(machineTemplate, `"imageRef":{"name":"chosen-by-ingot-runtime-extension"}`, fields, 1)
+	}
+	const good = `"imageRef":{"name":"i"},"hostSelector":{"arch":"amd64"}`
+	for name, tc := range map[string]struct {
+		template string
+		global   []runtimehooksv1.Variable
+		want     []string
+	}{
+		"good":            {template: spec(good)},
+		"inline image":    {template: inlineTemplate},
+		"another's":       {template: foreignTemplate},
+		"placeholder":     {template: machineTemplate, want: []string{"MachineDeployment md-0: no image was chosen"}},
+		"no image":        {template: spec(`"cleaning":"None"`), want: []string{"no image was chosen"}},
+		"two images":      {template: spec(`"imageRef":{"name":"i"},"image":{"url":"https://x/"}`), want: []string{"image and imageRef are both set"}},
+		"one name of all": {template: spec(good + `,"hostname":"one"`), want: []string{`hostname "one"`}},
+		"bad selector":    {template: spec(`"imageRef":{"name":"i"},"hostSelector":{"matchLabels":{"a b":"c"}}`), want: []string{"hostSelector is not a selector"}},
+		"another form":    {template: spec(`"imageRef":7`), want: []string{"does not have the form"}},
+		"bad variable":    {template: spec(good), global: variables("workerHostSelector", "7"), want: []string{"variable workerHostSelector"}},
+		"all at once":     {template: spec(`"hostname":"one"`), global: variables("workerHostSelector", "7"), want: []string{"no image", "hostname", "variable"}},
+		"no object":       {template: "7", want: []string{"is no object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := &runtimehooksv1.ValidateTopologyResponse{}
+			validateTopology(t.Context(), &runtimehooksv1.ValidateTopologyRequest{Variables: tc.global, Items: []*runtimehooksv1.ValidateTopologyRequestItem{nil, {
+				HolderReference: runtimehooksv1.HolderReference{Kind: "MachineDeployment", Name: "md-0"}, Object: runtime.RawExtension{Raw: []byte(tc.template)},
+			}}}, answer)
+			if (answer.Status == runtimehooksv1.ResponseStatusSuccess) != (len(tc.want) == 0) {
+				t.Errorf("%s %q", answer.Status, answer.Message)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(answer.Message, want) {
+					t.Errorf("%q does not say %q", answer.Message, want)
+				}
+			}
+		})
+	}
+}
+
+// The schemas admit what the patches read, and have a description each.
+func TestDiscoverVariables(t *testing.T) {
+	answer := &runtimehooksv1.DiscoverVariablesResponse{}
+	discoverVariables(t.Context(), nil, answer)
+	var names []string
+	for _, v := range answer.Variables {
+		names = append(names, v.Name)
+		schema := v.Schema.OpenAPIV3Schema
+		if schema.Description == "" || v.Required == nil || *v.Required {
+			t.Errorf("%s: %+v", v.Name, schema)
+		}
+		walk(t, v.Name, schema)
+		if schema.Default == nil {
+			continue
+		}
+		if err := (values{v.Name: schema.Default.Raw}).into(v.Name, &infrav1.HostSelector{}); err != nil {
+			t.Errorf("default of %s: %v", v.Name, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"controlPlaneHostSelector", "workerHostSelector", "cleaning", "os"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func walk(t *testing.T, path string, schema clusterv1.JSONSchemaProps) {
+	t.Helper()
+	for _, value := range schema.Enum {
+		if !json.Valid(value.Raw) {
+			t.Errorf("%s: enum %s", path, value.Raw)
+		}
+	}
+	for name, child := range schema.Properties {
+		if child.Description == "" {
+			t.Errorf("%s.%s has no description", path, name)
+		}
+		walk(t, path+"."+name, child)
+	}
+}
