@@ -21,12 +21,15 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
 const (
 	namespace = "metal"
 	instance  = "11111111-1111-4111-8111-111111111111"
 	released  = "22222222-2222-4222-8222-222222222222"
+	// oldPassword of all BMCs.
+	oldPassword = "secret"
 )
 
 // metal is a server that does what its BMC says, at once.
@@ -66,11 +69,15 @@ func newYard(t *testing.T) *yard {
 }
 
 // add racks a server and returns its host's object.
-func (y *yard) add(name string, on bool) *infrav1.IngotHost {
+func (y *yard) add(name string, machine labbmc.Machine) *infrav1.IngotHost {
 	y.t.Helper()
 	mac := fmt.Sprintf("52:54:00:00:00:%02x", len(y.bmcs)+1)
+	var maker labbmc.Personality
+	if _, counts := machine.(*labbmc.Bench); counts { // its boots, which firmware waits for
+		maker, _ = personality.Named("standard")
+	}
 	b, err := labbmc.Start(labbmc.Config{
-		Authority: y.ca, Machine: &metal{on: on}, Username: "root", Password: "secret",
+		Authority: y.ca, Machine: machine, Username: "root", Password: oldPassword, Personality: maker,
 		System: labbmc.System{UUID: name, Serial: name, MACs: []string{mac}},
 	})
 	if err != nil {
@@ -122,26 +129,25 @@ func orderOf(host *infrav1.IngotHost, kind infrav1.OrderKind) *infrav1.HostOrder
 // machine, and hosts in every state.
 func (y *yard) fill(p *plane) {
 	y.t.Helper()
-	p.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
 		Mode: infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
-	p.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc"},
-		Data: map[string][]byte{"username": []byte("root"), "password": []byte("secret")}})
+	p.create(secretOf("bmc"))
 	p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc-ca"}, Data: map[string]string{"ca.crt": string(y.ca.PEM())}})
 	inspected := &infrav1.HostRecord{InspectedAt: past()}
 
-	free := y.add("free", false)
+	free := y.add("free", &metal{})
 	free.Spec.Record = inspected
-	provisioned := y.add("provisioned", true)
+	provisioned := y.add("provisioned", &metal{on: true})
 	provisioned.Spec.Claim, provisioned.Spec.Record = claimOf("m1", instance, infrav1.ClaimProvisioned), inspected
-	releasing := y.add("releasing", true)
+	releasing := y.add("releasing", &metal{on: true})
 	releasing.Spec.Claim, releasing.Spec.Record = claimOf("gone", released, infrav1.ClaimReleasing), inspected
 	releasing.Spec.Claim.FencedAt = past()
-	inspecting := y.add("inspecting", true)
-	quarantined := y.add("quarantined", false)
+	inspecting := y.add("inspecting", &metal{on: true})
+	quarantined := y.add("quarantined", &metal{})
+	quarantined.Spec.BMC.CABundleRef.Name = infrav1.RootCAConfigMap
 	quarantined.Spec.Record = &infrav1.HostRecord{InspectedAt: past(), CleaningDue: infrav1.CleaningMetadata,
 		Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed, Message: "disk 3 fails", Since: past()}}
-	for i, host := range []*infrav1.IngotHost{free, provisioned, releasing, inspecting, quarantined} {
+	for i, host := range append([]*infrav1.IngotHost{free, provisioned, releasing, inspecting, quarantined}, y.halfway(p)...) {
 		p.create(host)
 		facts, err := hardware.New(host, p.client.Scheme())
 		if err != nil {

@@ -31,6 +31,7 @@ func phases() map[string]infrav1.IngotHostPhase {
 	return map[string]infrav1.IngotHostPhase{
 		"free": infrav1.PhaseAvailable, "provisioned": infrav1.PhaseProvisioned, "releasing": infrav1.PhaseDeprovisioning,
 		"inspecting": infrav1.PhaseInspecting, "quarantined": infrav1.PhaseQuarantined,
+		pinned: infrav1.PhaseAvailable, updating: infrav1.PhasePreparing, rotating: infrav1.PhaseAvailable,
 	}
 }
 
@@ -40,11 +41,15 @@ func TestMove(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	planes := startPlanes(t, "first", "second")
 	metal := newYard(t)
+	for _, p := range planes {
+		metal.namespaces(p)
+	}
 	metal.fill(planes[0])
 	for _, p := range planes {
 		p.run()
 	}
 	planes[0].until("at rest", func() string { return atWork(planes[0]) })
+	metal.beginHalfway(planes[0])
 	refused(t, planes[0], planes[1])
 	takeAcross(t, metal, planes[0], planes[1])
 	takeAcross(t, metal, planes[1], planes[0])
@@ -73,7 +78,8 @@ func refused(t *testing.T, source, target *plane) {
 
 func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 	t.Helper()
-	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions()}
+	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions(), pin: pinOf(source),
+		first: source.name == "first"}
 	if err := source.clusterctl().ObjectMover().Move(t.Context(), namespace, target.clusterctl(), false, s.watch); err != nil {
 		t.Fatalf("clusterctl move from %s: %v", source.name, err)
 	}
@@ -81,6 +87,7 @@ func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 		t.Fatal("the mover never came to the unpausing of the target")
 	}
 	s.goesOn()
+	s.halfwayGoesOn()
 	s.sourceIsEmpty()
 	metal.clusterAPI(target)
 }
@@ -99,12 +106,7 @@ func atWork(p *plane) string {
 			return fmt.Sprintf("%s: phase %q, block-move %t, conditions %+v", name, host.Status.Phase, blocked, host.Status.Conditions)
 		}
 	}
-	for name, object := range map[string]client.Object{"bmc": &corev1.Secret{}, "bmc-ca": &corev1.ConfigMap{}} {
-		if !p.get(object, name) || len(object.GetOwnerReferences()) != len(phases()) {
-			return fmt.Sprintf("%s has %d owners", name, len(object.GetOwnerReferences()))
-		}
-	}
-	return ""
+	return owned(p)
 }
 
 // story is one move, and what was so when it began.
@@ -114,7 +116,9 @@ type story struct {
 	metal          *yard
 	before         map[string]*infrav1.IngotHost
 	told           map[string][]string
-	arrived        bool
+	pin            *infrav1.PinnedBMC
+	// first of two moves: only then something is half done.
+	first, arrived bool
 }
 
 // watch is called with every object that the mover creates, and last, with a bare
@@ -153,6 +157,7 @@ func (s *story) watch(object *unstructured.Unstructured) error {
 			s.t.Errorf("%s: UID %s, finalizers %v", name, is.UID, is.Finalizers)
 		}
 	}
+	s.carried()
 	if diff := cmp.Diff(s.told, s.metal.actions()); diff != "" {
 		s.t.Errorf("a BMC was told something before the target was unpaused:\n%s", diff)
 	}
@@ -167,15 +172,17 @@ func ofPeople(annotations map[string]string) map[string]string {
 	return out
 }
 
+// restarted is what a BMC is told where an agent was cut off.
+func restarted() []string { return []string{"Reset ForceOff", "Boot Once Pxe UEFI", "Reset On"} }
+
 // goesOn: once unpaused the target rebuilds every status and takes up what was cut
 // off, from power-off; nothing else is switched.
 func (s *story) goesOn() {
 	s.t.Helper()
-	restarted := []string{"Reset ForceOff", "Boot Once Pxe UEFI", "Reset On"}
 	s.target.until("at work with every status rebuilt", func() string { return atWork(s.target) })
 	s.target.until("done with what was cut off", func() string {
 		for _, name := range []string{"releasing", "inspecting"} {
-			if told := s.metal.actions()[name][len(s.told[name]):]; !slices.Equal(told, restarted) {
+			if told := s.metal.actions()[name][len(s.told[name]):]; !slices.Equal(told, restarted()) {
 				return fmt.Sprintf("%s: %q", name, told)
 			}
 		}
@@ -188,7 +195,7 @@ func (s *story) goesOn() {
 			s.t.Errorf("order of %s: %+v, want a new one", name, order)
 		}
 	}
-	for _, name := range []string{"free", "provisioned", "quarantined"} {
+	for _, name := range []string{"free", "provisioned", "quarantined", pinned} {
 		if diff := cmp.Diff(s.told[name], s.metal.actions()[name]); diff != "" {
 			s.t.Errorf("BMC of %s was told something:\n%s", name, diff)
 		}
@@ -209,9 +216,10 @@ func (s *story) goesOn() {
 	}
 }
 
-// sourceIsEmpty: what was moved is gone there, what is global stays.
+// sourceIsEmpty: what was moved is gone there, what is global, or its own, stays.
 func (s *story) sourceIsEmpty() {
 	s.t.Helper()
+	s.caStays()
 	for _, list := range []client.ObjectList{&infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}, &infrav1.IngotClusterList{},
 		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &corev1.SecretList{}} {
 		if err := s.source.client.List(s.t.Context(), list, client.InNamespace(namespace)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,8 @@ type plane struct {
 	config     *rest.Config
 	client     client.Client
 	kubeconfig string
+	// probes counts the looks at certificates that are to be pinned.
+	probes atomic.Int64
 }
 
 func schemeOf(t *testing.T) *runtime.Scheme {
@@ -214,7 +217,7 @@ func (p *plane) run() {
 	for _, setup := range []error{
 		(&host.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{},
-			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: trust.Probe,
+			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: p.fingerprint,
 		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: 10}),
 		(&move.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr, controller.Options{}),
 	} {
@@ -233,6 +236,11 @@ func (p *plane) run() {
 		defer stop()
 		_ = pool.Close(closing)
 	})
+}
+
+func (p *plane) fingerprint(ctx context.Context, address string) (string, error) {
+	p.probes.Add(1)
+	return trust.Probe(ctx, address)
 }
 
 // until waits for something that has to come about.
