@@ -111,10 +111,16 @@ func riskOf(host *v1beta2.IngotHost) protocolRisk {
 		return amtInClear
 	case address.Scheme == bmcaddress.IPMI:
 		return byIPMI
-	case address.Scheme == bmcaddress.Bare:
+	case address.Scheme == bmcaddress.Bare && !namesCertificate(host.Spec.BMC):
 		return byEither
 	}
 	return safe
+}
+
+// namesCertificate: the BMC has to prove itself, so that it is not spoken to by IPMI
+// whatever its address leaves open.
+func namesCertificate(bmc *v1beta2.BMC) bool {
+	return bmc.CABundleRef != nil || bmc.CertificateFingerprint != "" || bmc.TrustOnFirstUse != nil && *bmc.TrustOnFirstUse
 }
 
 // ofProtocol warns of a protocol that keeps the password, or the orders, less safe
@@ -131,7 +137,7 @@ func ofProtocol(before, host *v1beta2.IngotHost) admission.Warnings {
 		byIPMI: "with %s whoever reaches the BMC is given a hash by which the password can be guessed at leisure (CVE-2013-4786), and nothing proves that " +
 			"it is the BMC; write redfish:// if it speaks that, else give it a network of its own and a random password of 16 characters or more",
 		byEither: "%s names no protocol: where Redfish is not heard, and anybody between can see to that, the password goes to IPMI, without a certificate; " +
-			"write redfish:// or ipmi:// before it",
+			"write redfish:// or ipmi:// before it, or give caBundleRef or certificateFingerprint",
 	}[risk]
 	if text == "" {
 		return nil

@@ -77,11 +77,11 @@ func TestDefinitionsAsInstalled(t *testing.T) {
 	want := map[string]map[string]string{
 		"IngotCluster": contracts, "IngotClusterTemplate": contracts,
 		"IngotMachine": contracts, "IngotMachineTemplate": contracts,
-		"IngotHost": moved, "IngotHardware": moved, "IngotNetwork": moved,
+		"IngotHost": moved, "IngotHardware": moved, "IngotNetwork": moved, "IngotReservation": moved, "IngotImage": moved,
 	}
 	shortNames := map[string]string{
 		"IngotCluster": "ic", "IngotClusterTemplate": "ict", "IngotMachine": "im", "IngotMachineTemplate": "imt",
-		"IngotHost": "ih", "IngotHardware": "ihw", "IngotNetwork": "inet",
+		"IngotHost": "ih", "IngotHardware": "ihw", "IngotNetwork": "inet", "IngotReservation": "ires", "IngotImage": "iimg",
 	}
 	for _, object := range render(t) {
 		if object.GetKind() != "CustomResourceDefinition" {
@@ -112,7 +112,7 @@ func TestDefinitionsAsInstalled(t *testing.T) {
 			t.Errorf("%s: short names %v", kind, crd.Spec.Names.ShortNames)
 		}
 		namespaced := crd.Spec.Scope == apiextensionsv1.NamespaceScoped
-		if namespaced == (kind == "IngotNetwork") {
+		if namespaced == (kind == "IngotNetwork" || kind == "IngotImage") {
 			t.Errorf("%s: scope %s", kind, crd.Spec.Scope)
 		}
 		checkConversion(t, crd)

@@ -84,7 +84,11 @@ func TestHostWarnings(t *testing.T) {
 		{"from Redfish to IPMI", racked("h", nil), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
 		{"from IPMI to Redfish", racked("h", at("ipmi://10.0.0.1")), racked("h", nil), nil},
 		{"without a protocol", nil, racked("h", at("10.0.0.1")), admission.Warnings{"spec.bmc.address: 10.0.0.1 names no protocol: where Redfish is not heard, and anybody " +
-			"between can see to that, the password goes to IPMI, without a certificate; write redfish:// or ipmi:// before it"}},
+			"between can see to that, the password goes to IPMI, without a certificate; write redfish:// or ipmi:// before it, or give caBundleRef or certificateFingerprint"}},
+		{"without a protocol, but with a certificate", nil, racked("h", func(h *v1beta2.IngotHost) {
+			at("10.0.0.1")(h)
+			h.Spec.BMC.CertificateFingerprint = "sha256:00"
+		}), nil},
 		{"without a protocol, then by IPMI", racked("h", at("10.0.0.1")), racked("h", at("ipmi://10.0.0.1")), admission.Warnings{byIPMI}},
 		{"AMT", nil, racked("h", at("vendor+intelamt://10.0.0.1")), nil},
 		{"AMT in clear", nil, racked("h", at("vendor+intelamt://10.0.0.1:16992")), admission.Warnings{"spec.bmc.address: with vendor+intelamt://10.0.0.1:16992 orders to the BMC " +
