@@ -1,0 +1,177 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+const namespace = "dc1"
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func templateRef(kind, name string) clusterv1.ClusterClassTemplateReference {
+	return clusterv1.ClusterClassTemplateReference{APIVersion: infrav1.GroupVersion.String(), Kind: kind, Name: name}
+}
+
+// class is one of Ingot's; runtime says whether images are of the catalogue.
+func class(name string, takesImages bool) *clusterv1.ClusterClass {
+	c := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	c.Spec.Infrastructure.TemplateRef = templateRef(kindClusterTemplate, "ct")
+	c.Spec.ControlPlane.MachineInfrastructure.TemplateRef = templateRef("IngotMachineTemplate", "cp")
+	c.Spec.Workers.MachineDeployments = []clusterv1.MachineDeploymentClass{{Class: "default-worker"}}
+	c.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef = templateRef("IngotMachineTemplate", "worker")
+	if takesImages {
+		c.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "inventory", External: &clusterv1.ExternalPatchDefinition{GeneratePatchesExtension: "generate-patches.ingot"}}}
+	}
+	return c
+}
+
+func variable(name, value string) clusterv1.ClusterVariable {
+	return clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)}}
+}
+
+// cluster has one control plane and workers in md-0.
+func cluster(class string, workers int32, edits ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1", UID: "u1"}}
+	c.Spec.Topology = clusterv1.Topology{
+		ClassRef: clusterv1.ClusterClassRef{Name: class}, Version: "v1.36.1",
+		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To[int32](1)},
+		Workers:      clusterv1.WorkersTopology{MachineDeployments: []clusterv1.MachineDeploymentTopology{{Class: "default-worker", Name: "md-0", Replicas: &workers}}},
+	}
+	for _, edit := range edits {
+		edit(c)
+	}
+	return c
+}
+
+// isBuilt gives a Cluster its infrastructure and control plane.
+func isBuilt(c *clusterv1.Cluster) {
+	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kindCluster, Name: "c1"}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "c1-cp"}
+}
+
+func ofAnother(c *clusterv1.Cluster) {
+	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "DockerCluster", Name: "c1"}
+}
+
+func with(variables ...clusterv1.ClusterVariable) func(*clusterv1.Cluster) {
+	return func(c *clusterv1.Cluster) { c.Spec.Topology.Variables = variables }
+}
+
+// free makes n hosts that can be claimed, of amd64.
+func free(n int, labels map[string]string) []client.Object {
+	var out []client.Object
+	for i := range n {
+		name := fmt.Sprintf("h%d", i)
+		out = append(out, &infrav1.IngotHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+			Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "https://192.0.2.1"}, BootMACAddress: "02:00:00:00:00:01", Record: &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0), SanitizedAt: metav1.Unix(2, 0)}},
+			Status: infrav1.IngotHostStatus{Conditions: []metav1.Condition{
+				{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue}, {Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionTrue},
+			}},
+		}, &infrav1.IngotHardware{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: infrav1.IngotHardwareSpec{Architecture: "amd64", MemoryBytes: 64 << 30, CPU: infrav1.HardwareCPU{Cores: 8},
+				Disks: []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: "s", SizeBytes: ptr.To[int64](480e9)}}},
+		})
+	}
+	return out
+}
+
+func image(version, architecture string) *infrav1.IngotImage {
+	return &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "os-" + version + "-" + architecture},
+		Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: architecture, OS: "os", URL: "https://x/" + version}}
+}
+
+// rollout are a control plane and workers that exist, with their surge.
+func rollout(controlPlane, workers int) []client.Object {
+	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1-cp"}}
+	kcp.Spec.Replicas = ptr.To[int32](3)
+	kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt(controlPlane))
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1-md-0", Labels: map[string]string{
+		clusterv1.ClusterNameLabel: "c1", clusterv1.ClusterTopologyOwnedLabel: "", clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md-0",
+	}}}
+	md.Spec.Replicas = ptr.To[int32](2)
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt(workers))
+	return []client.Object{kcp, md}
+}
+
+// book promises as the real one does, from one replica: by inventory, and in memory.
+type book struct {
+	client client.Client
+	err    error
+	asked  []inventory.PromiseRequest
+}
+
+func (b *book) Promise(ctx context.Context, _ types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
+	b.asked = append(b.asked, request)
+	if b.err != nil {
+		return inventory.PromisePlan{}, b.err
+	}
+	stock, err := Inventory{Cache: b.client, Clock: clocktesting.NewFakePassiveClock(time.Unix(10, 0))}.stock(ctx, request.Namespace)
+	if err != nil {
+		return inventory.PromisePlan{}, err
+	}
+	return inventory.PlanPromise(request, stock)
+}
+
+var errContendedTest = errors.New("contended")
+
+// site is a set of objects with the handlers over them.
+type site struct {
+	Options
+	client client.Client
+	book   *book
+	events *events.FakeRecorder
+}
+
+func newSite(t *testing.T, objects ...client.Object) *site {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{infrav1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
+		check(t, add(scheme))
+	}
+	base := []client.Object{
+		class("ingot", false), class("ingot-runtime", true),
+		&infrav1.IngotClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ct"}},
+		&infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp"}},
+		&infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}},
+		&infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}},
+	}
+	docker := class("docker", false)
+	docker.Spec.Infrastructure.TemplateRef.Kind = "DockerClusterTemplate"
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(append(base, docker), objects...)...).Build()
+	s := &site{client: c, book: &book{client: c}, events: events.NewFakeRecorder(10)}
+	s.Options = Options{
+		Inventory: Inventory{Cache: c, Live: c, Clock: clocktesting.NewFakePassiveClock(time.Unix(10, 0))},
+		Book:      s.book, Contended: errContendedTest, Recorder: s.events,
+	}
+	return s
+}

@@ -1,0 +1,301 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+const success, failure = runtimehooksv1.ResponseStatusSuccess, runtimehooksv1.ResponseStatusFailure
+
+// A Cluster is held for want of hosts or images, and let go when they are there; it is
+// asked about twice, with the same answer.
+func TestBeforeClusterCreate(t *testing.T) {
+	rack := func(name string) map[string]string { return map[string]string{infrav1.RackLabel: name} }
+	inRack := func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[0].FailureDomain = "r2" }
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		cluster *clusterv1.Cluster
+		err     error
+		status  runtimehooksv1.ResponseStatus
+		held    string
+		message string
+	}{
+		"enough":                      {objects: free(3, nil), cluster: cluster("ingot", 2), status: success},
+		"one is missing":              {objects: free(2, nil), cluster: cluster("ingot", 2), status: success, held: "1 host is missing: machine deployment md-0 lacks 1 of 2 hosts"},
+		"none":                        {cluster: cluster("ingot", 2), status: success, held: "3 hosts are missing"},
+		"of the rack":                 {objects: free(3, rack("r1")), cluster: cluster("ingot", 2, inRack), status: success, held: "lacks 2 of 2 hosts in failure domain r2"},
+		"in the rack":                 {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
+		"without the labels":          {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
+		"with the labels":             {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
+		"of another architecture":     {objects: append(free(1, nil), image("v1.36.1", "arm64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
+		"no image":                    {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
+		"with the image":              {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
+		"an image of another version": {objects: append(free(3, nil), image("v1.36.2", "amd64")), cluster: cluster("ingot-runtime", 2), status: success, held: "v1.36.1"},
+		"another provider's class":    {cluster: cluster("docker", 2), err: errors.New("the book is asked"), status: success},
+		"another provider's":          {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
+		"no class":                    {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: success},
+		"no topology":                 {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
+		"at the same time":            {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
+		"the API server is away":      {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
+		"a selector of nonsense":      {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", inventory.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, tc.objects...)
+			s.book.err = tc.err
+			var first runtimehooksv1.BeforeClusterCreateResponse
+			for i := range 2 {
+				var answer runtimehooksv1.BeforeClusterCreateResponse
+				s.beforeClusterCreate(t.Context(), &runtimehooksv1.BeforeClusterCreateRequest{Cluster: *tc.cluster.DeepCopy()}, &answer)
+				if i == 0 {
+					first = answer
+				}
+				if diff := cmp.Diff(first, answer); diff != "" {
+					t.Errorf("the second answer differs: %s", diff)
+				}
+				wait := int32(0)
+				if tc.held != "" {
+					wait = RetryAfterSeconds
+				}
+				if answer.Status != tc.status || answer.RetryAfterSeconds != wait || !strings.Contains(answer.Message, tc.held) || tc.held == "" && answer.Message != tc.message {
+					t.Errorf("%s, %d s: %q", answer.Status, answer.RetryAfterSeconds, answer.Message)
+				}
+			}
+		})
+	}
+}
+
+// What is promised is what the topology asks for.
+func TestDemandOfATopology(t *testing.T) {
+	s := newSite(t, append(free(9, nil), image("v1.36.1", "amd64"), image("v1.36.1", "arm64"))...)
+	c := cluster("ingot-runtime", 2, with(
+		variable("controlPlaneHostSelector", `{"arch":"arm64","matchLabels":{"class":"small"}}`), variable("workerHostSelector", `{"matchLabels":{"class":"big"}}`),
+		variable("failureDomainLabel", `"row"`)))
+	gpu := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "gpu", FailureDomain: "r1"}
+	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("workerHostSelector", `{"matchLabels":{"class":"gpu"}}`)}
+	scaled := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "scaled"}
+	scaled.Metadata.Annotations = map[string]string{minSize: "4"}
+	unknown := clusterv1.MachineDeploymentTopology{Class: "unknown", Name: "unknown"}
+	c.Spec.Topology.Workers.MachineDeployments = append(c.Spec.Topology.Workers.MachineDeployments, gpu, scaled, unknown)
+	_, err := s.create(t.Context(), c)
+	check(t, err)
+	selector := func(class string) infrav1.IngotMachineSpec {
+		return infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{"class": class}}}
+	}
+	small := selector("small")
+	small.HostSelector.Arch = "arm64"
+	want := inventory.PromiseRequest{
+		Namespace: namespace, ClusterName: "c1",
+		Cluster: infrav1.IngotClusterSpec{FailureDomainLabel: "row", ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}},
+		Demand: inventory.Demand{Groups: []inventory.DemandGroup{
+			{Name: ControlPlaneGroup, ControlPlane: true, Count: 1, Template: small, Architecture: "arm64"},
+			{Name: "md-0", Count: 2, Template: selector("big"), Architecture: "amd64"},
+			{Name: "gpu", Count: 1, Template: selector("gpu"), Architecture: "amd64", FailureDomains: []string{"r1"}},
+			{Name: "scaled", Count: 4, Template: selector("big"), Architecture: "amd64"},
+		}},
+	}
+	if diff := cmp.Diff([]inventory.PromiseRequest{want}, s.book.asked); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+}
+
+// A variable of the name, but of another form, is another class's own.
+func TestVariablesOfOthers(t *testing.T) {
+	wish := WishOf(cluster("ingot", 1, with(variable("workerHostSelector", `"blue"`), variable("failureDomainLabel", `7`))), Blueprint{Class: class("ingot", false)})
+	if len(wish.Groups) != 2 || wish.Groups[1].Spec.HostSelector != nil || wish.Cluster.FailureDomainLabel != "" {
+		t.Errorf("%+v", wish)
+	}
+}
+
+// An upgrade is held while it could not go on.
+func TestBeforeUpgrades(t *testing.T) {
+	images := []client.Object{image("v1.36.1", "amd64"), image("v1.37.0", "amd64")}
+	claimed := func(name, machine string, reachable metav1.ConditionStatus) client.Object {
+		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:   infrav1.IngotHostSpec{Claim: &infrav1.HostClaim{ClusterName: "c1", MachineRef: infrav1.LocalReference{Name: machine}, State: infrav1.ClaimProvisioned}},
+			Status: infrav1.IngotHostStatus{Conditions: []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: reachable}}}}
+	}
+	controlPlane := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp-1", Labels: map[string]string{clusterv1.MachineControlPlaneLabel: "", clusterv1.ClusterNameLabel: "c1"}}}
+	all := func(lists ...[]client.Object) []client.Object {
+		var out []client.Object
+		for _, list := range lists {
+			out = append(out, list...)
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		class                          string
+		objects                        []client.Object
+		all, controlPlane, workersHeld string
+	}{
+		"no surge, images":     {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
+		"surge, a host":        {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
+		"surge, no host":       {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
+		"workers surge":        {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
+		"no image":             {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"inline image":         {class: "ingot", objects: rollout(0, 0)},
+		"a silent BMC":         {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False"), claimed("h8", "w", "True")}), all: "the BMCs of hosts h9 do not answer", controlPlane: "hosts h9 do"},
+		"a silent worker":      {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "w", "False")}), all: "hosts h8", workersHeld: "hosts h8"},
+		"a BMC not asked yet":  {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "w", "Unknown")})},
+		"nothing there yet":    {class: "ingot", objects: nil},
+		"many silent BMCs":     {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
+		"class of another":     {class: "docker"},
+		"class that is gone":   {class: "none"},
+		"image for a way only": {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, tc.objects...)
+			c := *cluster(tc.class, 2, isBuilt)
+			steps := []runtimehooksv1.UpgradeStepInfo{{Version: "v1.37.0"}}
+			var whole runtimehooksv1.BeforeClusterUpgradeResponse
+			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: c, FromKubernetesVersion: "v1.36.1", ToKubernetesVersion: "v1.37.0", ControlPlaneUpgrades: steps, WorkersUpgrades: steps}, &whole)
+			holds(t, &whole, tc.all)
+			var cp runtimehooksv1.BeforeControlPlaneUpgradeResponse
+			s.beforeControlPlaneUpgrade(t.Context(), &runtimehooksv1.BeforeControlPlaneUpgradeRequest{Cluster: c, ToKubernetesVersion: "v1.37.0"}, &cp)
+			holds(t, &cp, tc.controlPlane)
+			var workers runtimehooksv1.BeforeWorkersUpgradeResponse
+			s.beforeWorkersUpgrade(t.Context(), &runtimehooksv1.BeforeWorkersUpgradeRequest{Cluster: c, ToKubernetesVersion: "v1.37.0"}, &workers)
+			holds(t, &workers, tc.workersHeld)
+			if len(s.book.asked) > 0 {
+				t.Error("an upgrade promised hosts")
+			}
+		})
+	}
+}
+
+func holds(t *testing.T, answer runtimehooksv1.RetryResponseObject, want string) {
+	t.Helper()
+	wait := int32(0)
+	if want != "" {
+		wait = RetryAfterSeconds
+	}
+	if answer.GetStatus() != success || answer.GetRetryAfterSeconds() != wait || !strings.Contains(answer.GetMessage(), want) || want == "" && answer.GetMessage() != "" {
+		t.Errorf("%T: %s, %d s: %q, want %q", answer, answer.GetStatus(), answer.GetRetryAfterSeconds(), answer.GetMessage(), want)
+	}
+}
+
+func TestBeforeClusterDelete(t *testing.T) {
+	retained := func(value string) func(*clusterv1.Cluster) {
+		return func(c *clusterv1.Cluster) { c.Annotations = map[string]string{infrav1.RetainAnnotation: value} }
+	}
+	for name, tc := range map[string]struct {
+		edits []func(*clusterv1.Cluster)
+		held  bool
+	}{
+		"free":               {[]func(*clusterv1.Cluster){isBuilt}, false},
+		"retained":           {[]func(*clusterv1.Cluster){isBuilt, retained("")}, true},
+		"retained, why":      {[]func(*clusterv1.Cluster){isBuilt, retained("ask Ann")}, true},
+		"not retained":       {[]func(*clusterv1.Cluster){isBuilt, retained("false")}, false},
+		"another provider's": {[]func(*clusterv1.Cluster){ofAnother, retained("")}, false},
+		"never built":        {[]func(*clusterv1.Cluster){retained("")}, false},
+	} {
+		var answer runtimehooksv1.BeforeClusterDeleteResponse
+		newSite(t).beforeClusterDelete(t.Context(), &runtimehooksv1.BeforeClusterDeleteRequest{Cluster: *cluster("ingot", 1, tc.edits...)}, &answer)
+		want := ""
+		if tc.held {
+			want = "kubectl annotate cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/retain-"
+		}
+		t.Run(name, func(t *testing.T) { holds(t, &answer, want) })
+	}
+}
+
+// Hooks after something write it down, for Ingot's clusters, and never hold.
+func TestAfter(t *testing.T) {
+	for _, edit := range []func(*clusterv1.Cluster){isBuilt, ofAnother} {
+		s := newSite(t)
+		c := *cluster("ingot", 1, edit)
+		var a runtimehooksv1.AfterControlPlaneInitializedResponse
+		s.afterControlPlaneInitialized(t.Context(), &runtimehooksv1.AfterControlPlaneInitializedRequest{Cluster: c}, &a)
+		var b runtimehooksv1.AfterControlPlaneUpgradeResponse
+		s.afterControlPlaneUpgrade(t.Context(), &runtimehooksv1.AfterControlPlaneUpgradeRequest{Cluster: c, KubernetesVersion: "v1.37.0"}, &b)
+		var d runtimehooksv1.AfterWorkersUpgradeResponse
+		s.afterWorkersUpgrade(t.Context(), &runtimehooksv1.AfterWorkersUpgradeRequest{Cluster: c, KubernetesVersion: "v1.37.0"}, &d)
+		var e runtimehooksv1.AfterClusterUpgradeResponse
+		s.afterClusterUpgrade(t.Context(), &runtimehooksv1.AfterClusterUpgradeRequest{Cluster: c, KubernetesVersion: "v1.37.0"}, &e)
+		for _, answer := range []runtimehooksv1.RetryResponseObject{&b, &d, &e} {
+			holds(t, answer, "")
+		}
+		want := 4
+		if c.Spec.InfrastructureRef.Kind != kindCluster {
+			want = 0
+		}
+		if a.Status != success || len(s.events.Events) != want {
+			t.Errorf("%s, %d events, want %d", a.Status, len(s.events.Events), want)
+		}
+	}
+}
+
+func TestGenerateUpgradePlan(t *testing.T) {
+	images := func(versions ...string) []client.Object {
+		var out []client.Object
+		for _, v := range versions {
+			out = append(out, image(v, "amd64"))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		class    string
+		edit     func(*clusterv1.Cluster)
+		objects  []client.Object
+		from, to string
+		want     []string
+		fails    string
+	}{
+		"one step":                  {"ingot-runtime", isBuilt, images("v1.37.1"), "v1.36.1", "v1.37.1", []string{"v1.37.1"}, ""},
+		"a patch":                   {"ingot-runtime", isBuilt, images("v1.36.3"), "v1.36.1", "v1.36.3", []string{"v1.36.3"}, ""},
+		"by the newest of each":     {"ingot-runtime", isBuilt, images("v1.37.0", "v1.37.10", "v1.37.9", "v1.38.0-rc.1", "v1.38.0", "v1.39.1"), "v1.36.1", "v1.39.1", []string{"v1.37.10", "v1.38.0", "v1.39.1"}, ""},
+		"a minor without an image":  {"ingot-runtime", isBuilt, images("v1.37.0", "v1.39.1"), "v1.36.1", "v1.39.1", nil, "by way of v1.38, for which no image is known"},
+		"the last without an image": {"ingot-runtime", isBuilt, images("v1.37.0"), "v1.36.1", "v1.38.0", nil, "no IngotImage for Kubernetes v1.38.0"},
+		"of another architecture":   {"ingot-runtime", isBuilt, []client.Object{image("v1.37.0", "arm64")}, "v1.36.1", "v1.37.0", nil, "no IngotImage for Kubernetes v1.37.0 on amd64"},
+		"workers only":              {"ingot-runtime", isBuilt, nil, "v1.36.1", "v1.36.1", nil, ""},
+		"back":                      {"ingot-runtime", isBuilt, images("v1.35.0"), "v1.36.1", "v1.35.0", nil, "does not go back"},
+		"another major":             {"ingot-runtime", isBuilt, images("v2.0.0"), "v1.36.1", "v2.0.0", nil, "major"},
+		"no version":                {"ingot-runtime", isBuilt, nil, "one", "v1.35.0", nil, `"one", is no version`},
+		"no version to go to":       {"ingot-runtime", isBuilt, nil, "v1.36.1", "two", nil, `"two", is no version`},
+		"inline image":              {"ingot", isBuilt, nil, "v1.36.1", "v1.37.0", []string{"v1.37.0"}, ""},
+		"another provider's":        {"ingot-runtime", ofAnother, nil, "v1.36.1", "v1.37.0", []string{"v1.37.0"}, ""},
+		"another's, workers only":   {"ingot-runtime", ofAnother, nil, "v1.37.0", "v1.37.0", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var answer runtimehooksv1.GenerateUpgradePlanResponse
+			newSite(t, tc.objects...).generateUpgradePlan(t.Context(), &runtimehooksv1.GenerateUpgradePlanRequest{
+				Cluster: *cluster(tc.class, 1, tc.edit), FromControlPlaneKubernetesVersion: tc.from, ToKubernetesVersion: tc.to,
+			}, &answer)
+			var got []string
+			for _, step := range answer.ControlPlaneUpgrades {
+				got = append(got, step.Version)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || (answer.Status == failure) != (tc.fails != "") || !strings.Contains(answer.Message, tc.fails) {
+				t.Errorf("%s %q: %s", answer.Status, answer.Message, diff)
+			}
+		})
+	}
+}
+
+// Handlers are named as DNS labels; what only writes down does not hold when we are
+// away, all else does.
+func TestHandlers(t *testing.T) {
+	for _, h := range Handlers(newSite(t).Options) {
+		want := runtimehooksv1.FailurePolicyFail
+		if strings.HasPrefix(h.Name, "after-") {
+			want = runtimehooksv1.FailurePolicyIgnore
+		}
+		if len(validation.IsDNS1123Label(h.Name)) > 0 || *h.FailurePolicy != want || *h.TimeoutSeconds != 10 {
+			t.Errorf("%s: %s, %d s", h.Name, *h.FailurePolicy, *h.TimeoutSeconds)
+		}
+	}
+}
