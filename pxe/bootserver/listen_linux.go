@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/dhcp6"
+	"github.com/ingot-metal/ingot/pxe/ra"
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
@@ -47,7 +49,43 @@ func ListenHost(ctx context.Context, interfaces string, cfg Config) (Sockets, er
 		return fail("HTTP", err)
 	}
 	s.PathMTU = tftp.RouteMTU
+	if cfg.IPv6.Address.IsValid() {
+		if s.IPv6, err = listenIPv6(ctx, names(interfaces), cfg.IPv6.Address, port); err != nil {
+			return Sockets{}, errors.Join(err, s.Close())
+		}
+	}
 	s.Transfer = func() (net.PacketConn, error) { return any4.ListenPacket(ctx, "udp4", at(0)) }
+	return s, nil
+}
+
+// listenIPv6 opens the sockets of the IPv6 side. One for router advertisements needs
+// CAP_NET_RAW, as Ethernet frames do.
+func listenIPv6(ctx context.Context, interfaces []string, address netip.Addr, httpPort uint16) (SocketsIPv6, error) {
+	var (
+		s    SocketsIPv6
+		any6 net.ListenConfig
+	)
+	fail := func(what string, err error) (SocketsIPv6, error) {
+		return SocketsIPv6{}, errors.Join(fmt.Errorf("open %s socket for IPv6: %w", what, err), s.Close())
+	}
+	at := func(port uint16) string { return netip.AddrPortFrom(address, port).String() }
+	requests, err := dhcp6.Listen(ctx, dhcp6.SocketConfig{Interfaces: interfaces})
+	if err != nil {
+		return fail("DHCP", err)
+	}
+	s.DHCP = requests
+	advertise, err := ra.Listen(ctx, ra.SocketConfig{Interfaces: interfaces})
+	if err != nil {
+		return fail("router advertisement", err)
+	}
+	s.RA = advertise
+	if s.TFTP, err = any6.ListenPacket(ctx, "udp6", at(TFTPPort)); err != nil {
+		return fail("TFTP", err)
+	}
+	if s.HTTP, err = any6.Listen(ctx, "tcp6", at(httpPort)); err != nil {
+		return fail("HTTP", err)
+	}
+	s.Transfer = func() (net.PacketConn, error) { return any6.ListenPacket(ctx, "udp6", at(0)) }
 	return s, nil
 }
 

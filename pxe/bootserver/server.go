@@ -37,6 +37,8 @@ type Config struct {
 	// Address is the IPv4 address by which booting servers reach this one. It
 	// is in every answer, so replicas have different ones.
 	Address netip.Addr
+	// IPv6 is served besides, where it has an address.
+	IPv6 ConfigIPv6
 	// HTTPPort is the port of Sockets.HTTP; 0 means DefaultHTTPPort.
 	HTTPPort uint16
 	// LoaderDir holds the iPXE binaries that Loaders names.
@@ -80,6 +82,8 @@ type Sockets struct {
 	PathMTU func(client netip.Addr) (int, error)
 	// HTTP listens on the configured port.
 	HTTP net.Listener
+	// IPv6 is needed where Config.IPv6 has an address.
+	IPv6 SocketsIPv6
 }
 
 // Close closes what is open.
@@ -97,7 +101,7 @@ func (s Sockets) Close() error {
 	if s.HTTP != nil {
 		errs = append(errs, s.HTTP.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.IPv6.Close())...)
 }
 
 // Server is a boot server that has not opened anything yet.
@@ -112,6 +116,9 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	if !cfg.Address.Is4() {
 		return nil, fmt.Errorf("boot server address %q is not IPv4", cfg.Address)
+	}
+	if err := cfg.IPv6.check(); err != nil {
+		return nil, err
 	}
 	if cfg.Directory == nil || cfg.Files == nil {
 		return nil, errors.New("boot server needs a directory of hosts and one of files")
@@ -198,15 +205,21 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 		return srv.Serve(ctx, sockets.TFTP)
 	})
 	g.Go(func() error {
-		h := &httpd.Handler{
-			BaseURL: s.baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
-			Discs: s.cfg.Discs, Disc: s.cfg.Disc,
-			Loaders: loaders.FS(), AutoExec: s.autoexec, Observer: s.cfg.Observer, Log: s.cfg.Log,
-		}
+		h := s.handler(loaders, s.baseURL, s.autoexec)
 		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})
 	})
+	g.Go(func() error { return s.run6(ctx, sockets.IPv6, sockets.PathMTU) })
 	if s.cfg.Images != nil {
 		g.Go(func() error { return s.cfg.Images.Run(ctx) })
 	}
 	return g.Wait()
+}
+
+// handler is the HTTP side, as it calls itself by one of its addresses.
+func (s *Server) handler(loaders *tftp.Dir, baseURL, autoexec string) *httpd.Handler {
+	return &httpd.Handler{
+		BaseURL: baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
+		Discs: s.cfg.Discs, Disc: s.cfg.Disc,
+		Loaders: loaders.FS(), AutoExec: autoexec, Observer: s.cfg.Observer, Log: s.cfg.Log,
+	}
 }

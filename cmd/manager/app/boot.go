@@ -66,7 +66,14 @@ func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
 		sockets.Close()
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
-	boot, err := bootserver.ListenHost(ctx, o.BootInterface, bootserver.Config{Address: address, HTTPPort: o.BootHTTPPort})
+	ipv6, err := o.bootIPv6(interfaceAddresses)
+	if err != nil {
+		sockets.Close()
+		return nil, err
+	}
+	boot, err := bootserver.ListenHost(ctx, o.BootInterface, bootserver.Config{
+		Address: address, IPv6: bootserver.ConfigIPv6{Address: ipv6}, HTTPPort: o.BootHTTPPort,
+	})
 	if err != nil {
 		sockets.Close()
 		return nil, err
@@ -157,13 +164,17 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 	if err != nil {
 		return nil, err
 	}
+	ipv6, err := o.ipv6Side(dir)
+	if err != nil {
+		return nil, err
+	}
 	var discs pxe.DiscDirectory
 	if ok {
 		discs = dir
 	}
 	server, err := bootserver.New(bootserver.Config{
 		Discs: discs, Disc: whole.disc,
-		Address: address, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
+		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
 		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
 		Observer: bootLog(log), DHCPMetrics: dhcpMetrics, Log: slog.New(logr.ToSlogHandler(log)),
 	})

@@ -125,6 +125,7 @@ func TestDeploymentArguments(t *testing.T) {
 		KeySecret, KeyDir            string
 		LeaderElect, Proxy           bool
 		Upstream, Address, Interface string
+		IPv6                         string
 		Health, Diagnostics          string
 		InsecureDiagnostics          bool
 		Replicas                     int32
@@ -140,12 +141,12 @@ func TestDeploymentArguments(t *testing.T) {
 				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 		"all set": {
-			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1",
+			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1", "INGOT_BOOT_IPV6_ADDRESS": "auto",
 				"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
 			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440",
 				Diagnostics: "localhost:8080", InsecureDiagnostics: true, Replicas: 1},
-			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "198.51.100.1", Interface: "eth1",
+			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "198.51.100.1", Interface: "eth1", IPv6: "auto",
 				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 	} {
@@ -158,7 +159,7 @@ func TestDeploymentArguments(t *testing.T) {
 					t.Errorf("%s: %v", deployment, err)
 				}
 				got := seen{o.Roles, "", o.Namespace, o.AgentKeySecret, o.AgentKeyDir, o.LeaderElect, o.AgentProxyProtocol, o.AgentUpstream,
-					o.BootAddress, o.BootInterface, o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics, *d.Spec.Replicas}
+					o.BootAddress, o.BootInterface, o.BootIPv6, o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics, *d.Spec.Replicas}
 				if o.Has(RoleControllers) {
 					got.ManagerUsername = o.ManagerUsername
 				}
@@ -175,7 +176,7 @@ func TestDeploymentPorts(t *testing.T) {
 	objects := installed(t, nil)
 	for name, want := range map[string]map[string]int32{
 		"ingot-controller-manager": {"webhook-server": 9443, "agent": 8843, "diagnostics": 8443, "healthz": 9440},
-		"ingot-boot":               {"dhcp": 67, "tftp": 69, "binl": 4011, "boot-http": 8880, "agent": 8843, "healthz": 8881, "diagnostics": 8882},
+		"ingot-boot":               {"dhcp": 67, "dhcpv6": 547, "tftp": 69, "binl": 4011, "boot-http": 8880, "agent": 8843, "healthz": 8881, "diagnostics": 8882},
 	} {
 		pod := find[appsv1.Deployment](t, objects, "Deployment", name).Spec.Template.Spec
 		got := map[string]int32{}

@@ -66,6 +66,7 @@ type Options struct {
 	AgentProxyProtocol bool
 
 	BootAddress    string
+	BootIPv6       string
 	BootURL        string
 	BootInterface  string
 	BootHTTPPort   uint16
@@ -167,6 +168,7 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.AgentUpstream, "agent-upstream", o.AgentUpstream, "host:port of the manager's agent API, to which the role boot alone passes agents on.")
 	fs.BoolVar(&o.AgentProxyProtocol, "agent-proxy-protocol", o.AgentProxyProtocol, "Take agents from boot servers only, which say by the PROXY protocol where they came from.")
 	fs.StringVar(&o.BootAddress, "boot-address", o.BootAddress, "IPv4 address by which servers reach this boot server.")
+	fs.StringVar(&o.BootIPv6, "boot-ipv6-address", o.BootIPv6, "IPv6 address by which servers reach this boot server, for networks with spec.ipv6; auto: that of the interface with --boot-address; empty: DHCPv6, TFTP and HTTP over IPv6 and router advertisements are not served.")
 	fs.StringVar(&o.BootURL, "boot-url", o.BootURL, "http://host:port by which BMCs and firmware reach a boot server, for hosts that boot by HTTP or VirtualMedia; empty: this process's own, if it is one, else there are no such boots.")
 	fs.StringVar(&o.BootInterface, "boot-interface", o.BootInterface, "Network interfaces that DHCP serves, separated by commas; empty: all. One alone is bound to, so that another DHCP server of the machine can be bound to another.")
 	fs.Uint16Var(&o.BootHTTPPort, "boot-http-port", o.BootHTTPPort, "Port of the boot server's HTTP.")

@@ -154,6 +154,11 @@ func (o *Options) validateBoot() error {
 	if addr, err := netip.ParseAddr(o.BootAddress); err != nil || !addr.Is4() {
 		errs = append(errs, fmt.Errorf("--boot-address: %q is not an IPv4 address; give the address by which servers reach the boot server", o.BootAddress))
 	}
+	if o.BootIPv6 != "" && o.BootIPv6 != bootIPv6Auto {
+		if a, err := netip.ParseAddr(o.BootIPv6); err != nil || !a.Is6() || a.Is4In6() || !a.IsGlobalUnicast() {
+			errs = append(errs, fmt.Errorf("--boot-ipv6-address: %q is not a global IPv6 address; give one by which servers reach the boot server, auto, or nothing", o.BootIPv6))
+		}
+	}
 	if o.ImageCacheGiB < 1 {
 		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
 	}

@@ -1,0 +1,49 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestBootIPv6(t *testing.T) {
+	list := func(texts ...string) []netip.Addr {
+		var out []netip.Addr
+		for _, text := range texts {
+			out = append(out, netip.MustParseAddr(text))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		given      string
+		interfaces [][]netip.Addr
+		failure    error
+		want, bad  string
+	}{
+		"off":   {},
+		"given": {given: "2001:db8::5", want: "2001:db8::5"},
+		"of the interface that has the IPv4 address": {given: "auto", want: "2001:db8::2",
+			interfaces: [][]netip.Addr{list("127.0.0.1", "::1"), list("203.0.113.1", "2001:db8:9::1"), list("192.0.2.1", "fe80::1", "2001:db8::2")}},
+		"it has none":               {given: "auto", interfaces: [][]netip.Addr{list("192.0.2.1", "fe80::1"), list("2001:db8::2")}, bad: "the interface with 192.0.2.1 has no global IPv6 address"},
+		"nobody knows":              {given: "auto", failure: errors.New("no"), bad: "auto: no"},
+		"what Validate let through": {given: "x", bad: "--boot-ipv6-address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Options{BootAddress: "192.0.2.1", BootIPv6: tc.given}
+			got, err := o.bootIPv6(func() ([][]netip.Addr, error) { return tc.interfaces, tc.failure })
+			if tc.bad != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.bad) {
+					t.Errorf("error %v, want %q", err, tc.bad)
+				}
+				return
+			}
+			if err != nil || (tc.want != "") != got.IsValid() || tc.want != "" && got.String() != tc.want {
+				t.Errorf("%s, %v, want %s", got, err, tc.want)
+			}
+		})
+	}
+}

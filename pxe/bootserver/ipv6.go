@@ -1,0 +1,116 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/dhcp6"
+	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/pxe/ra"
+	"github.com/ingot-metal/ingot/pxe/script"
+	"github.com/ingot-metal/ingot/pxe/tftp"
+)
+
+// DHCPv6Port is fixed, too.
+const DHCPv6Port = 547
+
+// ConfigIPv6 configures the boot server's IPv6 side. The zero value: there is none.
+type ConfigIPv6 struct {
+	// Address is the IPv6 address by which booting servers reach this one. It is in
+	// every answer, so replicas have different ones.
+	Address netip.Addr
+	// Advertised are the networks that are advertised as by a router; nil: none.
+	Advertised pxe.Advertised
+	// DHCPMetrics may be nil.
+	DHCPMetrics *dhcp6.Metrics
+}
+
+// SocketsIPv6 are what the IPv6 side listens on.
+type SocketsIPv6 struct {
+	// DHCP is bound to port 547.
+	DHCP dhcp6.Conn
+	// RA is for router advertisements.
+	RA ra.Conn
+	// TFTP is bound to port 69, and HTTP to the configured port. Transfer opens a
+	// socket for one TFTP transfer.
+	TFTP     net.PacketConn
+	HTTP     net.Listener
+	Transfer func() (net.PacketConn, error)
+}
+
+// Close closes what is open.
+func (s SocketsIPv6) Close() error {
+	var errs []error
+	if s.DHCP != nil {
+		errs = append(errs, s.DHCP.Close())
+	}
+	if s.RA != nil {
+		errs = append(errs, s.RA.Close())
+	}
+	if s.TFTP != nil {
+		errs = append(errs, s.TFTP.Close())
+	}
+	if s.HTTP != nil {
+		errs = append(errs, s.HTTP.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// check refuses what is no IPv6 address; zero is none wanted.
+func (c ConfigIPv6) check() error {
+	if a := c.Address; a.IsValid() && (!a.Is6() || a.Is4In6() || a.IsLinkLocalUnicast()) {
+		return fmt.Errorf("boot server address %q is not a global IPv6 one", a)
+	}
+	return nil
+}
+
+// run6 serves IPv6 until ctx ends; at once where there is none to serve.
+func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(netip.Addr) (int, error)) error {
+	cfg := s.cfg.IPv6
+	if !cfg.Address.IsValid() {
+		return nil
+	}
+	baseURL := "http://" + net.JoinHostPort(cfg.Address.String(), strconv.Itoa(int(s.cfg.HTTPPort)))
+	autoexec, err := script.AutoExec(baseURL)
+	if err != nil {
+		return fmt.Errorf("make autoexec.ipxe: %w", err)
+	}
+	loaders, err := tftp.OpenDir(s.cfg.LoaderDir, map[string][]byte{"autoexec.ipxe": []byte(autoexec)})
+	if err != nil {
+		return fmt.Errorf("boot server: %w", err)
+	}
+	defer func() { _ = loaders.Close() }()
+
+	g, ctx := errgroup.WithContext(ctx)
+	dhcpServer := dhcp6.Server{
+		Identity:  dhcp6.NewIdentity(cfg.Address, baseURL, s.cfg.Loaders),
+		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Metrics: cfg.DHCPMetrics, Log: s.cfg.Log,
+	}
+	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
+	g.Go(func() error {
+		srv := tftp.Server{
+			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: pathMTU,
+			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Log: s.cfg.Log,
+		}
+		return srv.Serve(ctx, sockets.TFTP)
+	})
+	g.Go(func() error {
+		h := s.handler(loaders, baseURL, autoexec)
+		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})
+	})
+	if cfg.Advertised != nil && sockets.RA != nil {
+		g.Go(func() error { return (&ra.Server{Networks: cfg.Advertised, Log: s.cfg.Log}).Serve(ctx, sockets.RA) })
+	}
+	return g.Wait()
+}
