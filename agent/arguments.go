@@ -110,6 +110,25 @@ func (a Arguments) Fill(told agentapi.BootOptions) (Arguments, error) {
 	if err != nil {
 		return a, fmt.Errorf("%w: by DHCP: %w", ErrIncomplete, err)
 	}
+	a = a.or(found)
+	if missing := a.Missing(); len(missing) > 0 {
+		return a, fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(missing, ", "))
+	}
+	return a, nil
+}
+
+// With takes from another text in the form of a command line what the command line did
+// not give, and nothing else. The error wraps ErrArguments; what was there stays.
+func (a Arguments) With(text string) (Arguments, error) {
+	found, err := ParseArguments(text)
+	if err != nil {
+		return a, err
+	}
+	return a.or(found), nil
+}
+
+// or takes from found what is not there.
+func (a Arguments) or(found Arguments) Arguments {
 	if len(a.Servers) == 0 {
 		a.Servers = found.Servers
 	}
@@ -122,10 +141,10 @@ func (a Arguments) Fill(told agentapi.BootOptions) (Arguments, error) {
 	if a.Token == "" {
 		a.Token = found.Token
 	}
-	if missing := a.Missing(); len(missing) > 0 {
-		return a, fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(missing, ", "))
+	if a.MAC == nil {
+		a.MAC = found.MAC
 	}
-	return a, nil
+	return a
 }
 
 // splitCommandLine splits at white space outside double quotes, which it removes

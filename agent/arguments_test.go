@@ -150,3 +150,31 @@ func FuzzParseArguments(f *testing.F) {
 		}
 	})
 }
+
+// TestWith: a CD image tells what the command line does not; a pin that is built in stands.
+func TestWith(t *testing.T) {
+	media := "ingot.server=192.0.2.1:8843\ningot.files=http://192.0.2.1:8880\ningot.mac=52:54:00:00:00:0a\n" +
+		"ingot.pin=" + pinText + "," + pinText + "\ningot.token=secret\n\n\n\n"
+	built, err := agent.ParseArguments("quiet ingot.pin=" + pinText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := built.With(media)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("%v %s %d %s %s", got.Servers, got.Files, len(got.Pins), got.Token.Reveal(), got.MAC); text != "[192.0.2.1:8843] http://192.0.2.1:8880 1 secret 52:54:00:00:00:0a" {
+		t.Errorf("got %s", text)
+	}
+	for name, text := range map[string]string{
+		"a quote that would hide the rest": "ingot.token=\"a ingot.pin=" + pinText,
+		"a broken server":                  "ingot.server=here",
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, err := built.With(text)
+			if len(after.Pins) != 1 || after.Pins[0] != built.Pins[0] || err == nil && len(after.Missing()) == 0 {
+				t.Errorf("got %+v, %v", after, err)
+			}
+		})
+	}
+}

@@ -117,9 +117,29 @@ func (m *machine) prepare(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if args, err = m.fromMedia(args); err != nil {
+		m.log("arguments of the CD image: %v", err) // DHCP may tell what they do not
+	}
 	m.args = &args
 	m.identity, err = agent.NewIdentity()
 	return err
+}
+
+// credential is where the stub of a unified kernel image puts the host's own file of a
+// CD image. It is not signed: what the command line says stands.
+const credential = "/.extra/global_credentials/ingot.cred"
+
+// fromMedia reads the rest of the arguments from the CD image that the server booted
+// from, if it did.
+func (m *machine) fromMedia(args agent.Arguments) (agent.Arguments, error) {
+	text, err := os.ReadFile(credential)
+	if errors.Is(err, os.ErrNotExist) {
+		return args, nil
+	}
+	if err != nil {
+		return args, err
+	}
+	return args.With(string(text))
 }
 
 // drivers loads modules for the devices that are there.

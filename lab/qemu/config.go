@@ -87,6 +87,15 @@ type Config struct {
 	UUID, SerialNumber, Manufacturer, Product string
 	Disks                                     []Disk
 	NICs                                      []NIC
+	// CD is the path of an image in a virtual CD drive on USB, as BMCs have it; empty:
+	// the server has no such drive.
+	CD string
+	// SecureBoot takes the build of OVMF that starts only what its variables trust; they
+	// say whether it is on.
+	SecureBoot bool
+	// Variables is a file with the UEFI variables that the server begins with; empty
+	// means OVMF's without any keys.
+	Variables string
 	// Accel is how instructions are run; ask a Probe.
 	Accel Accel
 	// FirmwareDir holds OVMF; empty means Debian's /usr/share/OVMF.
@@ -98,6 +107,9 @@ type Config struct {
 const (
 	ovmfCode = "OVMF_CODE_4M.fd"
 	ovmfVars = "OVMF_VARS_4M.fd"
+	// ovmfSecure keeps its variables from everything but the firmware itself, for which
+	// it needs system management mode.
+	ovmfSecure = "OVMF_CODE_4M.secboot.fd"
 	// maxSocketPath is the room in sockaddr_un, less its terminator.
 	maxSocketPath = 107
 )
@@ -120,6 +132,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Manufacturer = orDefault(c.Manufacturer, "Ingot Lab")
 	c.Product = orDefault(c.Product, "Virtual Server")
 	c.FirmwareDir = orDefault(c.FirmwareDir, "/usr/share/OVMF")
+	c.Variables = orDefault(c.Variables, filepath.Join(c.FirmwareDir, ovmfVars))
 	c.Binary = orDefault(c.Binary, "qemu-system-x86_64")
 	if c.Accel == (Accel{}) {
 		c.Accel = TCG
@@ -156,10 +169,14 @@ func orDefault[T comparable](v, otherwise T) T {
 // arguments is QEMU's command line. The machine starts stopped, so that no
 // event is missed, and ends at a reset, which starts the next process.
 func (c Config) arguments(boot Device) []string {
+	machine, code := "q35,graphics=off", ovmfCode
+	if c.SecureBoot {
+		machine, code = machine+",smm=on", ovmfSecure
+	}
 	args := []string{
 		"-name", quote(c.Name), "-nodefaults", "-no-user-config", "-S", "-no-reboot",
 		// graphics=off has SeaBIOS and its ROMs speak on the serial port.
-		"-machine", "q35,graphics=off", "-display", "none", "-vga", "none",
+		"-machine", machine, "-display", "none", "-vga", "none",
 		"-accel", c.Accel.Accelerator, "-cpu", c.Accel.CPU,
 		"-m", strconv.Itoa(c.MemoryMiB), "-smp", strconv.Itoa(c.CPUs), "-rtc", "base=utc",
 		"-qmp", "unix:" + quote(c.qmpSocket()) + ",server=on,wait=off",
@@ -179,8 +196,15 @@ func (c Config) arguments(boot Device) []string {
 			// attempt by IPv6 before it goes on to the next device.
 			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n",
 			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n",
-			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, ovmfCode)),
+			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, code)),
 			"-drive", "if=pflash,format=raw,unit=1,file="+quote(c.nvram()))
+	}
+	if c.SecureBoot {
+		args = append(args, "-global", "driver=cfi.pflash01,property=secure,value=on")
+	}
+	if c.CD != "" {
+		args = append(args, "-drive", "if=none,id=cd0,format=raw,readonly=on,media=cdrom,file="+quote(c.CD),
+			"-device", "qemu-xhci", "-device", fmt.Sprintf("usb-storage,drive=cd0,removable=on,bootindex=%d", c.bootIndex(boot, CD, 0)))
 	}
 	if c.NoPXE {
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
@@ -212,6 +236,9 @@ func nicID(i int) string  { return "nic" + strconv.Itoa(i) }
 func (c Config) bootIndex(first, kind Device, i int) int {
 	if kind == first {
 		return i + 1
+	}
+	if kind == CD { // nobody starts from it unless asked to
+		return i + 1 + 2*(len(c.Disks)+len(c.NICs))
 	}
 	return i + 1 + len(c.Disks) + len(c.NICs)
 }

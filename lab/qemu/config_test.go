@@ -58,6 +58,18 @@ func TestArguments(t *testing.T) {
 	if d := strings.Join(cfg.arguments(Disks), " "); !strings.Contains(d, "serial=server-1-d0,bootindex=1") || !strings.Contains(d, "bootindex=5") {
 		t.Errorf("disk first: %s", d)
 	}
+	cfg.CD, cfg.SecureBoot = "/a,b.iso", true
+	for boot, index := range map[Device]string{CD: "1", Network: "9", Disks: "9"} {
+		got := strings.Join(cfg.arguments(boot), " ") + " "
+		for _, want := range []string{" -machine q35,graphics=off,smm=on ", "file=/usr/share/OVMF/OVMF_CODE_4M.secboot.fd ",
+			" -global driver=cfi.pflash01,property=secure,value=on ",
+			" -drive if=none,id=cd0,format=raw,readonly=on,media=cdrom,file=/a,,b.iso -device qemu-xhci -device usb-storage,drive=cd0,removable=on,bootindex=" + index + " "} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s first: no %q in %s", boot, want, got)
+			}
+		}
+	}
+	cfg.CD, cfg.SecureBoot = "", false
 	cfg.NoPXE = true
 	if h := strings.Join(cfg.arguments(Network), " "); !strings.Contains(h, " -fw_cfg name=opt/org.tianocore/IPv4PXESupport,string=n") {
 		t.Errorf("HTTP boot only: %s", h)

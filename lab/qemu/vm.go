@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +22,8 @@ type Device string
 const (
 	Disks   Device = "disk"
 	Network Device = "network"
+	// CD is the virtual drive; without Config.CD there is none.
+	CD Device = "cd"
 )
 
 // Boot is a boot device setting, as a BMC takes it.
@@ -77,7 +78,7 @@ func New(cfg Config) (*VM, error) {
 		return nil, err
 	}
 	if cfg.Firmware == UEFI {
-		if err := copyOnce(cfg.nvram(), filepath.Join(cfg.FirmwareDir, ovmfVars)); err != nil {
+		if err := copyOnce(cfg.nvram(), cfg.Variables); err != nil {
 			return nil, fmt.Errorf("make UEFI variables of %s (Debian: package ovmf): %w", cfg.Name, err)
 		}
 	}
@@ -125,7 +126,7 @@ func (v *VM) Ended() <-chan struct{} {
 // SetBoot sets what the next boot, or each one from now on, starts from. On a
 // running server it holds from the next reset, whoever causes it.
 func (v *VM) SetBoot(b Boot) error {
-	if b.Device != Disks && b.Device != Network {
+	if b.Device != Disks && b.Device != Network && (b.Device != CD || v.cfg.CD == "") {
 		return fmt.Errorf("server %s cannot boot from %q", v.cfg.Name, b.Device)
 	}
 	v.mu.Lock()

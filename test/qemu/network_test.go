@@ -49,7 +49,7 @@ type segment struct {
 
 // startSegment runs a boot server for one host. The wrapper, if any, stands
 // between the network and the DHCP server.
-func startSegment(t *testing.T, host pxe.Host, files *pxe.Files, wrap func(net.PacketConn) net.PacketConn) *segment {
+func startSegment(t *testing.T, host pxe.Host, files *pxe.Files, wrap func(net.PacketConn) net.PacketConn, change ...func(*bootserver.Config)) *segment {
 	t.Helper()
 	sw := network.NewSwitch()
 	t.Cleanup(func() { _ = sw.Close() })
@@ -73,13 +73,17 @@ func startSegment(t *testing.T, host pxe.Host, files *pxe.Files, wrap func(net.P
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	s := &segment{Switch: sw, stack: st, record: &recorder{start: time.Now()}}
-	s.server, err = bootserver.New(bootserver.Config{
+	cfg := bootserver.Config{
 		Address:   address.Addr(),
 		LoaderDir: "/usr/lib/ipxe",
 		Directory: pxe.Table{host.MAC.String(): host},
 		Files:     files,
 		Observer:  s.record,
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s.server, err = bootserver.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
