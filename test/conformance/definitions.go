@@ -141,10 +141,13 @@ func aggregated(objects []unstructured.Unstructured) []*unstructured.Unstructure
 	})
 }
 
-// grants are the verbs that roles give on a resource of a group.
+// grants are the verbs that roles give processes on a resource of a group.
 func grants(roles []*unstructured.Unstructured, group, resource string) map[string]bool {
 	verbs := map[string]bool{}
 	for _, role := range roles {
+		if isForPeople(role) {
+			continue
+		}
 		for _, rule := range list(role, "rules") {
 			r := tree(rule)
 			if has(list(r, "apiGroups"), group) && has(list(r, "resources"), resource) {
@@ -155,6 +158,13 @@ func grants(roles []*unstructured.Unstructured, group, resource string) map[stri
 		}
 	}
 	return verbs
+}
+
+// isForPeople says whether a role is there for people to be bound to, as the roles of
+// Kubernetes that it adds itself to are: it gives no process a right.
+func isForPeople(role *unstructured.Unstructured) bool {
+	labels := role.GetLabels()
+	return labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true" || labels["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
 }
 
 func has(list []any, s string) bool {
