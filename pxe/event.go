@@ -57,6 +57,14 @@ type BootEvent struct {
 	Host   string
 	Stage  Stage
 	Detail string
+	// Firmware is what asked, as DHCP knows it; empty for other events. FromAgent: it
+	// is Ingot's agent. FromSystem: it is an operating system.
+	Firmware              string
+	FromAgent, FromSystem bool
+	// Plan is what the host is to boot; known for DHCP.
+	Plan PlanKind
+	// Address is what DHCP gives the host; zero for other events.
+	Address netip.Addr
 	// Port is where the host asked from; zero but for DHCP.
 	Port Port
 	At   time.Time

@@ -234,6 +234,7 @@ func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 	ex.addOrder(r)
 	a := ex.send(r, stage, ex.firmware.String())
 	a.address = ex.host.Address.Addr()
+	a.Event.Address = a.address
 	return a
 }
 
@@ -277,7 +278,8 @@ func (ex exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, 
 func (ex exchange) event(stage pxe.Stage, detail string) Answer {
 	a := ex.nothing()
 	a.Event = pxe.BootEvent{MAC: ex.host.MAC, Client: addressOf(ex.req.ClientIPAddr),
-		Host: ex.host.Key(), Stage: stage, Detail: detail, Port: ex.relay.port}
+		Host: ex.host.Key(), Stage: stage, Detail: detail, Port: ex.relay.port,
+		Firmware: ex.firmware.String(), FromAgent: ex.firmware == agent, FromSystem: ex.firmware == plain, Plan: ex.host.Plan.Kind}
 	return a
 }
 

@@ -54,8 +54,9 @@ type Handler struct {
 	// AutoExec is the script that loaders ask for beside themselves, served as
 	// autoexec.ipxe; empty: none.
 	AutoExec string
-	// Observer and Log may be nil.
+	// Observer, Metrics and Log may be nil.
 	Observer pxe.Observer
+	Metrics  *Metrics
 	Log      *slog.Logger
 }
 
@@ -67,6 +68,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // the client must not take a part for the whole
 		}
 	}()
+	part := elements(r.URL.Path)
+	w, ended := h.Metrics.measure(w, requestKind(part))
+	defer ended()
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
@@ -78,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no body is wanted", http.StatusBadRequest)
 		return
 	}
-	switch part := elements(r.URL.Path); {
+	switch {
 	case len(part) == 3 && part[0] == "boot" && part[2] == "script.ipxe":
 		h.script(w, r, part[1])
 	case len(part) == 3 && part[0] == "boot" && part[2] == "agent.efi":

@@ -70,8 +70,9 @@ type Server struct {
 	Timeout                           time.Duration
 	// Drain is how long running transfers may go on when the server ends.
 	Drain time.Duration
-	// Observer and Log may be nil.
+	// Observer, Metrics and Log may be nil.
 	Observer pxe.Observer
+	Metrics  *Metrics
 	Log      *slog.Logger
 }
 
@@ -166,6 +167,7 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 	case req.mode != "octet":
 		// netascii and mail (RFC 1350 §1) would change the bytes of a loader.
 		s.refuse(from, codeIllegal, "only octet mode is served")
+		s.Metrics.count(endRefused)
 		return
 	}
 	s.mu.Lock()
@@ -197,6 +199,7 @@ func (s *serving) noRequest(from netip.AddrPort, p []byte) {
 		shared.deliver(p)
 	case binary.BigEndian.Uint16(p) == opWrite:
 		s.refuse(from, codeIllegal, "this server is read-only")
+		s.Metrics.count(endRefused)
 	default:
 		s.log().Debug("TFTP packet dropped", "from", from)
 	}
@@ -231,6 +234,7 @@ func (s *serving) admit(from netip.AddrPort, req readRequest, file File) {
 		s.log().Debug("TFTP request waits for a place", "from", from, "file", req.name)
 	case placeNever:
 		s.refuse(from, codeUndefined, "too many transfers, try again")
+		s.Metrics.count(endBusy)
 		s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: too many transfers", req.name))
 	}
 }
@@ -248,6 +252,7 @@ func (s *serving) next(session *session) {
 		}
 		s.mu.Unlock()
 		for _, w := range gone {
+			s.Metrics.count(endBusy)
 			s.observe(w.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: no place was free, and the client asks no more", w.req.name))
 		}
 		if next == nil {
@@ -274,11 +279,14 @@ func (s *serving) run(session *session, file File) {
 		if p := recover(); p != nil {
 			s.log().Error("TFTP transfer panicked", "from", session.from, "file", session.req.name, "panic", p, "stack", string(debug.Stack()))
 			s.refuse(session.from, codeUndefined, "internal error")
+			s.Metrics.count(endFailed)
 			s.observe(session.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", session.req.name, errPanic))
 		}
 	}()
 	defer func() { _ = file.Close() }()
+	defer s.Metrics.begin()()
 	err := s.transfer(session, file)
+	s.Metrics.count(endOf(err))
 	switch {
 	case s.ctx.Err() != nil || session.replaced.Load():
 	case err == nil:
@@ -312,7 +320,9 @@ func (s *serving) transfer(session *session, file File) error {
 		link: link, file: newReader(file, terms.window*terms.blockSize), terms: terms,
 		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending, answered: &session.answered,
 	}
-	if err := t.run(); err == nil || session.ctx.Err() == nil {
+	err = t.run()
+	s.Metrics.sent(min(t.acked*int64(terms.blockSize), file.Size()))
+	if err == nil || session.ctx.Err() == nil {
 		return err
 	}
 	return errGone // it held a place that others wait for
@@ -355,9 +365,11 @@ func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
 		s.refuse(from, codeNotFound, "not found")
 		if slices.Contains(s.Absent, name) {
 			s.log().Debug("TFTP client sent on", "from", from, "file", name)
+			s.Metrics.count(endAbsent)
 			return
 		}
 	}
+	s.Metrics.count(endRefused)
 	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", name, err))
 }
 
