@@ -162,6 +162,7 @@ func testSoftOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // Deletion in the states of a host.
 func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	t.Run("while firmware is written", func(t *testing.T) { testDeletedDuringUpdate(t, cfg, scheme) })
 	ordered := func(y *yard) { y.untilBoot("h", infrav1.OrderInspect) }
 	claimed := func(y *yard) { y.inspect("h"); y.claim("h") }
 	forced := func(y *yard) {
