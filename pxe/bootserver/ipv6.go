@@ -101,7 +101,7 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(net
 	g.Go(func() error {
 		srv := tftp.Server{
 			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: pathMTU,
-			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Log: s.cfg.Log,
+			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)
 	})

@@ -60,9 +60,11 @@ type Config struct {
 	// SinglePortTFTP sends TFTP from port 69 alone, for networks whose firewalls
 	// let no other through.
 	SinglePortTFTP bool
-	// Observer, DHCPMetrics and Log may be nil.
+	// Observer, the metrics and Log may be nil.
 	Observer    pxe.Observer
 	DHCPMetrics *dhcp.Metrics
+	TFTPMetrics *tftp.Metrics
+	HTTPMetrics *httpd.Metrics
 	Log         *slog.Logger
 }
 
@@ -200,7 +202,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error {
 		srv := tftp.Server{
 			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
-			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Log: s.cfg.Log,
+			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)
 	})
@@ -220,6 +222,6 @@ func (s *Server) handler(loaders *tftp.Dir, baseURL, autoexec string) *httpd.Han
 	return &httpd.Handler{
 		BaseURL: baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
 		Discs: s.cfg.Discs, Disc: s.cfg.Disc,
-		Loaders: loaders.FS(), AutoExec: autoexec, Observer: s.cfg.Observer, Log: s.cfg.Log,
+		Loaders: loaders.FS(), AutoExec: autoexec, Observer: s.cfg.Observer, Metrics: s.cfg.HTTPMetrics, Log: s.cfg.Log,
 	}
 }
