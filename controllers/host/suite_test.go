@@ -57,7 +57,7 @@ func TestHost(t *testing.T) {
 		"claims": testClaims, "network": testNetwork, "pooled": testPooled, "enrolled": testEnrolled, "watches": testWatches,
 		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
 		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
-		"watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,
+		"virtual media": testVirtualMedia, "HTTP boot": testHTTPBoot, "watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}
@@ -82,6 +82,8 @@ type fakeBMC struct {
 	parts   []bmc.ComponentHealth
 	details int
 }
+	// drive is the virtual CD drive and what else boot methods need.
+	drive fakeDrive
 
 func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
 	if target.Password.Reveal() != canary || target.Username != "root" {
@@ -132,6 +134,12 @@ func (f *fakeBMC) SetBootOverride(_ context.Context, o bmc.BootOverride) error {
 	defer f.mu.Unlock()
 	f.writes = append(f.writes, fmt.Sprintf("boot %s %s", o.Target, o.Mode))
 	return f.overrideErr
+	if o.Target == bmc.BootHTTP {
+		f.drive.uris = append(f.drive.uris, o.HTTPBootURI)
+		if f.drive.noURI && o.HTTPBootURI != "" {
+			return bmc.ErrNotSupported
+		}
+	}
 }
 
 func (f *fakeBMC) Identity(context.Context) (bmc.Identity, error) { return bmc.Identity{}, nil }

@@ -1,0 +1,257 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// fakeDrive is what the fake BMC knows of virtual media, Secure Boot and HTTP boot. The
+// zero value knows none of them.
+type fakeDrive struct {
+	there   bool
+	image   string
+	persons string // a person's image, in another drive
+	// insertErr and ejectErr, where set, are the answers; lost: the work is done all the
+	// same.
+	insertErr, ejectErr error
+	lost                bool
+	// secure is Secure Boot, where known; uris are the addresses of HTTP boot.
+	secureKnown, secure bool
+	uris                []string
+	noURI               bool
+}
+
+func (f *fakeBMC) MediaSlots(context.Context) ([]bmc.MediaSlot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.drive.there {
+		return nil, bmc.ErrNotSupported
+	}
+	return []bmc.MediaSlot{
+		{ID: "/1", Image: f.drive.image, Inserted: f.drive.image != ""},
+		{ID: "/2", Image: f.drive.persons, Inserted: f.drive.persons != ""},
+	}, nil
+}
+
+func (f *fakeBMC) InsertMedia(_ context.Context, kind bmc.MediaKind, url string) (bmc.MediaSlot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.drive.there {
+		return bmc.MediaSlot{}, bmc.ErrNotSupported
+	}
+	f.writes = append(f.writes, "insert "+string(kind))
+	if f.drive.insertErr == nil || f.drive.lost {
+		f.drive.image = url
+	}
+	return bmc.MediaSlot{ID: "/1"}, f.drive.insertErr
+}
+
+func (f *fakeBMC) EjectMedia(_ context.Context, slot string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes = append(f.writes, "eject "+slot)
+	if f.drive.ejectErr == nil || f.drive.lost {
+		f.drive.image = ""
+	}
+	return f.drive.ejectErr
+}
+
+func (f *fakeBMC) SecureBoot(context.Context) (bmc.SecureBootState, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.drive.secureKnown {
+		return bmc.SecureBootState{}, bmc.ErrNotSupported
+	}
+	return bmc.SecureBootState{Enabled: f.drive.secure}, nil
+}
+
+func (f *fakeBMC) SetSecureBoot(_ context.Context, enabled bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writes = append(f.writes, fmt.Sprintf("secure boot %v", enabled))
+	f.drive.secure = enabled
+	return nil
+}
+
+// newBootYard is a yard that knows a boot server, with a host of a boot method.
+func newBootYard(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, change func(*infrav1.IngotHost)) *yard {
+	t.Helper()
+	y := newYard(t, cfg, scheme)
+	y.Boot = BootServer{URL: "http://192.0.2.1:8880", Ticket: func(h *infrav1.IngotHost) string {
+		return fmt.Sprintf("ticket-%d", h.Spec.Order.Attempt)
+	}}
+	y.bmc.drive.there = true
+	y.ready("h", change)
+	return y
+}
+
+// untilWrites steps until the BMC is written to, and returns what.
+func (y *yard) untilWrites(name string) string {
+	y.t.Helper()
+	for range 15 {
+		y.step(name)
+		if writes := y.bmc.took(); writes != "" {
+			return writes
+		}
+		y.clock.Step(31 * time.Second)
+	}
+	y.t.Fatalf("nothing is written to the BMC: %+v", y.get(name).Status.Conditions)
+	return ""
+}
+
+func byMedia(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtualMedia }
+
+// noted says whether the record remembers an image in the drive.
+func (y *yard) noted(name string) bool {
+	r := y.get(name).Spec.Record
+	return r != nil && !r.VirtualMediaAt.IsZero()
+}
+
+func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	t.Run("a life", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.bmc.drive.persons = "http://192.0.2.9/rescue.iso"
+		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
+			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
+		}
+		if got := y.bmc.drive.image; got != "http://192.0.2.1:8880/media/ticket-1/agent.iso" {
+			t.Errorf("in the drive is %q", got)
+		}
+		y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
+		y.clock.Step(31 * time.Second)
+		y.step("h")
+		if got := y.bmc.took(); got != "" {
+			t.Errorf("while it boots: %s", got)
+		}
+		// The agent's first word: all of it is in memory.
+		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
+		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") || y.bmc.drive.persons == "" {
+			t.Errorf("the agent speaks: %q, remembered: %v", got, y.noted("h"))
+		}
+		y.finish("h")
+		y.until("h", "available", func(h *infrav1.IngotHost) bool { return conditions.IsTrue(h, infrav1.HostAvailableCondition) })
+		y.atRest("h")
+	})
+	t.Run("a kill between the drive and the power", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.bmc.writeErr = bmc.ErrBusy
+		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
+			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
+		}
+		// The process is gone, and a person has changed the method meanwhile.
+		y.contacts = contacts{}
+		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMethod = "" })
+		y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
+		y.clock.Step(10 * time.Minute)
+		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") {
+			t.Errorf("then %q, remembered: %v", got, y.noted("h"))
+		}
+	})
+	t.Run("no answer to the insertion", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.bmc.drive.insertErr, y.bmc.drive.lost = bmc.ErrUnknownOutcome, true
+		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" {
+			t.Errorf("read back, then %q", got)
+		}
+	})
+	t.Run("an insertion that fails switches nothing on", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.bmc.drive.insertErr = bmc.ErrNotApplied
+		if got := y.untilWrites("h"); got != "insert CD" {
+			t.Errorf("got %q", got)
+		}
+		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
+	})
+	t.Run("an ejection that fails is told, and holds up nothing", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.untilWrites("h")
+		y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, bmc.ErrNotApplied })
+		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
+		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") {
+			t.Errorf("got %q, remembered: %v", got, y.noted("h"))
+		}
+		y.toldOnce(infrav1.ReasonMediaNotEjected)
+	})
+	t.Run("no boot server", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.Boot = BootServer{}
+		y.until("h", "told", func(h *infrav1.IngotHost) bool {
+			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBootServerUnknown
+		})
+		if got := y.bmc.took(); got != "" {
+			t.Errorf("and yet %s", got)
+		}
+	})
+}
+
+func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	byHTTP := func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }
+	secure := func(h *infrav1.IngotHost) {
+		byHTTP(h)
+		h.Spec.BootMode = infrav1.BootModeUEFISecureBoot
+	}
+	for name, tc := range map[string]struct {
+		change func(*infrav1.IngotHost)
+		bmc    func(*fakeBMC)
+		want   string
+		uris   []string
+		told   string
+	}{
+		"the BMC takes the address": {byHTTP, nil, "boot HTTP UEFI, On", []string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
+		"it takes none, and DHCP tells the firmware": {byHTTP, func(f *fakeBMC) { f.drive.noURI = true }, "boot HTTP UEFI, boot HTTP UEFI, On",
+			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi", ""}, ""},
+		"it overrides nothing": {byHTTP, func(f *fakeBMC) { f.overrideErr = bmc.ErrNotSupported }, "boot HTTP UEFI, boot HTTP UEFI, On",
+			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi", ""}, infrav1.ReasonBootOverrideNotApplied},
+		"Secure Boot is on": {secure, func(f *fakeBMC) { f.drive.secureKnown, f.drive.secure = true, true }, "boot HTTP UEFI, On",
+			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
+		"Secure Boot is switched on": {secure, func(f *fakeBMC) { f.drive.secureKnown = true }, "secure boot true, boot HTTP UEFI, On",
+			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, infrav1.ReasonSecureBootOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newBootYard(t, cfg, scheme, tc.change)
+			if tc.bmc != nil {
+				y.bmc.set(tc.bmc)
+			}
+			if got := y.untilWrites("h"); got != tc.want {
+				t.Errorf("booted by %q, want %q", got, tc.want)
+			}
+			mac := y.get("h").Spec.BootMACAddress
+			for i := range tc.uris {
+				tc.uris[i] = strings.Replace(tc.uris[i], "MAC", mac, 1)
+			}
+			if !slices.Equal(y.bmc.drive.uris, tc.uris) {
+				t.Errorf("addresses %q, want %q", y.bmc.drive.uris, tc.uris)
+			}
+			if tc.told != "" {
+				y.toldOnce(tc.told)
+			}
+			if y.noted("h") {
+				t.Error("a drive is remembered that nothing was put into")
+			}
+		})
+	}
+	t.Run("Secure Boot cannot be seen to, and nothing is booted", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, secure)
+		y.until("h", "told", func(h *infrav1.IngotHost) bool {
+			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBMCUnsupported
+		})
+		if got := y.bmc.took(); got != "" {
+			t.Errorf("and yet %s", got)
+		}
+	})
+}
