@@ -24,6 +24,10 @@ func placeOf(address string) string {
 	return strings.ToLower(scheme + "://" + host)
 }
 
+// Place names the target's BMC: the address without the path, by which the systems behind
+// one BMC differ.
+func (t Target) Place() string { return placeOf(t.Address) }
+
 // sameBMC is equal for targets that differ in the system at most.
 func (t Target) sameBMC(other Target) bool {
 	t.Address, other.Address = placeOf(t.Address), placeOf(other.Address)

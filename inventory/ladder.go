@@ -12,6 +12,7 @@ type when = []condition
 
 func hostLadder() ladder {
 	return ladder{
+		{name: "cut-off", when: when{(*input).orphaned}, then: noteCutOff},
 		{name: "deleting", when: when{(*input).deleting}, rules: deletingLadder()},
 		{name: "force-release", when: when{(*input).forced, (*input).releasing, (*input).notFenced}, then: forceRelease},
 		{name: "duplicate", when: when{(*input).duplicate}, then: sayDuplicate},

@@ -37,6 +37,7 @@ func prepareLadder() ladder {
 				{name: "prepare/interval", when: when{(*input).tooSoon}, then: waitInterval},
 				{name: "prepare/firmware", when: when{(*input).firmwareMissing}, rules: ladder{
 					{name: RuleLookBeforeUpdate, when: when{(*input).readingOld}, then: lookInside},
+					{name: "prepare/no-way", when: when{(*input).noWay}, then: giveUpNoWay},
 					{name: "prepare/update-start", then: startUpdate},
 				}},
 				{name: "prepare/boot", then: orderForSettings},

@@ -30,8 +30,8 @@ type WriteSettings struct {
 }
 
 // StartUpdate saves the ledger, in which the update is only asked for, by optimistic
-// lock; lets the BMC install the component; and saves what came of it (Started,
-// Refused or Unsent of the ledger).
+// lock; lets the BMC install the component, by the delivery that the ledger's update
+// says; and saves what came of it (Accepted, Pushed, Refused or Unsent of the ledger).
 type StartUpdate struct {
 	Ledger    Ledger
 	Component infrav1.FirmwareComponent
@@ -65,6 +65,10 @@ type FirmwareReading struct {
 	Settings []SettingReading
 	// Versions in force, by the component as it is wished for.
 	Versions map[string]string
+	// IDs are the BMC's own names of the components, by the component as it is wished for.
+	IDs map[string]string
+	// Ways by which the BMC takes images; told with Versions.
+	Ways UpdateWays
 	// RefusedReason and Refused say why what is wanted cannot be had from this BMC:
 	// an unknown name, a value that does not fit, no such component.
 	RefusedReason, Refused string
@@ -85,9 +89,12 @@ const (
 	UpdateFailed    UpdateProgress = "Failed"
 	// UpdateWaits: the task goes on with a restart of the host or of the BMC.
 	UpdateWaits UpdateProgress = "WaitsForReset"
+	// UpdatePushing: the BMC is being sent the image, and asked nothing meanwhile.
+	UpdatePushing UpdateProgress = "Pushing"
 )
 
-// UpdateTask is what the BMC tells of the update under way.
+// UpdateTask is what the BMC tells of the update under way, or whoever pushes the image
+// to it.
 type UpdateTask struct {
 	State   UpdateProgress
 	Percent int // -1: not told
@@ -320,6 +327,8 @@ func (in *input) updateBusy() bool {
 		return false
 	}
 	switch in.obs.Update.State {
+	case UpdatePushing: // whoever pushes sees to its end
+		return true
 	case UpdateRunning:
 		return in.obs.Now.Before(in.updateDeadline())
 	case UpdateUnknown:

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"reflect"
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -48,10 +49,23 @@ func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 		return false
 	}
 	age := obs.Now.Sub(update.StartedAt.Time)
-	if obs.Update.State == UpdateRunning {
+	switch {
+	case host == w.host && w.fw.pushing != nil:
+		return true
+	case obs.Update.State == UpdateRunning:
 		return age < walkPolicy().UpdateDeadline
+	case host == w.host && update.Delivery == infrav1.DeliveryPush: // nobody knew when it would begin
+		age = min(age, obs.Now.Sub(w.fw.since))
 	}
 	return obs.Update.State == UpdateUnknown && age < walkPolicy().UpdateSilence && w.fw.task == "running"
+}
+
+// notesCutOff says whether a ledger differs from the host's in that the push of an image
+// was cut off, at most.
+func notesCutOff(host *infrav1.IngotHost, l Ledger) bool {
+	was, is := updateOf(host), preparationOf(l).Update
+	return was != nil && is != nil && is.State == infrav1.UpdateCutOff && reflect.DeepEqual(host.Spec.Order, l.Order) &&
+		reflect.DeepEqual(host.Spec.Claim, l.Claim)
 }
 
 func (w *world) checkSwitchDuringUpdate(host *infrav1.IngotHost, obs Observation, d Decision) {
@@ -169,6 +183,10 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 		w.violate("firmware is updated on a host that is coming on")
 	case updateOf(host) != nil, host == w.host && w.fw.task == "running" && w.now.Before(w.fw.since.Add(walkPolicy().UpdateSilence)):
 		w.violate("two updates at once")
+	case host == w.host && w.fw.pushing != nil:
+		w.violate("an image is pushed beside another")
+	case step.Delivery() == "", obs.Firmware != nil && step.Delivery() == infrav1.DeliveryFetch && !obs.Firmware.Ways.Fetch:
+		w.violate("an update by a way that the BMC does not have: %q", step.Delivery())
 	case w.fw.version == step.Component.Version:
 		w.violate("a version is installed that is in force")
 	case attemptsOf(host) >= walkPolicy().MaxAttempts, outcomeOf(host) == infrav1.PreparationFailed:
@@ -207,7 +225,7 @@ func (w *world) checkPreparation(obs Observation, before, next Ledger) {
 	if is.Losses > walkPolicy().MaxAttempts {
 		w.violate("prepared again after %d losses", is.Losses)
 	}
-	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && was.Attempts < walkPolicy().MaxAttempts && is.Losses < walkPolicy().MaxAttempts {
+	if settled && is.Outcome == infrav1.PreparationFailed && obs.Firmware.Refused == "" && (obs.Firmware.Ways.Fetch || obs.Firmware.Ways.Push) && was.Attempts < walkPolicy().MaxAttempts && is.Losses < walkPolicy().MaxAttempts {
 		w.violate("given up after %d attempts", was.Attempts)
 	}
 	if was.Outcome == infrav1.PreparationInForce && is.Outcome == "" && is.Wishes == was.Wishes && wellRead(w.host, obs.Firmware) {
@@ -281,7 +299,7 @@ func wishIsVain(host *infrav1.IngotHost) bool {
 func (w *world) obeys() bool {
 	f := w.fw
 	unseen := f.needsBMCReset && f.silent // nobody knows that the BMC is to be restarted
-	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && f.task != "failed" && attemptsOf(w.host) == 0 && updateOf(w.host) == nil &&
+	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && !f.noWay && f.task != "failed" && attemptsOf(w.host) == 0 && updateOf(w.host) == nil &&
 		outcomeOf(w.host) != infrav1.PreparationFailed && !wishIsVain(w.host)
 }
 
@@ -326,7 +344,7 @@ func (w *world) pulseFirmware() []any {
 // firmwareState is its part of the abstraction.
 func (w *world) firmwareState() []any {
 	p := preparationOf(LedgerOf(w.host))
-	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, WishesOf(w.host), p.Outcome, p.Attempts, p.Update != nil}
+	return []any{w.fw.setting, w.fw.pending, w.fw.version, w.fw.task, w.fw.pushing != nil, WishesOf(w.host), p.Outcome, p.Attempts, p.Update != nil}
 }
 
 const halfHour = 30 * time.Minute

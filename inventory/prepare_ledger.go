@@ -6,6 +6,9 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -132,9 +135,10 @@ func (in *input) fail(reason, message string) Decision {
 
 func startUpdate(in *input) Decision {
 	wish, _ := in.outdated()
+	delivery, _ := in.delivery()
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Update = &infrav1.FirmwareUpdate{
-			Component: wish.Component, Version: wish.Version, StartedAt: in.now(), State: infrav1.UpdateAsked,
+			Component: wish.Component, Version: wish.Version, StartedAt: in.now(), State: infrav1.UpdateAsked, Delivery: delivery,
 		}
 	})
 	return Decision{
@@ -147,6 +151,18 @@ func startUpdate(in *input) Decision {
 // Accepted is the ledger when the BMC has taken the update; taskID may be empty.
 func (s StartUpdate) Accepted(taskID string) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) { p.Update.State, p.Update.TaskID = infrav1.UpdateAccepted, taskID })
+}
+
+// Pushed is the ledger when the BMC has taken the image that was pushed, at a moment.
+func (s StartUpdate) Pushed(taskID string, at time.Time) Ledger {
+	return s.with(func(p *infrav1.HostPreparation) {
+		p.Update.State, p.Update.TaskID, p.Update.StartedAt = infrav1.UpdateAccepted, taskID, metav1.NewTime(at)
+	})
+}
+
+// Delivery is how the image comes to the BMC.
+func (s StartUpdate) Delivery() infrav1.UpdateDelivery {
+	return s.Ledger.Record.Preparation.Update.Delivery
 }
 
 // Refused is the ledger when the BMC has refused it.

@@ -47,9 +47,14 @@ func (in *input) drift() string {
 
 func waitUpdate(in *input) Decision {
 	update := updateOf(in.host)
+	if in.obs.Update.State == UpdatePushing {
+		return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.UpdatePoll)}, Reason: infrav1.ReasonUpdatingFirmware,
+			Message: fmt.Sprintf("Ingot pushes the image of version %s of %s to the BMC%s, asks the BMC nothing else meanwhile, and neither switches nor boots the host",
+				update.Version, update.Component, in.updatePercent())}
+	}
 	end, how := in.silenceEnd(), "the BMC tells nothing of its progress"
 	if in.obs.Update.State == UpdateRunning {
-		end, how = in.updateDeadline(), "the BMC says that it is running"
+		end, how = in.updateDeadline(), "the BMC says that it is running"+in.updatePercent()
 	}
 	until := in.obs.Now.Add(in.policy.UpdatePoll)
 	if end.Before(until) {
@@ -58,6 +63,14 @@ func waitUpdate(in *input) Decision {
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
 		Message: fmt.Sprintf("version %s of %s is being installed; %s; Ingot waits until %s at most and neither switches nor boots the host meanwhile",
 			update.Version, update.Component, how, clock(end))}
+}
+
+// updatePercent is how far the update is, where that is told.
+func (in *input) updatePercent() string {
+	if in.obs.Update.Percent < 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d %%", in.obs.Update.Percent)
 }
 
 func waitBMC(in *input) Decision {

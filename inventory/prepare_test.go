@@ -40,7 +40,7 @@ func hasVersion(version string) func(*scene) {
 	return func(s *scene) {
 		s.host.Spec.BIOS = nil
 		s.host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2", URL: "http://images.example/2"}}
-		s.obs.Firmware = &FirmwareReading{At: day(), Key: ReadingKey(s.host), Versions: map[string]string{"BIOS": version}}
+		s.obs.Firmware = &FirmwareReading{At: day(), Key: ReadingKey(s.host), Versions: map[string]string{"BIOS": version}, Ways: UpdateWays{Fetch: true}}
 	}
 }
 
@@ -63,6 +63,15 @@ func since(age time.Duration, state UpdateProgress) func(*scene) {
 			p.Update = &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day().Add(-age)}, State: infrav1.UpdateAccepted, TaskID: "t"}
 		})(s)
 		s.obs.Update = UpdateTask{State: state, Percent: 40, Message: "words"}
+	}
+}
+
+// pushed is an image that was on its way to the BMC so long ago.
+func pushed(age time.Duration, state UpdateProgress) func(*scene) {
+	return func(s *scene) {
+		since(age, state)(s)
+		update := s.host.Spec.Record.Preparation.Update
+		update.State, update.Delivery, update.TaskID = infrav1.UpdateAsked, infrav1.DeliveryPush, ""
 	}
 }
 
@@ -118,6 +127,10 @@ func TestPrepare(t *testing.T) {
 		{"an old version", wishing(hasVersion("1")), "prepare/update-start", "StartUpdate", infrav1.ReasonUpdatingFirmware},
 		{"an old version, read a minute ago", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.At = day().Add(-time.Minute) }), "prepare/look", "LookInside", infrav1.ReasonPreparing},
 		{"an old version on a claimed host", wishing(hasVersion("1"), inUse), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+		{"an old version on a BMC that takes no images", wishing(hasVersion("1"), func(s *scene) { s.obs.Firmware.Ways = UpdateWays{} }), "prepare/no-way", "SaveLedger", infrav1.ReasonFirmwareRefused},
+		{"an image is pushed", wishing(hasVersion("1"), pushed(time.Hour, UpdatePushing)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"a push was cut off", wishing(hasVersion("1"), pushed(time.Minute, UpdateUnknown)), "cut-off", "SaveLedger", infrav1.ReasonUpdatingFirmware},
+		{"a push was cut off long ago, and the host is deleted", wishing(hasVersion("1"), pushed(time.Hour, UpdateUnknown), deleted), "cut-off", "SaveLedger", infrav1.ReasonUpdatingFirmware},
 		{"three updates failed", wishing(hasVersion("1"), attempted(3)), "prepare/spent", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"an update runs", wishing(hasVersion("1"), since(time.Minute, UpdateRunning)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"an update runs, and a person wants the host off", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), func(s *scene) {

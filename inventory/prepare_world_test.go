@@ -25,6 +25,10 @@ type firmwareWorld struct {
 	since                time.Time
 	// What the BMC is like.
 	deaf, refuses, refusesUpdates, silent, needsBMCReset, needsNothing bool
+	// pushOnly: it fetches nothing; noWay: it takes no push either.
+	pushOnly, noWay bool
+	// pushing is the step whose image is being pushed, by the manager that lives.
+	pushing *StartUpdate
 	// slow: firmware is written after the restart, not before; restarted: it was.
 	slow, restarted bool
 	// stays: its machine is not deleted, so that the host is in use for long.
@@ -47,6 +51,7 @@ type firmwareWorld struct {
 func (w *world) startFirmware(seed uint64) {
 	w.fw.on = true
 	w.fw.silent, w.fw.slow, w.fw.needsBMCReset = seed%4 == 0, seed%8 < 4, seed%16 < 3
+	w.fw.pushOnly, w.fw.noWay = seed%18 == 4, seed%45 == 7
 	if seed%5 > 1 {
 		w.addressed = true
 		w.write(func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}} })
@@ -70,6 +75,15 @@ func (w *world) startFirmware(seed uint64) {
 		})
 		w.addressed = true
 	}
+	if seed%39 == 1 { // an update that came to nothing, of which the BMC tells nothing, and its boot
+		w.wantFirmware("BIOS", "2")
+		w.addressed = true
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: WishesOf(h), Update: &infrav1.FirmwareUpdate{
+				Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, StartedAt: metav1.Time{Time: w.now.Add(time.Minute - walkPolicy().UpdateSilence)}}}
+		})
+	}
 	if seed%14 == 4 { // a host in use, and a person who asks for settings
 		w.fw.refuses, w.fw.stays = seed%28 == 4, true
 		w.machine, w.power, w.running, w.disk = true, true, "os", "00000000-0000-4000-8000-000000000000"
@@ -85,6 +99,23 @@ func (w *world) startFirmware(seed uint64) {
 // forget is what a restart of the manager, or a move, loses.
 func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError = nil, false, "" }
 
+// managerEnds is forget, and the end of the push of an image.
+func (w *world) managerEnds() {
+	w.fw.forget()
+	if pushing := w.fw.pushing; pushing != nil { // the BMC had just got the last of it
+		w.endPush(true)
+	}
+}
+
+// endPush is the end of a push, and of the manager where that dies with it.
+func (w *world) endPush(dies bool) {
+	step := *w.fw.pushing
+	w.fw.pushing = nil
+	if updateOf(w.host) != nil {
+		w.startTask(step, dies)
+	}
+}
+
 func (f *firmwareWorld) next() string {
 	if f.pending != "" {
 		return f.pending
@@ -95,6 +126,10 @@ func (f *firmwareWorld) next() string {
 // observeFirmware adds what the manager remembers, and what the task tells.
 func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 	obs.Firmware = w.fw.reading
+	if w.fw.pushing != nil {
+		obs.Update = UpdateTask{State: UpdatePushing, Percent: 50}
+		return
+	}
 	update := updateOf(host)
 	if update == nil || update.TaskID == "" || update.TaskID != w.fw.id || w.bmc != BMCOK {
 		return
@@ -109,6 +144,9 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 		w.fw.tried, w.fw.tryError = false, ""
 	}
 	r := &FirmwareReading{At: w.now, Key: ReadingKey(host), Versions: map[string]string{}, Tried: w.fw.tried, TryError: w.fw.tryError}
+	if r.Ways = (UpdateWays{Fetch: !w.fw.pushOnly, Push: true}); w.fw.noWay {
+		r.Ways = UpdateWays{}
+	}
 	settings, components := LooksFor(host)
 	for name, wanted := range settings {
 		if name != "S" {
@@ -157,6 +195,12 @@ func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) 
 		if crash && !w.fw.dieLate {
 			return
 		}
+		if step.Delivery() == infrav1.DeliveryPush {
+			if w.fw.pushing = &step; crash {
+				w.fw.pushing = nil
+			}
+			return
+		}
 		w.startTask(step, crash)
 	case ResetBMC:
 		w.saveLedger(step.Ledger)
@@ -184,9 +228,18 @@ func (w *world) writeSetting(value string) {
 }
 
 func (w *world) startTask(step StartUpdate, crash bool) {
+	note := w.saveLedger
+	if step.Delivery() == infrav1.DeliveryPush {
+		note = func(l Ledger) { // the ledger may have changed since the push began
+			w.write(func(h *infrav1.IngotHost) {
+				h.Spec.Record = h.Spec.Record.DeepCopy()
+				h.Spec.Record.Preparation.Update = l.Record.Preparation.Update
+			})
+		}
+	}
 	if w.fw.refusesUpdates {
 		if !crash {
-			w.saveLedger(step.Refused("no room"))
+			note(step.Refused("no room"))
 		}
 		return
 	}
@@ -195,11 +248,15 @@ func (w *world) startTask(step StartUpdate, crash bool) {
 	if crash {
 		return
 	}
+	id := w.fw.id
 	if w.fw.silent {
-		w.saveLedger(step.Accepted(""))
+		id = ""
+	}
+	if step.Delivery() == infrav1.DeliveryPush {
+		note(step.Pushed(id, w.now))
 		return
 	}
-	w.saveLedger(step.Accepted(w.fw.id))
+	note(step.Accepted(id))
 }
 
 // taskWorks takes the task one step on.
@@ -287,6 +344,7 @@ func (w *world) applyAt(apply infrav1.BIOSApply) {
 func firmwareEvents() []event {
 	on := func(w *world) bool { return w.fw.on }
 	running := func(w *world) bool { return w.fw.task == "running" }
+	pushing := func(w *world) bool { return w.fw.pushing != nil }
 	inUse := func(w *world) bool { return w.fw.on && held(w.host) && w.claim().State == infrav1.ClaimProvisioned }
 	settled := func(w *world) bool { return w.fw.on && outcomeOf(w.host) == infrav1.PreparationInForce }
 	settings := func(name, value string) func(*world) {
@@ -311,6 +369,11 @@ func firmwareEvents() []event {
 		{name: "person: wants firmware of nothing", weight: 1, fault: true, when: on, do: version("Toaster", "2")},
 		{name: "person: wants no firmware", weight: 1, fault: true, when: on, do: version("", "")},
 		{name: "firmware: task works", weight: 14, when: running, do: (*world).taskWorks},
+		{name: "manager: the push ends", weight: 24, when: pushing, do: func(w *world) { w.endPush(false) }},
+		{name: "manager: the push ends after half an hour, with the manager", weight: 8, when: pushing, do: func(w *world) {
+			w.halfAnHour()
+			w.managerEnds()
+		}},
 		{name: "firmware: task fails", weight: 2, fault: true, when: running, do: func(w *world) { w.fw.task = "failed" }},
 		{name: "firmware: task is forgotten", weight: 1, fault: true, when: running, do: func(w *world) { w.fw.id = "forgotten" }},
 		flag("firmware: boots bring no settings", func(f *firmwareWorld) *bool { return &f.deaf }),
@@ -327,7 +390,7 @@ func firmwareEvents() []event {
 			w.reconcile(w.host, true)
 			w.fw.dieLate = false
 		}},
-		{name: "manager: restarts", weight: 2, fault: true, when: on, do: func(w *world) { w.fw.forget() }},
+		{name: "manager: restarts", weight: 2, fault: true, when: on, do: (*world).managerEnds},
 		{name: "half an hour in use", weight: 8, when: inUse, do: (*world).halfAnHour},
 		{name: "half an hour", weight: 1, fault: true, when: on, do: (*world).halfAnHour},
 		{name: "somebody changes settings, and time passes", weight: 5, fault: true, when: settled, do: func(w *world) {

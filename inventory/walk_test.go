@@ -249,6 +249,9 @@ func (w *world) restTurn(mode restMode) {
 		w.switchTo(false, "")
 	}
 	w.taskWorks()
+	if w.fw.pushing != nil {
+		w.endPush(false)
+	}
 	if w.machine && (w.claim() == nil || !w.claim().FencedAt.IsZero()) {
 		w.machineLeaves()
 	}

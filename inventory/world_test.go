@@ -115,7 +115,7 @@ func (w *world) annotate(name, value string) {
 // The agent that runs answers to the old one.
 func (w *world) move() {
 	w.loseStatus()
-	w.fw.forget()
+	w.managerEnds()
 	w.moves++
 	w.write(func(h *infrav1.IngotHost) { h.UID = types.UID(fmt.Sprintf("object-%d", w.moves)) })
 	w.previous = w.host // the other cluster's object is not read here
@@ -201,7 +201,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	}
 	w.execute(host, decision, crash)
 	if crash {
-		w.fw.forget()
+		w.managerEnds()
 	}
 	if !crash && !w.gone && host == w.host {
 		w.tell(obs, decision)

@@ -54,15 +54,16 @@ type FirmwareComponent struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
-	// url is where the BMC fetches the image, by http or https, without credentials.
+	// url is where the image is, by http or https, without credentials. The BMC fetches
+	// it there; where it cannot, Ingot does, and pushes it to the BMC.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/bios-2.19.1.exe"
 	URL string `json:"url,omitempty"`
 	// checksum of the file at the URL, "sha256:<hex>": Ingot reads the file once
-	// before it lets the BMC fetch it, and refuses another. Unset: the BMC's own
-	// check of the image is the only one.
+	// before it lets the BMC fetch it, or pushes it, and refuses another. Unset: the
+	// BMC's own check of the image is the only one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71
@@ -121,7 +122,7 @@ type HostPreparation struct {
 }
 
 // UpdateState is what is known of a request to update firmware.
-// +kubebuilder:validation:Enum=Asked;Accepted;Refused
+// +kubebuilder:validation:Enum=Asked;Accepted;Refused;CutOff
 type UpdateState string
 
 // The states.
@@ -133,6 +134,21 @@ const (
 	UpdateAccepted UpdateState = "Accepted"
 	// UpdateRefused: the BMC has refused it.
 	UpdateRefused UpdateState = "Refused"
+	// UpdateCutOff: Ingot ended while it pushed the image; nobody knows whether the BMC
+	// has all of it, and it is not pushed again before that is known (I17).
+	UpdateCutOff UpdateState = "CutOff"
+)
+
+// UpdateDelivery is how an image of firmware comes to a BMC.
+// +kubebuilder:validation:Enum=Fetch;Push
+type UpdateDelivery string
+
+// The ways.
+const (
+	// DeliveryFetch: the BMC fetches the image from its URL.
+	DeliveryFetch UpdateDelivery = "Fetch"
+	// DeliveryPush: Ingot fetches the image and sends it to the BMC.
+	DeliveryPush UpdateDelivery = "Push"
 )
 
 // FirmwareUpdate is one update under way. It is written before the BMC hears of it,
@@ -148,9 +164,13 @@ type FirmwareUpdate struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
-	// startedAt is when it was asked for.
+	// startedAt is when it was asked for; of an image that was pushed, when the push had
+	// ended, or was found cut off.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+	// delivery is how the image comes to the BMC. Unset: Fetch.
+	// +optional
+	Delivery UpdateDelivery `json:"delivery,omitempty"`
 	// state of the request.
 	// +required
 	State UpdateState `json:"state,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,114 +21,147 @@ import (
 )
 
 const (
-	// maxImage bounds an image of firmware that is read for its checksum, in bytes.
-	maxImage = 4 << 30
+	// maxRead bounds an image that is read for its checksum only, and maxKept one that is
+	// kept to be pushed, in bytes; the largest that makers offer for one component have
+	// about 500 MiB.
+	maxRead = 4 << 30
+	maxKept = 1 << 30
+	// MaxDisk bounds what is in the directory for temporary files, in bytes: images that
+	// are kept, and the copies that drivers make of them while they push (bmc/vendor).
+	MaxDisk = 2 << 30
 	// imagesAtOnce bounds how many are read at the same time.
 	imagesAtOnce = 4
 )
 
 // errNoImage: the image cannot be read for now. That says nothing of host or wish.
-var errNoImage = errors.New("the image cannot be read for its checksum")
+var errNoImage = errors.New("the image cannot be read")
 
-// Works are what goes on beside the workers, and what is known of it: images of firmware
-// are read for their checksums, each once however many hosts wait for it, since a slow
-// server would keep a worker for minutes (I13). The zero value is ready.
-type Works struct {
-	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // the manager's own
-	running sync.WaitGroup
-	known   map[imageKey]*imageReading
-	slots   chan struct{}
+// imageKey names an image: the same file may be read for its checksum, and kept.
+type imageKey struct {
+	url, checksum string
+	keep          bool
 }
 
-// Start is the manager's way to end the works: it returns once its context and then they
-// have ended. Works that nobody starts end by their own deadlines.
-func (w *Works) Start(ctx context.Context) error {
-	w.mu.Lock()
-	w.ctx = ctx
-	w.mu.Unlock()
-	<-ctx.Done()
-	w.running.Wait()
-	return nil
-}
-
-// goes lets a work go on beside the worker. The lock is held.
-func (w *Works) goes(work func(ctx context.Context)) {
-	ctx := w.ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	if ctx.Err() != nil { // nobody waits for it any more
-		go work(ctx)
-		return
-	}
-	w.running.Go(func() { work(ctx) })
-}
-
-type imageKey struct{ url, checksum string }
-
-type imageReading struct {
+// image is a file at a URL that is being read, or was.
+type image struct {
 	// waiting hosts are told of the end.
 	waiting map[types.NamespacedName]bool
-	// at is when it ended; zero: it has not.
+	// at is when the reading ended; zero: it has not.
 	at  time.Time
 	err error
+
+	// file of an image that is kept, size bytes of it; it has no name any more, so that
+	// nothing of it outlives the process.
+	file *os.File
+	size int64
+	// room is what it has of MaxDisk: itself, and the copy of the driver that pushes it.
+	room int64
+	// pushes under way, and what drops the image once there were none for a while.
+	pushes int
+	idle   *time.Timer
 }
 
 // checkImage says whether the image was read, and what is wrong with it, errNoImage or
-// for good; it begins to read it where nobody has. BMCs check what they fetch by the
+// for good; it begins to read it where nobody has. BMCs check what they are given by the
 // maker's signature, not whether it is the file that was meant.
-func (p *Preparer) checkImage(v View, component infrav1.FirmwareComponent) (done bool, _ error) {
-	if component.Checksum == "" {
-		return true, nil
-	}
-	key, now := imageKey{component.URL, component.Checksum}, p.Clock.Now()
-	p.Works.mu.Lock()
-	defer p.Works.mu.Unlock()
-	for old, reading := range p.Works.known {
-		if !reading.at.IsZero() && (now.Sub(reading.at) >= p.Waits.ImageAge || old == key && reading.err != nil && !reading.waiting[v.key()]) {
-			delete(p.Works.known, old)
+func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
+	now, w := p.Clock.Now(), p.Works
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for old, known := range w.images {
+		if !known.at.IsZero() && known.file == nil && (now.Sub(known.at) >= p.Waits.ImageAge || old == key && known.err != nil && !known.waiting[v.key()]) {
+			delete(w.images, old)
 		}
 	}
-	if reading := p.Works.known[key]; reading != nil {
-		if reading.at.IsZero() {
-			reading.waiting[v.key()] = true
+	if known := w.images[key]; known != nil {
+		if known.at.IsZero() {
+			known.waiting[v.key()] = true
 			return false, nil
 		}
-		delete(reading.waiting, v.key()) // who has heard of a failure has it tried again
-		return true, reading.err
+		delete(known.waiting, v.key()) // who has heard of a failure has it tried again
+		return true, known.err
 	}
-	if p.Works.known == nil {
-		p.Works.known, p.Works.slots = map[imageKey]*imageReading{}, make(chan struct{}, imagesAtOnce)
+	if w.images == nil {
+		w.images, w.slots = map[imageKey]*image{}, make(chan struct{}, imagesAtOnce)
 	}
-	reading := &imageReading{waiting: map[types.NamespacedName]bool{v.key(): true}}
-	p.Works.known[key] = reading
-	p.Works.goes(func(ctx context.Context) { p.readImage(ctx, key, reading) })
+	begun := &image{waiting: map[types.NamespacedName]bool{v.key(): true}}
+	w.images[key] = begun
+	w.goes(func(ctx context.Context) { p.readImage(ctx, key, begun) })
 	return false, nil
 }
 
-// readImage ends with the controller, or after its time.
-func (p *Preparer) readImage(ctx context.Context, key imageKey, reading *imageReading) {
+// readImage ends with the manager, or after its time.
+func (p *Preparer) readImage(ctx context.Context, key imageKey, begun *image) {
 	ctx, cancel := context.WithTimeout(ctx, p.Waits.ImageTime)
 	defer cancel()
+	w := p.Works
 	var err error
 	select {
-	case p.Works.slots <- struct{}{}:
-		err = sumImage(ctx, p.HTTP, key)
-		<-p.Works.slots
+	case w.slots <- struct{}{}:
+		err = p.fetch(ctx, key, begun)
+		<-w.slots
 	case <-ctx.Done():
 		err = fmt.Errorf("%w: %w", errNoImage, ctx.Err())
 	}
-	p.Works.mu.Lock()
-	reading.at, reading.err = p.Clock.Now(), err
+	w.mu.Lock()
+	begun.at, begun.err = p.Clock.Now(), err
+	if err != nil || !key.keep {
+		w.drop(begun)
+	} else {
+		w.room -= begun.room - 2*begun.size
+		begun.room = 2 * begun.size
+		w.rest(key, begun, p.Waits.ImageAge)
+	}
 	var waiting []types.NamespacedName
-	for host := range reading.waiting {
+	for host := range begun.waiting {
 		waiting = append(waiting, host)
 	}
-	p.Works.mu.Unlock()
+	w.mu.Unlock()
 	for _, host := range waiting {
 		p.Wake(host)
 	}
+}
+
+// drop gives an image's room back. The lock is held.
+func (w *Works) drop(i *image) {
+	w.room -= i.room
+	i.room = 0
+	if i.file != nil {
+		_ = i.file.Close()
+		i.file = nil
+	}
+}
+
+// rest has a kept image dropped once nobody has pushed it for so long. The lock is held.
+func (w *Works) rest(key imageKey, i *image, age time.Duration) {
+	i.idle = time.AfterFunc(age, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if i.pushes == 0 && w.images[key] == i {
+			delete(w.images, key)
+			w.drop(i)
+		}
+	})
+}
+
+// reserve takes room for an image of so many bytes, at the cost of those that nobody
+// pushes.
+func (w *Works) reserve(i *image, size int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, other := range w.images {
+		if w.room+2*size > MaxDisk && other.file != nil && !other.at.IsZero() && other.pushes == 0 && len(other.waiting) == 0 {
+			other.idle.Stop()
+			delete(w.images, key)
+			w.drop(other)
+		}
+	}
+	if w.room+2*size > MaxDisk {
+		return fmt.Errorf("%w: there is no room for it beside the images for other hosts", errNoImage)
+	}
+	i.room = 2 * size
+	w.room += i.room
+	return nil
 }
 
 // hostOf is all of a URL that may be shown.
@@ -139,13 +172,15 @@ func hostOf(text string) string {
 	return "its URL"
 }
 
-// sumImage compares the checksum. What a server or a network fails at is errNoImage; a
-// query, which may hold a signature, is not repeated.
-func sumImage(ctx context.Context, client *http.Client, key imageKey) error {
+// fetch reads the file, compares the checksum, where one is given, and keeps the file, if
+// it is to be. What a server or a network fails at is errNoImage; a query, which may hold
+// a signature, is not repeated.
+func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, key.url, nil)
 	if err != nil {
-		return errors.New("read the image for its checksum: spec.firmware has no URL that can be read")
+		return errors.New("read the image: spec.firmware has no URL that can be read")
 	}
+	client := p.HTTP
 	if client == nil {
 		client = http.DefaultClient
 	}
@@ -162,18 +197,59 @@ func sumImage(ctx context.Context, client *http.Client, key imageKey) error {
 	case response.StatusCode >= http.StatusInternalServerError, response.StatusCode == http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %s answers %s", errNoImage, request.URL.Host, response.Status)
 	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("read the image for its checksum: its server answers %s", response.Status)
+		return fmt.Errorf("read the image: its server answers %s", response.Status)
 	}
-	digest := sha256.New()
-	n, err := io.Copy(digest, io.LimitReader(response.Body, maxImage+1))
+	digest, limit := sha256.New(), int64(maxRead)
+	to := io.Writer(digest)
+	if key.keep {
+		if limit = maxKept; response.ContentLength >= 0 {
+			limit = min(limit, response.ContentLength)
+		}
+		if err := p.keep(into, limit, response.ContentLength); err != nil {
+			return err
+		}
+		to = io.MultiWriter(digest, into.file)
+	}
+	n, err := io.Copy(to, io.LimitReader(response.Body, limit+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", errNoImage, request.URL.Host, err)
-	case n > maxImage:
-		return fmt.Errorf("read the image for its checksum: it is larger than %d GiB", maxImage>>30)
+	case n > limit:
+		return tooLarge(limit)
+	case n == 0:
+		return errors.New("read the image: the file is empty")
 	}
-	if got := "sha256:" + hex.EncodeToString(digest.Sum(nil)); got != key.checksum {
+	if got := "sha256:" + hex.EncodeToString(digest.Sum(nil)); key.checksum != "" && got != key.checksum {
 		return fmt.Errorf("the image at the URL has checksum %s, and spec.firmware says %s", got, key.checksum)
 	}
+	into.size = n
 	return nil
+}
+
+func tooLarge(limit int64) error {
+	return fmt.Errorf("read the image: it is larger than %d MiB", limit>>20)
+}
+
+// keep makes the file of an image of at most limit bytes; length is what its server says.
+func (p *Preparer) keep(into *image, limit, length int64) error {
+	if length > maxKept {
+		return tooLarge(maxKept)
+	}
+	if err := p.Works.reserve(into, limit); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "firmware-")
+	if err != nil {
+		return fmt.Errorf("%w: keep it: %w", errNoImage, err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return errors.Join(fmt.Errorf("%w: keep it: %w", errNoImage, err), file.Close())
+	}
+	into.file = file
+	return nil
+}
+
+// imageOf names the image of a component, to be pushed or to be read only.
+func imageOf(component infrav1.FirmwareComponent, keep bool) imageKey {
+	return imageKey{component.URL, component.Checksum, keep}
 }

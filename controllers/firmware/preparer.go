@@ -29,6 +29,8 @@ type BMC interface {
 	// Do runs calls on the one session with a BMC, within the time that one reconcile
 	// has for it.
 	Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error
+	// DoWithin is Do within a time of its own.
+	DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error
 }
 
 // Preparer takes steps. All fields but HTTP are needed; it holds no state of its own.
@@ -61,15 +63,18 @@ type Waits struct {
 	BackoffFirst, BackoffCap time.Duration
 	// BackoffJitter is added at random, as a part of each interval.
 	BackoffJitter float64
-	// ImageTime bounds the reading of an image of firmware for its checksum; ImageAge is
-	// how long its result is used.
+	// ImageTime bounds the reading of an image of firmware; ImageAge is how long its
+	// result is used.
 	ImageTime, ImageAge time.Duration
+	// PushTime bounds the push of an image, the wait for the BMC's other calls included.
+	PushTime time.Duration
 }
 
 // The waits as shipped.
 const (
 	DefaultImageTime = 15 * time.Minute
 	DefaultImageAge  = 10 * time.Minute
+	DefaultPushTime  = bmc.DefaultTransferTimeout + time.Minute
 )
 
 // View is a host as one reconcile sees it. Seen and Memory are changed on the way.
@@ -120,9 +125,27 @@ func updateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
 	return host.Spec.Record.Preparation.Update
 }
 
+// ObservePush adds what is known of a push for the host. ErrStale: the host is seen as it
+// was before the push began.
+func (p *Preparer) ObservePush(v View) error {
+	p.hear(v)
+	percent, pushing := p.Works.Pushing(v.key())
+	if !pushing {
+		return nil
+	}
+	if updateOf(v.Host) == nil {
+		return ErrStale
+	}
+	v.Seen.Update = inventory.UpdateTask{State: inventory.UpdatePushing, Percent: percent}
+	return nil
+}
+
 // Observe adds what is remembered, and what the BMC tells of an update under way: its
 // task is asked for only then.
 func (p *Preparer) Observe(ctx context.Context, v View) {
+	if v.Seen.Update.State == inventory.UpdatePushing {
+		return // the BMC has one call in flight
+	}
 	if v.Memory.address == v.Target.Address {
 		v.Seen.Firmware = v.Memory.reading
 	}

@@ -24,7 +24,7 @@ const maxListed = 20
 // BMC cannot do is part of the reading.
 func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
 	settings, components := inventory.LooksFor(host)
-	reading := &inventory.FirmwareReading{Versions: map[string]string{}}
+	reading := &inventory.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
 	if len(settings) > 0 {
 		if err := p.readSettings(ctx, conn, settings, reading); err != nil {
 			return nil, err
@@ -110,6 +110,11 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	if err != nil {
 		return err
 	}
+	ways, err := conn.UpdateWays(ctx)
+	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	reading.Ways = inventory.UpdateWays{Fetch: ways.Fetch, Protocols: ways.Protocols, Push: ways.Push}
 	items = slices.DeleteFunc(items, notInstalled)
 	wished := func(component string) bool {
 		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
@@ -122,6 +127,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 				continue
 			}
 			versions[item.Version] = true
+			reading.IDs[component] = item.ID
 			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
 				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
 			}

@@ -22,6 +22,7 @@ type shelf struct {
 	bmc.Conn
 	settings, pending map[string]bmc.Value
 	items             []bmc.FirmwareItem
+	ways              bmc.UpdateWays
 	err               error
 }
 
@@ -30,6 +31,8 @@ func (s *shelf) PendingSettings(context.Context) (map[string]bmc.Value, error) {
 	return s.pending, s.err
 }
 func (s *shelf) FirmwareInventory(context.Context) ([]bmc.FirmwareItem, error) { return s.items, s.err }
+
+func (s *shelf) UpdateWays(context.Context) (bmc.UpdateWays, error) { return s.ways, nil }
 
 func text(value string) bmc.Value   { return bmc.Value{Kind: bmc.ValueString, Text: value} }
 func integer(value int64) bmc.Value { return bmc.Value{Kind: bmc.ValueInteger, Int: value} }

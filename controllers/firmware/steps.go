@@ -86,49 +86,72 @@ func (p *Preparer) why(err error, misfit *bmc.SettingError) string {
 	return "the BMC cannot set BIOS settings: " + p.Stable(err.Error())
 }
 
-// startUpdate notes the update, then has the BMC install it, then notes the answer. A
+// startUpdate has the image checked, and gives it to the BMC by the way that the ledger
+// says.
+func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.StartUpdate) error {
+	pushes := step.Delivery() == infrav1.DeliveryPush
+	key := imageOf(step.Component, pushes)
+	if pushes || key.checksum != "" {
+		read, err := p.checkImage(v, key)
+		switch {
+		case !read:
+			purpose := " for its checksum"
+			if pushes {
+				purpose = ", to push it to the BMC"
+			}
+			p.await(v, "Ingot reads the image at "+hostOf(key.url)+purpose)
+			return nil
+		case errors.Is(err, errNoImage):
+			p.putOffUpdate(v, p.Stable(err.Error()), 0)
+			return nil
+		case err != nil:
+			return p.replaceLedger(ctx, v.Host, step.Refused(err.Error()))
+		}
+	}
+	if pushes {
+		return p.startPush(ctx, v, step, key)
+	}
+	return p.startFetch(ctx, v, step)
+}
+
+// startFetch notes the update, then has the BMC install it, then notes the answer. A
 // manager that dies in between leaves an update of which nobody knows whether the BMC
 // has it: it is looked for, and not sent again (I17).
-func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.StartUpdate) error {
-	read, err := p.checkImage(v, step.Component)
-	switch {
-	case !read:
-		p.await(v, "Ingot reads the image at "+hostOf(step.Component.URL)+" for its checksum")
-		return nil
-	case errors.Is(err, errNoImage):
-		p.putOffUpdate(v, p.Stable(err.Error()), 0)
-		return nil
-	case err != nil:
-		return p.replaceLedger(ctx, v.Host, step.Refused(err.Error()))
-	}
+func (p *Preparer) startFetch(ctx context.Context, v View, step inventory.StartUpdate) error {
 	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
 		return err
 	}
 	v.Forget()
 	var task bmc.Task
-	err = p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, bmc.Update{URL: step.Component.URL})
 		return err
 	})
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	switch {
+	switch verdict := verdictOf(err); {
 	case err == nil:
 		return p.noteUpdate(save, v.Host, step.Accepted(task.ID))
-	case verdictOf(err) == refused:
+	case verdict == refused:
 		return p.noteUpdate(save, v.Host, step.Refused(p.Stable(err.Error())))
-	case verdictOf(err) == unsent:
+	case verdict == unsent:
 		if noteErr := p.noteUpdate(save, v.Host, step.Unsent()); noteErr != nil {
 			return noteErr
 		}
-		least := bmc.RetryAfter(err)
-		var rests *bmc.RestError
-		if errors.As(err, &rests) {
-			err = rests.Err // how long the rest lasts differs each time
-		}
-		p.putOffUpdate(v, p.Stable(err.Error()), least)
+		why, least := p.restsFor(err)
+		p.putOffUpdate(v, why, least)
 	}
 	return nil
+}
+
+// restsFor is why the BMC did not hear of an update, and how long it asks to be left alone.
+func (p *Preparer) restsFor(err error) (why string, least time.Duration) {
+	least = bmc.RetryAfter(err)
+	var rests *bmc.RestError
+	if errors.As(err, &rests) {
+		err = rests.Err // how long the rest lasts differs each time
+	}
+	return p.Stable(err.Error()), least
 }
 
 // noteUpdate writes what became of an update into the ledger as it is now, if it is

@@ -34,11 +34,13 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	seen.target = access.target
 	known := r.contacts.of(host).under(keyFor(host, access.version))
+	pushed, pushing := r.works.PushingTo(seen.target)
 	same := access.problem == inventory.BMCOK || (access.problem == known.problem && access.message == known.message)
 	switch {
 	case same && seen.Now.Before(known.retryAt):
 	case access.problem != inventory.BMCOK:
 		known = known.failed(access.problem, access.message, seen.Now, r.waits())
+	case pushing: // one call in flight is enough
 	default:
 		known, err = r.contactBMC(ctx, host, seen, access, known)
 		if ctx.Err() != nil { // the manager stops: that is no news of the BMC
@@ -47,6 +49,9 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
+	if pushing && seen.BMC == inventory.BMCOK {
+		r.showPush(host, seen, pushed)
+	}
 	return err
 }
 

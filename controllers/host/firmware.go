@@ -28,11 +28,18 @@ func (t turns) Do(ctx context.Context, target bmc.Target, calls func(context.Con
 	return t.do(ctx, target, calls)
 }
 
+// DoWithin implements firmware.BMC.
+func (t turns) DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return t.BMC.Do(ctx, target, calls)
+}
+
 func (r *Reconciler) preparer() *firmware.Preparer {
 	w := r.waits()
 	return &firmware.Preparer{
 		Live: r.Live, BMC: turns{r}, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll, HTTP: r.Images, Works: &r.works,
-		Waits: firmware.Waits{BackoffFirst: w.BackoffFirst, BackoffCap: w.BackoffCap, BackoffJitter: backoffJitter, ImageTime: w.ImageTime, ImageAge: w.ImageAge},
+		Waits: firmware.Waits{BackoffFirst: w.BackoffFirst, BackoffCap: w.BackoffCap, BackoffJitter: backoffJitter, ImageTime: w.ImageTime, ImageAge: w.ImageAge, PushTime: w.PushTime},
 		Save:  r.patchLocked, Wake: r.goOn, Warn: r.event, Stable: stable,
 	}
 }
@@ -54,6 +61,31 @@ func (r *Reconciler) keepFirmware(host *infrav1.IngotHost, seen *observation) {
 		return
 	}
 	r.contacts.keep(host, seen.known)
+}
+
+// observePush tells whether the host's BMC is being sent an image. It comes before the BMC
+// is asked, and also where it is not.
+func (r *Reconciler) observePush(_ context.Context, host *infrav1.IngotHost, seen *observation) error {
+	if host.Spec.BMC == nil {
+		return nil
+	}
+	seen.known = r.contacts.of(host)
+	seen.target.Address = host.Spec.BMC.Address
+	err := r.preparer().ObservePush(viewOf(host, seen))
+	r.keepFirmware(host, seen)
+	return err
+}
+
+// showPush shows a BMC that was left alone because an image is being pushed to it: a call
+// would wait for the end of that, and a worker with it. What it told last stands; another
+// system of the same BMC is shown busy.
+func (r *Reconciler) showPush(host *infrav1.IngotHost, seen *observation, pushed types.NamespacedName) {
+	if pushed == keyOf(host) {
+		seen.Power = host.Status.Power
+		return
+	}
+	seen.BMC, seen.Power, seen.RetryAt = inventory.BMCBusy, infrav1.PowerStateUnknown, seen.Now.Add(r.Poll)
+	seen.BMCMessage = "Ingot pushes an image of firmware to this BMC for IngotHost " + pushed.String() + ", and asks it nothing else meanwhile"
 }
 
 // observeFirmware adds what is known of settings and firmware.

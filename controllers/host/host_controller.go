@@ -111,6 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if isPaused {
 		r.unwatch(req.NamespacedName) // the BMC may be another's now (I10)
+		r.works.Cancel(req.NamespacedName)
 	}
 	if isPaused && wait == 0 {
 		wait = r.Poll // its Cluster may go without a word

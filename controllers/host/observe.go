@@ -46,9 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		BootServerUnknown: r.Boot.URL == "",
 	}}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
-
-		BootServerUnknown: r.Boot.URL == "",
-		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observeBMC, r.observeFirmware,
+		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeFirmware,
 	} {
 		if err := gather(ctx, host, seen); err != nil {
 			return nil, err

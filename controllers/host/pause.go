@@ -113,6 +113,9 @@ func (r *Reconciler) unblockMove(ctx context.Context, host *infrav1.IngotHost) (
 	if _, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]; !moving || !blocked {
 		return 0, nil
 	}
+	if r.works.Cancel(keyOf(host)) { // a call that this reconcile does not make
+		return r.waits().Soon, nil
+	}
 	if wait := r.agentWrites(host, since); wait > 0 {
 		return wait, nil
 	}

@@ -84,6 +84,7 @@ func (r *Reconciler) unwatch(host types.NamespacedName) {
 // its BMC.
 func (r *Reconciler) let(host types.NamespacedName) {
 	r.unwatch(host)
+	r.works.Cancel(host)
 	address := r.contacts.forget(host)
 	if pool, can := r.BMC.(interface{ Forget(address string) }); can && address != "" {
 		pool.Forget(address)

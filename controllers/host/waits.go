@@ -28,9 +28,11 @@ type Waits struct {
 	// may take 80 requests. DetailLeast bounds those of one that gets worse and better in
 	// turn.
 	DetailEvery, DetailLeast time.Duration
-	// ImageTime bounds the reading of an image of firmware for its checksum; ImageAge is
+	// ImageTime bounds the reading of an image of firmware; ImageAge is
 	// how long its result is used.
 	ImageTime, ImageAge time.Duration
+	// PushTime bounds the push of an image to a BMC.
+	PushTime time.Duration
 	// Soon is how soon a reconcile that met a newer version starts over.
 	Soon time.Duration
 }
@@ -38,7 +40,7 @@ type Waits struct {
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits {
 	return Waits{Turn: turn, BackoffFirst: backoffFirst, BackoffCap: backoffCap, Settle: settle, Soon: soon,
-		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast, ImageTime: firmware.DefaultImageTime, ImageAge: firmware.DefaultImageAge}
+		HealthSettle: healthSettle, DetailEvery: detailEvery, DetailLeast: detailLeast, ImageTime: firmware.DefaultImageTime, ImageAge: firmware.DefaultImageAge, PushTime: firmware.DefaultPushTime}
 }
 
 // waits are those of the reconciler, without zeroes.
@@ -48,6 +50,6 @@ func (r *Reconciler) waits() Waits {
 		Turn: cmp.Or(w.Turn, turn), BackoffFirst: cmp.Or(w.BackoffFirst, backoffFirst), BackoffCap: cmp.Or(w.BackoffCap, backoffCap),
 		Settle: cmp.Or(w.Settle, settle), Soon: cmp.Or(w.Soon, soon),
 		HealthSettle: cmp.Or(w.HealthSettle, healthSettle), DetailEvery: cmp.Or(w.DetailEvery, detailEvery), DetailLeast: cmp.Or(w.DetailLeast, detailLeast),
-		ImageTime: cmp.Or(w.ImageTime, firmware.DefaultImageTime), ImageAge: cmp.Or(w.ImageAge, firmware.DefaultImageAge),
+		ImageTime: cmp.Or(w.ImageTime, firmware.DefaultImageTime), ImageAge: cmp.Or(w.ImageAge, firmware.DefaultImageAge), PushTime: cmp.Or(w.PushTime, firmware.DefaultPushTime),
 	}
 }

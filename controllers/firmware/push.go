@@ -1,0 +1,198 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"path"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// startPush begins to push an image that was read. The ledger says so before the BMC
+// hears of it: a manager that ends at any line after that leaves an update that nobody
+// pushes, which the next one finds (inventory, rule cut-off) and does not push again
+// before it knows what became of it (I17).
+func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUpdate, key imageKey) error {
+	image, why := p.Works.take(key)
+	if image == nil {
+		p.await(v, why)
+		return nil
+	}
+	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
+		p.Works.giveBack(key, image, p)
+		return err
+	}
+	component := ""
+	if v.Memory.reading != nil {
+		component = v.Memory.reading.IDs[step.Component.Component]
+	}
+	v.Forget()
+	u := &push{place: v.Target.Place(), size: image.size}
+	update := bmc.Update{Size: image.size, Filename: fileName(step.Component.URL), Component: component}
+	update.Image = &counted{io.NewSectionReader(image.file, 0, image.size), u}
+	p.Works.begin(v.key(), u, func(works context.Context) {
+		works = ctrl.LoggerInto(works, ctrl.LoggerFrom(ctx))
+		p.push(works, v.Host, v.Target, step, u, update)
+		p.Works.giveBack(key, image, p)
+		p.Wake(v.key())
+	})
+	return nil
+}
+
+// fileName is what the BMC is told: the last part of the URL's path.
+func fileName(text string) string {
+	address, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	if name := path.Base(address.Path); name != "." && name != "/" {
+		return name
+	}
+	return ""
+}
+
+// counted tells a push how much of its image was read.
+type counted struct {
+	io.Reader
+	push *push
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.push.sent.Add(int64(n))
+	return n, err
+}
+
+// begin lets a push go on beside the worker. It stays in the books until what became of
+// it is noted.
+func (w *Works) begin(host types.NamespacedName, u *push, work func(ctx context.Context)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pushes == nil {
+		w.pushes, w.unsent = map[types.NamespacedName]*push{}, map[types.NamespacedName]unsentPush{}
+	}
+	parent := w.ctx
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithCancel(parent)
+	u.cancel = cancel
+	w.pushes[host] = u
+	w.goes(func(context.Context) {
+		defer cancel()
+		work(ctx)
+	})
+}
+
+// take has an image pushed once more; nil: not now, and why.
+func (w *Works) take(key imageKey) (_ *image, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := w.images[key]
+	switch {
+	case i == nil || i.file == nil: // dropped since it was read
+		return nil, "Ingot reads the image once more"
+	case len(w.pushes) >= pushesAtOnce:
+		return nil, "Ingot pushes images to as many other BMCs as it does at once"
+	case i.pushes > 0 && w.room+i.size > MaxDisk:
+		return nil, "Ingot pushes images to other BMCs, and has no room for one more"
+	}
+	if i.pushes > 0 { // the first has its room since the image was read
+		w.room += i.size
+	}
+	i.pushes++
+	i.idle.Stop()
+	return i, ""
+}
+
+// giveBack ends a take.
+func (w *Works) giveBack(key imageKey, i *image, p *Preparer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i.pushes--; i.pushes > 0 {
+		w.room -= i.size
+		return
+	}
+	w.rest(key, i, p.Waits.ImageAge)
+}
+
+// push is the one long call, and the note of what came of it. A push that was broken off,
+// by Cancel or with the manager, notes nothing.
+func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc.Target, step inventory.StartUpdate, u *push, update bmc.Update) {
+	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+	defer p.Works.end(key, u)
+	log := ctrl.LoggerFrom(ctx)
+	log.Info("Pushing an image of firmware", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
+	var task bmc.Task
+	err := p.BMC.DoWithin(ctx, target, p.Waits.PushTime, func(ctx context.Context, conn bmc.Conn) (err error) {
+		task, err = conn.UpdateFirmware(ctx, update)
+		return err
+	})
+	if ctx.Err() != nil {
+		log.Info("The push of an image was broken off", "component", step.Component.Component, "percent", u.percent())
+		return
+	}
+	noted, verdict := step.Pushed(task.ID, p.Clock.Now()), verdictOf(err)
+	if verdict == taken && u.sent.Load() == 0 {
+		verdict = unsent
+	}
+	switch {
+	case err == nil:
+	case verdict == refused:
+		noted = step.Refused(p.Stable(err.Error()))
+	case verdict == unsent:
+		noted = step.Unsent()
+		why, least := p.restsFor(err)
+		p.Works.note(key, unsentPush{why, least})
+	default: // it may have taken it: the record stays, and is found to be nobody's
+		log.Info("The push of an image ended without an answer", "component", step.Component.Component, "error", err.Error())
+		return
+	}
+	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	for range 3 { // whoever writes the host's status meanwhile is in the way
+		if err = p.noteUpdate(save, host, noted); err == nil || errors.Is(err, ErrStale) {
+			break
+		}
+	}
+	if err != nil {
+		log.Error(err, "What became of the push of an image could not be noted")
+	}
+}
+
+func (w *Works) note(host types.NamespacedName, what unsentPush) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsent[host] = what
+}
+
+// end strikes a push from the books.
+func (w *Works) end(host types.NamespacedName, u *push) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pushes[host] == u {
+		delete(w.pushes, host)
+	}
+}
+
+// hear takes what became of a push that did not reach its BMC.
+func (p *Preparer) hear(v View) {
+	p.Works.mu.Lock()
+	what, is := p.Works.unsent[v.key()]
+	delete(p.Works.unsent, v.key())
+	p.Works.mu.Unlock()
+	if is {
+		p.putOffUpdate(v, what.why, what.least)
+	}
+}

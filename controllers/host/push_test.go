@@ -1,0 +1,252 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// slowImage is an image that is pushed in several parts, and its server.
+func slowImage(t *testing.T) (url, checksum string) {
+	t.Helper()
+	image := append(update.Image("BIOS", "9.9"), make([]byte, 1<<20)...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(image) }))
+	t.Cleanup(server.Close)
+	sum := sha256.Sum256(image)
+	return server.URL + "/BIOS-9.9.bin?signature=secret", "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// worksEnd waits for the works beside the worker, in real time.
+func (m *metal) worksEnd() {
+	m.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, pushing := m.works.Pushing(keyOf(m.get("h"))); !pushing {
+			return
+		}
+	}
+	m.t.Fatal("a push does not end")
+}
+
+// heldPush lends connections whose pushes stop in the middle of the image until they are
+// let go.
+type heldPush struct {
+	bmc.Conn
+	half, goOn chan struct{}
+}
+
+func (c *heldPush) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
+	if update.Image == nil {
+		return c.Conn.UpdateFirmware(ctx, update)
+	}
+	half := make([]byte, update.Size/2)
+	if _, err := io.ReadFull(update.Image, half); err != nil {
+		return bmc.Task{}, err
+	}
+	close(c.half)
+	select {
+	case <-c.goOn:
+	case <-ctx.Done():
+		return bmc.Task{}, errors.Join(bmc.ErrUnknownOutcome, ctx.Err())
+	}
+	update.Image = io.MultiReader(strings.NewReader(string(half)), update.Image)
+	return c.Conn.UpdateFirmware(ctx, update)
+}
+
+// holdsPush has the process hold its first push.
+func (m *metal) holdsPush() (half, goOn chan struct{}) {
+	m.t.Helper()
+	half, goOn = make(chan struct{}), make(chan struct{})
+	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		conn, err := redfish.Dial(ctx, target)
+		return &heldPush{Conn: conn, half: half, goOn: goOn}, err
+	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
+	m.Reconciler.BMC = pool
+	return half, goOn
+}
+
+// begins lets time pass until half of the image is with the BMC.
+func (m *metal) begins(half chan struct{}) {
+	m.t.Helper()
+	m.lives("pushing", func(*infrav1.IngotHost) bool {
+		select {
+		case <-half:
+			return true
+		case <-time.After(5 * time.Millisecond):
+			return false
+		}
+	})
+}
+
+// Firmware is pushed to a BMC that fetches none: the image is fetched once and checked;
+// while it is on its way the BMC is asked nothing, people see how far it is, and no
+// worker waits.
+func testFirmwarePush(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "openbmc")
+	m.lives("available", isAvailable)
+	half, goOn := m.holdsPush()
+	url, checksum := slowImage(t)
+	m.edit("h", wantFirmware("BIOS", "9.9", url))
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = checksum })
+	m.begins(half)
+	m.tick()
+	reads := m.lab.Reads()
+	for range 10 {
+		m.clock.Step(31 * time.Second)
+		began := time.Now()
+		m.tick()
+		if took := time.Since(began); took > m.waits().Turn/2 {
+			t.Errorf("a worker was held for %s", took)
+		}
+	}
+	if n := m.lab.Reads() - reads; n != 0 {
+		t.Errorf("the BMC was asked %d times beside the push", n)
+	}
+	told := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonUpdatingFirmware).Message
+	host := m.get("h")
+	if !strings.Contains(told, "pushes the image") || !strings.Contains(told, "50 %") || !strings.Contains(told, "asks the BMC nothing else") || strings.Contains(told, "secret") {
+		t.Errorf("message %q", told)
+	}
+	if o := host.Status.Operation; o == nil || o.Kind != infrav1.OperationUpdate || ptr.Deref(o.Percent, -1) != 50 {
+		t.Errorf("operation %+v, want an update at 50 %%", o)
+	}
+	if u := host.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAsked || u.Delivery != infrav1.DeliveryPush {
+		t.Errorf("the record says %+v while the image is pushed", u)
+	}
+	m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+	close(goOn)
+	m.worksEnd()
+	if u := m.get("h").Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAccepted || u.TaskID == "" || !u.StartedAt.Time.Equal(m.clock.Now()) {
+		t.Errorf("the record says %+v after the push", u)
+	}
+	m.lives("available again", isAvailable)
+	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 || m.count("SimpleUpdate") != 0 {
+		t.Errorf("version %s, actions %q", bios, m.lab.Actions())
+	}
+}
+
+// A push that a pause or a deletion breaks off is not gone on with behind their backs,
+// and clusterctl waits for its end; the image is pushed again only once it is known that
+// the BMC did not take it.
+func testFirmwarePushPaused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	m := prepared(t, cfg, scheme, "openbmc")
+	m.lives("available", isAvailable)
+	half, _ := m.holdsPush()
+	url, _ := slowImage(t)
+	m.edit("h", wantFirmware("BIOS", "9.9", url))
+	m.begins(half)
+	m.edit("h", func(h *infrav1.IngotHost) {
+		h.Annotations = map[string]string{infrav1.MovePausedAnnotation: m.clock.Now().Format(time.RFC3339), clusterctlv1.BlockMoveAnnotation: ""}
+	})
+	m.lives("let go", func(h *infrav1.IngotHost) bool {
+		_, blocked := h.Annotations[clusterctlv1.BlockMoveAnnotation]
+		if _, pushing := m.works.Pushing(keyOf(h)); pushing && !blocked {
+			t.Error("the move is let go on while an image is pushed")
+		}
+		return !blocked
+	})
+	paused := m.get("h")
+	if u := paused.Spec.Record.Preparation.Update; u == nil || u.State != infrav1.UpdateAsked || m.lab.PushedBytes() != 0 {
+		t.Errorf("a push that was broken off left %+v, and %d bytes", u, m.lab.PushedBytes())
+	}
+	m.restart(0) // another cluster's manager
+	m.edit("h", func(h *infrav1.IngotHost) { delete(h.Annotations, infrav1.MovePausedAnnotation) })
+	cut := m.lives("known to be cut off", func(h *infrav1.IngotHost) bool {
+		return h.Spec.Record.Preparation.Update != nil && h.Spec.Record.Preparation.Update.State == infrav1.UpdateCutOff
+	})
+	if told := conditions.Get(cut, infrav1.HostPreparedCondition).Message; !strings.Contains(told, "BIOS") || m.count("Push") != 0 {
+		t.Errorf("message %q, actions %q", told, m.lab.Actions())
+	}
+	since := m.clock.Now()
+	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
+		if m.asked("update-multipart") > 0 && m.clock.Since(since) < m.Policy.UpdateSilence {
+			t.Error("pushed again before anybody could know what became of the first")
+		}
+	})
+	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 {
+		t.Errorf("version %s, actions %q", bios, m.lab.Actions())
+	}
+}
+
+// What is wrong with an image that is to be pushed, and a BMC that takes none for now.
+func testFirmwarePushFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	good, checksum := slowImage(t)
+	other := images(t)
+	for name, tc := range map[string]struct {
+		url, checksum string
+		says          string
+		pushes        int
+	}{
+		"no image":        {other + "/nothing", "", "404", 0},
+		"not this file":   {other + "/BIOS-8.8", checksum, "has checksum", 0},
+		"no image of any": {other + "/Toaster-9.9", "", "refused", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := prepared(t, cfg, scheme, "openbmc", wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = tc.checksum })
+			m.lives("given up", func(h *infrav1.IngotHost) bool {
+				m.worksEnd()
+				return isReason(infrav1.ReasonFirmwareUpdateFailed)(h) && h.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed
+			})
+			told := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonFirmwareUpdateFailed).Message
+			if !strings.Contains(told, tc.says) || m.asked("update-multipart") != tc.pushes {
+				t.Errorf("%d pushes, want %d; message %q, want %q", m.asked("update-multipart"), tc.pushes, told, tc.says)
+			}
+			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Firmware[0].URL, h.Spec.Firmware[0].Checksum = good, checksum })
+			m.lives("available", isAvailable, func(*infrav1.IngotHost) { m.worksEnd() })
+		})
+	}
+}
+
+// A manager that dies before or after any of its writes, the push among them, has the
+// image taken by the BMC once, and the right version in the end.
+func testFirmwarePushKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	url, checksum := slowImage(t)
+	deaths, every := 0, deathsApart()
+	for at := 1; ; at += every {
+		m := prepared(t, cfg, scheme, "openbmc")
+		m.lives("available", isAvailable)
+		m.edit("h", func(h *infrav1.IngotHost) {
+			wantFirmware("BIOS", "9.9", url)(h)
+			h.Spec.Firmware[0].Checksum = checksum
+		})
+		died := m.livesUntilDeath(at)
+		m.worksEnd() // what was in flight is with the BMC, or is not
+		m.restart(0)
+		m.lives("available", isAvailable, func(*infrav1.IngotHost) { m.worksEnd() })
+		if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 || m.count("SimpleUpdate") != 0 {
+			t.Fatalf("after a death at write %d: version %s, actions %q", at, bios, m.lab.Actions())
+		}
+		m.gone()
+		_ = m.lab.Close()
+		if !died {
+			break
+		}
+		deaths++
+	}
+	if deaths*every < 30 {
+		t.Errorf("only %d deaths: a push has more writes than that", deaths)
+	}
+	t.Logf("%d deaths", deaths)
+}
