@@ -131,7 +131,7 @@ func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error 
 			"--diagnostics-address="+loopback(p.diagnosticsPort),
 			"--insecure-diagnostics",
 			// As CLUSTER_TOPOLOGY=true does where Pods run; off it is by default.
-			"--feature-gates=ClusterTopology=true",
+			"--feature-gates="+strings.Join(c.gates, "=true,")+"=true",
 		); err != nil {
 			return err
 		}

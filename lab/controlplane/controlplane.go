@@ -52,6 +52,9 @@ type Options struct {
 	// groups in AuditBodies (AuditLog).
 	Audit       bool
 	AuditBodies []string
+	// FeatureGates of Cluster API's managers that are on besides ClusterTopology:
+	// RuntimeSDK, InPlaceUpdates.
+	FeatureGates []string
 }
 
 // A ControlPlane is a running management cluster. Its methods are safe for use
@@ -64,6 +67,7 @@ type ControlPlane struct {
 	webhookCA []byte
 	// clusterctl is the path of its configuration; empty without Cluster API.
 	clusterctl string
+	gates      []string
 	children   []*process.Process // in the order of their start
 }
 
@@ -80,7 +84,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{dir: dir, tools: set}
+	c := &ControlPlane{dir: dir, tools: set, gates: append([]string{"ClusterTopology"}, opts.FeatureGates...)}
 	if err := c.start(ctx, opts); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start the control plane: %w", err)
