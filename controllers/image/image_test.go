@@ -1,0 +1,221 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/pxe/httpd"
+)
+
+// desk is a catalogue of one image, "os", with the reconciler at it.
+type desk struct {
+	*Reconciler
+	t      *testing.T
+	clock  *testclock.FakeClock
+	events *events.FakeRecorder
+}
+
+func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotImage)) *desk {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	image := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1}}
+	image.Spec.URL = url
+	for _, c := range change {
+		c(image)
+	}
+	d := &desk{t: t, clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), events: events.NewFakeRecorder(10)}
+	d.Reconciler = &Reconciler{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(image).WithObjects(image).Build(),
+		HTTP:   http, Recorder: d.events, Clock: d.clock,
+	}
+	return d
+}
+
+func (d *desk) look() (*infrav1.IngotImage, time.Duration) {
+	d.t.Helper()
+	result, err := d.Reconcile(d.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "os"}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	image := &infrav1.IngotImage{}
+	if err := d.Client.Get(d.t.Context(), client.ObjectKey{Name: "os"}, image); err != nil {
+		d.t.Fatal(err)
+	}
+	return image, result.RequeueAfter
+}
+
+// allowed is a client that the operator allows loopback, or nothing private.
+func allowed(t *testing.T, sources ...string) *http.Client {
+	t.Helper()
+	parsed, err := httpd.ParseSources(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httpd.NewClient(httpd.ClientConfig{Allowed: parsed})
+}
+
+func TestReachability(t *testing.T) {
+	loopback := allowed(t, "127.0.0.0/8")
+	serve := func(handler http.HandlerFunc) string {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		return server.URL + "/os.raw.zst?signature=secret"
+	}
+	file := func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "os.raw.zst", time.Time{}, strings.NewReader("twelve bytes"))
+	}
+	headless := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		file(w, r)
+	}
+	sized := func(n int64) func(*infrav1.IngotImage) {
+		return func(i *infrav1.IngotImage) { i.Spec.SizeBytes = &n }
+	}
+	inside := netip.MustParseAddr("127.0.0.1")
+	for _, tc := range []struct {
+		name   string
+		http   Doer
+		url    string
+		change func(*infrav1.IngotImage)
+		reason string
+		says   string
+	}{
+		{name: "there", http: loopback, url: serve(file), change: sized(12), reason: infrav1.ReasonImageReachable},
+		{name: "without a size", http: loopback, url: serve(file), reason: infrav1.ReasonImageReachable},
+		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageChanged, says: "has 12 bytes, and spec.sizeBytes says 13"},
+		{name: "no HEAD", http: loopback, url: serve(headless), change: sized(12), reason: infrav1.ReasonImageReachable},
+		{name: "no HEAD, another size", http: loopback, url: serve(headless), change: sized(13), reason: infrav1.ReasonImageChanged},
+		{name: "gone", http: loopback, url: serve(http.NotFound), reason: infrav1.ReasonImageUnreachable, says: "answers 404 Not Found"},
+		{name: "redirected", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/there" {
+				http.Redirect(w, r, "/there", http.StatusFound)
+				return
+			}
+			file(w, r)
+		}), change: sized(12), reason: infrav1.ReasonImageReachable},
+		{name: "not allowed", http: allowed(t), url: serve(file), reason: infrav1.ReasonImageNotAllowed, says: "--image-sources"},
+		{name: "redirected to where it is not allowed", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
+		}), reason: infrav1.ReasonImageNotAllowed, says: "where it leads to"},
+		{name: "nobody listens", http: loopback, url: "http://" + netip.AddrPortFrom(inside, closedPort(t)).String() + "/", reason: infrav1.ReasonImageUnreachable, says: "no connection"},
+		{name: "no URL", http: loopback, url: "http://\x00", reason: infrav1.ReasonImageUnreachable, says: "spec.url is no URL"},
+		{name: "no name", http: doer{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "inside.example", Server: "10.1.2.3:53"}}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its name is not known"},
+		{name: "too slow", http: doer{&net.DNSError{Err: "i/o timeout", IsTimeout: true}}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its name is not known"},
+		{name: "TLS", http: doer{errors.New("x509: certificate signed by unknown authority of 10.1.2.3")}, url: "http://inside.example/", reason: infrav1.ReasonImageUnreachable, says: "its certificate is not trusted"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			change := tc.change
+			if change == nil {
+				change = func(*infrav1.IngotImage) {}
+			}
+			d := newDesk(t, tc.http, tc.url, change)
+			image, after := d.look()
+			c := conditions.Get(image, infrav1.ImageReachableCondition)
+			if c == nil || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) || (c.Status == metav1.ConditionTrue) != (tc.reason == infrav1.ReasonImageReachable) {
+				t.Fatalf("got %+v, want %s with %q", c, tc.reason, tc.says)
+			}
+			for _, secret := range []string{"secret", "10.1.2.3", "169.254"} {
+				if strings.Contains(c.Message, secret) {
+					t.Errorf("%q tells %s", c.Message, secret)
+				}
+			}
+			pause := DefaultWaits().Retry
+			if c.Status == metav1.ConditionTrue {
+				pause = DefaultWaits().Check
+			} else if event := <-d.events.Events; !strings.Contains(event, tc.reason) {
+				t.Errorf("event %q", event)
+			}
+			if after < pause || after > pause+pause/5 {
+				t.Errorf("looked at again after %s, want %s to a fifth more", after, pause)
+			}
+		})
+	}
+}
+
+// doer fails.
+type doer struct{ err error }
+
+func (d doer) Do(*http.Request) (*http.Response, error) { return nil, d.err }
+
+// closedPort is one at which nobody listens.
+func closedPort(t *testing.T) uint16 {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	addr, err := netip.ParseAddrPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.Port()
+}
+
+// counter counts the requests.
+type counter struct {
+	Doer
+	n int
+}
+
+func (c *counter) Do(r *http.Request) (*http.Response, error) {
+	c.n++
+	return c.Doer.Do(r)
+}
+
+// An image is asked for about every hour and when it changes, not at each restart.
+func TestHowOften(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	asked := &counter{Doer: allowed(t, "127.0.0.0/8")}
+	d := newDesk(t, asked, server.URL)
+	image, _ := d.look()
+	if _, after := d.look(); asked.n != 1 || after != time.Hour {
+		t.Errorf("asked %d times, again after %s", asked.n, after)
+	}
+	d.clock.Step(time.Hour)
+	if image, _ = d.look(); asked.n != 2 || !image.Status.LastCheckTime.Time.Equal(d.clock.Now()) {
+		t.Errorf("asked %d times, last at %s", asked.n, image.Status.LastCheckTime)
+	}
+	image.Spec.URL += "/elsewhere"
+	if err := d.Client.Update(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	if image, _ = d.look(); asked.n != 3 || image.Status.CheckedURL != image.Spec.URL {
+		t.Errorf("the URL changed: asked %d times, of %s", asked.n, image.Status.CheckedURL)
+	}
+	d.clock.Step(2 * time.Hour)
+	image.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	if err := d.Client.Update(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	if _, after := d.look(); asked.n != 3 || after != 0 {
+		t.Errorf("paused: asked %d times", asked.n)
+	}
+}

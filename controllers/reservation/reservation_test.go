@@ -1,0 +1,293 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reservation_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/reservation"
+)
+
+// desk is a world with the reconciler at it.
+type desk struct {
+	*world
+	*reservation.Reconciler
+	events *events.FakeRecorder
+}
+
+func newDesk(t *testing.T, hosts int) *desk {
+	t.Helper()
+	w := newWorld(t, 0, hosts)
+	recorder := events.NewFakeRecorder(100)
+	return &desk{world: w, events: recorder, Reconciler: &reservation.Reconciler{Client: w.api, Recorder: recorder, Clock: w.clock}}
+}
+
+func (d *desk) promise(count int32, change ...func(*infrav1.IngotReservation)) {
+	d.t.Helper()
+	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: infrav1.IngotReservationSpec{
+		State: infrav1.ReservationPromised, Groups: []infrav1.ReservedGroup{{Name: "md", Count: count}}}}
+	for _, c := range change {
+		c(r)
+	}
+	d.create(r)
+}
+
+// settle reconciles until nothing changes, and returns the reservation; nil: it is gone.
+func (d *desk) settle() (*infrav1.IngotReservation, time.Duration) {
+	d.t.Helper()
+	var after time.Duration
+	for range 4 {
+		result, err := d.Reconcile(d.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "x"}})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		after = result.RequeueAfter
+	}
+	r := &infrav1.IngotReservation{}
+	err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r)
+	if apierrors.IsNotFound(err) {
+		return nil, after
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r, after
+}
+
+func (d *desk) ready(r *infrav1.IngotReservation, status metav1.ConditionStatus, reason, says string) {
+	d.t.Helper()
+	if r == nil {
+		d.t.Fatalf("the reservation is gone, want %s", reason)
+	}
+	c := conditions.Get(r, infrav1.ReadyCondition)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, says) {
+		d.t.Errorf("Ready = %+v, want %s %s with %q", c, status, reason, says)
+	}
+}
+
+// numbers are promised, claimed, outstanding.
+func (d *desk) numbers(r *infrav1.IngotReservation, want ...int32) {
+	d.t.Helper()
+	got := []int32{*r.Status.Promised, *r.Status.Claimed, *r.Status.Outstanding}
+	if diff := cmp.Diff(want, got); diff != "" {
+		d.t.Errorf("promised, claimed, outstanding (-want +got):\n%s", diff)
+	}
+}
+
+// claim gives the machine a host, as controllers/machine does first of all.
+func (d *desk) claim(name, host string) {
+	d.t.Helper()
+	m := &infrav1.IngotMachine{}
+	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: name}, m); err != nil {
+		d.t.Fatal(err)
+	}
+	m.Spec.ProviderID = infrav1.ProviderID{Namespace: ns, Host: host, InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	if err := d.api.Update(d.t.Context(), m); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) cluster(change func(*clusterv1.Cluster)) {
+	d.t.Helper()
+	c := &clusterv1.Cluster{}
+	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, c); err != nil {
+		d.t.Fatal(err)
+	}
+	change(c)
+	if err := d.api.Update(d.t.Context(), c); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// A promise shrinks with each claim, however often it is looked at, and ends with the last.
+func TestLifeOfAPromise(t *testing.T) {
+	d := newDesk(t, 3)
+	registry := prometheus.NewRegistry()
+	counted, err := reservation.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Metrics = counted
+	d.promise(2, func(r *infrav1.IngotReservation) {
+		r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now().Add(30 * time.Second))
+	})
+	d.machine("x", "x1")
+	d.machine("x", "x2")
+	r, after := d.settle()
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.numbers(r, 2, 0, 2)
+	if after <= 0 || after > 31*time.Second {
+		t.Errorf("looked at again after %s, and it expires in 30 s", after)
+	}
+	if len(r.OwnerReferences) != 1 || r.OwnerReferences[0].UID != "uid-x" || r.Labels[clusterv1.ClusterNameLabel] != "x" {
+		t.Errorf("not the Cluster's: %+v", r.ObjectMeta)
+	}
+	if shown, err := registry.Gather(); err != nil || len(shown) != 1 || shown[0].GetMetric()[0].GetGauge().GetValue() != 2 {
+		t.Errorf("measured: %v, %v", shown, err)
+	}
+	d.claim("x1", "h1")
+	r, _ = d.settle()
+	d.numbers(r, 2, 1, 1)
+	r, _ = d.settle()
+	d.numbers(r, 2, 1, 1)
+	d.claim("x2", "h2")
+	if r, _ = d.settle(); r != nil {
+		t.Errorf("fulfilled, and still there: %+v", r.Status)
+	}
+	if event := <-d.events.Events; !strings.Contains(event, infrav1.ReasonPromiseFulfilled) {
+		t.Errorf("event %q", event)
+	}
+	if left, err := registry.Gather(); err != nil || len(left) != 0 {
+		t.Errorf("still measured: %v, %v", left, err)
+	}
+}
+
+func TestHostsThatWerePromisedAreGone(t *testing.T) {
+	d := newDesk(t, 1)
+	d.promise(2)
+	r, after := d.settle()
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseShort, "1 host is missing: machine deployment md lacks 1 of 2 hosts")
+	if after != time.Minute {
+		t.Errorf("looked at again after %s", after)
+	}
+	d.host("h9")
+	r, _ = d.settle()
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+}
+
+func TestPromiseExpires(t *testing.T) {
+	d := newDesk(t, 2)
+	d.promise(2, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now().Add(time.Hour)) })
+	r, _ := d.settle()
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	d.clock.Step(time.Hour)
+	r, after := d.settle()
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, "2 hosts that were promised were not claimed by 2026-11-20T13:00:00Z")
+	d.numbers(r, 2, 0, 0)
+	if after != 0 {
+		t.Errorf("looked at again after %s", after)
+	}
+	if plan, err := d.replica("a").Promise(t.Context(), "uid-y", asksFor("y", 2)); err != nil || !plan.Satisfied {
+		t.Errorf("y hears %+v, %v", plan, err)
+	}
+	// Asked again, the first gets them no more.
+	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 2)); err != nil || plan.Satisfied {
+		t.Errorf("x hears %+v, %v", plan, err)
+	}
+}
+
+func TestReservationGoesWithItsCluster(t *testing.T) {
+	d := newDesk(t, 1)
+	d.promise(1)
+	d.settle()
+	d.cluster(func(c *clusterv1.Cluster) { c.Finalizers = []string{"test/hold"} })
+	if err := d.api.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := d.settle(); r != nil {
+		t.Error("the Cluster is being deleted, and its reservation stands")
+	}
+}
+
+func TestReservationWithoutCluster(t *testing.T) {
+	d := newDesk(t, 1)
+	if err := d.api.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	d.promise(1)
+	r, _ := d.settle()
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonClusterMissing, "Create it, or delete the reservation")
+}
+
+// In a move, and while the Cluster is paused, nobody acts: not even on an expiry.
+func TestReservationPaused(t *testing.T) {
+	d := newDesk(t, 1)
+	d.cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	d.promise(1, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.NewTime(d.clock.Now()) })
+	d.machine("x", "x1")
+	d.claim("x1", "h1")
+	r, _ := d.settle()
+	if r == nil || !conditions.IsTrue(r, infrav1.PausedCondition) || conditions.Get(r, infrav1.ReadyCondition) != nil || len(r.OwnerReferences) != 0 {
+		t.Errorf("acted while paused: %+v", r)
+	}
+	r.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	if err := d.api.Update(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	d.cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	if again, _ := d.settle(); again == nil || again.ResourceVersion != r.ResourceVersion {
+		t.Errorf("acted on what clusterctl moves: %+v", again)
+	}
+}
+
+func TestReservationWithAWrongSelector(t *testing.T) {
+	d := newDesk(t, 1)
+	d.promise(1, func(r *infrav1.IngotReservation) {
+		r.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	})
+	r, _ := d.settle()
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, "No host is kept by this reservation")
+}
+
+// What belongs to another manager's Cluster is left to it (M41).
+func TestReservationWatchFilter(t *testing.T) {
+	d := newDesk(t, 1)
+	d.WatchFilterValue = "mine"
+	d.promise(1)
+	if r, _ := d.settle(); r == nil || len(r.Status.Conditions) != 0 {
+		t.Errorf("another's was looked after: %+v", r)
+	}
+	d.cluster(func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "mine"} })
+	r, _ := d.settle()
+	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+}
+
+// Asked for something else, the Book promises that instead; a reservation of an earlier
+// Cluster of the same name, which is about to be collected, is not relied on.
+func TestPromiseChanges(t *testing.T) {
+	d := newDesk(t, 3)
+	book := d.replica("a")
+	for _, step := range []struct {
+		uid       types.UID
+		count     int
+		satisfied bool
+	}{{"uid-x", 1, true}, {"uid-x", 3, true}, {"uid-new", 3, true}, {"uid-new", 4, false}, {"uid-new", 2, true}} {
+		plan, err := book.Promise(t.Context(), step.uid, asksFor("x", step.count))
+		if err != nil || plan.Satisfied != step.satisfied {
+			t.Fatalf("%+v: %+v, %v", step, plan, err)
+		}
+		r := &infrav1.IngotReservation{}
+		err = d.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r)
+		if !step.satisfied {
+			if !apierrors.IsNotFound(err) {
+				t.Fatalf("%+v: %v, want no reservation", step, err)
+			}
+			continue
+		}
+		if err != nil || r.Spec.Groups[0].Count != int32(step.count) || r.OwnerReferences[0].UID != step.uid || r.Spec.ExpiresAt.Sub(d.clock.Now()) != reservation.DefaultExpiry {
+			t.Fatalf("%+v: %+v, %v", step, r, err)
+		}
+	}
+	if err := book.Withdraw(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Withdraw(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+		t.Errorf("nothing to withdraw: %v", err)
+	}
+}

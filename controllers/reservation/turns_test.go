@@ -1,0 +1,196 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reservation_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// actor is a process, or a part of one: all that it does goes by its client.
+type actor func(ctx context.Context)
+
+// turns lets one actor go at a time, up to its next request to the API server; which one
+// is drawn by lot, so that a seed is an order of all requests.
+type turns struct {
+	rand *rand.Rand
+	// on is whether turns are taken; what is done before and after goes straight through.
+	on      bool
+	current string
+	go_     map[string]chan struct{}
+	back    chan bool
+}
+
+func newTurns(seed uint64) *turns {
+	return &turns{rand: randomly(seed), go_: map[string]chan struct{}{}, back: make(chan bool)}
+}
+
+// step waits for the actor's next turn.
+func (s *turns) step() {
+	if !s.on {
+		return
+	}
+	me := s.current
+	s.back <- false
+	<-s.go_[me]
+}
+
+// run takes turns until all actors are done, and checks the world after each.
+func (s *turns) run(t *testing.T, check func() string, actors map[string]actor) {
+	t.Helper()
+	s.on = true
+	defer func() { s.on = false }()
+	waiting := slices.Sorted(maps.Keys(actors))
+	for _, name := range waiting {
+		s.go_[name] = make(chan struct{})
+		go func() {
+			<-s.go_[name]
+			actors[name](t.Context())
+			s.back <- true
+		}()
+	}
+	for fault, turn := "", 0; len(waiting) > 0; turn++ {
+		i := s.rand.IntN(len(waiting))
+		s.current = waiting[i]
+		s.go_[s.current] <- struct{}{}
+		if <-s.back {
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+		if fault == "" {
+			if fault = check(); fault != "" {
+				t.Errorf("after turn %d, of %s: %s", turn, s.current, fault)
+			}
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// client makes a client every request of which is a turn.
+func (s *turns) client(_ string, api client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			s.step()
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			s.step()
+			return c.List(ctx, list, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			s.step()
+			return c.Create(ctx, obj, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			s.step()
+			return c.Update(ctx, obj, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			s.step()
+			return c.Delete(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			s.step()
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+}
+
+// lagging reads from a cache whose watches bring what is new when it suits them, each
+// kind for itself.
+func (s *turns) lagging(live client.WithWatch) client.Client {
+	return &lagging{Client: live, turns: s, seen: map[schema.GroupVersionKind][]runtime.Object{}}
+}
+
+type lagging struct {
+	client.Client
+	turns *turns
+	seen  map[schema.GroupVersionKind][]runtime.Object
+}
+
+// Get reads one object from what has been seen.
+func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	gvk, err := l.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	items, err := l.items(ctx, gvk)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if o, ok := item.(client.Object); ok && client.ObjectKeyFromObject(o) == key {
+			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(item.DeepCopyObject()).Elem())
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
+}
+
+// List lists what has been seen; the tests have one namespace.
+func (l *lagging) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	gvk, err := l.GroupVersionKindFor(list)
+	if err != nil {
+		return err
+	}
+	gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
+	items, err := l.items(ctx, gvk)
+	if err != nil {
+		return err
+	}
+	return meta.SetList(list, items)
+}
+
+// items are what the watch of a kind has brought.
+func (l *lagging) items(ctx context.Context, gvk schema.GroupVersionKind) ([]runtime.Object, error) {
+	seen, ok := l.seen[gvk]
+	if ok && l.turns.on && l.turns.rand.IntN(3) > 0 {
+		return seen, nil
+	}
+	object, err := l.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	list, ok := object.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("%s is no list", gvk)
+	}
+	if err := l.Client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	l.seen[gvk] = items
+	return items, nil
+}
