@@ -23,7 +23,7 @@ CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
 # All packages but those whose tests boot QEMU; these have their own step.
 PACKAGES = $$(go list ./... | grep -v '/test/qemu')
 # What has a step of its own in test-full: many hosts with short deadlines.
-CROWDED = /test/qemu|/test/storm
+CROWDED = /test/qemu|/test/storm|/test/bootstorm
 
 ##@ Everyday
 
@@ -42,7 +42,7 @@ demo: tools agent-image test-image ## Show the whole line in a virtual data cent
 test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
 
 .PHONY: test-full
-test-full: packages-test tools verify vet unit-full storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+test-full: packages-test tools verify vet unit-full storm boot-storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
 
 .PHONY: e2e-clusterctl
 e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
@@ -142,10 +142,14 @@ unit: agent-image
 unit-full: agent-image
 	INGOT_CAPI=1 INGOT_FULL=1 go test -race -timeout 120m $(TESTFLAGS) -skip TestCrowdAtRest $$(go list ./... | grep -Ev '$(CROWDED)')
 
-# These two measure, and need the machine to themselves.
+# These measure, and need the machine to themselves, without the race detector.
 .PHONY: storm
 storm:
 	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/storm
+
+.PHONY: boot-storm
+boot-storm:
+	INGOT_FULL=1 go test -count=1 -timeout 30m -v $(TESTFLAGS) ./test/bootstorm
 
 .PHONY: rest
 rest:
