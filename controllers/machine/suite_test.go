@@ -45,6 +45,8 @@ func TestMachine(t *testing.T) {
 		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
 		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
+		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage,
+		"image gone": testImageGone, "image or reference": testImageOrReference,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}

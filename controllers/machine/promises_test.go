@@ -1,0 +1,202 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// promise keeps hosts for the machine deployment "md" of a Cluster.
+func (s *site) promise(cluster string, count int32) {
+	s.t.Helper()
+	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: cluster}}
+	r.Spec.Groups = []infrav1.ReservedGroup{{Name: "md", Count: count}}
+	s.create(r)
+	if r.Spec.State != infrav1.ReservationPromised {
+		s.t.Errorf("the state of a reservation that a person writes is %q", r.Spec.State)
+	}
+}
+
+func inDeployment(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+	m.Labels[clusterv1.MachineDeploymentNameLabel] = "md"
+}
+
+// What other Clusters were promised no machine gets, in a topology or not; and the
+// machines of the promised one do.
+func testPromises(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h1", "")
+	s.promise("other", 1)
+	s.machine("m1")
+	s.settle("m1")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, "nearest miss: h1 (free, but kept for a Cluster that was promised hosts)")
+	s.host("h2", "")
+	if hosts := s.settleOn("m1"); len(hosts) != 1 {
+		t.Errorf("one of two is left, and m1 has %v", hosts)
+	}
+	s.promise("c", 1)
+	s.host("h3", "")
+	s.machine("m2", inDeployment)
+	if hosts := s.settleOn("m2"); len(hosts) != 1 {
+		t.Errorf("it was promised to its Cluster, and m2 has %v", hosts)
+	}
+	s.machine("m3", inDeployment)
+	if hosts := s.settleOn("m3"); len(hosts) != 0 {
+		t.Errorf("the rest was promised to another, and m3 has %v", hosts)
+	}
+	s.must(s.api.Delete(s.ctx, &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "other"}}))
+	if hosts := s.settleOn("m3"); len(hosts) != 1 {
+		t.Errorf("the promise has ended, and m3 has %v", hosts)
+	}
+}
+
+func (s *site) settleOn(name string) []string {
+	s.t.Helper()
+	s.settle(name)
+	return s.claimsOn(name)
+}
+
+// A promise made between the choice and the claim is kept: the choice is given back.
+func testPromiseAfterTheChoice(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h1", "")
+	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	})
+	s.promise("other", 1)
+	for range 4 { // finalizer, conditions, and the claim that is not made
+		s.step("m1")
+	}
+	if s.get("m1").Spec.ProviderID != "" || len(s.claimsOn("m1")) != 0 {
+		t.Errorf("claimed what was promised: %+v", s.get("m1").Spec)
+	}
+	if s.toldTimes(infrav1.ReasonNotClaimed) != 1 {
+		t.Errorf("events: %q", s.told)
+	}
+}
+
+// An image of the catalogue is waited for, its architecture is asked of the host, and
+// the claim freezes what it is.
+func testCataloguedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h1", "")
+	name := "os-" + s.ns
+	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: name}
+	})
+	s.settle("m1")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonImageMissing, "IngotImage "+name+", which spec.imageRef names, does not exist. Create it")
+	if s.toldTimes(infrav1.ReasonImageMissing) != 1 {
+		t.Errorf("events: %q", s.told)
+	}
+	arm := s.catalogue(name, "arm64")
+	s.settle("m1")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonNoMatchingHost, `h1 (architecture "amd64")`)
+	if got := s.machinesOfImage(s.ctx, arm); len(got) != 1 || got[0].Name != "m1" {
+		t.Errorf("the image brings up %v", got)
+	}
+	s.must(s.api.Delete(s.ctx, arm))
+	image := s.catalogue(name, "amd64")
+	s.settle("m1")
+	if diff := cmp.Diff(image.Spec.Image(), s.getHost("h1").Spec.Claim.Image); diff != "" {
+		t.Errorf("image of the claim (-want +got):\n%s", diff)
+	}
+	if got := s.machinesOfImage(s.ctx, image); len(got) != 0 {
+		t.Errorf("m1 has its host, and the image brings up %v", got)
+	}
+}
+
+// An image that goes between the choice and the claim leaves the host to others.
+func testImageGone(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h1", "")
+	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: "never"}
+		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	})
+	s.settle("m1")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonImageMissing, "never")
+	if s.get("m1").Spec.ProviderID != "" || len(s.claimsOn("m1")) != 0 {
+		t.Errorf("claimed without an image: %+v", s.get("m1").Spec)
+	}
+}
+
+// catalogue adds an image; the catalogue is everybody's, and goes with the test.
+func (s *site) catalogue(name, arch string) *infrav1.IngotImage {
+	s.t.Helper()
+	inline := image()
+	i := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.IngotImageSpec{
+		KubernetesVersion: "v1.34.2", OS: "ubuntu-24.04", Architecture: arch, URL: inline.URL, Checksum: inline.Checksum}}
+	s.create(i)
+	return i
+}
+
+// A machine waits for one thing, and says what it installs in one way.
+func testImageOrReference(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	for name, change := range map[string]func(*infrav1.IngotMachineSpec){
+		"neither": func(m *infrav1.IngotMachineSpec) { m.Image = infrav1.Image{} },
+		"both":    func(m *infrav1.IngotMachineSpec) { m.ImageRef = &infrav1.ImageReference{Name: "os"} },
+	} {
+		m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
+		m.Spec.Image = image()
+		change(&m.Spec)
+		if err := s.api.Create(s.ctx, m); err == nil {
+			t.Errorf("%s: admitted", name)
+		}
+	}
+}
+
+// What a reservation's watch lets through.
+func TestRelaxes(t *testing.T) {
+	old := &infrav1.IngotReservation{}
+	shrunk, touched, changed := old.DeepCopy(), old.DeepCopy(), old.DeepCopy()
+	shrunk.Status.Outstanding = new(int32(1))
+	touched.Labels = map[string]string{"a": "b"}
+	changed.Generation = 2
+	for name, tc := range map[string]struct {
+		to   *infrav1.IngotReservation
+		want bool
+	}{"shrinks": {shrunk, true}, "is touched": {touched, false}, "is changed": {changed, true}} {
+		if got := relaxes().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: tc.to}); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+	if relaxes().Create(event.CreateEvent{Object: old}) || !relaxes().Delete(event.DeleteEvent{Object: old}) {
+		t.Error("a promise leaves room when it ends, not when it is made")
+	}
+}
+
+// Of two choices the later one counts the earlier, whether a manager remembers it or not.
+func TestKeepsIsUnsureOfAnOldCache(t *testing.T) {
+	s := &scope{machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m", UID: "1"}},
+		owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, ingotCluster: &infrav1.IngotCluster{}}
+	id := infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: "i"}
+	in := stock{machines: []infrav1.IngotMachine{*s.machine.DeepCopy()}, reservations: []infrav1.IngotReservation{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}, Spec: infrav1.IngotReservationSpec{Groups: []infrav1.ReservedGroup{{Name: "md", Count: 1}}}}}}
+	var p picks
+	for _, tc := range []struct {
+		providerID string
+		want       promise
+	}{{"", unsure}, {"ingot://n/elsewhere/i", unsure}, {id.String(), broken}} {
+		in.machines[0].Spec.ProviderID = tc.providerID
+		if got, err := p.keeps(s, in, time.Now(), id); err != nil || got != tc.want {
+			t.Errorf("cache shows %q: %v, %v; want %v", tc.providerID, got, err, tc.want)
+		}
+	}
+	in.reservations = nil
+	if got, err := p.keeps(s, in, time.Now(), id); err != nil || got != kept {
+		t.Errorf("nothing promised: %v, %v", got, err)
+	}
+}
