@@ -163,7 +163,7 @@ func TestWebhooksAsInstalled(t *testing.T) {
 					FailurePolicy: hook.FailurePolicy, MatchPolicy: hook.MatchPolicy, SideEffects: hook.SideEffects,
 				})
 			}
-			seen["defaulting"] = len(config.Webhooks) == 6 // all kinds but IngotHardware, which only Ingot writes
+			seen["defaulting"] = len(config.Webhooks) == 7 // all kinds but IngotHardware, which only Ingot writes, and IngotReservation, in which all has one form
 		case "ValidatingWebhookConfiguration":
 			config := as[admissionregistrationv1.ValidatingWebhookConfiguration](t, object)
 			if got := config.Annotations[caAnnotation]; got != "ingot-system/ingot-serving-cert" {
@@ -172,7 +172,7 @@ func TestWebhooksAsInstalled(t *testing.T) {
 			for _, hook := range config.Webhooks {
 				checkWebhook(t, hook)
 			}
-			seen["configuration"] = len(config.Webhooks) == 7
+			seen["configuration"] = len(config.Webhooks) == 8 // all kinds but IngotImage, of which the schema says all
 		case "Certificate":
 			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "dnsNames")
 			want := []string{"ingot-webhook-service.ingot-system.svc", "ingot-webhook-service.ingot-system.svc.cluster.local"}

@@ -24,6 +24,12 @@ func Machine(spec *v1beta2.IngotMachineSpec) {
 	spec.Hostname = Hostname(spec.Hostname)
 }
 
+// Image brings an image of the catalogue into its form.
+func Image(spec *v1beta2.IngotImageSpec) {
+	spec.URL = URL(spec.URL)
+	spec.Checksum = Checksum(spec.Checksum)
+}
+
 // Cluster brings the spec of an IngotCluster, or of a template of it, into its form,
 // and gives it the failure domain label that the schema gives only where a spec is.
 func Cluster(spec *v1beta2.IngotClusterSpec) {
