@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// pushesAtOnce bounds how many images are on their way to BMCs at the same time.
-const pushesAtOnce = 8
+// pushesAtOnce bounds how many images are on their way to BMCs at the same time: the
+// library that pushes to Supermicro X11 boards holds each in memory (64 MiB at most there).
+const pushesAtOnce = 4
 
 // Works are what goes on beside the workers, and what is known of it, since a slow server
 // or a slow BMC would keep a worker for minutes (I13): images of firmware are read, each

@@ -89,13 +89,18 @@ func (m *metal) gone() {
 	}
 }
 
-// deathsApart is how far apart the calls are at which a test has the process die: all
-// of them take minutes.
+// full says whether all cases are run (make test-full); otherwise it is a sample, the same
+// each time, with every kind of case in it: all of them take minutes.
+func full() bool { return os.Getenv("INGOT_FULL") != "" }
+
+// deathsApart is how far apart the calls are at which a test has the process die. 13 is odd,
+// so that it dies before and after calls, and has no part in common with the calls of
+// one reconcile.
 func deathsApart() int {
-	if os.Getenv("INGOT_FULL") != "" {
+	if full() {
 		return 1
 	}
-	return 7
+	return 13
 }
 
 // restart makes a new process, which dies at its n-th call; 0: it lives.
