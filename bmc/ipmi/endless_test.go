@@ -5,12 +5,14 @@ package ipmi_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
@@ -171,4 +173,15 @@ func TestInterrupt(t *testing.T) {
 	if last := commands[len(commands)-1].String(); last != "00 02: 04" || !r.bench.Powered() {
 		t.Errorf("sent %s, on: %t", last, r.bench.Powered())
 	}
+}
+
+// TestOtherPassword: a BMC that proves itself by another password gets no session.
+func TestOtherPassword(t *testing.T) {
+	r := newRig(t, nil)
+	r.SetFaults(labipmi.Faults{OtherPassword: true})
+	if _, err := ipmi.Dial(t.Context(), r.target); !errors.Is(err, bmc.ErrUnauthorized) {
+		t.Errorf("error %v, want ErrUnauthorized", err)
+	}
+	r.SetFaults(labipmi.Faults{})
+	r.dial(t)
 }

@@ -4,6 +4,7 @@
 package ipmi
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"time"
@@ -34,6 +35,9 @@ type Faults struct {
 	// Answer lies: where it returns true, its data are the answer to a command of a
 	// session, which has no effect. May be nil.
 	Answer func(netFn, code byte, data []byte) ([]byte, bool)
+	// OtherPassword has logins fail as if the account's password were another's: the BMC
+	// proves itself by one that the client does not know (RAKP message 2, §13.21).
+	OtherPassword bool
 	// PowerLie misreports the power state.
 	PowerLie bmc.PowerLie
 	// ForgetBoot accepts boot flags and drops them.
@@ -96,6 +100,13 @@ func (f Faults) refuses(netFn, code byte) bool {
 	return netFn != app || (code != setPrivilege && code != closeSession)
 }
 
+// isRAKP2 tells the message by which a BMC proves that it knows the password, in a
+// packet without encryption (§13.6 table 13-8, §13.27.3).
+func isRAKP2(p []byte) bool {
+	const header, rmcpPlus, payload, shortest = 4, 0x06, 0x13, 16 + 40
+	return len(p) > shortest && p[header] == rmcpPlus && p[header+1] == payload
+}
+
 // faultyConn is the BMC's socket.
 type faultyConn struct {
 	net.PacketConn
@@ -132,6 +143,10 @@ func (c *faultyConn) WriteTo(p []byte, to net.Addr) (int, error) {
 	}
 	if f.LoseReplies {
 		return len(p), nil
+	}
+	if f.OtherPassword && isRAKP2(p) {
+		p = bytes.Clone(p)
+		p[len(p)-1] ^= 0xff
 	}
 	if f.Garbage != nil {
 		p = f.Garbage

@@ -131,7 +131,11 @@ func (s *Site) credentials(t *testing.T, name string, ca []byte) {
 func (s *Site) Register(t *testing.T, name string) {
 	t.Helper()
 	s.credentials(t, name, s.bmcCA)
-	s.create(t, s.hostObject(name, s.bmcURL[name], s.Server(name).MAC.String(), name+secretSuffix, name+bundleSuffix))
+	host := s.hostObject(name, s.bmcURL[name], s.Server(name).MAC.String(), name+secretSuffix, name+bundleSuffix)
+	if s.Server(name).BMC == nil { // IPMI has no certificate
+		host.Spec.BMC.CABundleRef = nil
+	}
+	s.create(t, host)
 }
 
 // Claim makes a Machine with its IngotMachine that asks for the host of that name;

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storm lets many hosts live whole lives at once while the BMCs of a fifth
-// of them fail in every way that lab/bmc knows: faults come at random, by a seed
+// of them fail in every way that lab/bmc and lab/ipmi know: faults come at random, by a seed
 // that is printed; some pass, some stay. Machines are claimed and released
 // meanwhile. In the end every host is in the right state, or in one whose reason
 // names the cause (catalogue says which), and the manager has kept nothing: no
 // session at any BMC, no goroutine, and less memory than its bound.
+//
+// A quarter of the BMCs speak IPMI alone.
 //
 // Everything is the real thing (etcd, API server, Ingot's manager as a process, the
 // agent's code) but for the servers, which are simulated, and the controllers of

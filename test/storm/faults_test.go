@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/ipmi"
 )
 
 // A fault is one way in which a BMC fails.
@@ -25,9 +26,11 @@ type fault struct {
 	ends []string
 }
 
-// A patient is a BMC, and what it takes to cure it.
+// A patient is a BMC, and what it takes to cure it: one that speaks Redfish, or one that
+// speaks IPMI; the other is nil.
 type patient struct {
 	bmc       *bmc.BMC
+	ipmi      *ipmi.BMC
 	authority *bmc.Authority
 	password  string
 	// other is an authority that nobody trusts.
@@ -36,6 +39,10 @@ type patient struct {
 
 // cure ends every fault.
 func (p *patient) cure() error {
+	if p.ipmi != nil {
+		p.ipmi.SetFaults(ipmi.Faults{})
+		return nil
+	}
 	p.bmc.SetFaults()
 	p.bmc.SetPassword(p.password)
 	p.bmc.SetAuthority(p.authority)
@@ -72,17 +79,14 @@ func isChange(method, path string) bool {
 	return method != http.MethodGet && !strings.Contains(path, "/SessionService/")
 }
 
-// catalogue is every fault there is. The lies about power can end in what Ingot
+// catalogue is every fault that a BMC has which speaks Redfish. The lies about power can end in what Ingot
 // rightly does about a server that is not as it should be.
 func catalogue() []fault {
 	const (
 		unreachable, timeout, busy = infrav1.ReasonBMCUnreachable, infrav1.ReasonBMCTimeout, infrav1.ReasonBMCBusy
 		broken, rejected           = infrav1.ReasonBMCError, infrav1.ReasonCredentialsRejected
 	)
-	lie := []string{
-		infrav1.ReasonUnexpectedlyOn, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonWiping, infrav1.ReasonProvisioning,
-		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonQuarantined, broken,
-	}
+	lie := lies()
 	return []fault{
 		{name: "latency", begin: set(bmc.Faults{Latency: slow}), ends: []string{timeout}},
 		{name: "hang", begin: set(bmc.Faults{Hang: true}), ends: []string{timeout}},
@@ -113,7 +117,51 @@ func catalogue() []fault {
 	}
 }
 
-// staying are the faults that can stay.
-func staying() []fault {
-	return slices.DeleteFunc(catalogue(), func(f fault) bool { return f.passes })
+// lies are the reasons that a lie about power can end in.
+func lies() []string {
+	return []string{
+		infrav1.ReasonUnexpectedlyOn, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonWiping, infrav1.ReasonProvisioning,
+		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonQuarantined, infrav1.ReasonBMCError,
+	}
+}
+
+// setIPMI makes a fault of packets.
+func setIPMI(f ipmi.Faults) func(*patient) {
+	return func(p *patient) { p.ipmi.SetFaults(f) }
+}
+
+func isChassisChange(netFn, code byte) bool {
+	const chassis, control, setBoot = 0x00, 0x02, 0x08
+	return netFn == chassis && (code == control || code == setBoot)
+}
+
+// ipmiCatalogue is every fault that a BMC has which speaks IPMI. UDP cannot tell a BMC
+// that is gone from one that hangs.
+func ipmiCatalogue() []fault {
+	const busyNode, unspecified = 0xc0, 0xff
+	silent := []string{infrav1.ReasonBMCUnreachable, infrav1.ReasonBMCTimeout}
+	return []fault{
+		{name: "IPMI: latency", begin: setIPMI(ipmi.Faults{Latency: slow}), ends: silent},
+		{name: "IPMI: silence", begin: setIPMI(ipmi.Faults{Silent: true}), ends: silent},
+		{name: "IPMI: replies lost", begin: setIPMI(ipmi.Faults{LoseReplies: true}), ends: silent},
+		{name: "IPMI: every third packet lost", begin: setIPMI(ipmi.Faults{DropEvery: 3}), ends: silent},
+		{name: "IPMI: restart", passes: true, begin: func(p *patient) { p.ipmi.SetFaults(ipmi.Faults{Silent: true}); p.ipmi.ForgetSessions() }},
+		{name: "IPMI: sessions forgotten", passes: true, begin: func(p *patient) { p.ipmi.ForgetSessions() }},
+		{name: "IPMI: garbage", begin: setIPMI(ipmi.Faults{Garbage: []byte("hello")}), ends: append(silent, infrav1.ReasonBMCError)},
+		{name: "IPMI: busy", begin: setIPMI(ipmi.Faults{Code: busyNode}), ends: []string{infrav1.ReasonBMCBusy}},
+		{name: "IPMI: busy for changes", begin: setIPMI(ipmi.Faults{Code: busyNode, Match: isChassisChange}), ends: []string{infrav1.ReasonBMCBusy}},
+		{name: "IPMI: errors", begin: setIPMI(ipmi.Faults{Code: unspecified}), ends: []string{infrav1.ReasonBMCError}},
+		{name: "IPMI: password changed", ends: []string{infrav1.ReasonCredentialsRejected}, begin: func(p *patient) {
+			p.ipmi.SetFaults(ipmi.Faults{OtherPassword: true})
+			p.ipmi.ForgetSessions()
+		}},
+		{name: "IPMI: power told stale", begin: setIPMI(ipmi.Faults{PowerLie: bmc.Stale}), ends: lies()},
+		{name: "IPMI: power told opposite", begin: setIPMI(ipmi.Faults{PowerLie: bmc.Opposite}), ends: lies()},
+		{name: "IPMI: boot override forgotten", begin: setIPMI(ipmi.Faults{ForgetBoot: true})},
+	}
+}
+
+// staying are the faults of a catalogue that can stay.
+func staying(all func() []fault) func() []fault {
+	return func() []fault { return slices.DeleteFunc(all(), func(f fault) bool { return f.passes }) }
 }

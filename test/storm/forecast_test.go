@@ -37,11 +37,11 @@ func (d *deck) deal() fault {
 	return f
 }
 
-// forecast gives every host of the list a spell or two within the length: one that
-// passes in the first part of the storm, and to four of five one that stays in the
-// second. It depends on the source only.
-func forecast(rng *rand.Rand, hosts []string, length time.Duration) (spells []spell) {
-	pass, stay := deck{all: catalogue, rng: rng}, deck{all: staying, rng: rng}
+// forecast gives every host of the list a spell or two of a catalogue within the length:
+// one that passes in the first part of the storm, and to four of five one that stays in
+// the second. It depends on the source only.
+func forecast(rng *rand.Rand, hosts []string, length time.Duration, all func() []fault) (spells []spell) {
+	pass, stay := deck{all: all, rng: rng}, deck{all: staying(all), rng: rng}
 	some := func(from, to float64) time.Duration {
 		return time.Duration((from + rng.Float64()*(to-from)) * float64(length))
 	}
@@ -95,12 +95,18 @@ func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 // TestForecast: in a whole storm each fault comes, and comes to stay if it can; no
 // host has two at once; the same seed gives the same storm.
 func TestForecast(t *testing.T) {
+	t.Run("Redfish", func(t *testing.T) { testForecast(t, catalogue) })
+	t.Run("IPMI", func(t *testing.T) { testForecast(t, ipmiCatalogue) })
+}
+
+func testForecast(t *testing.T, all func() []fault) {
+	t.Helper()
 	const length = 100 * time.Second
 	var hosts []string
 	for i := range 100 {
 		hosts = append(hosts, fmt.Sprint(i))
 	}
-	spells := forecast(source(7), hosts, length)
+	spells := forecast(source(7), hosts, length, all)
 	came, stayed, last := map[string]bool{}, map[string]bool{}, map[string]spell{}
 	for i, s := range spells {
 		came[s.fault.name] = true
@@ -115,7 +121,7 @@ func TestForecast(t *testing.T) {
 			t.Errorf("spell %d at %s until %s", i, s.at, s.until)
 		}
 	}
-	for _, f := range catalogue() {
+	for _, f := range all() {
 		if !came[f.name] || stayed[f.name] == f.passes {
 			t.Errorf("%s came: %v, stayed: %v", f.name, came[f.name], stayed[f.name])
 		}
@@ -123,7 +129,7 @@ func TestForecast(t *testing.T) {
 	if len(last) != len(hosts) {
 		t.Errorf("%d hosts of %d have a fault", len(last), len(hosts))
 	}
-	for i, s := range forecast(source(7), hosts, length) {
+	for i, s := range forecast(source(7), hosts, length, all) {
 		if s.host != spells[i].host || s.at != spells[i].at || s.fault.name != spells[i].fault.name {
 			t.Fatalf("another storm by the same seed, from spell %d on", i)
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -61,7 +62,11 @@ func newScene(t *testing.T, s size, seed uint64) *scene {
 	ill = ill[:s.hosts*s.share/100]
 	late = append(late, ill[:len(ill)/4]...)
 	sc.early = slices.DeleteFunc(slices.Clone(sc.names), func(name string) bool { return slices.Contains(late, name) })
-	sc.spells = forecast(rng, ill, s.length)
+	byIPMI := sc.speakers(rng)
+	isIPMI := func(name string) bool { return byIPMI[name] }
+	sc.spells = append(forecast(rng, slices.DeleteFunc(slices.Clone(ill), isIPMI), s.length, catalogue),
+		forecast(rng, slices.DeleteFunc(slices.Clone(ill), func(name string) bool { return !byIPMI[name] }), s.length, ipmiCatalogue)...)
+	sortBy(sc.spells, func(s spell) time.Duration { return s.at })
 	sc.errands = errands(rng, late, s.hosts*3/5, s.length)
 	for _, spell := range sc.spells {
 		if spell.until == 0 && !spell.fault.passes {
@@ -74,6 +79,9 @@ func newScene(t *testing.T, s size, seed uint64) *scene {
 		Servers: sc.names, Password: password,
 		Configure: func(spec *datacentre.ServerSpec) {
 			spec.Personality, spec.MaxSessions = makers[rng.IntN(len(makers))], 0
+			if byIPMI[spec.Name] {
+				spec.Protocol = datacentre.IPMI
+			}
 		},
 	})
 	sc.hospital(t, ill)
@@ -94,8 +102,20 @@ func (sc *scene) hospital(t *testing.T, ill []string) {
 	check(t, err)
 	sc.patients = map[string]*patient{}
 	for _, name := range ill {
-		sc.patients[name] = &patient{bmc: sc.site.Server(name).BMC, authority: sc.site.DataCentre.Authority, password: password, other: other}
+		server := sc.site.Server(name)
+		sc.patients[name] = &patient{bmc: server.BMC, ipmi: server.IPMI, authority: sc.site.DataCentre.Authority, password: password, other: other}
 	}
+}
+
+// speakers are the hosts whose BMC speaks IPMI alone: a quarter of all.
+func (sc *scene) speakers(rng *rand.Rand) map[string]bool {
+	names := slices.Clone(sc.names)
+	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	speakers := map[string]bool{}
+	for _, name := range names[:len(names)/4] {
+		speakers[name] = true
+	}
+	return speakers
 }
 
 func (sc *scene) register(t *testing.T, names ...string) {
