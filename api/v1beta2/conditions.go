@@ -144,6 +144,8 @@ const (
 	ReasonMediaNotEjected = "MediaNotEjected"
 	// ReasonSecureBootOff: Secure Boot is demanded, and the BMC did not switch it on.
 	ReasonSecureBootOff = "SecureBootOff"
+	// ReasonBootStopped: a network boot was begun, and the agent did not come to run.
+	ReasonBootStopped = "BootStopped"
 	// ReasonWaitingForAddress: the pool's provider has not given one yet.
 	ReasonWaitingForAddress = "WaitingForAddress"
 	// ReasonAddressConflict: what the pool gave is somebody else's.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -61,11 +62,24 @@ func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Ackno
 	}
 	if !again {
 		s.tell(host, c, in)
+		s.endBoot(r.Context(), host, in)
 	}
 	if c.claims.Purpose == token.Install && in.Outcome == agentapi.Succeeded {
 		return agentapi.Acknowledgement{Action: agentapi.BootDisk}, nil
 	}
 	return agentapi.Acknowledgement{Action: agentapi.PowerOff}, nil
+}
+
+// endBoot shows the end in the host's boots. It is for people: that it fails holds
+// nobody up.
+func (s *Server) endBoot(ctx context.Context, host *infrav1.IngotHost, in agentapi.Report) {
+	if s.Boots == nil {
+		return
+	}
+	key := client.ObjectKeyFromObject(host)
+	if err := s.Boots.End(ctx, key, s.Clock.Now(), in.Outcome == agentapi.Succeeded); err != nil {
+		s.Log.Error(err, "Could not show the end of a boot", "host", key.String())
+	}
 }
 
 // reported says whether the ledger already holds the end that the caller reports.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/controllers/bootlog"
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
@@ -36,7 +37,12 @@ const (
 	idleTimeout  = 2 * time.Minute
 )
 
-// Options of a Server. All fields are needed, but for Address.
+// BootEnds hears how the order ended for which a host was booted.
+type BootEnds interface {
+	End(ctx context.Context, host client.ObjectKey, at time.Time, succeeded bool) error
+}
+
+// Options of a Server. All fields are needed, unless they say otherwise.
 type Options struct {
 	// Client writes; its reads may come from a cache.
 	Client client.Client
@@ -50,8 +56,12 @@ type Options struct {
 	// by which the agent came, which its boot server gave it.
 	Address  string
 	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
-	Log      logr.Logger
+	// Boots hears how orders ended; nil: nobody does. BootLog takes what boot servers
+	// saw of boots, at bootlog.Path; nil: it is not taken.
+	Boots   BootEnds
+	BootLog http.Handler
+	Clock   clock.PassiveClock
+	Log     logr.Logger
 }
 
 // Server serves the agent API.
@@ -72,6 +82,9 @@ func (s *Server) Handler() http.Handler {
 	handle(mux, agentapi.PathBootstrap, s.giveBootstrap)
 	handle(mux, agentapi.PathReport, s.takeReport)
 	handle(mux, agentapi.PathBooted, s.takeBooted)
+	if s.BootLog != nil {
+		mux.Handle(bootlog.Path, s.BootLog)
+	}
 	return mux
 }
 

@@ -127,6 +127,22 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// Dial connects the boot server itself to the agent API, for what it has to tell.
+func (f *Forwarder) Dial(ctx context.Context) (net.Conn, error) {
+	upstream, err := f.dialer.DialContext(ctx, "tcp", f.cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("reach the manager: %w", err)
+	}
+	header, err := newHeader(upstream.LocalAddr(), upstream.RemoteAddr(), f.cfg.Now(), f.cfg.Seal)
+	if err == nil {
+		_, err = header.WriteTo(upstream)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reach the manager: %w", err), upstream.Close())
+	}
+	return upstream, nil
+}
+
 // serve passes one connection through, to its end.
 func (f *Forwarder) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }()

@@ -20,7 +20,6 @@ import (
 	"github.com/ingot-metal/ingot/controllers/directory"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
-	"github.com/ingot-metal/ingot/pxe/dhcp"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
@@ -95,13 +94,11 @@ func (o *Options) agentListen() string {
 // addBootRole serves DHCP, TFTP and HTTP, and agents unless their API is in this
 // process, on every replica.
 func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
-	serve, err := bootServer(mgr, o, id, sockets)
-	if err != nil {
-		return err
-	}
-	services := []func(context.Context) error{serve}
+	var services []func(context.Context) error
+	var forwarder *passthrough.Forwarder
 	if o.passesAgents() {
-		forwarder, err := passthrough.New(passthrough.Config{
+		var err error
+		forwarder, err = passthrough.New(passthrough.Config{
 			Upstream: o.AgentUpstream, Seal: id.keys.Seal, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("passthrough"))),
 		})
 		if err != nil {
@@ -109,6 +106,16 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		}
 		services = append(services, func(ctx context.Context) error { return forwarder.Run(ctx, sockets.Agent) })
 	}
+	measures, err := newBootMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	tracker := newTracker(mgr, o, id, forwarder, measures.boots)
+	serve, err := bootServer(mgr, o, id, sockets, seen{measures, tracker})
+	if err != nil {
+		return err
+	}
+	services = append(services, serve, tracker.Run)
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		// No answer before the cache knows the hosts: silence would make firmware give up.
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
@@ -123,7 +130,7 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 }
 
 // bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
-func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) (func(context.Context) error, error) {
+func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen) (func(context.Context) error, error) {
 	files := &pxe.Files{}
 	kernel, err := files.Add(filepath.Join(o.AgentImageDir, agentKernel))
 	if err != nil {
@@ -160,10 +167,6 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 	if err != nil {
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
-	dhcpMetrics, err := dhcp.NewMetrics(metrics.Registry)
-	if err != nil {
-		return nil, err
-	}
 	ipv6, err := o.ipv6Side(dir)
 	if err != nil {
 		return nil, err
@@ -176,22 +179,11 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets)
 		Discs: discs, Disc: whole.disc,
 		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
 		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
-		Observer: bootLog(log), DHCPMetrics: dhcpMetrics, Log: slog.New(logr.ToSlogHandler(log)),
+		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
+		Log: slog.New(logr.ToSlogHandler(log)),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return server.Run(ctx, sockets.Boot) }, nil
-}
-
-// bootLog writes the steps of boots to the log.
-func bootLog(log logr.Logger) pxe.Observer {
-	log = log.V(1)
-	return pxe.ObserverFunc(func(e pxe.BootEvent) {
-		if !log.Enabled() {
-			return // thousands a second when a data centre comes up
-		}
-		log.Info("Boot", "stage", e.Stage, "host", e.Host, "mac", e.MAC.String(), "client", e.Client.String(),
-			"detail", e.Detail, "port", e.Port.String())
-	})
 }

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
+	"github.com/ingot-metal/ingot/controllers/bootlog"
 	"github.com/ingot-metal/ingot/controllers/cluster"
 	"github.com/ingot-metal/ingot/controllers/directory"
 	"github.com/ingot-metal/ingot/controllers/host"
@@ -93,6 +94,11 @@ func (c closer) Start(ctx context.Context) error {
 // NeedLeaderElection: a replica that never led has no sessions to close.
 func (closer) NeedLeaderElection() bool { return false }
 
+// bootRecorder keeps boots in the status of hosts.
+func bootRecorder(mgr manager.Manager) *bootlog.Recorder {
+	return &bootlog.Recorder{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("ingot")}
+}
+
 // addAgentAPI serves agents on every replica: each write goes by optimistic lock.
 func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
 	log := mgr.GetLogger().WithName("agent-api")
@@ -102,7 +108,9 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 			Sealed: id.keys.Sealed, Log: slog.New(logr.ToSlogHandler(log)),
 		})
 	}
+	boots := bootRecorder(mgr)
 	server := session.New(session.Options{
+		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(),
 		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log,
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/pxe/bootlog"
 )
 
 // Roles of the binary.
@@ -89,6 +90,7 @@ type Options struct {
 	Watches      bmc.WatchOptions
 	HostWaits    host.Waits
 	MachineWaits machine.Waits
+	BootWaits    bootlog.Waits
 	// ReservationWaits and ImageWaits are of what looks after promises and the catalogue.
 	ReservationWaits reservation.Waits
 	ImageWaits       image.Waits
@@ -119,6 +121,7 @@ func DefaultOptions() *Options {
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
+		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
 		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(),
 		Hooks: defaultHookOptions(),
 		Logs:  logs,

@@ -1,0 +1,112 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/pxe/bootlog"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/status,verbs=patch
+
+// action of the events of this package: what was being done.
+const action = "RecordBoot"
+
+// Recorder writes boots into the status of their hosts. All fields are needed.
+type Recorder struct {
+	Client client.Client
+	// Live reads from the API server.
+	Live     client.Reader
+	Recorder events.EventRecorder
+}
+
+// Record keeps boots that are over; a host that is gone has none. An error means that
+// some are not kept: all may be recorded again.
+func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
+	var errs []error
+	for _, b := range boots {
+		namespace, name, ok := strings.Cut(b.Host, "/")
+		if !ok || len(b.Marks) == 0 || !isOutcome(b.Outcome) {
+			continue
+		}
+		record := recordOf(b)
+		host, err := r.change(ctx, client.ObjectKey{Namespace: namespace, Name: name}, func(boots []infrav1.BootRecord) []infrav1.BootRecord {
+			return add(boots, record)
+		})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.tell(host, b, record)
+	}
+	return errors.Join(errs...)
+}
+
+func isOutcome(o bootlog.Outcome) bool {
+	return o == bootlog.RanAgent || o == bootlog.WentToDisk || o == bootlog.Stopped
+}
+
+// End says how the order ended for which the host was booted last.
+func (r *Recorder) End(ctx context.Context, host client.ObjectKey, at time.Time, succeeded bool) error {
+	outcome := infrav1.BootFailed
+	if succeeded {
+		outcome = infrav1.BootSucceeded
+	}
+	_, err := r.change(ctx, host, func(boots []infrav1.BootRecord) []infrav1.BootRecord { return end(boots, at, outcome) })
+	return err
+}
+
+// change writes the boots of a host where they change. It returns the host, nil when
+// there is none or nothing changed.
+func (r *Recorder) change(ctx context.Context, key client.ObjectKey, next func([]infrav1.BootRecord) []infrav1.BootRecord) (*infrav1.IngotHost, error) {
+	host := &infrav1.IngotHost{}
+	changed := false
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := r.Live.Get(ctx, key, host); err != nil {
+			return err
+		}
+		base := host.DeepCopy()
+		host.Status.Boots = next(host.Status.Boots)
+		if changed = !equality.Semantic.DeepEqual(base.Status.Boots, host.Status.Boots); !changed {
+			return nil
+		}
+		return r.Client.Status().Patch(ctx, host, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	})
+	// What the schema does not take would not be taken the next time either.
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || err == nil && !changed {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("boots of host %s: %w", key, err)
+	}
+	return host, nil
+}
+
+// tell says in an event that a boot which was to run the agent did not come so far.
+func (r *Recorder) tell(host *infrav1.IngotHost, b bootlog.Boot, record infrav1.BootRecord) {
+	if host == nil || b.Outcome != bootlog.Stopped || host.Spec.Order == nil {
+		return
+	}
+	trouble := ""
+	if record.Trouble != "" {
+		trouble = " The last thing that could not be given to it: " + record.Trouble + "."
+	}
+	r.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootStopped, action,
+		"A network boot by %s stopped after %s, and the agent did not come to run.%s Ingot powers the host off at the agent's deadline and tries again; look at the console of the server",
+		record.Firmware, record.Stages[len(record.Stages)-1].Name, trouble)
+}
