@@ -20,6 +20,8 @@ libc6-dev          /usr/include/stdio.h                    test test-full
 git                git                                     verify test test-full
 qemu-system-x86    qemu-system-x86_64                      test test-full demo
 ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo
+sbsigntool         sbsign                                  test-full
+openssl            openssl                                 test-full
 ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release e2e-clusterctl
 ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
 mmdebstrap         mmdebstrap                              test test-full demo test-image

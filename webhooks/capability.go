@@ -53,6 +53,12 @@ func demands(host *v1beta2.IngotHost) []demand {
 			[]bmc.Capability{bmc.CapFirmwareFetch, bmc.CapFirmwarePush}, "updates of firmware",
 		})
 	}
+	if host.Spec.BootMethod == v1beta2.BootMethodVirtualMedia {
+		out = append(out, demand{spec.Child("bootMethod").String(), string(host.Spec.BootMethod), []bmc.Capability{bmc.CapMedia}, "virtual media"})
+	}
+	if host.Spec.BootMode == v1beta2.BootModeUEFISecureBoot {
+		out = append(out, demand{spec.Child("bootMode").String(), string(host.Spec.BootMode), []bmc.Capability{bmc.CapSecureBoot}, "Secure Boot"})
+	}
 	if value, ok := host.Annotations[v1beta2.RotateCredentialsAnnotation]; ok {
 		out = append(out, demand{
 			field.NewPath("metadata", "annotations").Key(v1beta2.RotateCredentialsAnnotation).String(), value, []bmc.Capability{bmc.CapAccounts}, "new passwords",

@@ -27,7 +27,7 @@ func drivers() BMCs {
 		Offers: func(address string) ([]bmc.Capability, bool) {
 			switch scheme, _, _ := strings.Cut(address, "://"); scheme {
 			case "redfish":
-				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapAccounts}, true
+				return []bmc.Capability{bmc.CapSettings, bmc.CapFirmware, bmc.CapFirmwareFetch, bmc.CapAccounts, bmc.CapMedia, bmc.CapSecureBoot}, true
 			case "ipmi": // tells versions, and takes no image
 				return []bmc.Capability{bmc.CapFirmware, bmc.CapAccounts}, true
 			case "vendor+asrockrack":
@@ -60,6 +60,10 @@ func TestCapabilities(t *testing.T) {
 	firmware := func(h *v1beta2.IngotHost) {
 		h.Spec.Firmware = []v1beta2.FirmwareComponent{{Component: "BIOS", Version: "2.19.1", URL: "https://images.example/bios"}}
 	}
+	media := func(h *v1beta2.IngotHost) { h.Spec.BootMethod = v1beta2.BootMethodVirtualMedia }
+	secure := func(h *v1beta2.IngotHost) {
+		h.Spec.BootMethod, h.Spec.BootMode = v1beta2.BootMethodHTTP, v1beta2.BootModeUEFISecureBoot
+	}
 	rotate := func(h *v1beta2.IngotHost) { h.Annotations = map[string]string{v1beta2.RotateCredentialsAnnotation: ""} }
 	recorded := func(h *v1beta2.IngotHost) { h.Spec.Record = &v1beta2.HostRecord{} }
 	tests := []struct {
@@ -76,6 +80,9 @@ func TestCapabilities(t *testing.T) {
 		{"firmware by IPMI", nil, host("ipmi://h", firmware), "spec.firmware[0].component", `"BIOS"`},
 		{"firmware that can only be pushed", nil, host("vendor+asrockrack://h", firmware), "", ""},
 		{"settings where only firmware can be pushed", nil, host("vendor+asrockrack://h", settings), "spec.bios.settings", ""},
+		{"virtual media and Secure Boot by Redfish", nil, host("redfish://h", media, secure), "", ""},
+		{"virtual media by IPMI", nil, host("ipmi://h", media), "spec.bootMethod", `"VirtualMedia": needs a BMC that Ingot can give virtual media`},
+		{"Secure Boot by IPMI", nil, host("ipmi://h", secure), "spec.bootMode", `"UEFISecureBoot": needs a BMC that Ingot can give Secure Boot`},
 		{"rotation by IPMI", nil, host("ipmi://h", rotate), "", ""},
 		{"a host alone", nil, host("h", settings, firmware), "", ""},
 		{"no BMC", nil, host("", settings), "", ""},
