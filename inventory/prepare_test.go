@@ -227,9 +227,10 @@ func TestStartUpdateLedgers(t *testing.T) {
 	if !ok {
 		t.Fatal("no update begins")
 	}
-	asked := infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day()}, State: infrav1.UpdateAsked}
-	accepted, refused := asked, asked
+	asked := infrav1.FirmwareUpdate{Component: "BIOS", Version: "2", StartedAt: metav1.Time{Time: day()}, State: infrav1.UpdateAsked, Delivery: infrav1.DeliveryFetch}
+	accepted, refused, taken := asked, asked, asked
 	accepted.State, accepted.TaskID = infrav1.UpdateAccepted, "/t/1"
+	taken.State, taken.TaskID, taken.StartedAt = infrav1.UpdateAccepted, "/t/2", metav1.Time{Time: day().Add(time.Hour)}
 	refused.State, refused.Message = infrav1.UpdateRefused, strings.Repeat("ä", maxUpdateMessage-1)+"…"
 	for _, tc := range []struct {
 		name   string
@@ -237,6 +238,7 @@ func TestStartUpdateLedgers(t *testing.T) {
 		want   *infrav1.FirmwareUpdate
 	}{
 		{"accepted", step.Accepted("/t/1"), &accepted},
+		{"pushed, at its end", step.Pushed("/t/2", day().Add(time.Hour)), &taken},
 		{"refused, at length", step.Refused(strings.Repeat("ä", 5000)), &refused},
 		{"unsent", step.Unsent(), nil},
 		{"asked", step.Ledger, &asked},

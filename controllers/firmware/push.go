@@ -82,11 +82,7 @@ func (w *Works) begin(host types.NamespacedName, u *push, work func(ctx context.
 	if w.pushes == nil {
 		w.pushes, w.unsent = map[types.NamespacedName]*push{}, map[types.NamespacedName]unsentPush{}
 	}
-	parent := w.ctx
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, cancel := context.WithCancel(parent)
+	ctx, cancel := context.WithCancel(w.base())
 	u.cancel = cancel
 	w.pushes[host] = u
 	w.goes(func(context.Context) {

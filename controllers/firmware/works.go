@@ -24,8 +24,10 @@ const pushesAtOnce = 4
 // process: images are read again, and of a push the ledger tells the next manager. The
 // zero value is ready.
 type Works struct {
-	mu      sync.Mutex
-	ctx     context.Context //nolint:containedctx // the manager's own
+	mu sync.Mutex
+	// ctx of all works, which cancel ends; both are there once base was asked for.
+	ctx     context.Context //nolint:containedctx // ends with the manager's
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	images map[imageKey]*image
@@ -59,20 +61,26 @@ func (u *push) percent() int { return int(min(u.sent.Load()*100/max(u.size, 1), 
 // Start is the manager's way to end the works: it returns once its context and then they
 // have ended. Works that nobody starts end by their own deadlines.
 func (w *Works) Start(ctx context.Context) error {
-	w.mu.Lock()
-	w.ctx = ctx
-	w.mu.Unlock()
 	<-ctx.Done()
+	w.mu.Lock()
+	w.base()
+	w.cancel()
+	w.mu.Unlock()
 	w.running.Wait()
 	return nil
 }
 
+// base is the context of all works. The lock is held.
+func (w *Works) base() context.Context {
+	if w.ctx == nil {
+		w.ctx, w.cancel = context.WithCancel(context.Background())
+	}
+	return w.ctx
+}
+
 // goes lets a work go on beside the worker. The lock is held.
 func (w *Works) goes(work func(ctx context.Context)) {
-	ctx := w.ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx := w.base()
 	if ctx.Err() != nil { // nobody waits for it any more
 		go work(ctx)
 		return

@@ -39,7 +39,9 @@ type shop struct {
 	host   *infrav1.IngotHost
 	woken  chan types.NamespacedName
 	update func(ctx context.Context, update bmc.Update) (bmc.Task, error)
-	saves  int
+	// stop ends the manager, and returns when its works have ended.
+	stop  func()
+	saves int
 	// refuse is how many saves fail as if somebody else had written.
 	refuse int
 }
@@ -62,9 +64,12 @@ func newShop(t *testing.T, update func(ctx context.Context, update bmc.Update) (
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Works.Start(ctx) }()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
+	})
+	t.Cleanup(func() {
+		s.stop()
 		if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 			t.Errorf("files are left behind: %v, %v", left, err)
 		}
@@ -249,11 +254,6 @@ func TestPushUnderWay(t *testing.T) {
 				<-ctx.Done()
 				return bmc.Task{}, ctx.Err()
 			})
-			manager, stop := context.WithCancel(t.Context())
-			defer stop()
-			s.Works = &Works{}
-			stopped := make(chan error, 1)
-			go func() { stopped <- s.Works.Start(manager) }()
 			url, checksum := serve(t, []byte("an image"))
 			memory := &Memory{}
 			before := s.view(memory)
@@ -279,8 +279,7 @@ func TestPushUnderWay(t *testing.T) {
 				t.Errorf("the host as it was before: %v", err)
 			}
 			if end == "manager" {
-				stop()
-				<-stopped
+				s.stop()
 			} else if !s.Works.Cancel(v.key()) {
 				t.Error("there is nothing to cancel")
 			}
