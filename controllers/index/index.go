@@ -211,7 +211,7 @@ func nics(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	macs := make([]string, 0, len(hardware.Spec.NICs))
+	var macs []string
 	for _, nic := range hardware.Spec.NICs {
 		macs = append(macs, nic.MAC)
 	}
@@ -219,7 +219,7 @@ func nics(o client.Object) []string {
 }
 
 func recordedIP(h *infrav1.IngotHardware) string {
-	if h.Spec.Address == nil {
+	if h.Spec.Address == nil || h.Spec.Address.IP == "" {
 		return ""
 	}
 	return h.Spec.Address.NetworkName + "/" + h.Spec.Address.IP
