@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,9 +124,9 @@ func (j job) after(ctx context.Context, queue chan<- job, wait time.Duration) {
 // at once; the others are left alone for a little while, and nothing is sent.
 func TestFailingBMCsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int32
 		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
-			if asked++; asked <= 3 {
+			if asked.Add(1) <= 3 {
 				return nil, bmc.ErrTimeout
 			}
 			return hanging(ctx, target)
@@ -140,16 +141,16 @@ func TestFailingBMCsTakeTurns(t *testing.T) {
 		synctest.Wait()
 		err := pool.Do(t.Context(), target("c"), readState)
 		var rest *bmc.RestError
-		if !errors.As(err, &rest) || rest.Failures != 1 || !errors.Is(err, bmc.ErrTimeout) || rest.RetryAfter <= 0 || rest.RetryAfter > time.Minute || asked != 5 {
-			t.Errorf("the third: %v, %d dials; want it left alone", err, asked)
+		if !errors.As(err, &rest) || rest.Failures != 1 || !errors.Is(err, bmc.ErrTimeout) || rest.RetryAfter <= 0 || rest.RetryAfter > time.Minute || asked.Load() != 5 {
+			t.Errorf("the third: %v, %d dials; want it left alone", err, asked.Load())
 		}
 		if c := pool.Contact("c"); c.Failures != 1 {
 			t.Errorf("contact %+v", c)
 		}
 		wg.Wait()
 		_ = pool.Do(t.Context(), target("c"), readState)
-		if asked != 6 {
-			t.Errorf("%d dials, want the third asked when there is a place", asked)
+		if n := asked.Load(); n != 6 {
+			t.Errorf("%d dials, want the third asked when there is a place", n)
 		}
 		must(t, pool.Close(t.Context()))
 	})
