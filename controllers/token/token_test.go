@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 func testKeys(t testing.TB, seeds ...byte) Keys {
@@ -35,10 +37,14 @@ var sample = Claims{
 func TestVerifyReadsWhatMintWrote(t *testing.T) {
 	inspect := sample
 	inspect.Purpose, inspect.InstanceID, inspect.Attempt = Inspect, "", 1
-	for name, claims := range map[string]Claims{"install": sample, "inspect without instance": inspect} {
+	discover := Claims{Host: "net-1.rack", Purpose: Discover, OrderID: "52:54:00:00:00:01", Expiry: sample.Expiry}
+	for name, claims := range map[string]Claims{"install": sample, "inspect without instance": inspect, "discover": discover} {
 		t.Run(name, func(t *testing.T) {
 			keys := testKeys(t, 1)
 			text := keys.Mint(claims)
+			if stranger := agentapi.ForStranger(agentapi.Sensitive(text)); stranger != (claims.Purpose == Discover) {
+				t.Errorf("an agent takes it for a stranger's: %v", stranger)
+			}
 			if strings.ContainsAny(text, " =?&\"'\n") {
 				t.Errorf("token %q has a character that a kernel command line or a URL changes", text)
 			}
