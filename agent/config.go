@@ -67,6 +67,9 @@ type Config struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 	// CallTimeout bounds one call to the manager; 30 s when zero.
 	CallTimeout time.Duration
+	// ImageStall is how long the image server may be silent before it counts as lost;
+	// 1 minute when zero.
+	ImageStall time.Duration
 	// Backoff between failed calls grows from MinBackoff to MaxBackoff with jitter;
 	// 1 s and 30 s when zero.
 	MinBackoff, MaxBackoff time.Duration

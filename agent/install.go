@@ -120,7 +120,7 @@ func (s *session) writeImage(
 	}}
 	defer client.CloseIdleConnections()
 	img, err := image.Open(ctx,
-		image.Request{Client: client, URL: source, Sleep: s.cfg.Sleep, Log: s.cfg.Log, Moved: func(ctx context.Context, failures int) string {
+		image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, Moved: func(ctx context.Context, failures int) string {
 			if failures%searchAfter == 0 {
 				s.client.places.search(ctx)
 			}

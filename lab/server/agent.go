@@ -27,7 +27,8 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		return tryNext, fmt.Errorf("%w: %s", agent.ErrIncomplete, strings.Join(missing, ", "))
 	}
 	s.event(EventAgent, "starts, manager at %s", strings.Join(args.Servers, ", "))
-	if _, err := s.dhcp(ctx, agentClient, bmc.UEFI); err != nil {
+	lease, err := s.dhcp(ctx, agentClient, bmc.UEFI)
+	if err != nil {
 		return powerOff, err // as its /init, which gives up then
 	}
 	identity, err := agent.NewIdentity()
@@ -36,6 +37,9 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	}
 	cfg := agent.Config{
 		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
+		Find: func(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+			return s.findManager(ctx, lease.address.Addr(), avoid)
+		},
 		Probe: func(ctx context.Context) (agentapi.Hardware, error) {
 			s.pace(ctx, StepProbe)
 			return s.hardware(), ctx.Err()
@@ -45,7 +49,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		Dial:   s.cfg.NIC.DialContext,
 		Log:    func(format string, args ...any) { s.event(EventAgent, format, args...) },
 		// Time passes faster on a simulated server.
-		CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
+		ImageStall: s.cfg.CallTimeout, CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			if !sleep(ctx, min(d, 4*s.cfg.Retry)) {
 				return context.Cause(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
 
@@ -82,7 +83,7 @@ func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
 	}
 	switch who {
 	case agentClient:
-		return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier("IngotAgent"))}
+		return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
 	case systemClient:
 		return []dhcpv4.Modifier{dhcpv4.WithRequestedOptions(dhcpv4.OptionHostName)}
 	}
@@ -102,6 +103,42 @@ func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
 			dhcpv4.WithGeneric(dhcpv4.GenericOptionCode(175), []byte{0x21, 1, 1, 0x13, 1, 1}))
 	}
 	return options
+}
+
+// findManager asks for a replica as the agent's /init does: by DHCPINFORM, for one that
+// is not avoid.
+func (s *Server) findManager(ctx context.Context, address netip.Addr, avoid string) (agentapi.BootOptions, error) {
+	conn, err := s.cfg.NIC.ListenUDP(nclient4.ClientPort)
+	if err != nil {
+		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)
+	}
+	client, err := nclient4.NewWithConn(conn, s.cfg.NIC.MAC(), nclient4.WithTimeout(s.cfg.DHCPTimeout), nclient4.WithRetry(dhcpRetries))
+	if err != nil {
+		return agentapi.BootOptions{}, errors.Join(fmt.Errorf("DHCP: %w", err), conn.Close())
+	}
+	defer func() { _ = client.Close() }()
+	var options []dhcpv4.Modifier
+	for _, code := range []uint8{agentapi.OptionServer, agentapi.OptionFiles} {
+		options = append(options, dhcpv4.WithRequestedOptions(dhcpv4.GenericOptionCode(code)))
+	}
+	inform, err := dhcpv4.NewInform(s.cfg.NIC.MAC(), address.AsSlice(), append(options, s.dhcpOptions(agentClient, bmc.UEFI)...)...)
+	if err != nil {
+		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)
+	}
+	told := func(m *dhcpv4.DHCPv4) agentapi.BootOptions {
+		return agentapi.BootOptions{
+			Server: string(m.Options.Get(dhcpv4.GenericOptionCode(agentapi.OptionServer))),
+			Files:  string(m.Options.Get(dhcpv4.GenericOptionCode(agentapi.OptionFiles))),
+		}
+	}
+	ack, err := client.SendAndRead(ctx, client.RemoteAddr(), inform, func(m *dhcpv4.DHCPv4) bool {
+		server := told(m).Server
+		return m.MessageType() == dhcpv4.MessageTypeAck && server != "" && server != avoid
+	})
+	if err != nil {
+		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)
+	}
+	return told(ack), nil
 }
 
 func readLease(ack *dhcpv4.DHCPv4) (lease, netip.Addr, error) {

@@ -18,7 +18,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -30,8 +29,7 @@ import (
 // Manager is a fake of the agent API for a whole rack. A token names a server;
 // each server has one order at a time.
 type Manager struct {
-	address netip.AddrPort
-	pin     string
+	pin string
 	// Drop, where not nil, is asked before each answer: true does the work and
 	// loses the answer.
 	Drop func(path string) bool
@@ -48,9 +46,12 @@ type managed struct {
 	progress    []agentapi.Step
 	reports     []agentapi.Report
 	booted      []agentapi.Booted
+	// over is the boot whose install was acknowledged: another one has no order.
+	over string
 }
 
-func newManager(t testing.TB, l net.Listener, address netip.AddrPort) *Manager {
+// newManager makes a manager that is reached by way of each boot server.
+func newManager(t testing.TB, listeners []net.Listener) *Manager {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1, 0)} // clocks lie
@@ -60,23 +61,21 @@ func newManager(t testing.TB, l net.Listener, address netip.AddrPort) *Manager {
 	check(t, err)
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	m := &Manager{
-		address: address, pin: "sha256/" + base64.RawURLEncoding.EncodeToString(sum[:]), hosts: map[string]*managed{},
+		pin: "sha256/" + base64.RawURLEncoding.EncodeToString(sum[:]), hosts: map[string]*managed{},
 	}
 	s := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(tls.NewListener(l, &tls.Config{
-			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-			ClientAuth:   tls.RequestClientCert, MinVersion: tls.VersionTLS13,
-		}))
-	}()
-	t.Cleanup(func() { _ = s.Close(); <-done })
+	var serving sync.WaitGroup
+	for _, l := range listeners {
+		serving.Go(func() {
+			_ = s.Serve(tls.NewListener(l, &tls.Config{
+				Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+				ClientAuth:   tls.RequestClientCert, MinVersion: tls.VersionTLS13,
+			}))
+		})
+	}
+	t.Cleanup(func() { _ = s.Close(); serving.Wait() })
 	return m
 }
-
-// Address is host:port of the agent API.
-func (m *Manager) Address() string { return m.address.String() }
 
 // Pin of the manager's key.
 func (m *Manager) Pin() string { return m.pin }
@@ -118,7 +117,7 @@ func (m *Manager) onProvisioned(serial string, f func()) {
 func (m *Manager) order(serial string, o agentapi.Order) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hosts[serial].order = o
+	m.hosts[serial].order, m.hosts[serial].over = o, ""
 }
 
 func (m *Manager) token(serial string) string { return "token." + serial }
@@ -138,6 +137,11 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, agentapi.ReasonBadRequest)
 		return
 	}
+	if over, refused := answer.(agentapi.Error); refused {
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(over)
+		return
+	}
 	if m.Drop != nil && m.Drop(r.URL.Path) {
 		panic(http.ErrAbortHandler)
 	}
@@ -150,7 +154,13 @@ func (m *Manager) answer(serial string, h *managed, r *http.Request) (answer any
 	in := json.NewDecoder(io.LimitReader(r.Body, agentapi.MaxRequestBytes))
 	switch r.URL.Path {
 	case agentapi.PathSession:
-		h.sessions, err = appendDecoded(h.sessions, in)
+		if h.sessions, err = appendDecoded(h.sessions, in); err != nil {
+			return nil, err
+		}
+		if h.over != "" && h.over != h.sessions[len(h.sessions)-1].BootID {
+			// A live read of the host says that nothing waits for this boot (I5).
+			return agentapi.Error{Reason: agentapi.ReasonOrderGone, Message: "installed already", Action: agentapi.BootDisk}, nil
+		}
 		return agentapi.Session{Now: time.Now(), Host: "lab/" + serial, ProgressInterval: agentapi.Duration(time.Millisecond)}, err
 	case agentapi.PathOrder:
 		return h.order, nil
@@ -160,7 +170,7 @@ func (m *Manager) answer(serial string, h *managed, r *http.Request) (answer any
 		h.progress = append(h.progress, p.Step)
 		return agentapi.ProgressReply{}, err
 	case agentapi.PathBootstrap:
-		return m.bootstrap(serial, h.order), nil
+		return m.bootstrap(serial, r.Host, h.order), nil
 	case agentapi.PathReport:
 		if h.reports, err = appendDecoded(h.reports, in); err != nil {
 			return nil, err
@@ -170,6 +180,7 @@ func (m *Manager) answer(serial string, h *managed, r *http.Request) (answer any
 			// The write state=Provisioned changes the boot plan, and comes before the
 			// acknowledgement (I4).
 			h.provisioned()
+			h.over = h.sessions[len(h.sessions)-1].BootID
 			return agentapi.Acknowledgement{Action: agentapi.BootDisk}, nil
 		}
 		return agentapi.Acknowledgement{Action: agentapi.PowerOff}, nil
@@ -180,14 +191,15 @@ func (m *Manager) answer(serial string, h *managed, r *http.Request) (answer any
 	return nil, fmt.Errorf("no path %s", r.URL.Path)
 }
 
-// bootstrap is what a first boot gets: names as the manager's own will have them.
-func (m *Manager) bootstrap(serial string, o agentapi.Order) agentapi.Bootstrap {
+// bootstrap is what a first boot gets: names as the manager's own will have them. The
+// system reports to where its agent came (decision 0099).
+func (m *Manager) bootstrap(serial, host string, o agentapi.Order) agentapi.Bootstrap {
 	return agentapi.Bootstrap{
 		UserData: agentapi.Sensitive("#cloud-config\n# " + Canary + "\n"),
 		MetaData: fmt.Sprintf("instance-id: %s-%d\nlocal-hostname: node-%s\nprovider_id: 'ingot://lab/%s/%s'\n",
 			o.InstanceID, o.Attempt, serial, serial, o.InstanceID),
 		VendorData: agentapi.Sensitive(fmt.Sprintf("#!/bin/sh\nINGOT_BOOTED_URL='https://%s%s'\nINGOT_BOOTED_TOKEN=%s\nINGOT_BOOTED_PIN=%s\nINGOT_INSTANCE_ID=%s\necho\n",
-			m.Address(), agentapi.PathBooted, m.token(serial), m.Pin(), o.InstanceID)),
+			host, agentapi.PathBooted, m.token(serial), m.Pin(), o.InstanceID)),
 	}
 }
 

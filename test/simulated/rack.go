@@ -29,8 +29,6 @@ import (
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/pxe"
-	"github.com/ingot-metal/ingot/pxe/bootserver"
-	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
 const (
@@ -45,16 +43,19 @@ const (
 type Options struct {
 	// Servers in the rack; 1.
 	Servers int
+	// Replicas of the boot server; 1.
+	Replicas int
 	// Change is called for each server before it is made.
 	Change func(i int, cfg *server.Config)
 }
 
 // Rack is a segment with a boot server, a manager and servers with BMCs.
 type Rack struct {
-	Switch  *network.Switch
-	Manager *Manager
-	Pool    *bmc.Pool
-	Units   []*Unit
+	Switch   *network.Switch
+	Manager  *Manager
+	Replicas []*Replica
+	Pool     *bmc.Pool
+	Units    []*Unit
 	// Image is what an install writes, decoded.
 	Image []byte
 
@@ -77,13 +78,11 @@ type Unit struct {
 // NewRack builds and starts a rack that ends with the test.
 func NewRack(t testing.TB, opts Options) *Rack {
 	t.Helper()
-	if opts.Servers == 0 {
-		opts.Servers = 1
-	}
+	opts.Servers, opts.Replicas = max(opts.Servers, 1), max(opts.Replicas, 1)
 	r := &Rack{Switch: network.NewSwitch(), directory: &directory{hosts: map[string]pxe.Host{}}}
 	t.Cleanup(func() { _ = r.Switch.Close() })
 	r.Pool = bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
-	r.startBootServer(t)
+	r.startBootServers(t, opts.Replicas)
 	ca, err := labbmc.NewAuthority()
 	check(t, err)
 	for i := range opts.Servers {
@@ -103,49 +102,9 @@ func NewRack(t testing.TB, opts Options) *Rack {
 	return r
 }
 
-// startBootServer puts boot server and manager on 192.168.0.1.
-func (r *Rack) startBootServer(t testing.TB) {
-	address := netip.MustParseAddr("192.168.0.1")
-	stack, err := network.NewStack(r.Switch, network.StackConfig{
-		Name: "boot", Address: netip.PrefixFrom(address, 16), Queue: 32 << 10,
-	})
-	check(t, err)
-	t.Cleanup(func() { _ = stack.Close() })
-
-	dir := t.TempDir()
-	files := &pxe.Files{}
-	r.kernel, r.initrd = addFile(t, files, dir, "vmlinuz", 300_000), addFile(t, files, dir, "initramfs", 400_000)
-	addFile(t, files, dir, "undionly.kpxe", 70_000)
-	addFile(t, files, dir, "snponly.efi", 150_016) // a multiple of 512: the transfer ends with an empty block
-	sources := r.makeImage(t, address)
-	cache, err := httpd.NewImageCache(httpd.CacheConfig{
-		Dir: filepath.Join(dir, "cache"), MaxBytes: 1 << 30, Sources: sources, Client: &http.Client{},
-	})
-	check(t, err)
-	srv, err := bootserver.New(bootserver.Config{
-		Address: address, LoaderDir: dir, Directory: r.directory, Files: files, Images: cache,
-	})
-	check(t, err)
-	var s bootserver.Sockets
-	s.DHCP, err = stack.ListenUDP(bootserver.DHCPPort)
-	check(t, err)
-	s.BINL, err = stack.ListenUDP(bootserver.BINLPort)
-	check(t, err)
-	s.TFTP, err = stack.ListenUDP(bootserver.TFTPPort)
-	check(t, err)
-	s.HTTP, err = stack.ListenTCP(bootserver.DefaultHTTPPort)
-	check(t, err)
-	s.Transfer = func() (net.PacketConn, error) { return stack.ListenUDP(0) }
-	run(t, func(ctx context.Context) error { return srv.Run(ctx, s) })
-
-	l, err := stack.ListenTCP(agentPort)
-	check(t, err)
-	r.Manager = newManager(t, l, netip.AddrPortFrom(address, agentPort))
-}
-
 // makeImage makes an OS image: boot code's signature, random bytes, and nothing at
 // the marker's place. It is served compressed by HTTP on loopback.
-func (r *Rack) makeImage(t testing.TB, bootServer netip.Addr) pxe.ImageDirectory {
+func (r *Rack) makeImage(t testing.TB) pxe.ImageDirectory {
 	r.Image = make([]byte, imageSize)
 	src := rand.NewChaCha8([32]byte{1})
 	_, _ = src.Read(r.Image[:2<<20])
@@ -165,7 +124,7 @@ func (r *Rack) makeImage(t testing.TB, bootServer netip.Addr) pxe.ImageDirectory
 	}))
 	t.Cleanup(origin.Close)
 	r.install = agentapi.InstallOrder{
-		ImageURL: fmt.Sprintf("http://%s:%d/images/%s", bootServer, bootserver.DefaultHTTPPort, digest),
+		ImageURL: "/images/" + digest, // of whichever boot server the agent came from
 		Checksum: "sha256:" + digest,
 	}
 	return pxe.Images{"sha256:" + digest: {URL: origin.URL + "/os.raw.zst", Checksum: "sha256:" + digest}}
@@ -217,7 +176,7 @@ func (r *Rack) Plan(i int, kind pxe.PlanKind) {
 	if kind == pxe.Agent {
 		host.Plan.Agent = pxe.AgentBoot{
 			Kernel: r.kernel, Initrds: []pxe.File{r.initrd},
-			Server: r.Manager.Address(), Pin: r.Manager.Pin(), Token: agentapi.Sensitive(r.Manager.token(host.Name)),
+			Pin: r.Manager.Pin(), Token: agentapi.Sensitive(r.Manager.token(host.Name)),
 		}
 	}
 	r.directory.set(host)
