@@ -43,6 +43,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	// A session outlives the longest pause between two polls (three intervals, and at
 	// first one and a half times that).
 	poolOptions.IdleTimeout = max(poolOptions.IdleTimeout, 5*o.PowerPoll)
+	// However many BMCs hang, most of the workers serve those that do not.
+	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(1, o.HostConcurrency/4))
 	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
