@@ -87,8 +87,8 @@ const (
 // order, which only Ingot writes (I9).
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI: set bootMode to UEFI or UEFISecureBoot, or bootMethod to PXE'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE')",fieldPath=".bootMethod",message="UEFISecureBoot needs HTTP or VirtualMedia: the boot loaders of PXE are not signed; set bootMethod, or bootMode to UEFI"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI; correct bootMode, or remove bootMethod'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE')",fieldPath=".bootMethod",message="must be HTTP or VirtualMedia with bootMode UEFISecureBoot: the boot loaders of PXE are not signed; correct bootMethod or bootMode"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
 	// bmc is the server's management controller. A host without one is Unmanaged:
@@ -333,70 +333,6 @@ type IngotHostStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	Boots []BootRecord `json:"boots,omitempty"`
-}
-
-// BootOutcome is how a network boot ended.
-// +kubebuilder:validation:Enum=Agent;Disk;Stopped;Succeeded;Failed
-type BootOutcome string
-
-// The outcomes.
-const (
-	// BootRanAgent: the agent runs, and its order is not over.
-	BootRanAgent BootOutcome = "Agent"
-	// BootWentToDisk: the host was sent to its disk.
-	BootWentToDisk BootOutcome = "Disk"
-	// BootStopped: the agent was to run, and nothing more was heard of the host.
-	BootStopped BootOutcome = "Stopped"
-	// BootSucceeded and BootFailed: the agent ran, and reported the end of its order.
-	BootSucceeded BootOutcome = "Succeeded"
-	BootFailed    BootOutcome = "Failed"
-)
-
-// MaxBoots is how many boots a host's status holds (its schema's).
-const MaxBoots = 5
-
-// BootRecord is one network boot.
-type BootRecord struct {
-	// startedAt is when the boot server first heard of it.
-	// +required
-	StartedAt metav1.MicroTime `json:"startedAt,omitempty,omitzero"`
-	// outcome of the boot.
-	// +required
-	Outcome BootOutcome `json:"outcome,omitempty"`
-	// firmware that began it, for example "UEFI x64".
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Firmware string `json:"firmware,omitempty"`
-	// server is the address of the boot server.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Server string `json:"server,omitempty"`
-	// port is where the network says that the host is plugged in.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Port string `json:"port,omitempty"`
-	// stages that were reached, in this order.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	Stages []BootStage `json:"stages,omitempty"`
-	// trouble is the last thing that could not be given to the host.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Trouble string `json:"trouble,omitempty"`
-}
-
-// BootStage is a stage of a boot.
-type BootStage struct {
-	// name of the stage: DHCP, Loader, Script, Kernel, Initramfs, Agent, Done.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=32
-	Name string `json:"name,omitempty"`
-	// afterMilliseconds is how long after startedAt it was reached.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	AfterMilliseconds *int64 `json:"afterMilliseconds,omitempty"`
 }
 
 // HardwareSummary is for print columns.
