@@ -222,8 +222,8 @@ func TestWatchBacksOff(t *testing.T) {
 		"busy":        {&bmc.BusyError{}, 6, 16},
 		"unreachable": {bmc.ErrUnreachable, 6, 16},
 		// An address to correct, or a BMC whose system is not there yet.
-		"no system":   {bmc.ErrAddress, 5, 14},
-		"has none":    {bmc.ErrNotSupported, 1, 1},
+		"no system": {bmc.ErrAddress, 5, 14},
+		"has none":  {bmc.ErrNotSupported, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
