@@ -211,7 +211,7 @@ func classFileRules() []Rule {
 			Break: func(s *Shipped) {
 				for file, content := range s.classFiles() {
 					delete(s.Files, file)
-					s.Files["clusterclass-other.yaml"] = content
+					s.Files[strings.Replace(file, "clusterclass-", "clusterclass-other-", 1)] = content
 				}
 			},
 		},
@@ -373,9 +373,8 @@ func inClasses(check func(*unstructured.Unstructured) error) func(*Shipped) erro
 
 func appendToClass(document string) func(*Shipped) {
 	return func(s *Shipped) {
-		for file := range s.classFiles() {
-			s.Files[file] = strings.TrimSuffix(s.Files[file], "\n") + "\n---\n" + document
-		}
+		file := slices.Min(slices.Collect(maps.Keys(s.classFiles()))) // one only: no object is in two (K42)
+		s.Files[file] = strings.TrimSuffix(s.Files[file], "\n") + "\n---\n" + document
 	}
 }
 

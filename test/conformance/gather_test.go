@@ -54,6 +54,7 @@ func ship(t *testing.T) *Shipped {
 	check(t, yaml.UnmarshalStrict([]byte(s.Files[metadataFile]), &s.Metadata))
 	s.Components = parse(s.Files[componentsFile])
 	s.runClusterctl(t, r)
+	s.Runtime = runtimeExtension(t, r)
 	s.install(t)
 	return s
 }

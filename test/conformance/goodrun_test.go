@@ -35,6 +35,7 @@ func goodRun() *Run {
 	for _, k := range []Key{im1, im2, infra, {kindMachine, "site", "failed"}} {
 		s.legacy(k)
 	}
+	tellHooks(s)
 	s.run.Commands = []Command{{Name: "init"}, {Name: "generate cluster"}}
 	s.run.Moved = Moved{
 		Kinds:   []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork},

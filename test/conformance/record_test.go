@@ -83,6 +83,7 @@ func record(t *testing.T) *Run {
 	r.readLegacy(t)
 	r.limits(t)
 	r.finish(t)
+	r.hooks(t)
 	return r.run
 }
 

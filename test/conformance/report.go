@@ -19,8 +19,6 @@ const (
 	Holds      State = "holds"
 	Fails      State = "fails"
 	ByDocument State = "document"
-	// NotBuilt rules do not hold, since what they are about is not there yet.
-	NotBuilt State = "open"
 	// NotRun rules need a run that was not made.
 	NotRun State = "not run"
 )
@@ -36,11 +34,7 @@ type Result struct {
 // not run, and of rules that need both only the half is looked at.
 func Judge(rule Rule, shipped *Shipped, run *Run) Result {
 	result := Result{Rule: rule, State: Holds}
-	switch {
-	case rule.Open != "":
-		result.State, result.Detail = NotBuilt, rule.Open
-		return result
-	case rule.Document != "":
+	if rule.Document != "" {
 		result.State, result.Detail = ByDocument, rule.Document
 		if err := documented(shipped.Docs, rule.Document); err != nil {
 			result.State, result.Detail = Fails, err.Error()
@@ -129,7 +123,7 @@ func Print(w io.Writer, results map[string]Result) error {
 		}
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\ndocument\trules\thold\tof these by document\tfail\topen")
+	fmt.Fprintln(table, "\ndocument\trules\thold\tof these by document\tfail")
 	var all tally
 	for _, section := range Sections() {
 		var t tally
@@ -147,7 +141,7 @@ func Print(w io.Writer, results map[string]Result) error {
 }
 
 // tally counts rules by state.
-type tally struct{ rules, holds, documents, fails, open, notRun int }
+type tally struct{ rules, holds, documents, fails, notRun int }
 
 func (t *tally) add(s State) {
 	t.rules++
@@ -159,15 +153,13 @@ func (t *tally) add(s State) {
 		t.documents++
 	case Fails:
 		t.fails++
-	case NotBuilt:
-		t.open++
 	case NotRun:
 		t.notRun++
 	}
 }
 
 func (t *tally) row(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", name, t.rules, t.holds, t.documents, t.fails, t.open)
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", name, t.rules, t.holds, t.documents, t.fails)
 }
 
 // rest says what is missing to all, a line each.
@@ -176,7 +168,7 @@ func (t *tally) rest() string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{t.fails, "fail"}, {t.open, "are open: " + notBuilt}, {t.notRun, "were not run: make conformance"}} {
+	}{{t.fails, "fail"}, {t.notRun, "were not run: make conformance"}} {
 		if part.n > 0 {
 			out += fmt.Sprintf("%d %s\n", part.n, part.what)
 		}

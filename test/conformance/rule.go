@@ -59,9 +59,6 @@ type Rule struct {
 	// Document is where a rule is kept that only documents can keep: a path in the
 	// source tree, a #, and an anchor.
 	Document string
-	// Open is why a rule does not hold yet though nothing is wrong: what it is about
-	// is not built.
-	Open string
 }
 
 // A Section is the rules of one document.

@@ -36,6 +36,10 @@ type Run struct {
 	Rebuilt []Rebuilt
 	// Moved is what clusterctl move saw and did.
 	Moved Moved
+	// Hooks are what Cluster API asked the runtime extension, in their order, and
+	// Extensions the ExtensionConfigs by which it found it.
+	Hooks      []HookCall
+	Extensions []unstructured.Unstructured
 }
 
 // A Version is one version of an object.
@@ -232,6 +236,7 @@ func (r *Run) Clone() *Run {
 	for i := range c.Rebuilt {
 		c.Rebuilt[i] = Rebuilt{Before: *r.Rebuilt[i].Before.DeepCopy(), After: *r.Rebuilt[i].After.DeepCopy()}
 	}
+	c.Hooks, c.Extensions = cloneCalls(r.Hooks), cloneObjects(r.Extensions)
 	c.Moved.Kinds, c.Moved.Objects, c.Moved.Global = slices.Clone(r.Moved.Kinds), slices.Clone(r.Moved.Objects), slices.Clone(r.Moved.Global)
 	return &c
 }

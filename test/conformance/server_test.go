@@ -78,6 +78,9 @@ func (s *Shipped) install(t *testing.T) {
 		s.Resources[v] = resources.APIResources
 	}
 	ask(t, cfg, scheme, s.Requests)
+	manager, err := client.New(impersonate(cfg, managerUser), client.Options{Scheme: scheme})
+	check(t, err)
+	s.callHooks(t, cfg, c, manager)
 }
 
 func as[T any](t *testing.T, o *unstructured.Unstructured) *T {

@@ -50,6 +50,9 @@ type Shipped struct {
 	Types map[string]TypeFact
 	// Requests are admission attempts with the API server's answers, by name.
 	Requests map[string]Answer
+
+	// Runtime is the runtime extension.
+	Runtime RuntimeExtension
 }
 
 // A Provider is an entry in clusterctl's list.
@@ -112,6 +115,7 @@ type Answer struct {
 // Clone copies all that a Break may change.
 func (s *Shipped) Clone() *Shipped {
 	c := *s
+	c.Runtime = s.Runtime.clone()
 	c.Files, c.Docs, c.Requests, c.Types = maps.Clone(s.Files), maps.Clone(s.Docs), maps.Clone(s.Requests), maps.Clone(s.Types)
 	c.BuiltIn, c.Flags = slices.Clone(s.BuiltIn), slices.Clone(s.Flags)
 	c.Metadata.ReleaseSeries = slices.Clone(s.Metadata.ReleaseSeries)
