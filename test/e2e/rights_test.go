@@ -24,13 +24,18 @@ import (
 
 // seldom are rights that a life like this one does not use, and what does.
 var seldom = map[string]string{
-	"infrastructure.cluster.x-k8s.io/ingothosts/finalizers update": "asked for by the admission plugin OwnerReferencesPermissionEnforcement",
-	"infrastructure.cluster.x-k8s.io/ingotclustertemplates get":    "migration of stored versions",
-	"infrastructure.cluster.x-k8s.io/ingotclustertemplates patch":  "migration of stored versions",
-	"infrastructure.cluster.x-k8s.io/ingotnetworks patch":          "migration of stored versions",
-	"infrastructure.cluster.x-k8s.io/ingotmachinetemplates patch":  "migration of stored versions",
-	"apiextensions.k8s.io/customresourcedefinitions/status patch":  "migration of stored versions",
-	"events.k8s.io/events patch":                                   "an event that is repeated within minutes",
+	"infrastructure.cluster.x-k8s.io/ingothosts/finalizers update":   "asked for by the admission plugin OwnerReferencesPermissionEnforcement",
+	"infrastructure.cluster.x-k8s.io/ingotclustertemplates get":      "migration of stored versions",
+	"infrastructure.cluster.x-k8s.io/ingotclustertemplates patch":    "migration of stored versions",
+	"infrastructure.cluster.x-k8s.io/ingotnetworks patch":            "migration of stored versions",
+	"infrastructure.cluster.x-k8s.io/ingotmachinetemplates patch":    "migration of stored versions",
+	"infrastructure.cluster.x-k8s.io/ingotreservations patch":        "promises of hosts: the runtime extension is not installed here",
+	"infrastructure.cluster.x-k8s.io/ingotreservations delete":       "promises of hosts: the runtime extension is not installed here",
+	"infrastructure.cluster.x-k8s.io/ingotreservations/status patch": "promises of hosts: the runtime extension is not installed here",
+	"infrastructure.cluster.x-k8s.io/ingotimages patch":              "migration of stored versions",
+	"infrastructure.cluster.x-k8s.io/ingotimages/status patch":       "the catalogue, which is empty here",
+	"apiextensions.k8s.io/customresourcedefinitions/status patch":    "migration of stored versions",
+	"events.k8s.io/events patch":                                     "an event that is repeated within minutes",
 }
 
 // everyRightIsUsed: each verb that Ingot's service accounts are granted is in the
