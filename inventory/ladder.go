@@ -25,8 +25,8 @@ func hostLadder() ladder {
 		{name: "wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
 		{name: "power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
 		{name: "updating", when: when{(*input).updateBusy}, rules: updatingLadder()},
-		{name: "reboot-refused", when: when{(*input).rebootAsked, (*input).notRunning}, then: refuseReboot},
 		{name: "media", when: when{(*input).mediaNoted, (*input).mediaSpent}, then: ejectMedia},
+		{name: "reboot-refused", when: when{(*input).rebootAsked, (*input).notRunning}, then: refuseReboot},
 		{name: "order", when: when{(*input).ordered}, rules: orderLadder()},
 		{name: "provisioning", when: when{(*input).provisioning, (*input).on},
 			rules: forcedOff("provisioning/off", sayProvisioningOff)},
@@ -59,8 +59,8 @@ func deletingLadder() ladder {
 			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
 			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 		}},
-		{name: "deleting/forget", then: forget},
 		{name: "deleting/media", when: when{(*input).mediaNoted, (*input).bmcTells}, then: ejectMedia},
+		{name: "deleting/forget", then: forget},
 	}
 }
 
@@ -172,12 +172,12 @@ func startLadder() ladder {
 			{name: "start/given-up", when: when{(*input).givenUp}, then: sayGivenUp},
 			{name: "start/available", then: sayAvailable},
 		}},
-		{name: "start/interval", when: when{(*input).tooSoon}, then: waitInterval},
 		{name: "start/boot-trust", when: when{(*input).provisioning, (*input).verifiedDemanded, (*input).bootNotVerified}, then: sayBootNotVerified},
 		{name: "start/boot-server", when: when{(*input).namedByBMC, (*input).bootServerUnknown}, then: sayBootServerUnknown},
+		{name: "start/interval", when: when{(*input).tooSoon}, then: waitInterval},
 		{name: "start/order", when: when{(*input).unordered}, then: mintOrder},
-		{name: "start/boot", then: bootAgent},
 		{name: "start/media", when: when{(*input).byMedia, (*input).mediaUnnoted}, then: noteMedia},
+		{name: "start/boot", then: bootAgent},
 	}
 }
 

@@ -267,13 +267,13 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	wantedOff, wantedOn := h.Spec.Power == infrav1.PowerIntentOff, h.Spec.Power == infrav1.PowerIntentOn
 	dangling := held(h) && !w.machine
 	free := h.Spec.Claim == nil
-	switch {
-	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation)):
-		return bad("the object is never let go")
 	distrusted := held(h) && h.Spec.Claim.State == infrav1.ClaimProvisioning && w.distrusted(h)
-	case w.deleting, h.Spec.BMC == nil:
+	switch {
 	case w.media && !dangling && !w.deleting && h.Spec.BMC != nil:
 		return bad("with an image in the virtual drive")
+	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation)):
+		return bad("the object is never let go")
+	case w.deleting, h.Spec.BMC == nil:
 		return ""
 	case dangling && asked(h, infrav1.ReleaseDanglingAnnotation):
 		return bad("the release of a dangling claim is not heard")
@@ -292,11 +292,11 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return mustBe(!asked(h, infrav1.ClearQuarantineAnnotation) && w.last.Reason == infrav1.ReasonQuarantined, bad("a cleared quarantine lasts"))
 	case wantedOff:
 		return mustBe(!w.power && w.last.Reason == infrav1.ReasonPoweredOff, bad("not off though a person wants it off"))
+	case distrusted:
+		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && h.Spec.Order == nil, bad("a boot that is not verified is not told"))
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
 		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !asked(h, infrav1.ApproveAnnotation), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
-	case distrusted:
-		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && h.Spec.Order == nil, bad("a boot that is not verified is not told"))
 		prepared := w.restedPrepared(obeyed)
 		return mustBe(prepared == "" && !asked(h, infrav1.ApproveAnnotation), bad("not as it should be: "+prepared))
 	default:

@@ -83,9 +83,9 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if out.Mode == pxe.Reserve && !d.lease(ctx, host, &out) {
 		return pxe.Host{}, false
 	}
+	d.addIPv6(ctx, host, network, &out)
 	out.Namespace, out.Name, out.MAC = host.Namespace, host.Name, mac
 	out.Hostname = host.Name
-	d.addIPv6(ctx, host, network, &out)
 	if host.Spec.Claim != nil {
 		out.Hostname = host.Spec.Claim.Hostname
 	}

@@ -82,9 +82,9 @@ type fakeBMC struct {
 	health  bmc.HealthState
 	parts   []bmc.ComponentHealth
 	details int
-}
 	// drive is the virtual CD drive and what else boot methods need.
 	drive fakeDrive
+}
 
 func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
 	if target.Password.Reveal() != canary || target.Username != "root" {
@@ -134,13 +134,13 @@ func (f *fakeBMC) SetBootOverride(_ context.Context, o bmc.BootOverride) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writes = append(f.writes, fmt.Sprintf("boot %s %s", o.Target, o.Mode))
-	return f.overrideErr
 	if o.Target == bmc.BootHTTP {
 		f.drive.uris = append(f.drive.uris, o.HTTPBootURI)
 		if f.drive.noURI && o.HTTPBootURI != "" {
 			return bmc.ErrNotSupported
 		}
 	}
+	return f.overrideErr
 }
 
 func (f *fakeBMC) Identity(context.Context) (bmc.Identity, error) { return bmc.Identity{}, nil }
