@@ -73,7 +73,12 @@ func claimAll(t *testing.T, plane *Plane, seed uint64) {
 	benches := newBenches(t)
 	site := plane.NewSite(t, SiteOptions{Password: benchPassword})
 	count := &conflicts{}
-	options := ManagerOptions{Witness: count, Delay: claimDelay, Args: []string{"--leader-elect=false", "--roles=controllers"}}
+	options := ManagerOptions{Witness: count, Delay: claimDelay, Args: []string{
+		"--leader-elect=false", "--roles=controllers",
+		// No agent answers here; a slow machine must not find hosts in quarantine
+		// before the last machine has got one.
+		"--agent-deadline=15m",
+	}}
 	for i, last := range []string{"2/24", "3/24"} {
 		o := options
 		o.Name, o.Address, o.NoWebhooks, o.Seed = fmt.Sprint("manager-", i), site.subnet(last), i > 0, 2*seed+uint64(i)
