@@ -83,9 +83,10 @@ func TestServe(t *testing.T) {
 	if a := <-w.out; a.reply != dhcpv6.MessageTypeAdvertise || a.To != linkLocal {
 		t.Errorf("%s to %s", a.reply, a.To)
 	}
+	patience := time.Now().Add(time.Minute)
 	for _, labels := range [][2]string{{"other", "malformed"}, {"solicit", "unknown"}, {"solicit", "advertise"}} {
 		for testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) != 1 {
-			if t.Context().Err() != nil { // the test's deadline
+			if time.Now().After(patience) {
 				t.Fatalf("%v is not counted", labels)
 			}
 			time.Sleep(time.Millisecond) // another reader is at it
