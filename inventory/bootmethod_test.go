@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -79,18 +81,24 @@ func bootMethodEvents() []event {
 }
 
 // endingOfMedia deletes hosts in whose drive is an image, with and without a BMC that
-// can be told.
+// can be told. The second is made as a manager leaves it that dies before it empties the
+// drive: nothing else comes to it.
 func (w *world) endingOfMedia(kind uint64) {
-	if !w.media || w.claim() != nil {
+	if w.claim() != nil {
 		return
 	}
-	switch kind {
-	case 8:
+	switch {
+	case kind == 8 && w.media:
 		w.deleting = true
-	case 14:
-		if w.order() == nil {
-			w.deleting, w.bmc = true, BMCUnreachable
-		}
+	case kind == 14 && w.order() == nil && w.host.Spec.BMC != nil:
+		w.media = true
+		w.write(func(h *infrav1.IngotHost) {
+			if h.Spec.Record == nil {
+				h.Spec.Record = &infrav1.HostRecord{}
+			}
+			h.Spec.Record.VirtualMediaAt = metav1.NewTime(w.now)
+		})
+		w.deleting, w.bmc = true, BMCUnreachable
 	}
 }
 

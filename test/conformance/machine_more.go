@@ -373,7 +373,8 @@ func machineAdditions() []Rule {
 }
 
 // onlyTheContract checks the roles of the release: the contract is about Clusters
-// and Machines, which a provider reads.
+// and Machines, which a provider reads. Claims of addresses are another contract, that
+// of IPAM providers, by which an infrastructure provider makes them.
 func onlyTheContract(s *Shipped) error {
 	var p problems
 	may := []string{"clusters", "clusters/status", "machines", "machines/status"}
@@ -383,6 +384,12 @@ func onlyTheContract(s *Shipped) error {
 			for _, g := range list(r, "apiGroups") {
 				name, _ := g.(string)
 				if name == group || !(name == "*" || strings.HasSuffix(name, "cluster.x-k8s.io")) {
+					continue
+				}
+				if name == "ipam.cluster.x-k8s.io" {
+					for _, resource := range list(r, "resources") {
+						p.unless(strings.HasPrefix(resource.(string), "ipaddress"), "%s may use %s.%s", role.GetName(), resource, name)
+					}
 					continue
 				}
 				for _, resource := range list(r, "resources") {

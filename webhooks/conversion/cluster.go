@@ -95,6 +95,7 @@ func ClusterTemplateFromHub(_ context.Context, src *v1beta2.IngotClusterTemplate
 
 func clusterSpecToHub(in v1beta1.IngotClusterSpec) v1beta2.IngotClusterSpec {
 	return v1beta2.IngotClusterSpec{
+		BootTrust:            v1beta2.BootTrust(in.BootTrust),
 		ControlPlaneEndpoint: v1beta2.APIEndpoint(in.ControlPlaneEndpoint),
 		HostSelector:         in.HostSelector,
 		ControlPlaneSelector: in.ControlPlaneSelector,
@@ -104,6 +105,7 @@ func clusterSpecToHub(in v1beta1.IngotClusterSpec) v1beta2.IngotClusterSpec {
 
 func clusterSpecFromHub(in v1beta2.IngotClusterSpec) v1beta1.IngotClusterSpec {
 	return v1beta1.IngotClusterSpec{
+		BootTrust:            v1beta1.BootTrust(in.BootTrust),
 		ControlPlaneEndpoint: v1beta1.APIEndpoint(in.ControlPlaneEndpoint),
 		HostSelector:         in.HostSelector,
 		ControlPlaneSelector: in.ControlPlaneSelector,
