@@ -82,9 +82,15 @@ func bootMethodEvents() []event {
 
 // endingOfMedia deletes hosts in whose drive is an image, with and without a BMC that
 // can be told. The second is made as a manager leaves it that dies before it empties the
-// drive: nothing else comes to it.
+// drive: nothing else comes to it. And it has hosts given back whose boots are worth less
+// by now than their clusters demanded: these are wiped all the same.
 func (w *world) endingOfMedia(kind uint64) {
-	if w.claim() != nil {
+	if c := w.claim(); c != nil {
+		if kind == 20 && c.State == infrav1.ClaimReleasing {
+			w.write(func(h *infrav1.IngotHost) {
+				h.Spec.BootMethod, h.Spec.Claim.BootTrust = "", infrav1.BootTrustVerified
+			})
+		}
 		return
 	}
 	switch {

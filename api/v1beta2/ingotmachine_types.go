@@ -12,7 +12,7 @@ import (
 // IngotMachineSpec asks for a server and says what to install on it. Everything
 // but providerID is fixed once the object exists.
 // +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef)",fieldPath=".image",message="is required where imageRef names no IngotImage: say what to install",reason=FieldValueRequired
-// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef",message="must not be set beside image: leave one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
 type IngotMachineSpec struct {
 	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
 	// when it has chosen a host.

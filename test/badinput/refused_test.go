@@ -89,7 +89,7 @@ func (s *server) createValid(t *testing.T) {
 		list, networks := &v1beta2.IngotHostList{}, &v1beta2.IngotNetworkList{}
 		hardware, clusters := &v1beta2.IngotHardwareList{}, &v1beta2.IngotClusterList{}
 		return s.cache.List(t.Context(), list) == nil && len(list.Items) == hosts &&
-			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == 5 &&
+			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == 6 &&
 			s.cache.List(t.Context(), hardware) == nil && len(hardware.Items) == 2 &&
 			s.cache.List(t.Context(), clusters) == nil && len(clusters.Items) == 2
 	})
