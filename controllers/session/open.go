@@ -124,9 +124,9 @@ func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts 
 	return nil
 }
 
-// keepFacts writes the hardware found to the IngotHardware of the host; the
-// address recorded there stays, the pin of the BMC's certificate, and the report of the system that the
-// present claim installed.
+// keepFacts writes the hardware found to the IngotHardware of the host. What others
+// recorded there stays: both addresses, the pin of the BMC's certificate, and the
+// report of the system that the present claim installed.
 func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
@@ -144,7 +144,7 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	if owner := metav1.GetControllerOf(known); owner != nil && owner.UID != host.UID {
 		return fmt.Errorf("the hardware of an earlier host %s is about to be collected", host.Name)
 	}
-	facts.Address, facts.BMC = known.Spec.Address, known.Spec.BMC
+	facts.Address, facts.IPv6Address, facts.BMC = known.Spec.Address, known.Spec.IPv6Address, known.Spec.BMC
 	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
 		facts.Booted = kept // the report of an earlier tenant goes
 	}
