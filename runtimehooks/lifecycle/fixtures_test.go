@@ -44,9 +44,9 @@ func templateRef(kind, name string) clusterv1.ClusterClassTemplateReference {
 func class(name string, takesImages bool) *clusterv1.ClusterClass {
 	c := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	c.Spec.Infrastructure.TemplateRef = templateRef(kindClusterTemplate, "ct")
-	c.Spec.ControlPlane.MachineInfrastructure.TemplateRef = templateRef("IngotMachineTemplate", "cp")
+	c.Spec.ControlPlane.MachineInfrastructure.TemplateRef = templateRef(kindMachineTemplate, "cp")
 	c.Spec.Workers.MachineDeployments = []clusterv1.MachineDeploymentClass{{Class: "default-worker"}}
-	c.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef = templateRef("IngotMachineTemplate", "worker")
+	c.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef = templateRef(kindMachineTemplate, "worker")
 	if takesImages {
 		c.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "inventory", External: &clusterv1.ExternalPatchDefinition{GeneratePatchesExtension: "generate-patches.ingot"}}}
 	}
@@ -165,6 +165,11 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 		&infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}},
 		&infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}},
 	}
+	hosted := class("hosted", true)
+	hosted.Spec.ControlPlane.MachineInfrastructure = clusterv1.ControlPlaneClassMachineInfrastructureTemplate{}
+	mixed := class("mixed", true)
+	mixed.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef.Kind = "DockerMachineTemplate"
+	base = append(base, hosted, mixed)
 	docker := class("docker", false)
 	docker.Spec.Infrastructure.TemplateRef.Kind = "DockerClusterTemplate"
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(append(base, docker), objects...)...).Build()

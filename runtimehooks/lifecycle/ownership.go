@@ -21,6 +21,7 @@ const ExtensionConfig = "ingot"
 const (
 	kindCluster         = "IngotCluster"
 	kindClusterTemplate = "IngotClusterTemplate"
+	kindMachineTemplate = "IngotMachineTemplate"
 )
 
 // built says whose a Cluster is that has its infrastructure: known is false before.
@@ -36,6 +37,12 @@ func built(cluster *clusterv1.Cluster) (ours, known bool) {
 func classIsOurs(class *clusterv1.ClusterClass) bool {
 	ref := class.Spec.Infrastructure.TemplateRef
 	return ref.Kind == kindClusterTemplate && groupOf(ref.APIVersion) == infrav1.GroupVersion.Group
+}
+
+// machinesAreOurs says whether the machines of a template stand on Ingot's servers. A
+// control plane without machines of its own has no template.
+func machinesAreOurs(ref clusterv1.ClusterClassTemplateReference) bool {
+	return ref.Kind == kindMachineTemplate && groupOf(ref.APIVersion) == infrav1.GroupVersion.Group
 }
 
 func groupOf(apiVersion string) string {

@@ -46,12 +46,13 @@ func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clus
 // blueprint reads the templates of a class, as far as they are there.
 func (i Inventory) blueprint(ctx context.Context, class *clusterv1.ClusterClass) (Blueprint, error) {
 	out := Blueprint{Class: class, Machines: map[string]*infrav1.IngotMachineTemplate{}}
-	names := []string{class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.Name}
+	refs := []clusterv1.ClusterClassTemplateReference{class.Spec.ControlPlane.MachineInfrastructure.TemplateRef}
 	for _, deployment := range class.Spec.Workers.MachineDeployments {
-		names = append(names, deployment.Infrastructure.TemplateRef.Name)
+		refs = append(refs, deployment.Infrastructure.TemplateRef)
 	}
-	for _, name := range names {
-		if name == "" || out.Machines[name] != nil {
+	for _, ref := range refs {
+		name := ref.Name
+		if !machinesAreOurs(ref) || out.Machines[name] != nil {
 			continue
 		}
 		template := &infrav1.IngotMachineTemplate{}

@@ -51,7 +51,7 @@ type Wish struct {
 	Groups  []Group
 }
 
-// WishOf counts a topology. What patches of classes that are not Ingot's do is not
+// WishOf counts the machines of a topology that are to stand on Ingot's servers. What patches of classes that are not Ingot's do is not
 // known here: of these the templates count as they are.
 func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	topology := cluster.Spec.Topology
@@ -69,8 +69,11 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
 	}
 	catalogue := TakesImages(b.Class)
-	add := func(g Group, template string, s settings, variable string) {
-		g.Spec = machineSpec(b.Machines[template], s, variable)
+	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, variable string) {
+		if !machinesAreOurs(template) {
+			return // they stand on no host of the inventory, or there are none: a hosted control plane
+		}
+		g.Spec = machineSpec(b.Machines[template.Name], s, variable)
 		if catalogue {
 			g.Image = wanted(g.Spec, s, topology.Version)
 		}
@@ -79,7 +82,7 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		}
 	}
 	add(Group{Name: ControlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas, nil)},
-		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.Name, controlPlane, mutation.VariableControlPlaneHosts)
+		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, mutation.VariableControlPlaneHosts)
 	for _, deployment := range topology.Workers.MachineDeployments {
 		class := deploymentClass(b.Class, deployment.Class)
 		if class == nil {
@@ -90,7 +93,7 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 			domain = class.FailureDomain
 		}
 		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations), FailureDomain: domain},
-			class.Infrastructure.TemplateRef.Name, setting(global, deployment.Variables.Overrides), mutation.VariableWorkerHosts)
+			class.Infrastructure.TemplateRef, setting(global, deployment.Variables.Overrides), mutation.VariableWorkerHosts)
 	}
 	return wish
 }
