@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -32,9 +31,10 @@ const pausedInterval = 10 * time.Second
 
 // Timeouts of the HTTP server: no agent needs longer for one of its small calls.
 const (
-	readTimeout  = 30 * time.Second
-	writeTimeout = 30 * time.Second
-	idleTimeout  = 2 * time.Minute
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
 )
 
 // BootEnds hears how the order ended for which a host was booted.
@@ -68,20 +68,29 @@ type Options struct {
 type Server struct {
 	Options
 	progress progressLog
+	// small is for calls of some names and numbers, facts for those with lists of
+	// hardware.
+	small, facts limit
 }
 
 // New makes a Server.
-func New(o Options) *Server { return &Server{Options: o} }
+func New(o Options) *Server {
+	return &Server{
+		Options: o,
+		small:   limit{maxSmallBytes, newPlaces(smallAtOnce, smallPerAddress)},
+		facts:   limit{agentapi.MaxRequestBytes, newPlaces(factsAtOnce, factsPerAddress)},
+	}
+}
 
 // Handler routes the agent API. It needs connections with TLS client certificates.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	handle(mux, agentapi.PathSession, s.openSession)
-	handle(mux, agentapi.PathOrder, s.giveOrder)
-	handle(mux, agentapi.PathProgress, s.takeProgress)
-	handle(mux, agentapi.PathBootstrap, s.giveBootstrap)
-	handle(mux, agentapi.PathReport, s.takeReport)
-	handle(mux, agentapi.PathBooted, s.takeBooted)
+	handle(s, mux, s.facts, agentapi.PathSession, s.openSession)
+	handle(s, mux, s.small, agentapi.PathOrder, s.giveOrder)
+	handle(s, mux, s.small, agentapi.PathProgress, s.takeProgress)
+	handle(s, mux, s.small, agentapi.PathBootstrap, s.giveBootstrap)
+	handle(s, mux, s.facts, agentapi.PathReport, s.takeReport)
+	handle(s, mux, s.small, agentapi.PathBooted, s.takeBooted)
 	if s.BootLog != nil {
 		mux.Handle(bootlog.Path, s.BootLog)
 	}
@@ -90,12 +99,18 @@ func (s *Server) Handler() http.Handler {
 
 // Serve runs until the context ends. The listener is closed by it.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate) error {
+	// One connection is one request at a time: HTTP/2 would make it hundreds.
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
 	server := &http.Server{
-		Handler:      s.Handler(),
-		ReadTimeout:  readTimeout,
-		WriteTimeout: writeTimeout,
-		IdleTimeout:  idleTimeout,
-		BaseContext:  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		Handler:           s.Handler(),
+		Protocols:         protocols,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate},
 			MinVersion:   tls.VersionTLS13,
@@ -112,7 +127,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 		defer cancel()
 		_ = server.Shutdown(grace)
 	}()
-	err := server.ServeTLS(listener, "", "")
+	err := server.ServeTLS(limitListener(listener, maxConnections), "", "")
 	if ctx.Err() != nil {
 		<-done
 	}
@@ -122,17 +137,24 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 	return err
 }
 
-// handle routes one call: JSON in, JSON out, refusals as agentapi.Error.
-func handle[In, Out any](mux *http.ServeMux, path string, call func(*http.Request, In) (Out, *agentapi.Error)) {
+// handle routes one call: JSON in, JSON out, refusals as agentapi.Error. Nothing of a
+// body is read before its token is known to be one of ours, and it has a place.
+func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string, call func(*http.Request, In) (Out, *agentapi.Error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		var in In
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, agentapi.MaxRequestBytes))
-		if err != nil {
-			refuse(w, &agentapi.Error{Reason: agentapi.ReasonTooLarge, Message: "the request is larger than 1 MiB or was cut off"})
+		c, refusal := s.identify(r)
+		if refusal != nil {
+			refuse(w, refusal)
 			return
 		}
-		if err := json.Unmarshal(body, &in); err != nil {
-			refuse(w, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the request is not the JSON expected: " + err.Error()})
+		leave := most.places.take(r.Context(), c.source)
+		if leave == nil {
+			refuse(w, notReady("the manager has too many requests"))
+			return
+		}
+		defer leave()
+		var in In
+		if refusal := decode(w, r, most.bytes, &in); refusal != nil {
+			refuse(w, refusal)
 			return
 		}
 		out, refusal := call(r, in)

@@ -1,0 +1,161 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/controllers/token"
+)
+
+// untouched is a body that must not be read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func (untouched) Close() error { return nil }
+
+// answer is what the handler says to a request, without a network.
+type answer struct {
+	header http.Header
+	status int
+	strings.Builder
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(b []byte) (int, error) { return a.Builder.Write(b) }
+
+// Who has no token of ours has nothing of a body read.
+func TestNoBodyWithoutToken(t *testing.T) {
+	s := newSite(t, world()...)
+	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
+	for _, path := range []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathProgress, agentapi.PathBootstrap, agentapi.PathReport, agentapi.PathBooted} {
+		for name, text := range map[string]string{"none": "", "another's": "Bearer v1/x/y", "no token": "Basic YTpi"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, untouched{t})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set(agentapi.TokenHeader, text)
+			got := &answer{header: http.Header{}}
+			server.Handler().ServeHTTP(got, r)
+			if got.status != http.StatusUnauthorized {
+				t.Errorf("%s with %s: status %d", path, name, got.status)
+			}
+		}
+	}
+}
+
+// A body is no larger than its call needs, and no more in memory than it is worth.
+func TestBodiesAreBounded(t *testing.T) {
+	s := newSite(t, world()...)
+	a := s.agent(claimsOf(token.Install), here)
+	large := `{"bootID":"` + strings.Repeat("x", maxSmallBytes) + `"}`
+	many := `{"hardware":{"disks":[1` + strings.Repeat(",1", maxValues+1) + `]}}`
+	for name, tc := range map[string]struct {
+		path, body string
+		want       int
+	}{
+		"order":                {agentapi.PathOrder, large, http.StatusRequestEntityTooLarge},
+		"progress":             {agentapi.PathProgress, large, http.StatusRequestEntityTooLarge},
+		"bootstrap":            {agentapi.PathBootstrap, large, http.StatusRequestEntityTooLarge},
+		"booted":               {agentapi.PathBooted, large, http.StatusRequestEntityTooLarge},
+		"a session of facts":   {agentapi.PathSession, many, http.StatusRequestEntityTooLarge},
+		"a large session":      {agentapi.PathSession, large, http.StatusForbidden}, // read, and another server's
+		"a report of the same": {agentapi.PathReport, large, http.StatusBadRequest}, // read, and of no order
+	} {
+		if status, text := a.post(tc.path, []byte(tc.body)); status != tc.want {
+			t.Errorf("%s: status %d (%s), want %d", name, status, text, tc.want)
+		}
+	}
+}
+
+// One connection carries one request at a time.
+func TestOnlyHTTP1(t *testing.T) {
+	s := newSite(t, world()...)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("the protocol is %q", got)
+	}
+}
+
+// One address takes its share and no more, all together what there is, and who waited
+// in vain leaves nothing behind.
+func TestPlaces(t *testing.T) {
+	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	p := newPlaces(3, 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var held []func()
+	for _, address := range []netip.Addr{a, a, b} {
+		leave := p.take(t.Context(), address)
+		if leave == nil {
+			t.Fatalf("no place for %s", address)
+		}
+		held = append(held, leave)
+	}
+	if p.take(ended, a) != nil || p.take(ended, c) != nil {
+		t.Error("a place that there is not")
+	}
+	waits := make(chan func())
+	go func() { waits <- p.take(context.WithoutCancel(t.Context()), a) }()
+	held[0]()
+	held[0] = <-waits
+	if held[0] == nil {
+		t.Fatal("no place for who waited")
+	}
+	for _, leave := range held {
+		leave()
+	}
+	if len(p.used) != 0 || len(p.all) != 0 {
+		t.Errorf("%d addresses, %d places are held", len(p.used), len(p.all))
+	}
+}
+
+// A connection gives its place back once, and a listener that is closed waits for none.
+func TestLimitListener(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limitListener(inner, 1)
+	for range 2 {
+		client, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Close(), conn.Close()
+		_ = client.Close()
+	}
+	l.(*limited).slots <- struct{}{} // all are taken
+	done := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		done <- err
+	}()
+	_ = l.Close()
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accept: %v", err)
+	}
+}
