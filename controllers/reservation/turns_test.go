@@ -70,9 +70,10 @@ func (s *turns) run(t *testing.T, check func() string, actors map[string]actor) 
 	defer func() { s.on = false }()
 	waiting := slices.Sorted(maps.Keys(actors))
 	for _, name := range waiting {
-		s.go_[name] = make(chan struct{})
+		turn := make(chan struct{})
+		s.go_[name] = turn
 		go func() {
-			<-s.go_[name]
+			<-turn
 			actors[name](t.Context())
 			s.back <- true
 		}()
