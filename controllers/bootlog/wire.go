@@ -6,15 +6,18 @@ package bootlog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,8 +31,11 @@ import (
 const Path = "/boot/v1/log"
 
 const (
-	// sealHeader carries the seal of the body.
+	// sealHeader carries the seal of the time in atHeader and of the SHA-256 of the body
+	// in sumHeader: who has not the key has nothing of a body read.
 	sealHeader = "Ingot-Seal"
+	atHeader   = "Ingot-At"
+	sumHeader  = "Ingot-SHA256"
 	// maxBody bounds a batch, in bytes.
 	maxBody = 1 << 20
 	// maxSkew is how far the clocks may be apart, and how long what somebody recorded
@@ -37,18 +43,24 @@ const (
 	maxSkew = 10 * time.Minute
 	// callTimeout bounds one call.
 	callTimeout = 30 * time.Second
+	// maxAtOnce bounds the batches that are worked on: boot servers try again.
+	maxAtOnce = 4
 )
 
 // batch is the body of a request.
 type batch struct {
-	At    time.Time      `json:"at"`
 	Boots []bootlog.Boot `json:"boots"`
 }
 
 // sealed is what the seal covers: never what another seal of the same key does.
-func sealed(body []byte) []byte { return append([]byte("ingot boot log\n"), body...) }
+func sealed(at, sum string) []byte { return []byte("ingot boot log\n" + at + "\n" + sum) }
 
-// Handler takes boots from boot servers.
+func sumOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// Handler takes boots from boot servers. It must not be copied.
 type Handler struct {
 	// Record keeps them.
 	Record func(context.Context, []bootlog.Boot) error
@@ -56,6 +68,8 @@ type Handler struct {
 	Sealed func(message, sum []byte) bool
 	Clock  clock.PassiveClock
 	Log    logr.Logger
+
+	busy atomic.Int32
 }
 
 // ServeHTTP implements http.Handler.
@@ -64,23 +78,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 		return
 	}
+	if why := h.refuses(r.Header); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	defer h.busy.Add(-1)
+	if h.busy.Add(1) > maxAtOnce {
+		http.Error(w, "too much to do", http.StatusServiceUnavailable)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, "the request is too large or was cut off", http.StatusRequestEntityTooLarge)
 		return
 	}
-	sum, err := base64.StdEncoding.DecodeString(r.Header.Get(sealHeader))
-	if err != nil || !h.Sealed(sealed(body), sum) {
-		http.Error(w, "not sealed by a boot server of this manager", http.StatusForbidden)
+	if sumOf(body) != r.Header.Get(sumHeader) {
+		http.Error(w, "not what was sealed", http.StatusForbidden)
 		return
 	}
 	var in batch
 	if err := json.Unmarshal(body, &in); err != nil {
 		http.Error(w, "not the JSON expected", http.StatusBadRequest)
-		return
-	}
-	if age := h.Clock.Since(in.At); age.Abs() > maxSkew {
-		http.Error(w, "sealed too long ago, or clocks differ", http.StatusForbidden)
 		return
 	}
 	if err := h.Record(r.Context(), in.Boots); err != nil {
@@ -89,6 +107,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// refuses says why a request is not a boot server's, before its body is read.
+func (h *Handler) refuses(header http.Header) string {
+	stamp := header.Get(atHeader)
+	seal, err := base64.StdEncoding.DecodeString(header.Get(sealHeader))
+	if err != nil || !h.Sealed(sealed(stamp, header.Get(sumHeader)), seal) {
+		return "not sealed by a boot server of this manager"
+	}
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil || h.Clock.Since(at).Abs() > maxSkew {
+		return "sealed too long ago, or clocks differ"
+	}
+	return ""
 }
 
 // errPin: the manager's key is none of those pinned.
@@ -148,7 +180,7 @@ func (s *Sender) Close() { s.http.CloseIdleConnections() }
 
 // Send hands boots over. It is a bootlog.Options.Deliver.
 func (s *Sender) Send(ctx context.Context, boots []bootlog.Boot) error {
-	body, err := json.Marshal(batch{At: s.now(), Boots: boots})
+	body, err := json.Marshal(batch{Boots: boots})
 	if err != nil {
 		return fmt.Errorf("encode boots: %w", err)
 	}
@@ -157,7 +189,10 @@ func (s *Sender) Send(ctx context.Context, boots []bootlog.Boot) error {
 		return fmt.Errorf("hand boots over: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(sealHeader, base64.StdEncoding.EncodeToString(s.seal(sealed(body))))
+	at, sum := s.now().UTC().Format(time.RFC3339Nano), sumOf(body)
+	req.Header.Set(atHeader, at)
+	req.Header.Set(sumHeader, sum)
+	req.Header.Set(sealHeader, base64.StdEncoding.EncodeToString(s.seal(sealed(at, sum))))
 	res, err := s.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("hand boots over: %w", err)
