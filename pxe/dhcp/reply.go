@@ -240,17 +240,26 @@ func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 
 // inform answers a client that has an address of its own (RFC 2131 §4.3.5):
 // parameters, but neither address nor lease time, to ciaddr. Nothing goes to an
-// address that cannot be the client's.
+// address that cannot be the client's. Where this server gives the addresses, it
+// knows the client's: whoever asks from another one is told of the network at most,
+// never what to boot or whom to serve, since anybody can write a host's hardware
+// address into a packet.
 func (ex exchange) inform() Answer {
 	client := addressOf(ex.req.ClientIPAddr)
 	if !client.IsValid() || !ex.host.On().Contains(client) {
 		return ex.silent(fmt.Sprintf("inform from %s, which is not in %s", ex.req.ClientIPAddr, ex.host.On()))
 	}
+	own := ex.host.Mode == pxe.Proxy || client == ex.host.Address.Addr()
+	if !own && ex.firmware != plain {
+		return ex.silent(fmt.Sprintf("inform from %s, recorded is %s", client, ex.host.Address.Addr()))
+	}
 	r := ex.reply(dhcpv4.MessageTypeAck)
 	r.ClientIPAddr = ex.req.ClientIPAddr
 	ex.addNetwork(r)
-	ex.addBoot(r)
-	ex.addOrder(r)
+	if own {
+		ex.addBoot(r)
+		ex.addOrder(r)
+	}
 	return ex.send(r, pxe.StageAck, ex.firmware.String()+", parameters only")
 }
 
