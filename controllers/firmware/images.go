@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
 const (
@@ -180,14 +181,16 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image) error {
 	if err != nil {
 		return errors.New("read the image: spec.firmware has no URL that can be read")
 	}
-	client := p.HTTP
-	if client == nil {
-		client = http.DefaultClient
+	if p.HTTP == nil {
+		return fmt.Errorf("%w: this manager reads none", errNoImage)
 	}
-	response, err := client.Do(request)
+	response, err := p.HTTP.Do(request)
 	var why *url.Error
 	if errors.As(err, &why) {
 		err = why.Err
+	}
+	if errors.Is(err, httpd.ErrSourceNotAllowed) {
+		return fmt.Errorf("read the image: --image-sources of the manager does not allow its URL, a redirect of it or the address behind %s", request.URL.Hostname())
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", errNoImage, request.URL.Host, err)

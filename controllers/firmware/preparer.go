@@ -43,7 +43,9 @@ type Preparer struct {
 	Waits  Waits
 	// Poll is how often a host that waits for nothing else is looked at.
 	Poll time.Duration
-	// HTTP reads images; nil: http.DefaultClient.
+	// HTTP reads images. It asks only where the operator allows, since whoever writes a
+	// host chooses the URL, and fails with httpd.ErrSourceNotAllowed elsewhere; nil: none
+	// are read.
 	HTTP  *http.Client
 	Works *Works
 	// Save writes a host by optimistic lock on base; a conflict is an error that starts

@@ -28,6 +28,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
 // shop is an API server with one host, its BMC, and what was told.
@@ -56,7 +57,7 @@ func newShop(t *testing.T, update func(ctx context.Context, update bmc.Update) (
 		Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "redfish://bmc"}},
 	}}
 	s.Preparer = &Preparer{
-		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: inventory.DefaultPolicy(), Poll: time.Minute, Works: &Works{},
+		Live: s, BMC: s, Clock: clock.RealClock{}, Policy: inventory.DefaultPolicy(), Poll: time.Minute, Works: &Works{}, HTTP: reader(t, "127.0.0.0/8"),
 		Waits: Waits{BackoffFirst: time.Second, BackoffCap: time.Minute, ImageTime: time.Minute, ImageAge: time.Minute, PushTime: time.Minute},
 		Save:  s.save, Wake: func(host types.NamespacedName) { s.woken <- host },
 		Warn: func(*infrav1.IngotHost, string, string) {}, Stable: strings.TrimSpace,
@@ -146,6 +147,16 @@ func (s *shop) step(url, checksum string) inventory.StartUpdate {
 			Component: "BIOS", Version: "2", State: infrav1.UpdateAsked, Delivery: infrav1.DeliveryPush, StartedAt: metav1.NewTime(s.Clock.Now().Add(-time.Hour)),
 		}}}},
 	}
+}
+
+// reader asks nobody but the sources.
+func reader(t *testing.T, sources ...string) *http.Client {
+	t.Helper()
+	allowed, err := httpd.ParseSources(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httpd.NewClient(httpd.ClientConfig{Allowed: allowed})
 }
 
 // serve is a server of one image.
@@ -367,6 +378,9 @@ func TestFetch(t *testing.T) {
 			_ = http.NewResponseController(w).Flush() // the length is not known
 		case "/empty":
 			return
+		case "/away":
+			http.Redirect(w, r, "http://169.254.169.254/latest?signature=secret", http.StatusFound)
+			return
 		case "/gone":
 			http.NotFound(w, r)
 			return
@@ -395,6 +409,8 @@ func TestFetch(t *testing.T) {
 		{"a server that fails", imageKey{claims.URL + "/down", "", true}, true, "502"},
 		{"no server", imageKey{"http://127.0.0.1:1/x?signature=secret", "", true}, true, "127.0.0.1:1"},
 		{"no URL", imageKey{"http://%zz", "", true}, false, "no URL"},
+		{"not allowed", imageKey{"http://169.254.169.254/latest?signature=secret", "", true}, false, "--image-sources of the manager"},
+		{"a redirect that is not allowed", imageKey{claims.URL + "/away", "", true}, false, "--image-sources of the manager"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShop(t, nil)

@@ -65,7 +65,7 @@ type Reconciler struct {
 	Watches Watches
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
-	// Images reads images of firmware for their checksum; nil: http.DefaultClient.
+	// Images reads images of firmware, from where the operator allows; nil: none are read.
 	Images *http.Client
 	// Boot is where BMCs and firmware find a boot server; the zero value: it is not known,
 	// and hosts boot by PXE only.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func (m *metal) restart(dies int) {
 	m.t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	r := m.Reconciler
 	api := &mortalClient{Client: m.api, mortal: m.mort}
-	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
+	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Images: &http.Client{}, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
 		Waits: r.Waits, NewID: r.NewID, Fingerprint: trust.Probe}
 }
 

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -51,12 +52,11 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	}
 	concurrency := func(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }
 	recorder := mgr.GetEventRecorder("ingot")
-	hosts := &host.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: recorder, Clock: clock.RealClock{},
-		Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
-		Fingerprint: trust.Probe,
-		Boot:        host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return directory.Ticket(id.keys, h) }},
+	hosts, err := hostReconciler(o, id)
+	if err != nil {
+		return err
 	}
+	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
 	}
@@ -77,6 +77,20 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(moveConcurrency)),
 	)
+}
+
+// hostReconciler is all of the reconciler of hosts that the options decide.
+func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
+	// Whoever writes a host chooses a URL that a privileged process then asks for.
+	images, err := o.Images.client()
+	if err != nil {
+		return nil, fmt.Errorf("read images of firmware: %w", err)
+	}
+	return &host.Reconciler{
+		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString,
+		WatchFilterValue: o.WatchFilter, Fingerprint: trust.Probe, Images: images,
+		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return directory.Ticket(id.keys, h) }},
+	}, nil
 }
 
 // moveConcurrency is how many namespaces are looked at at once: a move takes one.

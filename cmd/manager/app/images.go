@@ -24,7 +24,7 @@ type ImageOptions struct {
 }
 
 func (o *ImageOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.Sources, "image-sources", o.Sources, "Where OS images may be fetched from: hosts (images.example.com, *.example.com), URLs above them (https://images.example.com/os/), networks (10.20.0.0/16). Hosts that are named may have private addresses; loopback and link-local ones must be named as networks. Empty: every public address, and no private one.")
+	fs.StringSliceVar(&o.Sources, "image-sources", o.Sources, "Where OS images, and images of firmware that Ingot reads, may be fetched from: hosts (images.example.com, *.example.com), URLs above them (https://images.example.com/os/), networks (10.20.0.0/16). Hosts that are named may have private addresses; loopback and link-local ones must be named as networks. Empty: every public address, and no private one.")
 	fs.StringVar(&o.CAFile, "image-ca-file", o.CAFile, "File with PEM certificates of authorities that image servers may be verified by, beside the system's.")
 }
 
