@@ -106,12 +106,14 @@ func insert(ctx context.Context, conn bmc.Conn, image string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the drive does not show the image: %w", bmc.ErrNotApplied, err)
+	return fmt.Errorf("%w: the drive does not show the image: %v", bmc.ErrNotApplied, err) // the outcome is known now
 }
 
-// override sets the first of the overrides that the BMC takes. A BMC that takes none,
-// or forgets it, is no error: a server that asks our boot server by its own boot order
-// is just as well (field notes).
+// override sets the first of the overrides that the BMC takes. A host that boots by PXE
+// is as well off where the BMC takes none, or forgets it: it asks our boot server by its
+// own boot order (field notes). One whose boot the BMC is to name is not: what it started
+// without would be another boot than it is told to have (decision 0151), and the error
+// keeps it off.
 func (r *Reconciler) override(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, overrides []bmc.BootOverride) error {
 	var err error
 	for _, override := range overrides {
@@ -123,20 +125,12 @@ func (r *Reconciler) override(ctx context.Context, conn bmc.Conn, host *infrav1.
 			return err
 		}
 	}
-	r.event(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf("The BMC did not take the %s boot for the next start: %v"+
-		". Ingot powers the host on all the same; its own boot order must have %s first", inventory.BootMethodOf(host), err, firstOf(host)))
-	return nil
-}
-
-// firstOf is what the server's own boot order must begin with.
-func firstOf(host *infrav1.IngotHost) string {
-	switch inventory.BootMethodOf(host) {
-	case infrav1.BootMethodVirtualMedia:
-		return "the virtual CD drive"
-	case infrav1.BootMethodHTTP:
-		return "UEFI HTTP"
+	if method := inventory.BootMethodOf(host); method != infrav1.BootMethodPXE {
+		return fmt.Errorf("the %s boot for the next start: %w; the host stays off, since its own boot order may begin elsewhere", method, err)
 	}
-	return "the network"
+	r.event(host, infrav1.ReasonBootOverrideNotApplied, fmt.Sprintf("The BMC did not take the PXE boot for the next start: %v"+
+		". Ingot powers the host on all the same; its own boot order must have the network first", err))
+	return nil
 }
 
 // ejectMedia takes Ingot's image out of the virtual drive, and then forgets it. A BMC

@@ -169,6 +169,14 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			t.Errorf("read back, then %q", got)
 		}
 	})
+	t.Run("no answer to the insertion, and no image in the drive", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.bmc.drive.insertErr = bmc.ErrUnknownOutcome
+		if got := y.untilWrites("h"); got != "insert CD" {
+			t.Errorf("got %q", got)
+		}
+		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
+	})
 	t.Run("an insertion that fails switches nothing on", func(t *testing.T) {
 		y := newBootYard(t, cfg, scheme, byMedia)
 		y.bmc.drive.insertErr = bmc.ErrNotApplied
@@ -187,6 +195,7 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 		y.toldOnce(infrav1.ReasonMediaNotEjected)
 	})
+	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, cfg, scheme, byMedia, "insert CD, boot CD UEFI") })
 	t.Run("no boot server", func(t *testing.T) {
 		y := newBootYard(t, cfg, scheme, byMedia)
 		y.Boot = BootServer{}
@@ -199,8 +208,40 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	})
 }
 
+// testRefusedOverride: a host whose boot the BMC is to name is switched on by no other,
+// says why, and starts once the BMC takes it (decision 0151).
+func testRefusedOverride(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, method func(*infrav1.IngotHost), want string) {
+	for name, tc := range map[string]struct {
+		err    error
+		reason string
+	}{
+		"it knows none":          {bmc.ErrNotSupported, infrav1.ReasonBMCUnsupported},
+		"it forgets it":          {bmc.ErrNotApplied, infrav1.ReasonBMCError},
+		"its answer is lost too": {fmt.Errorf("patch: %w", bmc.ErrUnknownOutcome), infrav1.ReasonBMCError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newBootYard(t, cfg, scheme, method)
+			y.bmc.set(func(f *fakeBMC) { f.overrideErr, f.override = tc.err, bmc.BootOverride{Target: bmc.BootNone} })
+			for range 3 {
+				if got := y.untilWrites("h"); got != want {
+					t.Fatalf("got %q, want %q", got, want)
+				}
+				y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, tc.reason)
+				y.clock.Step(10 * time.Minute)
+			}
+			y.bmc.set(func(f *fakeBMC) { f.overrideErr = nil })
+			if got := y.untilWrites("h"); !strings.HasSuffix(got, ", On") {
+				t.Errorf("once the BMC takes it: %q", got)
+			}
+		})
+	}
+}
+
 func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	byHTTP := func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }
+	t.Run("an override that is refused", func(t *testing.T) {
+		testRefusedOverride(t, cfg, scheme, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
+	})
 	secure := func(h *infrav1.IngotHost) {
 		byHTTP(h)
 		h.Spec.BootMode = infrav1.BootModeUEFISecureBoot
@@ -215,8 +256,6 @@ func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"the BMC takes the address": {byHTTP, nil, "boot HTTP UEFI, On", []string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
 		"it takes none, and DHCP tells the firmware": {byHTTP, func(f *fakeBMC) { f.drive.noURI = true }, "boot HTTP UEFI, boot HTTP UEFI, On",
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi", ""}, ""},
-		"it overrides nothing": {byHTTP, func(f *fakeBMC) { f.overrideErr = bmc.ErrNotSupported }, "boot HTTP UEFI, boot HTTP UEFI, On",
-			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi", ""}, infrav1.ReasonBootOverrideNotApplied},
 		"Secure Boot is on": {secure, func(f *fakeBMC) { f.drive.secureKnown, f.drive.secure = true, true }, "boot HTTP UEFI, On",
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, ""},
 		"Secure Boot is switched on": {secure, func(f *fakeBMC) { f.drive.secureKnown = true }, "secure boot true, boot HTTP UEFI, On",
