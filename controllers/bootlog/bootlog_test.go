@@ -59,10 +59,18 @@ func TestMerge(t *testing.T) {
 	over := func(n int, outcome infrav1.BootOutcome) func([]infrav1.BootRecord) []infrav1.BootRecord {
 		return func(b []infrav1.BootRecord) []infrav1.BootRecord { return end(b, minute(n), outcome) }
 	}
+	bare := func(n int) func([]infrav1.BootRecord) []infrav1.BootRecord {
+		b := bootAt(n, bootlog.RanAgent)
+		b.Marks[1].Stage = bootlog.Agent
+		return func(boots []infrav1.BootRecord) []infrav1.BootRecord { return add(boots, recordOf(b)) }
+	}
 	for name, tc := range map[string]struct {
 		steps []func([]infrav1.BootRecord) []infrav1.BootRecord
 		want  []string
 	}{
+		"those of which only DHCP was seen push out one": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{bare(0), bare(1), boot(2, bootlog.Stopped), boot(3, bootlog.Stopped),
+			boot(4, bootlog.Stopped), boot(5, bootlog.Stopped), bare(6), bare(7), bare(8)},
+			[]string{"Agent 8 [DHCP 0 Agent 1500]", "Stopped 5 [DHCP 0 Loader 1500]", "Stopped 4 [DHCP 0 Loader 1500]", "Stopped 3 [DHCP 0 Loader 1500]", "Stopped 2 [DHCP 0 Loader 1500]"}},
 		"boot, then its end": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{boot(0, bootlog.RanAgent), over(1, infrav1.BootSucceeded)},
 			[]string{"Succeeded 0 [DHCP 0 Loader 1500 Done 60000]"}},
 		"its end, then the boot": {[]func([]infrav1.BootRecord) []infrav1.BootRecord{over(1, infrav1.BootFailed), boot(0, bootlog.RanAgent)},

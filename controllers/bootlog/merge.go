@@ -91,7 +91,32 @@ func end(boots []infrav1.BootRecord, at time.Time, outcome infrav1.BootOutcome) 
 	return newest(append(boots, alone))
 }
 
+// newest keeps as many as the schema takes. Of boots in which only DHCP was seen, which
+// anybody's packets can make up, the oldest goes first while there is another: they take
+// the place of one boot that went further at most.
 func newest(boots []infrav1.BootRecord) []infrav1.BootRecord {
 	slices.SortStableFunc(boots, func(a, b infrav1.BootRecord) int { return b.StartedAt.Compare(a.StartedAt.Time) })
-	return boots[:min(len(boots), infrav1.MaxBoots)]
+	for len(boots) > infrav1.MaxBoots {
+		goes, bare := len(boots)-1, 0
+		for i := len(boots) - 1; i >= 0; i-- {
+			if !isBare(boots[i]) {
+				continue
+			}
+			if bare++; bare == 1 {
+				goes = i
+			}
+		}
+		if bare == 1 {
+			goes = len(boots) - 1
+		}
+		boots = slices.Delete(boots, goes, goes+1)
+	}
+	return boots
+}
+
+// isBare says that nothing was fetched in a boot, and no order ended.
+func isBare(b infrav1.BootRecord) bool {
+	return !slices.ContainsFunc(b.Stages, func(s infrav1.BootStage) bool {
+		return s.Name != string(bootlog.DHCP) && s.Name != string(bootlog.Agent)
+	})
 }

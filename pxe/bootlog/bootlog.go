@@ -115,6 +115,8 @@ type Tracker struct {
 	byMAC    map[string]*boot
 	byClient map[netip.Addr]*boot
 	over     []Boot
+	// recent are the hosts of which boots were handed over of late.
+	recent map[string]budget
 }
 
 // boot is one under way.
@@ -140,7 +142,7 @@ func New(o Options) *Tracker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Tracker{o: o, byMAC: map[string]*boot{}, byClient: map[netip.Addr]*boot{}}
+	return &Tracker{o: o, byMAC: map[string]*boot{}, byClient: map[netip.Addr]*boot{}, recent: map[string]budget{}}
 }
 
 // Observe implements pxe.Observer.
@@ -183,7 +185,9 @@ func (t *Tracker) addressed(e pxe.BootEvent) {
 	b := t.byMAC[string(e.MAC)]
 	switch {
 	case e.FromAgent:
-		if b != nil { // an offer will do: the agent may take another replica's
+		// An offer will do: the agent may take another replica's. A host that is not to
+		// run it does not, whatever a packet says.
+		if b != nil && e.Plan == pxe.Agent {
 			t.reach(b, Agent, e)
 			t.end(b, RanAgent)
 		}
@@ -280,6 +284,10 @@ func (t *Tracker) end(b *boot, outcome Outcome) {
 	if t.o.Deliver == nil {
 		return
 	}
+	if !t.spend(b) {
+		t.o.Metrics.drop()
+		return
+	}
 	t.over = append(t.over, b.Boot)
 	t.bound()
 }
@@ -315,6 +323,7 @@ func (t *Tracker) Flush(ctx context.Context) {
 			t.end(b, b.silent())
 		}
 	}
+	t.forget(now)
 	t.mu.Unlock()
 	for ctx.Err() == nil {
 		t.mu.Lock()

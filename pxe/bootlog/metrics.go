@@ -28,7 +28,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		boots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_boots_total",
 			Help: "Network boots, by how they ended: Agent, Disk, or Stopped."}, []string{"outcome"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "ingot_boots_dropped_total",
-			Help: "Boots that are missing in the boot logs of their hosts, because the manager could not be reached for long."}),
+			Help: "Boots that are missing in the boot logs of their hosts, because the manager could not be reached for long, or there were too many of one host."}),
 	}
 	if err := errors.Join(adopt(registry, &m.stages), adopt(registry, &m.boots), adopt(registry, &m.dropped)); err != nil {
 		return nil, fmt.Errorf("register the metrics of boots: %w", err)
