@@ -177,14 +177,52 @@ type Plan struct {
 	Agent AgentBoot
 }
 
+// Loaded is what a boot loader from the network is to boot now. Where the BMC names the
+// agent's boot that is the disk: whoever started a loader there, it gets neither agent
+// nor token, and the firmware goes on.
+func (p Plan) Loaded() PlanKind {
+	if p.Kind == Agent && p.Agent.Way != ByNetwork {
+		return LocalDisk
+	}
+	return p.Kind
+}
+
+// Way is how firmware gets the agent. A way that the host's BMC names is the only one:
+// whatever else the firmware asks for is answered as if there were nothing to boot.
+type Way int
+
+const (
+	// ByNetwork: DHCP names a boot loader, and that one the boot script.
+	ByNetwork Way = iota
+	// ByHTTP: firmware loads the unified kernel image, which DHCP may name as well.
+	ByHTTP
+	// ByDisc: the BMC shows a CD image, which has the token too.
+	ByDisc
+)
+
+// String is the way's name in logs.
+func (w Way) String() string {
+	switch w {
+	case ByNetwork:
+		return "ByNetwork"
+	case ByHTTP:
+		return "ByHTTP"
+	case ByDisc:
+		return "ByDisc"
+	}
+	return fmt.Sprintf("Way(%d)", int(w))
+}
+
 // AgentBoot is one network boot of the agent. It carries no authority to write
 // a disk: the agent gets its order over its session (I5).
 type AgentBoot struct {
+	// Way is how firmware gets it.
+	Way Way
 	// Kernel and Initrds are files of the boot server's registry.
 	Kernel  File
 	Initrds []File
 	// Unified is the unified kernel image that firmware loads by HTTP in place of
-	// Kernel and Initrds; zero: none, and the boot loader comes first.
+	// Kernel and Initrds, where the way is ByHTTP; zero: there is none.
 	Unified File
 	// Server is where the agent opens its session, as host:port
 	// (agentapi.ArgServer).
@@ -192,7 +230,8 @@ type AgentBoot struct {
 	// Pin holds the digests of the manager's keys (agentapi.ArgPin).
 	Pin string
 	// Token proves to the manager which order this boot is for (I14,
-	// agentapi.ArgToken).
+	// agentapi.ArgToken). Where the way is ByDisc only the disc has it, and a
+	// Directory gives none.
 	Token agentapi.Sensitive
 	// Arguments are further kernel arguments, such as console=ttyS0.
 	Arguments []string

@@ -35,7 +35,8 @@ type Options struct {
 	// Kernel and Initrds are the agent's files in the boot server's registry.
 	Kernel  pxe.File
 	Initrds []pxe.File
-	// Unified is the same as one UEFI program, for hosts that boot by HTTP; zero: none.
+	// Unified is the same as one UEFI program, for hosts that boot by HTTP; zero: none,
+	// and such hosts boot nothing.
 	Unified pxe.File
 	// Arguments are further kernel arguments, such as console=ttyS0.
 	Arguments []string
@@ -92,7 +93,9 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if host.Spec.BootLoader == infrav1.BootLoaderFull {
 		out.Loader = pxe.FullLoader
 	}
-	out.Plan = d.plan(host)
+	if out.Plan = d.plan(host); out.Plan.Agent.Way == pxe.ByDisc {
+		out.Plan.Agent.Token = "" // Disc gives it, to who has the ticket
+	}
 	return out, true
 }
 
@@ -138,8 +141,11 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
 	plan := d.agent(claims)
-	if host.Spec.BootMethod == infrav1.BootMethodHTTP {
-		plan.Agent.Unified = d.Unified
+	switch host.Spec.BootMethod {
+	case infrav1.BootMethodHTTP:
+		plan.Agent.Way, plan.Agent.Unified = pxe.ByHTTP, d.Unified
+	case infrav1.BootMethodVirtualMedia:
+		plan.Agent.Way = pxe.ByDisc
 	}
 	return plan
 }

@@ -78,6 +78,29 @@ func TestDisc(t *testing.T) {
 	}
 }
 
+// A host's token goes the way of its agent: who boots from a CD has it from there, and
+// whoever asks the network for it in its name gets none.
+func TestTokenByTheWay(t *testing.T) {
+	for method, want := range map[infrav1.BootMethod]struct {
+		way   pxe.Way
+		token bool
+	}{
+		"": {pxe.ByNetwork, true}, infrav1.BootMethodPXE: {pxe.ByNetwork, true},
+		infrav1.BootMethodHTTP: {pxe.ByHTTP, true}, infrav1.BootMethodVirtualMedia: {pxe.ByDisc, false},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			d := newDirectory(t, inventory(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
+			host, ok := d.Lookup(parse(t, mac))
+			if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Server == "" {
+				t.Fatalf("got %+v, %v", host.Plan, ok)
+			}
+			if got := host.Plan.Agent; got.Way != want.way || (got.Token != "") != want.token {
+				t.Errorf("%s, token: %v; want %s, %v", got.Way, got.Token != "", want.way, want.token)
+			}
+		})
+	}
+}
+
 // Only hosts that boot by HTTP are given the unified image.
 func TestUnified(t *testing.T) {
 	file := pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}

@@ -140,12 +140,15 @@ func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
 
 // addOrder tells the agent where its session is and proves its order, if it
 // asks: one that was started without a command line of ours does. Nobody else
-// is told.
+// is told. One that came by a CD has its token from there, and only from there.
 func (ex exchange) addOrder(r *dhcpv4.DHCPv4) {
 	if ex.firmware != agent || ex.host.Plan.Kind != pxe.Agent {
 		return
 	}
 	boot := ex.host.Plan.Agent
+	if boot.Way == pxe.ByDisc {
+		boot.Token = "" // a way to another replica is all that such an agent may need
+	}
 	for code, text := range map[uint8]string{
 		agentapi.OptionServer: boot.Server, agentapi.OptionPin: boot.Pin, agentapi.OptionToken: boot.Token.Reveal(),
 		agentapi.OptionFiles: ex.id.BaseURL,

@@ -91,8 +91,23 @@ func (id Identity) bootFor(fw firmware, host pxe.Host) boot {
 		t = p.disk
 	case pxe.Agent:
 		t = p.agent
+		if fw != agent && !offered(fw, host.Plan.Agent) {
+			t = p.disk // its firmware goes on to what the BMC named, or to the disk
+		}
 	}
 	return id.treat(t, fw, host)
+}
+
+// offered says whether a firmware may have the agent that is to be booted: by the way
+// that the BMC names, or by any where it names none.
+func offered(fw firmware, boot pxe.AgentBoot) bool {
+	switch boot.Way {
+	case pxe.ByNetwork:
+		return true
+	case pxe.ByHTTP:
+		return fw == httpX64 && boot.Unified != (pxe.File{})
+	}
+	return false
 }
 
 // treat turns a treatment into a file's name.
@@ -107,15 +122,15 @@ func (id Identity) treat(t treatment, fw firmware, host pxe.Host) boot {
 	case leaveHTTP:
 		return boot{answer: true, file: id.BaseURL + "/" + BootFromDisk}
 	case loadTFTP, loadHTTP:
+		if host.Plan.Agent.Way == pxe.ByHTTP {
+			return boot{answer: true, file: id.BaseURL + pxe.UnifiedPath(host.MAC)}
+		}
 		name := id.Loaders.loader(fw, host.Loader)
 		if name == "" {
 			return boot{why: "there is no boot loader for " + fw.String()}
 		}
 		if t == loadHTTP {
 			name = id.BaseURL + "/" + name
-		}
-		if fw == httpX64 && host.Plan.Agent.Unified != (pxe.File{}) {
-			name = id.BaseURL + pxe.UnifiedPath(host.MAC)
 		}
 		return boot{answer: true, file: name}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -143,25 +144,65 @@ func TestLoaders(t *testing.T) {
 	}
 }
 
-// TestUnified: firmware that boots by HTTP is given the host's unified kernel image
-// where there is one; nobody else is.
-func TestUnified(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		plan pxe.PlanKind
-		fw   firmware
-		want string
-	}{
-		{"HTTP x64", pxe.Agent, httpX64, "http://192.0.2.1:8880/boot/52:54:00:12:34:56/agent.efi"},
-		{"HTTP Arm, for which there is none", pxe.Agent, httpARM64, "http://192.0.2.1:8880/snponly-arm64.efi"},
-		{"PXE", pxe.Agent, uefiX64, "snponly.efi"},
-		{"to its disk", pxe.LocalDisk, httpX64, "http://192.0.2.1:8880/boot-from-disk"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			host := testHost(tc.plan)
-			host.Plan.Agent.Unified = pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}
-			if got := testIdentity.bootFor(tc.fw, host).file; got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+// TestWays: a host whose BMC names its boot gets that one and no other, whatever its
+// firmware asks for: by a CD nothing, by HTTP its unified kernel image. All else is what
+// a host that boots its disk is told.
+func TestWays(t *testing.T) {
+	unified := pxe.File{SHA256: strings.Repeat("a", 64), Name: "agent.efi"}
+	for fw := range firmwares {
+		for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
+			host := testHost(pxe.LocalDisk)
+			host.Mode = mode
+			disk := cellOf(testIdentity.bootFor(fw, host))
+			host.Plan.Kind = pxe.Agent
+			network := cellOf(testIdentity.bootFor(fw, host))
+			for _, way := range []pxe.Way{pxe.ByDisc, pxe.ByHTTP} {
+				for _, file := range []pxe.File{{}, unified} {
+					host.Plan.Agent.Way, host.Plan.Agent.Unified = way, file
+					want := disk
+					switch {
+					case fw == agent:
+						want = network // its own exchange
+					case fw == httpX64 && way == pxe.ByHTTP && file == unified:
+						want = "http://192.0.2.1:8880/boot/52:54:00:12:34:56/agent.efi"
+					}
+					if got := cellOf(testIdentity.bootFor(fw, host)); got != want {
+						t.Errorf("%s, %s, %s, image %q: got %q, want %q", fw, mode, way, file.Name, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTokenByTheWay: an agent that came by a CD is told a way to its manager, and no
+// token, even by a directory that has one.
+func TestTokenByTheWay(t *testing.T) {
+	asked := option(55, agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles)
+	for way, want := range map[pxe.Way]bool{pxe.ByNetwork: true, pxe.ByHTTP: true, pxe.ByDisc: false} {
+		t.Run(way.String(), func(t *testing.T) {
+			host := testHost(pxe.Agent)
+			host.Plan.Agent.Way = way
+			for _, in := range []*dhcpv4.DHCPv4{
+				message(dhcpv4.MessageTypeDiscover, class(agentapi.VendorClass), asked),
+				message(dhcpv4.MessageTypeInform, class(agentapi.VendorClass), asked, ciaddr(right)),
+			} {
+				a, err := Reply(testIdentity, directory(host), Query{Packet: in.ToBytes()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := dhcpv4.FromBytes(a.Packet)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, code := range []uint8{agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionFiles} {
+					if !r.Options.Has(dhcpv4.GenericOptionCode(code)) {
+						t.Errorf("%s: option %d is not told", in.MessageType(), code)
+					}
+				}
+				if got := r.Options.Has(dhcpv4.GenericOptionCode(agentapi.OptionToken)); got != want {
+					t.Errorf("%s: the token is told: %v, want %v", in.MessageType(), got, want)
+				}
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		return
 	}
 	if r.Method == http.MethodGet {
-		h.observe(r, mac, pxe.StageScript, host.Plan.Kind.String())
+		h.observe(r, mac, pxe.StageScript, host.Plan.Loaded().String())
 	}
 	h.text(w, r, text)
 }

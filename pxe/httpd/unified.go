@@ -22,7 +22,7 @@ func (h *Handler) unified(w http.ResponseWriter, r *http.Request, macText string
 		return
 	}
 	host, ok := h.Directory.Lookup(mac)
-	if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Unified == (pxe.File{}) {
+	if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Way != pxe.ByHTTP || host.Plan.Agent.Unified == (pxe.File{}) {
 		http.Error(w, "nothing to boot", http.StatusNotFound)
 		return
 	}

@@ -51,7 +51,7 @@ func withUnified(t *testing.T) (*httpd.Handler, *events, *discs) {
 	}
 	table := h.Directory.(pxe.Table)
 	host := table[agentMAC]
-	host.Plan.Agent.Unified = file
+	host.Plan.Agent.Way, host.Plan.Agent.Unified = pxe.ByHTTP, file
 	table[agentMAC] = host
 	template, err := media.New(program)
 	if err != nil {
@@ -97,6 +97,30 @@ func TestUnified(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWays: of a host whose BMC names its boot, boot loaders are given neither agent nor
+// token, and the unified image is for hosts that boot by HTTP.
+func TestWays(t *testing.T) {
+	for way, wantImage := range map[pxe.Way]int{pxe.ByDisc: 404, pxe.ByHTTP: 200} {
+		t.Run(way.String(), func(t *testing.T) {
+			h, ev, _ := withUnified(t)
+			table := h.Directory.(pxe.Table)
+			host := table[agentMAC]
+			host.Plan.Agent.Way = way
+			table[agentMAC] = host
+			r := do(t, h, http.MethodGet, "/boot/"+agentMAC+"/script.ipxe")
+			if text := body(t, r); r.StatusCode != 200 || !strings.Contains(text, "sanboot") || strings.Contains(text, "ingot.") {
+				t.Errorf("script: status %d, %q", r.StatusCode, text)
+			}
+			if diff := cmp.Diff([]string{agentMAC + " Script LocalDisk"}, ev.text()); diff != "" {
+				t.Error(diff)
+			}
+			if r := do(t, h, http.MethodGet, "/boot/"+agentMAC+"/agent.efi"); r.StatusCode != wantImage {
+				t.Errorf("unified image: status %d, want %d", r.StatusCode, wantImage)
+			}
+		})
 	}
 }
 

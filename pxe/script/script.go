@@ -28,7 +28,7 @@ var ErrNoScript = errors.New("plan has no boot script")
 // Errors wrap ErrNoScript (plan None) or ErrUnsafe; they never contain the
 // token.
 func Render(host pxe.Host, base string) (string, error) {
-	switch host.Plan.Kind {
+	switch host.Plan.Loaded() {
 	case pxe.LocalDisk:
 		return LocalDisk(), nil
 	case pxe.Agent:

@@ -63,6 +63,12 @@ func TestGolden(t *testing.T) {
 			}), base)
 		}},
 		{"local-disk", func() (string, error) { return Render(pxe.Host{Plan: pxe.Plan{Kind: pxe.LocalDisk}}, base) }},
+		{"local-disk", func() (string, error) {
+			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }), base)
+		}},
+		{"local-disk", func() (string, error) {
+			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByHTTP }), base)
+		}},
 		{"autoexec", func() (string, error) { return AutoExec(base) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
