@@ -99,7 +99,7 @@ func (w *Works) take(key imageKey) (_ *image, why string) {
 	switch {
 	case i == nil || i.file == nil: // dropped since it was read
 		return nil, "Ingot reads the image once more"
-	case len(w.pushes) >= pushesAtOnce:
+	case w.taken >= pushesAtOnce:
 		return nil, "Ingot pushes images to as many other BMCs as it does at once"
 	case i.pushes > 0 && w.room+i.size > MaxDisk:
 		return nil, "Ingot pushes images to other BMCs, and has no room for one more"
@@ -108,6 +108,7 @@ func (w *Works) take(key imageKey) (_ *image, why string) {
 		w.room += i.size
 	}
 	i.pushes++
+	w.taken++
 	i.idle.Stop()
 	return i, ""
 }
@@ -116,6 +117,7 @@ func (w *Works) take(key imageKey) (_ *image, why string) {
 func (w *Works) giveBack(key imageKey, i *image, p *Preparer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.taken--
 	if i.pushes--; i.pushes > 0 {
 		w.room -= i.size
 		return

@@ -33,7 +33,10 @@ type Works struct {
 	images map[imageKey]*image
 	slots  chan struct{}
 	// room is what is taken of MaxDisk.
-	room   int64
+	room int64
+	// taken is how many images are taken to be pushed: before a push is in the books its
+	// ledger is written, and many workers may be there at once.
+	taken  int
 	pushes map[types.NamespacedName]*push
 	// unsent are the pushes of which the BMC surely never heard, until their hosts are
 	// looked at.

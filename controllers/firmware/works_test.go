@@ -305,6 +305,15 @@ func TestPushUnderWay(t *testing.T) {
 	}
 }
 
+func tempFile(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // What is fetched to be pushed is bounded: one image, all of them together with the
 // copies of those that push them, and in time.
 func TestRoom(t *testing.T) {
@@ -312,10 +321,7 @@ func TestRoom(t *testing.T) {
 	w := &Works{images: map[imageKey]*image{}}
 	keep := func(name string, size int64) *image {
 		t.Helper()
-		file, err := os.CreateTemp(t.TempDir(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := tempFile(t)
 		i := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}}
 		if err := w.reserve(i, size); err != nil {
 			_ = file.Close()

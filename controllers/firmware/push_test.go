@@ -1,0 +1,84 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Thirty hosts that wait for one image are woken together. No more of them take it than
+// are pushed to at once, though nobody has begun to push yet.
+func TestTakenAtOnce(t *testing.T) {
+	key := imageKey{"a", "", true}
+	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
+	w := &Works{images: map[imageKey]*image{key: kept}}
+	defer w.drop(kept)
+	var taken atomic.Int32
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			if i, why := w.take(key); i != nil {
+				taken.Add(1)
+			} else if !strings.Contains(why, "as many other BMCs") {
+				t.Errorf("not taken: %s", why)
+			}
+		})
+	}
+	wg.Wait()
+	if n := taken.Load(); n != pushesAtOnce {
+		t.Errorf("%d pushes at once, want %d", n, pushesAtOnce)
+	}
+	p := &Preparer{Waits: Waits{ImageAge: time.Hour}}
+	w.giveBack(key, kept, p)
+	if i, why := w.take(key); i == nil {
+		t.Errorf("no place after one was given back: %s", why)
+	}
+	if i, _ := w.take(key); i != nil {
+		t.Error("one place was given back, and two are taken")
+	}
+}
+
+// A push gives its place back, however it ends: also one that never began.
+func TestPlacesComeBack(t *testing.T) {
+	s := newShop(t, func(_ context.Context, update bmc.Update) (bmc.Task, error) {
+		_, err := io.Copy(io.Discard, update.Image)
+		return bmc.Task{}, err
+	})
+	url, checksum := serve(t, []byte("an image"))
+	memory, step := &Memory{}, s.step(url, checksum)
+	if err := s.Execute(t.Context(), s.view(memory), step); err != nil {
+		t.Fatal(err)
+	}
+	<-s.woken
+	for range pushesAtOnce + 1 {
+		s.mu.Lock()
+		s.refuse = 1
+		s.mu.Unlock()
+		if err := s.Execute(t.Context(), s.view(memory), step); !errors.Is(err, errConflict) {
+			t.Fatalf("the ledger was not written, and the error is %v", err)
+		}
+	}
+	for range pushesAtOnce + 1 {
+		if err := s.Execute(t.Context(), s.view(memory), step); err != nil {
+			t.Fatal(err)
+		}
+		<-s.woken
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if want := pushesAtOnce + 1 + 2*(pushesAtOnce+1); s.saves != want {
+		t.Errorf("%d saves, want %d: before and after each push", s.saves, want)
+	}
+}
