@@ -127,6 +127,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 		HostSelector:         r.Cluster.HostSelector.DeepCopy(),
 		ControlPlaneSelector: r.Cluster.ControlPlaneSelector.DeepCopy(),
 		FailureDomainLabel:   r.Cluster.FailureDomainLabel,
+		BootTrust:            r.Cluster.BootTrust,
 	}
 	for _, g := range r.Demand.Groups {
 		if g.Count <= 0 {

@@ -25,13 +25,20 @@ func newGroup(clusterName string, spec *infrav1.IngotReservationSpec, reserved i
 	g := group{reserved: reserved, need: need}
 	var err error
 	g.criteria, err = newCriteria(SelectionRequest{
-		Machine: &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}},
-		Cluster: &infrav1.IngotCluster{Spec: infrav1.IngotClusterSpec{
-			HostSelector: spec.HostSelector, ControlPlaneSelector: spec.ControlPlaneSelector, FailureDomainLabel: spec.FailureDomainLabel,
-		}},
+		Machine:     &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}},
+		Cluster:     &infrav1.IngotCluster{Spec: clusterOf(spec)},
 		ClusterName: clusterName, ControlPlane: g.controlPlane(), Architecture: reserved.Architecture,
 	})
 	return g, err
+}
+
+// clusterOf is what a reservation has of the IngotCluster: all of it that says which
+// hosts machines may have.
+func clusterOf(spec *infrav1.IngotReservationSpec) infrav1.IngotClusterSpec {
+	return infrav1.IngotClusterSpec{
+		HostSelector: spec.HostSelector, ControlPlaneSelector: spec.ControlPlaneSelector,
+		FailureDomainLabel: spec.FailureDomainLabel, BootTrust: spec.BootTrust,
+	}
 }
 
 // groups of a promise that need hosts. Selectors that do not parse select no host, and
@@ -121,6 +128,8 @@ func (s *hostKinds) add(candidate Candidate, groups []group, bySuits map[string]
 type look struct {
 	keys  []string
 	hints []*infrav1.RootDeviceHints
+	// trust: a group demands verified boots.
+	trust bool
 	text  []byte
 }
 
@@ -129,6 +138,7 @@ func newLook(groups []group) *look {
 	for i := range groups {
 		c := groups[i].criteria
 		l.keys = append(l.keys, c.label)
+		l.trust = l.trust || c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified
 		for _, selector := range []labels.Selector{c.cluster, c.controlPlane, c.machine} {
 			requirements, _ := selector.Requirements()
 			for _, r := range requirements {
@@ -154,6 +164,10 @@ func (l *look) at(candidate Candidate) []byte {
 			l.text = append(l.text, 0)
 		}
 		l.word(value)
+	}
+	if l.trust {
+		trust, _, _ := BootTrustOf(candidate.Host)
+		l.word(string(trust))
 	}
 	if record := candidate.Host.Spec.Record; record != nil {
 		l.text = append(l.text, record.LastClusterName...)

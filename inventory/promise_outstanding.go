@@ -122,9 +122,7 @@ func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (s
 // RequestOf asks for what a reservation promises, so that PlanPromise says whether the
 // hosts for it are still there.
 func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
-	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: infrav1.IngotClusterSpec{
-		HostSelector: r.Spec.HostSelector, ControlPlaneSelector: r.Spec.ControlPlaneSelector, FailureDomainLabel: r.Spec.FailureDomainLabel,
-	}}
+	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec)}
 	for _, g := range r.Spec.Groups {
 		request.Demand.Groups = append(request.Demand.Groups, DemandGroup{
 			Name: g.Name, ControlPlane: g.ControlPlane != nil && *g.ControlPlane, Count: int(g.Count), FailureDomains: g.FailureDomains,

@@ -26,6 +26,9 @@ func randomLot(r *rand.Rand) lot {
 	for i := range 1 + r.IntN(7) {
 		c := candidate(fmt.Sprintf("h%d", i), racks[r.IntN(3)])
 		c.Hardware.Spec.MemoryBytes = int64(64<<r.IntN(2)) << 30
+		if r.IntN(2) == 0 {
+			c.Host.Spec.BootMethod, c.Host.Spec.BMC = verified("").Host.Spec.BootMethod, verified("").Host.Spec.BMC
+		}
 		switch r.IntN(8) {
 		case 0:
 			c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
@@ -49,13 +52,21 @@ func randomLot(r *rand.Rand) lot {
 	for c := range r.IntN(3) {
 		l.stock.Reservations = append(l.stock.Reservations, reservation(fmt.Sprintf("other%d", c), group("a"), group("b")))
 	}
+	for i := range l.stock.Reservations {
+		l.stock.Reservations[i].Spec.BootTrust = someTrust(r)
+	}
 	for i := range 1 + r.IntN(2) {
 		g := group(string(rune('a' + i)))
 		l.request = demand(append(l.request.Demand.Groups, DemandGroup{
 			Name: g.Name, Count: int(g.Count), FailureDomains: g.FailureDomains, Template: infrav1.IngotMachineSpec{HostSelector: g.HostSelector},
 		})...)
 	}
+	l.request.Cluster.BootTrust = someTrust(r)
 	return l
+}
+
+func someTrust(r *rand.Rand) infrav1.BootTrust {
+	return []infrav1.BootTrust{"", infrav1.BootTrustNetwork, infrav1.BootTrustVerified}[r.IntN(3)]
 }
 
 // unit is one machine that needs a host; suits holds the hosts that would do.

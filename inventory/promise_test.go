@@ -49,6 +49,14 @@ func hostsIn(racks ...string) []Candidate {
 	return list
 }
 
+// verified is a host in r1 that boots by virtual media, over a BMC that proves itself.
+func verified(name string) Candidate {
+	c := candidate(name, "r1")
+	c.Host.Spec.BootMethod = infrav1.BootMethodVirtualMedia
+	c.Host.Spec.BMC = &infrav1.BMC{Address: "redfish://192.0.2.1"}
+	return c
+}
+
 func demand(groups ...DemandGroup) PromiseRequest {
 	return PromiseRequest{Namespace: "metal", ClusterName: "mine", Demand: Demand{Groups: groups}}
 }
@@ -71,6 +79,10 @@ func TestPlanPromise(t *testing.T) {
 	surge.Surge = true
 	picky := demand(md(1))
 	picky.Cluster.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "storage"}}
+	trusting := demand(md(2))
+	trusting.Cluster.BootTrust = infrav1.BootTrustVerified
+	trusted := reservation("rival", workers("md", 1))
+	trusted.Spec.BootTrust = infrav1.BootTrustVerified
 	for _, tc := range []struct {
 		name    string
 		request PromiseRequest
@@ -103,6 +115,10 @@ func TestPlanPromise(t *testing.T) {
 		{"a surge is on top", surge, Stock{Candidates: hostsIn("r1", "r1"), Reservations: []infrav1.IngotReservation{reservation("mine", workers("md", 2))}}, []string{"lacks 1 of 1"}},
 		{"another part of the inventory", picky, Stock{Candidates: hostsIn("r1")}, []string{"hosts of the cluster with kind=storage; no host suits"}},
 		{"of another architecture", demand(DemandGroup{Name: "md", Count: 1, Architecture: "arm64"}), Stock{Candidates: hostsIn("r1")}, []string{"asked for arm64; no host suits"}},
+		{"by network only, where a verified boot is demanded", trusting, Stock{Candidates: append(hostsIn("r1", "r1"), verified("v1"))}, []string{"lacks 1 of 2 hosts; asked for a verified boot; of 1 hosts that suit 1 are free"}},
+		{"verified boots, of hosts that look alike", trusting, Stock{Candidates: append(hostsIn("r1", "r1"), verified("v1"), verified("v2"))}, nil},
+		{"verified boots that were promised", demand(md(2)), Stock{Candidates: append(hostsIn("r1"), verified("v1")), Reservations: []infrav1.IngotReservation{trusted}},
+			[]string{"lacks 1 of 2 hosts; of 2 hosts that suit 2 are free, but 1 of these are promised"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.stock.Now = promisedAt
@@ -132,17 +148,21 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		DemandGroup{Name: "none", Count: 0},
 		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}}},
 	)
-	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
 	plan, err := PlanPromise(request, Stock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := infrav1.IngotReservationSpec{
-		FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+		FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified,
 		Groups: []infrav1.ReservedGroup{
 			{Name: "cp", ControlPlane: ptr(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
 			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}},
 		},
+	}
+	again := RequestOf(&infrav1.IngotReservation{Spec: plan.Reservation}).reservation()
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("asked for again (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, plan.Reservation); diff != "" {
 		t.Errorf("reservation (-want +got):\n%s", diff)
@@ -236,6 +256,10 @@ func TestSelectHonoursPromises(t *testing.T) {
 		{"one is left", promised(workers("md", 1, "r2")), hostsIn("r2", "r2", "r2")[:2], "h"},
 		{"not the one that others need", promised(workers("md", 1, "r1")), hostsIn("r1", "r2"), "h2"},
 		{"a broken promise keeps what there is", promised(workers("md", 3)), hostsIn("r1"), "1 promised to others"},
+		{"not a verified boot that others need", func(r *SelectionRequest) {
+			promised(workers("md", 1))(r)
+			r.Promises[0].Spec.BootTrust = infrav1.BootTrustVerified
+		}, append([]Candidate{verified("a")}, hostsIn("r1")...), "h1"},
 		{"its own", own, hostsIn("r2", "r1"), "h1"},
 		{"not what another group of its own needs", own, hostsIn("r1", "r2"), "h2"},
 	} {

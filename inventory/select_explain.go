@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
 // MaxExplanation bounds Selection.Message, in characters.
@@ -49,6 +51,9 @@ func (c *criteria) asked() string {
 		say("control planes with", c.Cluster.Spec.ControlPlaneSelector)
 	}
 	say("labels", &metav1.LabelSelector{MatchLabels: c.want.MatchLabels, MatchExpressions: c.want.MatchExpressions})
+	if c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified {
+		words = append(words, "a verified boot")
+	}
 	if arch := cmp.Or(c.want.Arch, c.Architecture); arch != "" {
 		words = append(words, arch)
 	}

@@ -46,6 +46,10 @@ type IngotReservationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+	// bootTrust of the IngotCluster. Verified: only hosts with a verified boot are
+	// promised. Unset: Network.
+	// +optional
+	BootTrust BootTrust `json:"bootTrust,omitempty"`
 
 	// groups of machines that hosts were promised for.
 	// +required
