@@ -132,25 +132,53 @@ func (r *Registrar) known(ctx context.Context, report Report) (*client.ObjectKey
 				return ptr.To(client.ObjectKeyFromObject(&hosts.Items[i])), nil
 			}
 		}
-		if key, err := r.ofFacts(ctx, index.HardwareByNIC, nic.MAC); key != nil || err != nil {
+		if key, err := r.ofFacts(ctx, index.HardwareByNIC, nic.MAC, r.holds(ctx, report.Facts)); key != nil || err != nil {
 			return key, err
 		}
 	}
 	if system := index.System(&infrav1.IngotHardware{Spec: report.Facts}); system != "" {
-		return r.ofFacts(ctx, index.HardwareBySystem, system)
+		return r.ofFacts(ctx, index.HardwareBySystem, system, anyHost)
 	}
 	return nil, nil
 }
 
-func (r *Registrar) ofFacts(ctx context.Context, field, value string) (*client.ObjectKey, error) {
+// ofFacts finds the first host whose facts have the value, and that counts.
+func (r *Registrar) ofFacts(ctx context.Context, field, value string, counts func(client.ObjectKey) (bool, error)) (*client.ObjectKey, error) {
 	facts := &infrav1.IngotHardwareList{}
 	if err := r.Client.List(ctx, facts, client.MatchingFields{field: value}); err != nil {
 		return nil, fmt.Errorf("hardware by %s: %w", field, err)
 	}
-	if len(facts.Items) == 0 {
-		return nil, nil
+	for i := range facts.Items {
+		key := client.ObjectKeyFromObject(&facts.Items[i])
+		if ok, err := counts(key); err != nil {
+			return nil, err
+		} else if ok {
+			return &key, nil
+		}
 	}
-	return ptr.To(client.ObjectKeyFromObject(&facts.Items[0])), nil
+	return nil, nil
+}
+
+func anyHost(client.ObjectKey) (bool, error) { return true, nil }
+
+// holds says whether a host has a right to the NICs in its facts. One that waits for
+// approval has it by the NIC alone by which it booted: the others it only told of, and a
+// made-up list must not keep their machines from being found.
+func (r *Registrar) holds(ctx context.Context, facts infrav1.IngotHardwareSpec) func(client.ObjectKey) (bool, error) {
+	return func(key client.ObjectKey) (bool, error) {
+		host := &infrav1.IngotHost{}
+		err := r.Client.Get(ctx, key, host)
+		if apierrors.IsNotFound(err) {
+			return true, nil // its host is about to be made, or gone
+		}
+		if err != nil {
+			return false, fmt.Errorf("host %s: %w", key, err)
+		}
+		if _, enrolled := host.Labels[infrav1.EnrolledLabel]; !enrolled {
+			return true, nil
+		}
+		return slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress }), nil
+	}
 }
 
 // choose finds the name of the machine's host: the first that is free, or is the

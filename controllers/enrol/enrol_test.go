@@ -43,7 +43,7 @@ func TestEnrol(t *testing.T) {
 		name string
 		run  func(*testing.T, *site)
 	}{
-		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"refused", testRefused},
+		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"made-up NICs", testMadeUpNICs}, {"refused", testRefused},
 		{"cap", testCap}, {"pace", testPace}, {"cut off", testCutOff}, {"boot", testBoot},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newSite(t, cfg, scheme)) })
@@ -189,6 +189,37 @@ func testNotOver(t *testing.T, s *site) {
 	report.MAC = "02:00:00:00:00:98"
 	if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again != key {
 		t.Errorf("a known server with new NICs: %s, %v", again, err)
+	}
+	if n := len(s.hosts()); n != 2 {
+		t.Errorf("%d hosts", n)
+	}
+}
+
+// A machine that tells of NICs which are not its own keeps nobody from being found.
+func testMadeUpNICs(t *testing.T, s *site) {
+	liar, real := s.machine(1), s.machine(2)
+	liar.Facts.NICs = append(liar.Facts.NICs, real.Facts.NICs...)
+	fake, err := s.registrar().Enrol(t.Context(), liar)
+	must(t, err)
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	key, err := s.registrar().Enrol(t.Context(), real)
+	if want := "enrolled-" + real.Facts.System.UUID; err != nil || key.Name != want {
+		t.Errorf("the machine with the NICs: %s, %v; want %s", key, err, want)
+	}
+	for name, report := range map[string]enrol.Report{fake.Name: liar, key.Name: real} {
+		if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again.Name != name {
+			t.Errorf("again: %s, %v; want %s", again, err, name)
+		}
+	}
+	// Once a person has approved it, its NICs are its own.
+	host := &infrav1.IngotHost{}
+	must(t, s.Get(t.Context(), fake, host))
+	host.Labels = nil
+	must(t, s.Update(t.Context(), host))
+	third := s.machine(3)
+	third.Facts.NICs = append(third.Facts.NICs, liar.Facts.NICs[1])
+	if again, err := s.registrar().Enrol(t.Context(), third); err != nil || again != fake {
+		t.Errorf("a NIC of an approved host: %s, %v; want %s", again, err, fake)
 	}
 	if n := len(s.hosts()); n != 2 {
 		t.Errorf("%d hosts", n)
