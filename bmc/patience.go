@@ -57,11 +57,23 @@ func (p *patience) take(failing bool) bool {
 	if p.slow >= p.opts.Slow || failing && p.failing >= max(1, p.opts.Slow/2) {
 		return false
 	}
+	p.add(failing)
+	return true
+}
+
+// add takes a place, above the limit too. The lock is held.
+func (p *patience) add(failing bool) {
 	p.slow++
 	if failing {
 		p.failing++
 	}
-	return true
+}
+
+// exceed takes a place for what may not be cut.
+func (p *patience) exceed(failing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(failing)
 }
 
 // try takes a place for a BMC that failed the last time, until done.
@@ -119,6 +131,8 @@ type limited struct {
 	err   error
 	timer *time.Timer // nil: the call is over, or may be slow without limit
 	slow  bool
+	// committed: what is under way may not be cut, up to the next sign of life.
+	committed bool
 }
 
 type patienceKey struct{}
@@ -156,6 +170,10 @@ func (c *limited) Value(key any) any {
 func (c *limited) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.endLocked(err)
+}
+
+func (c *limited) endLocked(err error) {
 	if c.err == nil {
 		c.err = err
 		close(c.done)
@@ -165,15 +183,24 @@ func (c *limited) end(err error) {
 // silent is called when there was no sign of life for too long.
 func (c *limited) silent() {
 	c.mu.Lock()
-	over := c.timer == nil || c.slow
-	if !over {
-		c.slow = c.patience.take(c.failing)
+	defer c.mu.Unlock()
+	switch {
+	case c.timer == nil || c.slow:
+	case c.patience.take(c.failing):
+		c.slow = true
+	case c.committed:
+		c.patience.exceed(c.failing)
+		c.slow = true
+	default:
+		c.endLocked(context.DeadlineExceeded)
 	}
-	slow := c.slow
-	c.mu.Unlock()
-	if !over && !slow {
-		c.end(context.DeadlineExceeded)
-	}
+}
+
+// commit spares what is sent next.
+func (c *limited) commit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.committed = true
 }
 
 // heard is a sign of life.
@@ -183,6 +210,7 @@ func (c *limited) heard() {
 	if c.timer == nil {
 		return
 	}
+	c.committed = false
 	c.giveBack()
 	c.timer.Reset(c.patience.opts.Silence)
 }
@@ -216,8 +244,20 @@ func Heard(ctx context.Context) {
 	}
 }
 
+// Committed tells that what the driver sends next changes something at the BMC that only
+// the answer tells how to undo, as a login does: a session of which we have no token stays
+// open until the BMC ends it. Though its BMC is silent and all places are taken, the call
+// is not ended early before the next Heard; it takes a place above their number then.
+// Its deadline stays. Outside a Pool it does nothing.
+func Committed(ctx context.Context) {
+	if c, ok := ctx.Value(patienceKey{}).(*limited); ok {
+		c.commit()
+	}
+}
+
 // mayBeCut says whether a call may be ended before its deadline when its BMC is silent.
-// A write never is: what became of it would be unknown (I17). Nor is what is not asked
+// A write never is: what became of it would be unknown (I17); nor is the login of a dial
+// (Committed). Nor is what is not asked
 // by those who wait in a queue.
 func (n CallName) mayBeCut() bool {
 	switch n {

@@ -245,6 +245,47 @@ func TestPatienceLeavesWritesAlone(t *testing.T) {
 	})
 }
 
+// TestPatienceLeavesLoginsAlone: a BMC that is sent credentials opens the session also
+// when nobody waits for the answer any more; and then nobody can end it.
+func TestPatienceLeavesLoginsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answersAfter := map[string]time.Duration{"answers": 8 * time.Second, "never": time.Hour}
+		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			if takes, ok := answersAfter[target.Address]; ok {
+				bmc.Committed(ctx)
+				select {
+				case <-time.After(takes):
+					bmc.Heard(ctx)
+				case <-ctx.Done():
+				}
+			}
+			return hanging(ctx, target)
+		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 1}, Rest: bmc.RestOptions{After: -1}})
+		takes := func(name string, want time.Duration) {
+			t.Helper()
+			start := time.Now()
+			err := pool.Do(t.Context(), target(name), readState)
+			if took := time.Since(start); took != want || !errors.Is(err, bmc.ErrTimeout) {
+				t.Errorf("%s took %s, %v; want %s and ErrTimeout", name, took, err, want)
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { takes("has the place", 30*time.Second) })
+		time.Sleep(time.Second)
+		wg.Go(func() { takes("answers", 13*time.Second) }) // and is then like any other
+		wg.Go(func() { takes("never", 30*time.Second) })
+		wg.Go(func() { takes("no login", 5*time.Second) })
+		wg.Wait()
+		wg.Go(func() { takes("never", 30*time.Second) })
+		time.Sleep(6 * time.Second)
+		takes("beside one above the limit", 5*time.Second) // a login that is slow takes a place
+		wg.Wait()
+		takes("all places are free", 30*time.Second)
+		must(t, pool.Close(t.Context()))
+		bmc.Committed(t.Context()) // outside a pool
+	})
+}
+
 // TestPatienceInTheQueue: who waits long for a BMC that another call of ours keeps is
 // told that it is busy, where there is no place for more who wait.
 func TestPatienceInTheQueue(t *testing.T) {

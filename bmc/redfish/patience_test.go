@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,5 +94,46 @@ func TestHealthyBMCsAreServed(t *testing.T) {
 	}
 	if err := pool.Close(t.Context()); err != nil {
 		t.Log(fmt.Errorf("as it must be of BMCs that hang: %w", err))
+	}
+}
+
+// TestLoginsAreNotCut: a BMC that takes long to log in opens the session, also when the
+// places for slow calls are taken; a login that was given up would leave it open.
+func TestLoginsAreNotCut(t *testing.T) {
+	const silence = 200 * time.Millisecond
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
+		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
+		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	for range 2 { // one of them has the only place once the other has ended
+		ill := newRig(t, nil)
+		ill.SetFaults(labbmc.Faults{Hang: true})
+		go func() { ended <- pool.Do(ctx, ill.target, readState) }()
+	}
+	if err := <-ended; !errors.Is(err, bmc.ErrTimeout) {
+		t.Fatalf("a BMC that hangs: %v", err)
+	}
+	slow := newRig(t, nil)
+	slow.SetFaults(labbmc.Faults{Latency: 5 * silence, Match: func(method, path string) bool {
+		return method == "POST" && strings.HasSuffix(path, "/Sessions")
+	}})
+	var err error
+	for range 20 { // a machine so slow that a read is cut is no failure
+		if err = pool.Do(t.Context(), slow.target, readState); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("a slow login: %v", err)
+	}
+	if n := slow.Sessions(); n != 1 {
+		t.Errorf("%d sessions are open, want ours alone", n)
+	}
+	cancel()
+	<-ended
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/ingot-metal/ingot/bmc"
 )
 
 // maxSweep bounds the sessions that are looked at for ours.
@@ -35,6 +37,7 @@ func (c *conn) postLogin(path, mark string) (*http.Response, error) {
 	if mark != "" {
 		body["Context"] = mark
 	}
+	bmc.Committed(c.transport.ctx)
 	resp, err := c.client.Post(path, body)
 	if err == nil {
 		c.marked = mark != ""
