@@ -134,7 +134,7 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	for _, twin := range twins {
 		// One that is let go is nobody's twin any more, but while its firmware is written
 		// nobody else switches the server.
-		if twin.DeletionTimestamp.IsZero() || isUpdating(twin) {
+		if counts(host, twin) && (twin.DeletionTimestamp.IsZero() || isUpdating(twin)) {
 			same = append(same, keyOf(twin))
 		}
 	}

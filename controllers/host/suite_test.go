@@ -48,7 +48,7 @@ func TestHost(t *testing.T) {
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"life": testLife, "bmc errors": testBMCErrors, "secret": testSecret, "owners": testOwners, "stale": testStale,
-		"deletion": testDeletion, "strangers": testStrangers, "pause": testPause, "soft off": testSoftOff,
+		"deletion": testDeletion, "strangers": testStrangers, "enrolled twins": testEnrolledTwins, "pause": testPause, "soft off": testSoftOff,
 		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
 		"health": testHealth, "watched": testWatched, "faults": testFaults, "breaker": testBreaker, "unheeded": testUnheeded, "refused": testRefused,
 		"prepared at registration": testPreparedAtRegistration, "prepared later": testPreparedLater, "preparation refused": testPrepareRefused,

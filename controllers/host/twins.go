@@ -50,6 +50,19 @@ func (r *Reconciler) twins(ctx context.Context, host *infrav1.IngotHost, hardwar
 	return append(twins, more...), err
 }
 
+// twinsWithFacts finds them by the facts that are kept of the host, too.
+func (r *Reconciler) twinsWithFacts(ctx context.Context, host *infrav1.IngotHost) ([]*infrav1.IngotHost, error) {
+	hardware := &infrav1.IngotHardware{}
+	err := r.Client.Get(ctx, keyOf(host), hardware)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("hardware of %s: %w", keyOf(host), err)
+	}
+	if err != nil {
+		hardware = nil
+	}
+	return r.twins(ctx, host, hardware)
+}
+
 // ofSameSystem finds the other hosts whose firmware tells the same UUID and serial number.
 func (r *Reconciler) ofSameSystem(ctx context.Context, hardware *infrav1.IngotHardware) ([]*infrav1.IngotHost, error) {
 	system := index.System(hardware)
@@ -86,15 +99,27 @@ func (r *Reconciler) twinsOf() (handler.EventHandler, predicate.Predicate) {
 		if !ok {
 			return nil
 		}
-		twins, err := r.twins(ctx, host, nil)
+		twins, err := r.twinsWithFacts(ctx, host)
 		return r.asRequests(ctx, twins, err)
 	})
 	return mapper, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, both := e.ObjectNew.(*infrav1.IngotHost)
 		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || bmcAddress(before) != bmcAddress(after) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+			isEnrolled(before) != isEnrolled(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
+}
+
+// counts says whether a twin keeps the host from being used. What an unknown machine
+// says of itself disables no server that a person registered: until it is approved, an
+// enrolled host is only shown as the duplicate that it is.
+func counts(host, twin *infrav1.IngotHost) bool { return isEnrolled(host) || !isEnrolled(twin) }
+
+// isEnrolled says whether the host waits for a person's approval. One that is in the
+// ledger does not, whoever labels it.
+func isEnrolled(host *infrav1.IngotHost) bool {
+	_, enrolled := host.Labels[infrav1.EnrolledLabel]
+	return enrolled && host.Spec.Claim == nil && host.Spec.Record == nil && host.Spec.Order == nil
 }
 
 // bmcAddress is the whole address: the twins of one system of a BMC, or of another

@@ -1,0 +1,88 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
+)
+
+// What an unknown machine says of itself takes no registered host out of use, by
+// whichever trait; once a person has approved it, it is a twin as any other.
+func testEnrolledTwins(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	enrolled := func(h *infrav1.IngotHost) {
+		h.Labels, h.Spec.BMC = map[string]string{infrav1.EnrolledLabel: ""}, nil
+	}
+	for name, tc := range map[string]struct {
+		fake  func(real *infrav1.IngotHost) func(*infrav1.IngotHost)
+		facts bool
+	}{
+		"the same boot MAC": {fake: func(real *infrav1.IngotHost) func(*infrav1.IngotHost) {
+			return func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = real.Spec.BootMACAddress }
+		}},
+		"the same BMC": {fake: func(real *infrav1.IngotHost) func(*infrav1.IngotHost) {
+			return func(h *infrav1.IngotHost) { h.Spec.BMC = real.Spec.BMC }
+		}},
+		"the same UUID and serial number": {fake: func(*infrav1.IngotHost) func(*infrav1.IngotHost) {
+			return func(*infrav1.IngotHost) {}
+		}, facts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+			fake := y.ready("fake", enrolled, tc.fake(real))
+			if tc.facts {
+				system := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "s"}
+				for _, host := range []*infrav1.IngotHost{real, fake} {
+					facts, err := hardware.New(host, scheme)
+					must(y, err)
+					facts.Spec.System = system
+					y.create(facts)
+				}
+			}
+			for range 4 {
+				y.step("h")
+				y.step("fake")
+			}
+			y.want("h", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
+			y.want("fake", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
+			y.edit("fake", func(h *infrav1.IngotHost) { h.Labels = nil })
+			y.step("h")
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
+		})
+	}
+}
+
+// One that is in the ledger is a twin, whoever labels it.
+func TestLabelHidesNobodyInUse(t *testing.T) {
+	labelled := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
+		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{infrav1.EnrolledLabel: ""}}}
+		change(h)
+		return h
+	}
+	registered := &infrav1.IngotHost{}
+	for name, tc := range map[string]struct {
+		host, twin *infrav1.IngotHost
+		want       bool
+	}{
+		"registered":                 {registered, registered, true},
+		"waits for approval":         {registered, labelled(func(*infrav1.IngotHost) {}), false},
+		"is claimed":                 {registered, labelled(func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{} }), true},
+		"is recorded":                {registered, labelled(func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{} }), true},
+		"is under an order":          {registered, labelled(func(h *infrav1.IngotHost) { h.Spec.Order = &infrav1.HostOrder{} }), true},
+		"seen by one that waits":     {labelled(func(*infrav1.IngotHost) {}), registered, true},
+		"two that wait for approval": {labelled(func(*infrav1.IngotHost) {}), labelled(func(*infrav1.IngotHost) {}), true},
+	} {
+		if got := counts(tc.host, tc.twin); got != tc.want {
+			t.Errorf("%s: counts %t, want %t", name, got, tc.want)
+		}
+	}
+}
