@@ -38,7 +38,8 @@ const (
 const TokenHeader = "Authorization"
 
 // Limits on request bodies, in bytes. The server refuses larger ones with
-// ReasonTooLarge before it parses them.
+// ReasonTooLarge before it parses them. Calls that carry no lists of hardware (all but
+// PathSession and PathReport) may be refused from 64 KiB on.
 const (
 	MaxRequestBytes   = 1 << 20
 	MaxBootstrapBytes = 1 << 20
