@@ -104,6 +104,49 @@ func TestFailureDomains(t *testing.T) {
 	}
 }
 
+// I11: no control plane is sent to a rack whose free hosts are promised, to its own
+// workers even: it would wait there.
+func TestFailureDomainsKeepPromises(t *testing.T) {
+	controlPlane := func(count int32) infrav1.ReservedGroup {
+		return infrav1.ReservedGroup{Name: "cp", ControlPlane: ptr(true), Count: count}
+	}
+	small := controlPlane(1)
+	small.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+	away, back, large := candidate("h9", "r2"), candidate("h9", "r2"), candidate("h9", "r2")
+	away.Host.Status = infrav1.IngotHostStatus{}
+	back.Host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
+	large.Hardware.Spec.MemoryBytes = 256 << 30
+	for _, tc := range []struct {
+		name     string
+		hosts    []Candidate
+		promises []infrav1.IngotReservation
+		named    map[string]bool
+		want     map[string]bool
+	}{
+		{"its own workers need the rack", hostsIn("r1", "r1", "r1", "r2"), []infrav1.IngotReservation{reservation("c1", controlPlane(3), workers("md", 1, "r2"))}, nil, map[string]bool{"r1": true, "r2": false}},
+		{"its own workers can stand elsewhere", hostsIn("r1", "r1", "r1", "r2"), []infrav1.IngotReservation{reservation("c1", controlPlane(3), workers("md", 1))}, nil, map[string]bool{"r1": true, "r2": true}},
+		{"promised to another", hostsIn("r1", "r2"), []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r2"))}, nil, map[string]bool{"r1": true, "r2": false}},
+		{"promised to another, which goes without anyway", hostsIn("r1", "r2"), []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r3"))}, nil, map[string]bool{"r1": true, "r2": true}},
+		{"all is promised to another", hostsIn("r1", "r2"), []infrav1.IngotReservation{reservation("c2", workers("md", 5))}, nil, map[string]bool{"r1": false, "r2": false}},
+		{"a BMC that is away changes nothing", append(hostsIn("r1"), away), []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r2"))}, nil, map[string]bool{"r1": true, "r2": false}},
+		{"a BMC that is away, and the rack is its own", append(hostsIn("r1"), away), []infrav1.IngotReservation{reservation("c1", controlPlane(1), workers("md", 1, "r1"))}, nil, map[string]bool{"r1": false, "r2": true}},
+		{"on its way back", append(hostsIn("r1"), back), []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r1"))}, map[string]bool{"h9": true}, map[string]bool{"r1": false, "r2": true}},
+		{"one that a machine has chosen is not there for the promise", hostsIn("r1", "r2", "r2"), []infrav1.IngotReservation{reservation("c2", workers("md", 1, "r2"))}, map[string]bool{"h2": true}, map[string]bool{"r1": true, "r2": false}},
+		{"the promise says what the first machine asks for", append(hostsIn("r1"), large), []infrav1.IngotReservation{reservation("c1", small)}, nil, map[string]bool{"r1": false, "r2": true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: request(func(*SelectionRequest) {}).Cluster, ClusterName: "c1", Named: tc.named,
+				Promises: Outstanding(Stock{Reservations: tc.promises, Now: promisedAt}, HoldsHost)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(listDomains(tc.want), got); diff != "" {
+				t.Errorf("failure domains (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestTooManyFailureDomains(t *testing.T) {
 	var hosts []Candidate
 	for i := range MaxFailureDomains + 1 {

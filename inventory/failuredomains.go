@@ -47,6 +47,24 @@ type DomainRequest struct {
 	ClusterName string
 	// ControlPlane holds the IngotMachines of the cluster's control plane.
 	ControlPlane []*infrav1.IngotMachine
+	// Promises to Clusters that are outstanding.
+	Promises []Promise
+	// Named holds the hosts that machines have chosen.
+	Named map[string]bool
+}
+
+// DomainsOf asks for the failure domains of a Cluster by what there is in its namespace.
+func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, stock Stock) DomainRequest {
+	request := DomainRequest{Cluster: cluster, ClusterName: clusterName,
+		Promises: Outstanding(stock, HoldsHost), Named: named(stock.Machines, HoldsHost)}
+	for i := range stock.Machines {
+		machine := &stock.Machines[i]
+		_, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]
+		if controlPlane && machine.Namespace == cluster.Namespace && machine.Labels[clusterv1.ClusterNameLabel] == clusterName {
+			request.ControlPlane = append(request.ControlPlane, machine)
+		}
+	}
+	return request
 }
 
 // FailureDomains lists the failure domains of a cluster by name: those of the hosts
@@ -56,8 +74,10 @@ type DomainRequest struct {
 // on its way back from this cluster; so that no control plane is sent to where it
 // cannot be served, and waits there for ever (design §6, decision 0095). "Free" goes by
 // the ledger and what people asked for, not by conditions: a BMC that is away for a
-// minute must not move a control plane. Before the first machine of a control plane
-// nothing but controlPlaneSelector says what it will ask for.
+// minute must not move a control plane. A host that the machine would not be given for
+// the sake of a promise, of another group of its own Cluster even, serves no better
+// than one in use. Before the first machine of a control plane nothing but
+// controlPlaneSelector, and what its Cluster was promised, says what it will ask for.
 //
 // It fails with ErrSelectorInvalid, or with ErrTooManyFailureDomains when there are
 // more than MaxFailureDomains; then none are to be published.
@@ -71,9 +91,9 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		return nil, err
 	}
 	label := FailureDomainLabel(request.Cluster)
-	suits := request.suitsNewest()
+	suits, keeper := request.suitsNewest(), request.keeper(candidates)
 	serves := map[string]bool{}
-	for _, candidate := range candidates {
+	for i, candidate := range candidates {
 		host := candidate.Host
 		set := labels.Set(host.Labels)
 		back := returning(host, request.ClusterName)
@@ -85,7 +105,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 			continue
 		}
 		serves[name] = serves[name] || forControlPlane.Matches(set) &&
-			(back || freeFor(host, request.ClusterName)) && suits(candidate)
+			(back || freeFor(host, request.ClusterName)) && suits(candidate) && keeper.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
@@ -95,11 +115,15 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 }
 
 // suitsNewest says of a host whether the newest machine of the control plane could
-// be on it: the next one will ask for the same. Any host will do while there is none,
-// or while its selector is wrong, which the machine itself says.
+// be on it: the next one will ask for the same. While there is none, what was promised
+// to the control plane tells. Any host will do while that is not known either, or while
+// the selector is wrong, which the machine itself says.
 func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	whatever := func(Candidate) bool { return true }
 	if len(r.ControlPlane) == 0 {
+		if promised := r.promised(); promised != nil {
+			return promised.suits
+		}
 		return whatever
 	}
 	newest := slices.MaxFunc(r.ControlPlane, func(a, b *infrav1.IngotMachine) int {
@@ -110,6 +134,33 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 		return whatever
 	}
 	return criteria.suits
+}
+
+// promised is what the control plane was promised and does not have yet; nil: nothing.
+func (r DomainRequest) promised() *group {
+	for _, p := range r.Promises {
+		if p.Namespace != r.Cluster.Namespace || p.ClusterName != r.ClusterName {
+			continue
+		}
+		for _, g := range p.groups() {
+			if g.controlPlane() {
+				return &g
+			}
+		}
+	}
+	return nil
+}
+
+// keeper looks at the claim of the next machine of the control plane as Select will,
+// but for what "free" means: what is on its way back counts, and conditions do not.
+func (r DomainRequest) keeper(candidates []Candidate) *keeper {
+	next := &infrav1.IngotMachine{}
+	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Promises: r.Promises}}
+	return newKeeper(c, candidates, func(host *infrav1.IngotHost) bool {
+		in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
+		return returning(host, r.ClusterName) || in.idle() && !r.Named[host.Name]
+	})
 }
 
 func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
@@ -129,7 +180,7 @@ func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
 // freeFor says whether, by its spec alone, a machine of the cluster could have the host.
 func freeFor(host *infrav1.IngotHost, clusterName string) bool {
 	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return in.usable() && in.idleHost() && !in.quarantined() &&
+	return in.idle() &&
 		(in.record.LastClusterName == "" || in.record.LastClusterName == clusterName)
 }
 
@@ -142,6 +193,9 @@ func returning(host *infrav1.IngotHost, clusterName string) bool {
 	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName &&
 		(in.claim.NotFenced == nil || !*in.claim.NotFenced)
 }
+
+// idle: by its spec alone a machine could have the host.
+func (in *input) idle() bool { return in.usable() && in.idleHost() && !in.quarantined() }
 
 // usable: nobody keeps the host out of service.
 func (in *input) usable() bool {

@@ -108,7 +108,7 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 		}
 		groups = append(groups, own)
 	}
-	kinds := sortHosts(request.Namespace, stock.Candidates, named(stock.Machines, HoldsHost), groups)
+	kinds := sortHosts(request.Namespace, stock.Candidates, claimableBut(named(stock.Machines, HoldsHost)), groups)
 	m := newMatching(groups, kinds.list)
 	m.fill()
 	for i := others; i < len(groups); i++ {

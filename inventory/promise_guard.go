@@ -5,6 +5,8 @@ package inventory
 
 import (
 	"slices"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
 // keeper says which hosts a machine may have while the promises to Clusters, its own
@@ -16,8 +18,8 @@ type keeper struct {
 
 // newKeeper looks at the machine's claim as the next of all: the promise of its own
 // Cluster is one host smaller then. A host may be taken if, without it, no more machines
-// of promises go without than now.
-func newKeeper(c *criteria, candidates []Candidate) *keeper {
+// of promises go without than now. free says which hosts there are to give.
+func newKeeper(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *keeper {
 	now, own := c.promised()
 	left := 0
 	for i := range now {
@@ -29,7 +31,7 @@ func newKeeper(c *criteria, candidates []Candidate) *keeper {
 	if left <= 0 {
 		return nil // nothing is promised but what the machine takes
 	}
-	kinds := sortHosts(c.Machine.Namespace, candidates, c.Named, now)
+	kinds := sortHosts(c.Machine.Namespace, candidates, free, now)
 	then := slices.Clone(now)
 	if own >= 0 {
 		then[own].need--
@@ -83,7 +85,7 @@ func KeepsPromises(request SelectionRequest, candidates []Candidate, host string
 	if err != nil {
 		return false, err
 	}
-	k := newKeeper(c, candidates)
+	k := newKeeper(c, candidates, claimableBut(c.Named))
 	if k == nil {
 		return true, nil
 	}

@@ -82,8 +82,9 @@ type hostKinds struct {
 }
 
 // sortHosts sorts candidates into kinds. Hosts that look the same to every selector are
-// judged once, which is what makes it fast for thousands of hosts.
-func sortHosts(namespace string, candidates []Candidate, named map[string]bool, groups []group) hostKinds {
+// judged once, which is what makes it fast for thousands of hosts. free says which can
+// be claimed.
+func sortHosts(namespace string, candidates []Candidate, free func(*infrav1.IngotHost) bool, groups []group) hostKinds {
 	look := newLook(groups)
 	byLook, bySuits := map[string]int{}, map[string]int{}
 	sorted := hostKinds{of: make([]int, len(candidates))}
@@ -100,11 +101,20 @@ func sortHosts(namespace string, candidates []Candidate, named map[string]bool, 
 		}
 		sorted.of[i] = k
 		sorted.list[k].total++
-		if ok, _ := Claimable(candidate.Host); ok && !named[candidate.Host.Name] {
+		if free(candidate.Host) {
 			sorted.list[k].free++
 		}
 	}
 	return sorted
+}
+
+// claimableBut says of a host whether it can be claimed now, and no machine has chosen
+// it.
+func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
+	return func(host *infrav1.IngotHost) bool {
+		ok, _ := Claimable(host)
+		return ok && !named[host.Name]
+	}
 }
 
 // add returns the kind of a host that looks like none before.

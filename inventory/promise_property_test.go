@@ -222,7 +222,7 @@ func TestKindsSuitAlike(t *testing.T) {
 		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(1))}
 		others, own := allGroups(t, l, l.request.needs(l.stock), &spec)
 		groups := append(others, own...)
-		kinds := sortHosts("metal", l.stock.Candidates, nil, groups)
+		kinds := sortHosts("metal", l.stock.Candidates, claimableBut(nil), groups)
 		for h, c := range l.stock.Candidates {
 			for g := range groups {
 				if want, got := groups[g].suits(c), kinds.list[kinds.of[h]].suits[g]; got != want {

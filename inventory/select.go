@@ -77,7 +77,7 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 	}
 	var best *judgement
 	var refused []judgement
-	keeper := newKeeper(criteria, candidates)
+	keeper := newKeeper(criteria, candidates, claimableBut(request.Named))
 	for i, candidate := range candidates {
 		if candidate.Host.Namespace != request.Machine.Namespace {
 			continue

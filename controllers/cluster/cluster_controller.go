@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -34,19 +36,28 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines;ingotreservations,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // action of the events of this package: what the controller was doing.
 const action = "ReconcileCluster"
 
-// Reconciler reconciles IngotClusters. All exported fields are needed.
+// Reconciler reconciles IngotClusters. All exported fields but Clock are needed.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
+	// Clock ends promises of hosts; nil means the time of day.
+	Clock clock.PassiveClock
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Clock == nil {
+		return time.Now()
+	}
+	return r.Clock.Now()
 }
 
 // Reconcile waits for the endpoint and publishes failure domains.
@@ -165,22 +176,11 @@ func checkEndpoint(object *infrav1.IngotCluster, owner *clusterv1.Cluster) {
 
 // publishFailureDomains lists the racks of the hosts that the cluster may draw on (C09).
 func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.IngotCluster, clusterName string) error {
-	hosts, facts, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
-	here := client.InNamespace(object.Namespace)
-	for list, options := range map[client.ObjectList][]client.ListOption{
-		hosts: {here}, facts: {here},
-		machines: {here, client.MatchingLabels{clusterv1.ClusterNameLabel: clusterName}, client.HasLabels{clusterv1.MachineControlPlaneLabel}},
-	} {
-		// Nothing of it is changed, and a copy of a large inventory is dear.
-		if err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-			return fmt.Errorf("inventory of namespace %s: %w", object.Namespace, err)
-		}
+	stock, err := r.stock(ctx, object.Namespace)
+	if err != nil {
+		return err
 	}
-	request := inventory.DomainRequest{Cluster: object, ClusterName: clusterName}
-	for i := range machines.Items {
-		request.ControlPlane = append(request.ControlPlane, &machines.Items[i])
-	}
-	domains, err := inventory.FailureDomains(inventory.Candidates(hosts.Items, facts.Items), request)
+	domains, err := inventory.FailureDomains(stock.Candidates, inventory.DomainsOf(object, clusterName, stock))
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
 	status := metav1.ConditionTrue
@@ -199,6 +199,20 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
 	return nil
+}
+
+// stock reads the inventory of a namespace. None of it is changed.
+func (r *Reconciler) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
+	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
+	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
+		// A copy of a large inventory is dear.
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+		}
+	}
+	return inventory.Stock{Candidates: inventory.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
+		Reservations: reservations.Items, Now: r.now()}, nil
 }
 
 // set writes one condition; it says whether that is news.

@@ -313,6 +313,12 @@ func testWatches(s *site) {
 	s.eventually("withdraws it", func(c *infrav1.IngotCluster) bool { return !serves(c) })
 	s.hardware("h", 64)
 	s.eventually("offers it again", serves)
+	promise := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "rival"}}
+	promise.Spec.Groups = []infrav1.ReservedGroup{{Name: "md", Count: 1}}
+	s.create(promise)
+	s.eventually("withdraws what is promised", func(c *infrav1.IngotCluster) bool { return !serves(c) })
+	s.must(s.api.Delete(s.ctx, promise))
+	s.eventually("offers it when the promise is gone", serves)
 	s.must(s.api.Delete(s.ctx, s.get("c")))
 	s.eventually("waits for its machines", func(c *infrav1.IngotCluster) bool {
 		return conditions.GetReason(c, infrav1.ReadyCondition) == infrav1.ReasonMachinesRemain

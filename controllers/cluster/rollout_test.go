@@ -28,6 +28,8 @@ type planes struct {
 	candidates []inventory.Candidate
 	members    []*member
 	made       int
+	// reservations promise hosts, of this Cluster and of others.
+	reservations []infrav1.IngotReservation
 }
 
 type member struct {
@@ -61,7 +63,7 @@ func (p *planes) register(name, rack string, memoryGiB int64) {
 // offered are the domains that KCP chooses from.
 func (p *planes) offered() []clusterv1.FailureDomain {
 	p.t.Helper()
-	request := inventory.DomainRequest{Cluster: p.cluster, ClusterName: "c"}
+	request := inventory.DomainRequest{Cluster: p.cluster, ClusterName: "c", Promises: p.promises()}
 	for _, m := range p.members {
 		request.ControlPlane = append(request.ControlPlane, m.infra)
 	}
@@ -95,6 +97,7 @@ func (p *planes) add() {
 	if domain == "" {
 		p.t.Errorf("%s is pinned to no rack: Cluster API does not count it where it is", name)
 	}
+	m.infra.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineControlPlaneLabel: ""}
 	m.infra.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr.To[int64](64)}}
 	p.members = append(p.members, m)
 	selection := p.place(m)
@@ -107,12 +110,37 @@ func (p *planes) add() {
 	}
 }
 
+// promise hosts to the control plane and to a worker in a rack: of this Cluster, or of
+// another.
+func (p *planes) promise(controlPlanes int32, cluster, rack string) {
+	worker := infrav1.ReservedGroup{Name: "md", Count: 1, FailureDomains: []string{rack}}
+	own := infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c"}}
+	own.Spec.Groups = []infrav1.ReservedGroup{{Name: "cp", ControlPlane: ptr.To(true), Count: controlPlanes}}
+	other := infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: cluster}}
+	if cluster == own.Name {
+		own.Spec.Groups = append(own.Spec.Groups, worker)
+	} else {
+		other.Spec.Groups = []infrav1.ReservedGroup{worker}
+		p.reservations = append(p.reservations, other)
+	}
+	p.reservations = append(p.reservations, own)
+}
+
+func (p *planes) promises() []inventory.Promise {
+	stock := inventory.Stock{Reservations: p.reservations}
+	for _, m := range p.members {
+		stock.Machines = append(stock.Machines, *m.infra)
+	}
+	return inventory.Outstanding(stock, inventory.HoldsHost)
+}
+
 func (p *planes) place(m *member) inventory.Selection {
 	selection := inventory.Select(inventory.SelectionRequest{Machine: m.infra, Cluster: p.cluster, ClusterName: "c", ControlPlane: true,
-		FailureDomain: m.machine.Spec.FailureDomain}, p.candidates)
+		FailureDomain: m.machine.Spec.FailureDomain, Promises: p.promises()}, p.candidates)
 	if m.host = selection.Host; m.host != nil {
 		m.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: m.infra.Name}, ClusterName: "c",
 			State: infrav1.ClaimProvisioned, FailureDomain: selection.FailureDomain}
+		m.infra.Spec.ProviderID = infrav1.ProviderID{Namespace: "n", Host: m.host.Name, InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
 	}
 	return selection
 }
@@ -184,6 +212,10 @@ func TestControlPlaneIsNeverStuck(t *testing.T) {
 			p.scaleTo(3)
 			p.rollOut(false)
 		}, 1},
+		"a rack that its own worker needs":       {map[string]int{"a": 3, "b": 1}, func(p *planes) { p.promise(3, "c", "b"); p.scaleTo(3) }, 3},
+		"a rack that another's worker needs":     {map[string]int{"a": 3, "b": 1}, func(p *planes) { p.promise(3, "d", "b"); p.scaleTo(3) }, 3},
+		"room for all, beside a promise":         {map[string]int{"a": 3, "b": 2}, func(p *planes) { p.promise(3, "c", "b"); p.scaleTo(3) }, 2},
+		"after the promise, with another's left": {map[string]int{"a": 4, "b": 1}, func(p *planes) { p.promise(3, "d", "b"); p.scaleTo(3); p.rollOut(true) }, 3},
 		"a host that comes late": {three, func(p *planes) {
 			p.scaleTo(3)
 			p.register("d-0", "d", 64)

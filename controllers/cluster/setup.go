@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -35,6 +36,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
+		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
@@ -48,6 +50,16 @@ func comesOrGoes() predicate.Predicate {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// promises lets through what changes which hosts are promised: a promise that comes,
+// goes, or is another. What is left of it changes with every claim, and when it expires.
+func promises() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotReservation)
+		after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
+		return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
+	}}
 }
 
 func ofControlPlane(o client.Object) bool {
@@ -72,7 +84,8 @@ func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []re
 	return requests
 }
 
-// clustersOfNamespace maps a host to the clusters that may draw on it.
+// clustersOfNamespace maps a host, or a promise of hosts, to the clusters that may draw
+// on it.
 func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	clusters := &infrav1.IngotClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace())); err != nil {
