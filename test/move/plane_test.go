@@ -243,10 +243,13 @@ func (p *plane) fingerprint(ctx context.Context, address string) (string, error)
 	return trust.Probe(ctx, address)
 }
 
+// patience bounds each wait: all hosts of the yard begin at once, on whatever machine this is.
+const patience = 3 * time.Minute
+
 // until waits for something that has to come about.
 func (p *plane) until(what string, done func() string) {
 	p.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		missing := done()
 		if missing == "" {

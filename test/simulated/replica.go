@@ -33,7 +33,9 @@ type Replica struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 	once  sync.Once
-	fuse  atomic.Int64
+	// killed: the network is taken away before the server is told to end.
+	killed atomic.Bool
+	fuse   atomic.Int64
 }
 
 // BlowAfter kills the replica, as by pulling its plug, when it has sent so many bytes.
@@ -42,6 +44,7 @@ func (r *Replica) BlowAfter(bytes int64) { r.fuse.Store(bytes) }
 // Kill pulls the replica's plug: it sends nothing any more.
 func (r *Replica) Kill() {
 	r.once.Do(func() {
+		r.killed.Store(true)
 		_ = r.stack.Close()
 		r.stop()
 	})
@@ -125,7 +128,7 @@ func (r *Replica) start(t testing.TB, lan *network.Switch, srv *bootserver.Serve
 	r.stop = stop
 	go func() {
 		defer close(r.done)
-		if err := srv.Run(ctx, s); err != nil && ctx.Err() == nil {
+		if err := srv.Run(ctx, s); err != nil && ctx.Err() == nil && !r.killed.Load() {
 			t.Errorf("boot server %s: %v", r.Address, err)
 		}
 	}()
