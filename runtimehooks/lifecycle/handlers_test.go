@@ -92,7 +92,7 @@ func TestDemandOfATopology(t *testing.T) {
 	gpu := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "gpu", FailureDomain: "r1"}
 	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("workerHostSelector", `{"matchLabels":{"class":"gpu"}}`)}
 	scaled := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "scaled"}
-	scaled.Metadata.Annotations = map[string]string{minSize: "4"}
+	scaled.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "4", clusterv1.AutoscalerMaxSizeAnnotation: "9"}
 	unknown := clusterv1.MachineDeploymentTopology{Class: "unknown", Name: "unknown"}
 	c.Spec.Topology.Workers.MachineDeployments = append(c.Spec.Topology.Workers.MachineDeployments, gpu, scaled, unknown)
 	_, err := s.create(t.Context(), c)
@@ -114,6 +114,44 @@ func TestDemandOfATopology(t *testing.T) {
 	}
 	if diff := cmp.Diff([]inventory.PromiseRequest{want}, s.book.asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+}
+
+// How many machines Cluster API makes where the topology leaves it open.
+func TestReplicas(t *testing.T) {
+	const least, most = clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
+	for name, tc := range map[string]struct {
+		asked           *int32
+		topology, class map[string]string
+		want            int
+	}{
+		"as asked":                       {asked: new(int32(0)), topology: map[string]string{least: "4", most: "9"}, want: 0},
+		"nothing is said":                {want: 1},
+		"both sizes":                     {topology: map[string]string{least: "4", most: "9"}, want: 4},
+		"none to begin with":             {topology: map[string]string{least: "0", most: "9"}, want: 0},
+		"the least size alone":           {topology: map[string]string{least: "4"}, want: 1},
+		"the greatest size alone":        {topology: map[string]string{most: "9"}, want: 1},
+		"sizes of the class":             {class: map[string]string{least: "4", most: "9"}, want: 4},
+		"one of each":                    {topology: map[string]string{least: "4"}, class: map[string]string{most: "9"}, want: 4},
+		"the topology before the class":  {topology: map[string]string{least: "2"}, class: map[string]string{least: "4", most: "9"}, want: 2},
+		"no number: Cluster API refuses": {topology: map[string]string{least: "some", most: "9"}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cluster("ingot", 0)
+			c.Spec.Topology.Workers.MachineDeployments[0].Replicas = tc.asked
+			c.Spec.Topology.Workers.MachineDeployments[0].Metadata.Annotations = tc.topology
+			made := class("ingot", false)
+			made.Spec.Workers.MachineDeployments[0].Metadata.Annotations = tc.class
+			got := 0
+			for _, g := range WishOf(c, Blueprint{Class: made}).Groups {
+				if g.Name == "md-0" {
+					got = g.Count
+				}
+			}
+			if got != tc.want {
+				t.Errorf("%d machines are counted, Cluster API makes %d", got, tc.want)
+			}
+		})
 	}
 }
 

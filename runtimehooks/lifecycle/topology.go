@@ -81,7 +81,7 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 			wish.Groups = append(wish.Groups, g)
 		}
 	}
-	add(Group{Name: ControlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas, nil)},
+	add(Group{Name: ControlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
 		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, mutation.VariableControlPlaneHosts)
 	for _, deployment := range topology.Workers.MachineDeployments {
 		class := deploymentClass(b.Class, deployment.Class)
@@ -92,24 +92,34 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		if domain == "" {
 			domain = class.FailureDomain
 		}
-		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations), FailureDomain: domain},
+		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations, class.Metadata.Annotations), FailureDomain: domain},
 			class.Infrastructure.TemplateRef, setting(global, deployment.Variables.Overrides), mutation.VariableWorkerHosts)
 	}
 	return wish
 }
 
-// minSize is what the cluster autoscaler starts a MachineDeployment with.
-const minSize = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-
-// replicas that Cluster API makes where the topology says how many, or leaves it open.
-func replicas(asked *int32, annotations map[string]string) int {
+// replicas that Cluster API makes where the topology says how many, or leaves it open:
+// then the cluster autoscaler's least size, where its greatest is there too (defaults of
+// MachineDeployments in Cluster API v1.14). Of an annotation that several say, the first counts.
+func replicas(asked *int32, annotations ...map[string]string) int {
 	if asked != nil {
 		return int(*asked)
 	}
-	if least, err := strconv.ParseInt(annotations[minSize], 10, 32); err == nil && least >= 0 {
-		return int(least)
+	least, hasLeast := annotation(clusterv1.AutoscalerMinSizeAnnotation, annotations)
+	_, hasMost := annotation(clusterv1.AutoscalerMaxSizeAnnotation, annotations)
+	if size, err := strconv.ParseInt(least, 10, 32); hasLeast && hasMost && err == nil && size >= 0 {
+		return int(size)
 	}
 	return 1
+}
+
+func annotation(name string, in []map[string]string) (value string, ok bool) {
+	for _, annotations := range in {
+		if value, ok = annotations[name]; ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func deploymentClass(class *clusterv1.ClusterClass, name string) *clusterv1.MachineDeploymentClass {
