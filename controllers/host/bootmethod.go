@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -133,20 +134,31 @@ func (r *Reconciler) override(ctx context.Context, conn bmc.Conn, host *infrav1.
 	return nil
 }
 
+// maxEjections bounds how often a BMC is asked to empty its drive.
+const maxEjections = 4
+
 // ejectMedia takes Ingot's image out of the virtual drive, and then forgets it. A BMC
-// that cannot is told of once and left alone: the image's address is dead when its
-// order is.
+// that cannot, or does not in a few tries, is told of once and left alone: the image's
+// address is dead when its order is, and fencing and deadlines wait behind this.
 func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
 	if err := r.mustBeCurrent(ctx, host); err != nil {
 		return r.waits().Soon, err
 	}
 	err := r.do(ctx, seen.target, eject)
+	known := r.contacts.of(host)
+	known.ejections++
+	last := err == nil || known.ejections >= maxEjections || errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrNotApplied)
+	if last {
+		known.ejections = 0
+	}
+	r.contacts.keep(host, known)
+	seen.known.ejections = known.ejections
 	switch {
+	case err != nil && last:
+		r.event(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive: "+err.Error()+
+			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
 	case errors.Is(err, bmc.ErrUnknownOutcome):
 		return r.waits().Settle, nil // it is looked for again, and taken out again (I17)
-	case errors.Is(err, bmc.ErrNotSupported), errors.Is(err, bmc.ErrNotApplied):
-		r.event(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image is still in the BMC's virtual drive: "+err.Error()+
-			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
 	case err != nil:
 		return r.switchFailed(host, seen, decision, err), nil
 	}
@@ -154,17 +166,27 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 }
 
 // eject empties the drives that show an image of Ingot's, and leaves those that a person
-// put one into.
+// put one into. Where none shows Ingot's, and one is not empty whose image cannot be told
+// to be a person's, it fails with bmc.ErrNotApplied: that may be Ingot's.
 func eject(ctx context.Context, conn bmc.Conn) error {
 	slots, err := conn.MediaSlots(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
+	var unclear string
 	for _, slot := range slots {
-		if image, err := url.Parse(slot.Image); slot.Inserted && err == nil && pxe.IsDiscPath(image.Path) {
+		image, err := url.Parse(slot.Image)
+		switch {
+		case !slot.Inserted:
+		case err == nil && pxe.IsDiscPath(image.Path):
 			errs = append(errs, conn.EjectMedia(ctx, slot.ID))
+		case slices.Contains(slot.Kinds, bmc.MediaCD) && (err != nil || image.Host == ""):
+			unclear = slot.ID
 		}
+	}
+	if len(errs) == 0 && unclear != "" {
+		return fmt.Errorf("%w: drive %s is not empty and does not show where its image is from", bmc.ErrNotApplied, unclear)
 	}
 	return errors.Join(errs...)
 }

@@ -34,6 +34,8 @@ type fakeDrive struct {
 	secureKnown, secure bool
 	uris                []string
 	noURI               bool
+	// shown, where set, is what the first drive shows for its image's address.
+	shown *string
 }
 
 func (f *fakeBMC) MediaSlots(context.Context) ([]bmc.MediaSlot, error) {
@@ -42,8 +44,12 @@ func (f *fakeBMC) MediaSlots(context.Context) ([]bmc.MediaSlot, error) {
 	if !f.drive.there {
 		return nil, bmc.ErrNotSupported
 	}
+	image := f.drive.image
+	if f.drive.shown != nil && image != "" {
+		image = *f.drive.shown
+	}
 	return []bmc.MediaSlot{
-		{ID: "/1", Image: f.drive.image, Inserted: f.drive.image != ""},
+		{ID: "/1", Kinds: []bmc.MediaKind{bmc.MediaCD}, Image: image, Inserted: f.drive.image != ""},
 		{ID: "/2", Image: f.drive.persons, Inserted: f.drive.persons != ""},
 	}, nil
 }
@@ -195,6 +201,47 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 		y.toldOnce(infrav1.ReasonMediaNotEjected)
 	})
+	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
+		t.Run("an ejection that fails for good holds up nothing for long: "+name, func(t *testing.T) {
+			y := newBootYard(t, cfg, scheme, byMedia)
+			y.untilWrites("h")
+			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, err })
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
+			for range maxEjections {
+				if got := y.untilWrites("h"); got != "eject /1" {
+					t.Fatalf("got %q", got)
+				}
+				y.clock.Step(10 * time.Minute)
+			}
+			if y.noted("h") {
+				t.Errorf("after %d tries it is not let be", maxEjections)
+			}
+			y.toldOnce(infrav1.ReasonMediaNotEjected)
+		})
+	}
+	for name, tc := range map[string]struct {
+		shown string
+		told  bool
+	}{
+		"its image is not shown":       {"", true},
+		"only a name is shown":         {"agent.iso", true},
+		"it is a person's":             {"http://192.0.2.9/rescue.iso", false},
+		"it is a person's, on a share": {"//192.0.2.9/iso/rescue.iso", false},
+	} {
+		t.Run("a drive that is not empty, "+name, func(t *testing.T) {
+			y := newBootYard(t, cfg, scheme, byMedia)
+			y.untilWrites("h")
+			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.shown = bmc.PowerOn, &tc.shown })
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
+			y.until("h", "let be", func(*infrav1.IngotHost) bool { return !y.noted("h") })
+			if got := y.bmc.took(); got != "" {
+				t.Errorf("an image that may be a person's: %s", got)
+			}
+			if tc.told {
+				y.toldOnce(infrav1.ReasonMediaNotEjected)
+			}
+		})
+	}
 	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, cfg, scheme, byMedia, "insert CD, boot CD UEFI") })
 	t.Run("no boot server", func(t *testing.T) {
 		y := newBootYard(t, cfg, scheme, byMedia)

@@ -53,10 +53,12 @@ type contact struct {
 	since    time.Time
 
 	// orders to switch the server that had no effect yet; they go with the key too.
-	orders   orders
-	health   health
-	rotation rotationMemory
-	firmware firmware.Memory
+	orders orders
+	// ejections is how often in a row the BMC did not empty its virtual drive.
+	ejections int
+	health    health
+	rotation  rotationMemory
+	firmware  firmware.Memory
 }
 
 // keyFor is a digest of all that decides whether a BMC can be talked to: spec.bmc, and
