@@ -29,7 +29,8 @@ type BMC interface {
 	// Do runs calls on the one session with a BMC, within the time that one reconcile
 	// has for it.
 	Do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error
-	// DoWithin is Do within a time of its own.
+	// DoWithin is Do within a time of its own, beside the worker: ctx holds the values of the
+	// one that the step was taken with.
 	DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error
 }
 

@@ -41,12 +41,27 @@ func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUp
 	update := bmc.Update{Size: image.size, Filename: fileName(step.Component.URL), Component: component}
 	update.Image = &counted{io.NewSectionReader(image.file, 0, image.size), u}
 	p.Works.begin(v.key(), u, func(works context.Context) {
-		works = ctrl.LoggerInto(works, ctrl.LoggerFrom(ctx))
-		p.push(works, v.Host, v.Target, step, u, update)
+		p.push(beside{Context: works, worker: ctx}, v.Host, v.Target, step, u, update)
 		p.Works.giveBack(key, image, p)
 		p.Wake(v.key())
 	})
 	return nil
+}
+
+// beside is the context of a work that goes on beside the worker who began it: it ends with
+// the works, and holds what the worker's holds: the logger, and by what the caller sees
+// that the server is the one that was decided on.
+type beside struct {
+	context.Context
+	worker context.Context //nolint:containedctx // for its values only
+}
+
+// Value implements context.Context.
+func (b beside) Value(key any) any {
+	if value := b.Context.Value(key); value != nil {
+		return value
+	}
+	return b.worker.Value(key)
 }
 
 // fileName is what the BMC is told: the last part of the URL's path.

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 )
 
@@ -80,5 +81,49 @@ func TestPlacesComeBack(t *testing.T) {
 	defer s.mu.Unlock()
 	if want := pushesAtOnce + 1 + 2*(pushesAtOnce+1); s.saves != want {
 		t.Errorf("%d saves, want %d: before and after each push", s.saves, want)
+	}
+}
+
+type guardedBy struct{ BMC }
+
+type guardKey struct{}
+
+// DoWithin implements BMC.
+func (g guardedBy) DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error {
+	if ctx.Value(guardKey{}) != "the server that was seen" {
+		return bmc.ErrProtocol
+	}
+	return g.BMC.DoWithin(ctx, target, limit, calls)
+}
+
+// A push goes on beside the worker with what the worker's context holds, by which the
+// caller sees that it reaches the server that was decided on; it does not end with it.
+func TestPushIsGuarded(t *testing.T) {
+	goOn := make(chan struct{})
+	s := newShop(t, func(ctx context.Context, update bmc.Update) (bmc.Task, error) {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return bmc.Task{}, ctx.Err()
+		}
+		_, err := io.Copy(io.Discard, update.Image)
+		return bmc.Task{}, err
+	})
+	s.BMC = guardedBy{s}
+	url, checksum := serve(t, []byte("an image"))
+	memory, step := &Memory{}, s.step(url, checksum)
+	if err := s.Execute(t.Context(), s.view(memory), step); err != nil {
+		t.Fatal(err)
+	}
+	<-s.woken
+	worker, cancel := context.WithCancel(context.WithValue(t.Context(), guardKey{}, "the server that was seen"))
+	if err := s.Execute(worker, s.view(memory), step); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	close(goOn)
+	<-s.woken
+	if update := updateOf(s.live()); update == nil || update.State != infrav1.UpdateAccepted {
+		t.Errorf("the record says %+v, want it accepted", update)
 	}
 }

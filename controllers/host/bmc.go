@@ -165,14 +165,7 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, n
 func (r *Reconciler) do(ctx context.Context, target bmc.Target, calls func(context.Context, bmc.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.waits().Turn)
 	defer cancel()
-	guard, guarded := ctx.Value(guardKey{}).(guard)
-	if !guarded || guard.target.Address != target.Address {
-		return r.BMC.Do(ctx, target, calls)
-	}
-	return r.BMC.Do(ctx, target, func(ctx context.Context, conn bmc.Conn) error {
-		guard.on(conn)
-		return calls(ctx, conn)
-	})
+	return r.BMC.Do(ctx, target, guards(ctx, target, false, calls))
 }
 
 // contact takes over what is known of the BMC.

@@ -28,11 +28,11 @@ func (t turns) Do(ctx context.Context, target bmc.Target, calls func(context.Con
 	return t.do(ctx, target, calls)
 }
 
-// DoWithin implements firmware.BMC.
+// DoWithin implements firmware.BMC. It is called beside the worker.
 func (t turns) DoWithin(ctx context.Context, target bmc.Target, limit time.Duration, calls func(context.Context, bmc.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return t.BMC.Do(ctx, target, calls)
+	return t.BMC.Do(ctx, target, guards(ctx, target, true, calls))
 }
 
 func (r *Reconciler) preparer() *firmware.Preparer {

@@ -52,28 +52,56 @@ type guard struct {
 	target  bmc.Target
 	session uint64
 	check   func(ctx context.Context, conn bmc.Conn) error
+	// other is told that it was another server. Only the worker's own calls tell it: what
+	// goes on beside it leaves the worker's view alone.
+	other func()
+}
+
+// guards has calls guarded, where the context wants that of the target's.
+func guards(ctx context.Context, target bmc.Target, beside bool, calls func(context.Context, bmc.Conn) error) func(context.Context, bmc.Conn) error {
+	g, guarded := ctx.Value(guardKey{}).(guard)
+	if !guarded || g.target.Address != target.Address {
+		return calls
+	}
+	if beside {
+		g.other = func() {}
+	}
+	return func(ctx context.Context, conn bmc.Conn) error {
+		g.on(conn)
+		return calls(ctx, conn)
+	}
 }
 
 // on guards a connection.
 func (g guard) on(conn bmc.Conn) {
 	if sessioned, can := conn.(bmc.Sessioned); can && g.session != 0 {
-		sessioned.Guard(g.session, func(ctx context.Context) error { return g.check(ctx, conn) })
+		sessioned.Guard(g.session, func(ctx context.Context) error {
+			err := g.check(ctx, conn)
+			if errors.Is(err, errOtherServer) {
+				g.other()
+			}
+			return err
+		})
 	}
 }
 
-// onServer guards the calls that execute a decision.
+// onServer guards the calls that execute a decision, and those that go on beside the
+// worker with the values of its context.
 func (r *Reconciler) onServer(ctx context.Context, host *infrav1.IngotHost, seen *observation) context.Context {
 	if host.Spec.BMC == nil {
 		return ctx
 	}
-	known := seen.known
-	return context.WithValue(ctx, guardKey{}, guard{target: seen.target, session: known.session, check: func(ctx context.Context, conn bmc.Conn) error {
-		same, err := isServer(ctx, conn, known.identity)
-		if err == nil && !same {
-			r.contacts.change(keyOf(host), func(c *contact) { c.listed = false })
-			seen.known.listed = false
-			err = errOtherServer
-		}
-		return err
-	}})
+	key, before := keyOf(host), seen.known.identity
+	return context.WithValue(ctx, guardKey{}, guard{
+		target: seen.target, session: seen.known.session,
+		check: func(ctx context.Context, conn bmc.Conn) error {
+			same, err := isServer(ctx, conn, before)
+			if err == nil && !same {
+				r.contacts.change(key, func(c *contact) { c.listed = false })
+				err = errOtherServer
+			}
+			return err
+		},
+		other: func() { seen.known.listed = false },
+	})
 }

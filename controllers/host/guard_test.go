@@ -1,0 +1,68 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// What is sent by a session that was opened since the server was seen reaches the same
+// server or none: a call of the worker, and one that goes on beside it with what the
+// worker's context held.
+func TestGuard(t *testing.T) {
+	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
+	send := func(ctx context.Context, conn bmc.Conn) error { return conn.SetPower(ctx, bmc.ActionForceOff) }
+	calls := map[string]func(context.Context, *Reconciler, bmc.Target) error{
+		"worker": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
+			return turns{r}.Do(ctx, target, send)
+		},
+		"beside": func(ctx context.Context, r *Reconciler, target bmc.Target) error {
+			return turns{r}.DoWithin(ctx, target, time.Minute, send)
+		},
+	}
+	for name, call := range calls {
+		for _, tc := range []struct {
+			name    string
+			session uint64
+			now     bmc.Identity
+			sent    bool
+		}{
+			{"the same session", 7, server, true},
+			{"a new session", 8, server, true},
+			{"a new session with another server", 8, other, false},
+		} {
+			t.Run(name+"/"+tc.name, func(t *testing.T) {
+				host := &infrav1.IngotHost{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "1"},
+					Spec:       infrav1.IngotHostSpec{BMC: &infrav1.BMC{Address: "redfish://bmc"}},
+				}
+				metal := &sessioned{identified: &identified{fakeBMC: &fakeBMC{}, identity: tc.now}, session: tc.session}
+				r := &Reconciler{BMC: metal}
+				seen := &observation{target: bmc.Target{Address: "redfish://bmc", Username: "root", Password: canary}, known: contact{
+					uid: "1", listed: true, session: 7, identity: inventory.SystemIdentity{UUID: "u-1", SerialNumber: "A1"},
+				}}
+				r.contacts.keep(host, seen.known)
+				err := call(r.onServer(t.Context(), host, seen), r, seen.target)
+				if sent := len(metal.writes) > 0; sent != tc.sent || tc.sent != (err == nil) || !tc.sent && !errors.Is(err, bmc.ErrBusy) {
+					t.Errorf("sent %t, %v; want %t", sent, err, tc.sent)
+				}
+				if r.contacts.of(host).listed != tc.sent {
+					t.Error("another server is not looked at, or ours is looked at once more")
+				}
+				if name == "beside" && !seen.known.listed {
+					t.Error("what goes on beside the worker writes into its view")
+				}
+			})
+		}
+	}
+}
