@@ -141,7 +141,8 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, "There is no Cluster "+reservation.Name+" in this namespace. Create it, or delete the reservation: until then its hosts are kept from others")
 		return false, r.recheck(), nil
 	case !cluster.DeletionTimestamp.IsZero():
-		return true, 0, withdraw(ctx, r.Client, reservation)
+		_, err := r.end(ctx, reservation)
+		return true, 0, err
 	}
 	if err := r.adopt(ctx, cluster, reservation); err != nil {
 		return false, 0, err
@@ -213,12 +214,26 @@ func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock inv
 // fulfilled ends a promise: the Cluster has all of its hosts at once, and what it loses
 // from now on it does not get back ahead of others.
 func (r *Reconciler) fulfilled(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) error {
-	if err := withdraw(ctx, r.Client, reservation); err != nil {
+	if ended, err := r.end(ctx, reservation); err != nil || !ended {
 		return err
 	}
 	r.Recorder.Eventf(cluster, reservation, corev1.EventTypeNormal, infrav1.ReasonPromiseFulfilled, action,
 		"Cluster %s has the %d hosts that it was promised; the reservation ends", cluster.Name, *reservation.Status.Promised)
 	return nil
+}
+
+// end deletes the reservation as it was seen; not ended: it was gone. It fails when it
+// has changed since, by a status of one's own even: nothing else would bring us here
+// again, and it would come to life with the next machine that is deleted.
+func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservation) (ended bool, err error) {
+	err = r.Client.Delete(ctx, reservation, client.Preconditions{UID: &reservation.UID, ResourceVersion: &reservation.ResourceVersion})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("end the reservation: %w", err)
+	}
+	return true, nil
 }
 
 // adopt makes the Cluster the owner, so that the reservation goes and moves with it.

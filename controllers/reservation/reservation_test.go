@@ -4,6 +4,8 @@
 package reservation_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,6 +22,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/reservation"
@@ -155,6 +159,34 @@ func TestLifeOfAPromise(t *testing.T) {
 	}
 	if left, err := registry.Gather(); err != nil || len(left) != 0 {
 		t.Errorf("still measured: %v, %v", left, err)
+	}
+}
+
+func TestPromiseEndsInTheSecondAttempt(t *testing.T) {
+	d := newDesk(t, 1)
+	d.promise(1)
+	d.machine("x", "x-0")
+	d.settle()
+	d.claim("x-0", "h0")
+	changed := true
+	d.Client = interceptor.NewClient(d.api, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			if changed {
+				changed = false
+				return apierrors.NewConflict(schema.GroupResource{Resource: "ingotreservations"}, obj.GetName(), errors.New("the object has been modified"))
+			}
+			return c.Delete(ctx, obj, opts...)
+		},
+	})
+	again := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "x"}}
+	if _, err := d.Reconcile(t.Context(), again); !apierrors.IsConflict(err) {
+		t.Errorf("it is not tried again: %v", err)
+	}
+	if n := len(d.events.Events); n != 0 {
+		t.Errorf("%d events tell of an end that was none: %s", n, <-d.events.Events)
+	}
+	if r, _ := d.settle(); r != nil || len(d.events.Events) != 1 {
+		t.Errorf("%v is there, %d events", r, len(d.events.Events))
 	}
 }
 
