@@ -191,6 +191,22 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
 	})
+	testEjection(t, cfg, scheme)
+	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, cfg, scheme, byMedia, "insert CD, boot CD UEFI") })
+	t.Run("no boot server", func(t *testing.T) {
+		y := newBootYard(t, cfg, scheme, byMedia)
+		y.Boot = BootServer{}
+		y.until("h", "told", func(h *infrav1.IngotHost) bool {
+			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBootServerUnknown
+		})
+		if got := y.bmc.took(); got != "" {
+			t.Errorf("and yet %s", got)
+		}
+	})
+}
+
+// testEjection: a drive that is not emptied holds up nothing for long, and is told of.
+func testEjection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	t.Run("an ejection that fails is told, and holds up nothing", func(t *testing.T) {
 		y := newBootYard(t, cfg, scheme, byMedia)
 		y.untilWrites("h")
@@ -242,17 +258,6 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			}
 		})
 	}
-	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, cfg, scheme, byMedia, "insert CD, boot CD UEFI") })
-	t.Run("no boot server", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
-		y.Boot = BootServer{}
-		y.until("h", "told", func(h *infrav1.IngotHost) bool {
-			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBootServerUnknown
-		})
-		if got := y.bmc.took(); got != "" {
-			t.Errorf("and yet %s", got)
-		}
-	})
 }
 
 // testRefusedOverride: a host whose boot the BMC is to name is switched on by no other,
