@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -272,6 +273,24 @@ func textOf(ctx context.Context, err error) string {
 	if errors.As(err, &t) || errors.Is(err, inventory.ErrSelectorInvalid) {
 		return err.Error()
 	}
+	if fault := refused(err); fault != "" {
+		return "the topology asks for what cannot be promised: " + fault
+	}
 	ctrl.LoggerFrom(ctx).Error(err, "Failed to answer a hook")
 	return errInventory.Error()
+}
+
+// refused says what is wrong with a reservation that the API server does not take, such
+// as more groups than one can have: to ask again does not help. Empty: it is no such
+// error. Of several faults the first tells; others may follow from it.
+func refused(err error) string {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return ""
+	}
+	causes := status.Status().Details.Causes
+	if len(causes) == 0 {
+		return ""
+	}
+	return causes[0].Field + ": " + causes[0].Message
 }

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,11 @@ import (
 )
 
 const success, failure = runtimehooksv1.ResponseStatusSuccess, runtimehooksv1.ResponseStatusFailure
+
+// tooManyGroups is what the API server says of a reservation beyond the kind's limits.
+var tooManyGroups = apierrors.NewInvalid(infrav1.GroupVersion.WithKind("IngotReservation").GroupKind(), "c1", field.ErrorList{
+	field.TooMany(field.NewPath("spec", "groups"), 129, 128), field.Invalid(nil, nil, "some validation rules were not checked"),
+})
 
 // A Cluster is held for want of hosts or images, and let go when they are there; it is
 // asked about twice, with the same answer.
@@ -56,7 +63,9 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"no topology":                 {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
 		"at the same time":            {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
 		"the API server is away":      {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
-		"a selector of nonsense":      {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", inventory.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
+		"more groups than a promise has": {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", tooManyGroups), status: failure,
+			message: "the topology asks for what cannot be promised: spec.groups: Too many: 129: must have at most 128 items"},
+		"a selector of nonsense": {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", inventory.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)
