@@ -171,7 +171,7 @@ func (o Options) generateUpgradePlan(ctx context.Context, request *runtimehooksv
 	settle(ctx, answer, Verdict{}, err)
 }
 
-// plan goes by versions that there is an image for, for every group of machines. A
+// plan goes by way of versions that there is an image for, for every group of machines. A
 // Cluster that takes no images of the catalogue goes in one step.
 func (o Options) plan(ctx context.Context, request *runtimehooksv1.GenerateUpgradePlanRequest) ([]string, error) {
 	from, to := request.FromControlPlaneKubernetesVersion, request.ToKubernetesVersion
@@ -189,17 +189,12 @@ func (o Options) plan(ctx context.Context, request *runtimehooksv1.GenerateUpgra
 	if err != nil {
 		return nil, err
 	}
-	has := func(version string) error {
-		for _, missing := range missingImages(images, wish.Groups, []string{version}) {
-			return tellable{errors.New(missing)}
-		}
-		return nil
-	}
+	has := func(version string) bool { return len(missingImages(images, wish.Groups, []string{version})) == 0 }
 	var known []string
 	for i := range images {
 		known = append(known, images[i].Spec.KubernetesVersion)
 	}
-	plan, err := UpgradePlan(from, to, newestOf(known, has), has)
+	plan, err := UpgradePlan(from, to, newestOf(known, has))
 	if err != nil {
 		return nil, tellable{err}
 	}

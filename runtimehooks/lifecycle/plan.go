@@ -11,9 +11,9 @@ import (
 
 // UpgradePlan names the versions that a control plane goes through from one to
 // another: of each minor version on the way the newest for which known is true, and
-// the last. Workers go by versions of the same list, which Cluster API chooses. With
-// known nil any version will do, but none on the way can be named.
-func UpgradePlan(from, to string, known func(minor string) (newest string, ok bool), has func(string) error) ([]string, error) {
+// the last, whether it is known or not: an upgrade to a version without an image is held
+// before it begins. Workers go by versions of the same list, which Cluster API chooses.
+func UpgradePlan(from, to string, known func(minor string) (newest string, ok bool)) ([]string, error) {
 	first, err := version.ParseSemantic(from)
 	if err != nil {
 		return nil, fmt.Errorf("the version to upgrade from, %q, is no version", from)
@@ -30,9 +30,6 @@ func UpgradePlan(from, to string, known func(minor string) (newest string, ok bo
 	case last.Major() != first.Major():
 		return nil, fmt.Errorf("from %s to %s is a change of the major version", from, to)
 	}
-	if err := has(to); err != nil {
-		return nil, err
-	}
 	var plan []string
 	for minor := first.Minor() + 1; minor < last.Minor(); minor++ {
 		name := fmt.Sprintf("v%d.%d", first.Major(), minor)
@@ -47,7 +44,7 @@ func UpgradePlan(from, to string, known func(minor string) (newest string, ok bo
 
 // newestOf returns what UpgradePlan asks: of versions, the newest of a minor version
 // that is whole.
-func newestOf(versions []string, has func(string) error) func(string) (string, bool) {
+func newestOf(versions []string, has func(string) bool) func(string) (string, bool) {
 	return func(minor string) (string, bool) {
 		best, newest := "", (*version.Version)(nil)
 		for _, text := range versions {
@@ -55,7 +52,7 @@ func newestOf(versions []string, has func(string) error) func(string) (string, b
 			if err != nil || fmt.Sprintf("v%d.%d", v.Major(), v.Minor()) != minor || v.PreRelease() != "" {
 				continue
 			}
-			if (newest == nil || newest.LessThan(v) || v.EqualTo(newest) && text > best) && has(text) == nil {
+			if (newest == nil || newest.LessThan(v) || v.EqualTo(newest) && text > best) && has(text) {
 				best, newest = text, v
 			}
 		}
