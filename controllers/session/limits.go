@@ -37,7 +37,7 @@ const (
 // all, and of one address.
 const (
 	smallAtOnce, smallPerAddress = 128, 16
-	factsAtOnce, factsPerAddress = 16, 2
+	factsAtOnce, factsPerAddress = 16, 4
 )
 
 // limit is what one kind of call may take.
