@@ -257,12 +257,13 @@ func Committed(ctx context.Context) {
 
 // mayBeCut says whether a call may be ended before its deadline when its BMC is silent.
 // A write never is: what became of it would be unknown (I17); nor is the login of a dial
-// (Committed). Nor is what is not asked
+// (Committed), nor the question how far an update is: BMCs answer slowly while they write
+// firmware. Nor is what is not asked
 // by those who wait in a queue.
 func (n CallName) mayBeCut() bool {
 	switch n {
 	case CallDial, CallPowerState, CallVitals, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
-		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateWays, CallTask, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
+		CallSettingSchemas, CallPendingSettings, CallFirmwareInventory, CallUpdateWays, CallHealth, CallEventLog, CallSecureBoot, CallIndicator:
 		return true
 	}
 	return false

@@ -102,6 +102,14 @@ type Memory struct {
 	tried    bool
 	tryError string
 	putOff   putOff
+	running  running
+}
+
+// running is a task that the BMC said is running, the last time that it said anything.
+type running struct {
+	// of names BMC and task.
+	of   string
+	task inventory.UpdateTask
 }
 
 // GoOn ends what the host waits for.
@@ -162,11 +170,22 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 		return err
 	})
 	v.Seen.Now = p.Clock.Now()
-	if err != nil { // not known: BMCs forget their tasks when they restart
-		ctrl.LoggerFrom(ctx).V(1).Info("The task of the update cannot be read", "task", update.TaskID, "error", err.Error())
-		return
+	of := v.Target.Address + " " + update.TaskID
+	switch {
+	case err == nil:
+		v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: task.Message}
+	case errors.Is(err, bmc.ErrNotSupported): // BMCs forget their tasks when they restart
+	case v.Memory.running.of == of && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
+		// One that writes firmware may well have no time to say so: it is at work still.
+		v.Seen.Update = v.Memory.running.task
 	}
-	v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: task.Message}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("The task of the update cannot be read", "task", update.TaskID, "error", err.Error())
+	}
+	v.Memory.running = running{}
+	if v.Seen.Update.State == inventory.UpdateRunning {
+		v.Memory.running = running{of, v.Seen.Update}
+	}
 }
 
 func progressOf(state bmc.TaskState) inventory.UpdateProgress {

@@ -1,0 +1,94 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package firmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// telling is a BMC that is asked for tasks.
+type telling struct {
+	*shop
+	tell func() (bmc.Task, error)
+}
+
+func (b telling) Do(ctx context.Context, _ bmc.Target, calls func(context.Context, bmc.Conn) error) error {
+	return calls(ctx, tellingConn{tell: b.tell})
+}
+
+type tellingConn struct {
+	bmc.Conn
+	tell func() (bmc.Task, error)
+}
+
+func (c tellingConn) Task(context.Context, string) (bmc.Task, error) { return c.tell() }
+
+// A BMC that writes firmware answers slowly, or not at all: that its task cannot be read
+// does not mean that it has come to an end. Who takes it for that boots the host in the
+// middle.
+func TestTaskThatCannotBeRead(t *testing.T) {
+	running := func() (bmc.Task, error) { return bmc.Task{State: bmc.TaskRunning, Percent: 60}, nil }
+	ended := func() (bmc.Task, error) { return bmc.Task{State: bmc.TaskSucceeded, Percent: 100}, nil }
+	fails := func(err error) func() (bmc.Task, error) {
+		return func() (bmc.Task, error) { return bmc.Task{}, fmt.Errorf("read task: %w", err) }
+	}
+	ill, slow, forgot := fails(errors.New("500")), fails(bmc.ErrTimeout), fails(bmc.ErrNotSupported)
+	type tells []func() (bmc.Task, error)
+	policy := inventory.DefaultPolicy()
+	for _, tc := range []struct {
+		name  string
+		since time.Duration // the update began
+		tells tells
+		task  string // another than before, the last time
+		want  inventory.UpdateProgress
+	}{
+		{"running", policy.UpdateSilence, tells{running}, "", inventory.UpdateRunning},
+		{"running, then ill", policy.UpdateSilence, tells{running, ill}, "", inventory.UpdateRunning},
+		{"running, then silent twice", policy.UpdateSilence, tells{running, slow, slow}, "", inventory.UpdateRunning},
+		{"running, then silent, then at its end", policy.UpdateSilence, tells{running, slow, ended}, "", inventory.UpdateSucceeded},
+		{"never told", policy.UpdateSilence, tells{slow}, "", inventory.UpdateUnknown},
+		{"running, then forgotten by the BMC", policy.UpdateSilence, tells{running, forgot}, "", inventory.UpdateUnknown},
+		{"forgotten, then silent", policy.UpdateSilence, tells{running, forgot, slow}, "", inventory.UpdateUnknown},
+		{"at its end, then silent", policy.UpdateSilence, tells{running, ended, slow}, "", inventory.UpdateUnknown},
+		{"another task", policy.UpdateSilence, tells{running, slow}, "/tasks/2", inventory.UpdateUnknown},
+		{"for too long", policy.UpdateDeadline, tells{running, slow}, "", inventory.UpdateUnknown},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newShop(t, nil)
+			s.Policy = policy
+			memory := &Memory{}
+			update := &infrav1.FirmwareUpdate{
+				Component: "BIOS", Version: "2", State: infrav1.UpdateAccepted, TaskID: "/tasks/1",
+				StartedAt: metav1.NewTime(s.Clock.Now().Add(-tc.since - time.Second)),
+			}
+			s.host.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: update}}
+			var seen inventory.UpdateTask
+			for i, tell := range tc.tells {
+				if i == len(tc.tells)-1 && tc.task != "" {
+					update.TaskID = tc.task
+				}
+				s.BMC = telling{s, tell}
+				v := s.view(memory)
+				s.Observe(t.Context(), v)
+				seen = v.Seen.Update
+			}
+			if seen.State != tc.want {
+				t.Errorf("%+v, want %v", seen, tc.want)
+			}
+			if seen.State == inventory.UpdateRunning && seen.Percent != 60 {
+				t.Errorf("%d %%, want what was told last", seen.Percent)
+			}
+		})
+	}
+}
