@@ -317,7 +317,9 @@ func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // spec, or a person's inspect, tries again.
 func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, cfg, scheme) })
-	t.Run("image", func(t *testing.T) { testFirmwareImage(t, cfg, scheme) })
+	if full() {
+		t.Run("image", func(t *testing.T) { testFirmwareImage(t, cfg, scheme) })
+	}
 	url := images(t)
 	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
 	good := "sha256:" + hex.EncodeToString(digest[:])
@@ -333,6 +335,9 @@ func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"no file to check": {"standard", url + "/nothing", good, "404", 0},
 		"another version":  {"standard", url + "/BIOS-8.8", "", "another version", 2},
 	} {
+		if !full() && name != "not this file" && name != "another version" {
+			continue // minutes under the race detector
+		}
 		t.Run(name, func(t *testing.T) {
 			m := prepared(t, cfg, scheme, tc.maker, wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) {
 				h.Spec.Firmware[0].Checksum = tc.checksum
