@@ -295,7 +295,13 @@ type Accounts interface {
 type SecureBootState struct {
 	// Enabled for the next boot, Active in this one.
 	Enabled, Active bool
+	// Mode is SecureBootMode as Redfish has it (DSP2046): with SetupMode and AuditMode
+	// the firmware starts anything, enabled or not. Empty: the BMC does not tell.
+	Mode string
 }
+
+// Enforced says whether the firmware heeds Enabled. A BMC that tells no mode is believed.
+func (s SecureBootState) Enforced() bool { return s.Mode != "SetupMode" && s.Mode != "AuditMode" }
 
 // SecureBoot reads and changes it; the change takes effect with the next boot.
 type SecureBoot interface {

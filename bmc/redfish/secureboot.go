@@ -17,6 +17,7 @@ const secureBootAttribute = "SecureBoot"
 type secureBootResource struct {
 	Enable  *bool  `json:"SecureBootEnable"`
 	Current string `json:"SecureBootCurrentBoot"`
+	Mode    string `json:"SecureBootMode"`
 }
 
 // SecureBoot implements bmc.SecureBoot.
@@ -45,7 +46,7 @@ func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
 	if r.Enable == nil {
 		return bmc.SecureBootState{}, "", lacking("SecureBootEnable is not told")
 	}
-	state := bmc.SecureBootState{Enabled: *r.Enable, Active: r.Current == "Enabled"}
+	state := bmc.SecureBootState{Enabled: *r.Enable, Active: r.Current == "Enabled", Mode: r.Mode}
 	if c.has(secureBootSetting) {
 		bios, _, err := c.bios()
 		if err == nil {

@@ -51,8 +51,14 @@ func (r *Reconciler) secureBoot(ctx context.Context, conn bmc.Conn, host *infrav
 		return nil
 	}
 	state, err := conn.SecureBoot(ctx)
-	if err != nil || state.Enabled {
+	if err != nil {
 		return err
+	}
+	if !state.Enforced() {
+		return fmt.Errorf("%w: Secure Boot is in %s, where the firmware starts what nobody has signed; enrol a platform key in its setup", bmc.ErrNotSupported, state.Mode)
+	}
+	if state.Enabled {
+		return nil
 	}
 	r.event(host, infrav1.ReasonSecureBootOff, "Secure Boot is off, and spec.bootMode asks for it. Ingot has the BMC switch it on for the next start")
 	return conn.SetSecureBoot(ctx, true)

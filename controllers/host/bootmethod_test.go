@@ -32,6 +32,7 @@ type fakeDrive struct {
 	lost                bool
 	// secure is Secure Boot, where known; uris are the addresses of HTTP boot.
 	secureKnown, secure bool
+	secureMode          string
 	uris                []string
 	noURI               bool
 	// shown, where set, is what the first drive shows for its image's address.
@@ -83,7 +84,7 @@ func (f *fakeBMC) SecureBoot(context.Context) (bmc.SecureBootState, error) {
 	if !f.drive.secureKnown {
 		return bmc.SecureBootState{}, bmc.ErrNotSupported
 	}
-	return bmc.SecureBootState{Enabled: f.drive.secure}, nil
+	return bmc.SecureBootState{Enabled: f.drive.secure, Mode: f.drive.secureMode}, nil
 }
 
 func (f *fakeBMC) SetSecureBoot(_ context.Context, enabled bool) error {
@@ -336,13 +337,21 @@ func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			}
 		})
 	}
-	t.Run("Secure Boot cannot be seen to, and nothing is booted", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, secure)
-		y.until("h", "told", func(h *infrav1.IngotHost) bool {
-			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBMCUnsupported
+	for name, change := range map[string]func(*fakeBMC){
+		"Secure Boot cannot be seen to, and nothing is booted": func(*fakeBMC) {},
+		"Secure Boot is on, and enforces nothing": func(f *fakeBMC) {
+			f.drive.secureKnown, f.drive.secure, f.drive.secureMode = true, true, "SetupMode"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newBootYard(t, cfg, scheme, secure)
+			y.bmc.set(change)
+			y.until("h", "told", func(h *infrav1.IngotHost) bool {
+				return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBMCUnsupported
+			})
+			if got := y.bmc.took(); got != "" {
+				t.Errorf("and yet %s", got)
+			}
 		})
-		if got := y.bmc.took(); got != "" {
-			t.Errorf("and yet %s", got)
-		}
-	})
+	}
 }

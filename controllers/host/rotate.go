@@ -150,7 +150,8 @@ func (r *rotating) prepare(ctx context.Context) error {
 func (r *rotating) try(key string, answer *inventory.Answer) (more bool, _ error) {
 	target := r.seen.target
 	target.Password = bmc.Password(r.secret.Data[key])
-	err := r.do(r.calls, target, func(ctx context.Context, conn bmc.Conn) error {
+	calls := r.onServer(r.calls, r.host, r.seen)
+	err := r.do(calls, target, func(ctx context.Context, conn bmc.Conn) error {
 		_ = conn.Close(ctx) // what counts is that another can be opened
 		_, err := conn.PowerState(ctx)
 		return err
