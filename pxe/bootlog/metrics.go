@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // Metrics measure boots. No label names a host: there are as many as servers.
@@ -30,7 +32,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "ingot_boots_dropped_total",
 			Help: "Boots that are missing in the boot logs of their hosts, because the manager could not be reached for long, or there were too many of one host."}),
 	}
-	if err := errors.Join(adopt(registry, &m.stages), adopt(registry, &m.boots), adopt(registry, &m.dropped)); err != nil {
+	if err := errors.Join(collect.Adopt(registry, &m.stages), collect.Adopt(registry, &m.boots), collect.Adopt(registry, &m.dropped)); err != nil {
 		return nil, fmt.Errorf("register the metrics of boots: %w", err)
 	}
 	for _, stage := range []Stage{Loader, Script, Kernel, Initramfs, Agent} {
@@ -40,21 +42,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		m.boots.WithLabelValues(string(outcome))
 	}
 	return m, nil
-}
-
-// adopt registers a collector, or replaces it by the one that is there.
-func adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
-	err := registry.Register(*collector)
-	var earlier prometheus.AlreadyRegisteredError
-	if !errors.As(err, &earlier) {
-		return err
-	}
-	known, ok := earlier.ExistingCollector.(C)
-	if !ok {
-		return err
-	}
-	*collector = known
-	return nil
 }
 
 // Nil Metrics measure nothing.

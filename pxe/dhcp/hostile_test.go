@@ -19,6 +19,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
 // retained is how much memory the process holds on to, in bytes.
@@ -80,12 +81,12 @@ func TestFloods(t *testing.T) {
 			if grown := retained() - before; grown > 16<<20 {
 				t.Errorf("%d packets made it keep %d KiB", packets, grown>>10)
 			}
-			for _, n := range []int{len(d.memory.told.until), len(d.memory.declined.until)} {
-				if n > maxRemembered {
-					t.Errorf("%d things are remembered, at most %d may be", n, maxRemembered)
+			for _, n := range []int{d.memory.told.Len(), d.memory.declined.Len()} {
+				if n > expiring.Max {
+					t.Errorf("%d things are remembered, at most %d may be", n, expiring.Max)
 				}
 			}
-			if n := len(d.others.until); n > maxOthers {
+			if n := d.others.Len(); n > maxOthers {
 				t.Errorf("%d other servers are told apart, at most %d may be", n, maxOthers)
 			}
 			d.now = d.now.Add(quarantine)

@@ -188,32 +188,3 @@ func TestOverheard(t *testing.T) {
 		})
 	}
 }
-
-func TestExpiring(t *testing.T) {
-	var e expiring[int]
-	now := time.Unix(0, 0)
-	if _, there := e.has(1, now); there {
-		t.Error("the zero value has a member")
-	}
-	e.remove(1)
-	for i := range maxRemembered + 10 {
-		e.add(i, now, time.Minute)
-	}
-	if n := len(e.until); n != maxRemembered {
-		t.Errorf("%d members, want at most %d", n, maxRemembered)
-	}
-	if e.add(0, now, time.Minute) {
-		t.Error("a member was taken in twice")
-	}
-	if _, there := e.has(maxRemembered+1, now); there {
-		t.Error("a full set took somebody in")
-	}
-	// Once its members have left there is room again.
-	now = now.Add(time.Minute)
-	if !e.add(maxRemembered+1, now, time.Minute) || len(e.until) != 1 {
-		t.Errorf("%d members after all have left", len(e.until))
-	}
-	if _, there := e.has(0, now); there {
-		t.Error("a member stayed over its time")
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // Metrics count what the server hears, and what becomes of it. No label comes
@@ -61,7 +62,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
 			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
 	}
-	if err := errors.Join(adopt(registry, &m.messages), adopt(registry, &m.findings), adopt(registry, &m.others)); err != nil {
+	if err := errors.Join(collect.Adopt(registry, &m.messages), collect.Adopt(registry, &m.findings), collect.Adopt(registry, &m.others)); err != nil {
 		return nil, fmt.Errorf("register the metrics of DHCP: %w", err)
 	}
 	for t := range m.known {
@@ -74,21 +75,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	return m, nil
-}
-
-// adopt registers a collector, or replaces it by the one that is there.
-func adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
-	err := registry.Register(*collector)
-	var earlier prometheus.AlreadyRegisteredError
-	if !errors.As(err, &earlier) {
-		return err
-	}
-	known, ok := earlier.ExistingCollector.(C)
-	if !ok {
-		return err
-	}
-	*collector = known
-	return nil
 }
 
 // count counts one message; nil Metrics count nothing.

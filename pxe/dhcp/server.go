@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
 // Server answers DHCP requests on sockets that it is given. It must not be
@@ -36,7 +37,7 @@ type Server struct {
 	Now func() time.Time
 
 	memory memory
-	others expiring[netip.Addr]
+	others expiring.Set[netip.Addr]
 }
 
 const (
@@ -209,11 +210,11 @@ func (s *Server) recall(a *Answer) {
 	}
 	switch {
 	case a.kind == dhcpv4.MessageTypeDecline:
-		s.memory.declined.add(a.address, s.now(), quarantine)
+		s.memory.declined.Add(a.address, s.now(), quarantine)
 	case a.reply == dhcpv4.MessageTypeAck && a.Event.Client == a.address:
-		s.memory.declined.remove(a.address)
+		s.memory.declined.Remove(a.address)
 	default:
-		until, declined := s.memory.declined.has(a.address, s.now())
+		until, declined := s.memory.declined.Has(a.address, s.now())
 		if !declined {
 			return
 		}
@@ -246,7 +247,7 @@ func (s *Server) tell(a Answer) {
 	if !a.other.IsValid() { // another server is told once, not for each host
 		copy(about.mac[:], a.Event.MAC)
 	}
-	if s.memory.told.add(about, a.Event.At, quiet) {
+	if s.memory.told.Add(about, a.Event.At, quiet) {
 		s.log().Warn(warning(a.Event.Stage), "host", a.Event.Host, "mac", a.Event.MAC.String(),
 			"detail", a.Event.Detail, "port", a.Event.Port.String())
 	}
@@ -254,10 +255,10 @@ func (s *Server) tell(a Answer) {
 
 // see keeps the metric of other servers bounded.
 func (s *Server) see(other netip.Addr, at time.Time) {
-	if _, there := s.others.has(other, at); !there && s.others.size.Load() >= maxOthers {
+	if _, there := s.others.Has(other, at); !there && s.others.Len() >= maxOthers {
 		return
 	}
-	s.others.add(other, at, 365*24*time.Hour)
+	s.others.Add(other, at, 365*24*time.Hour)
 	s.Metrics.saw(other, float64(at.Unix()))
 }
 

@@ -4,12 +4,13 @@
 package dhcp6
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // Metrics count what the server hears, and what becomes of it. No label comes from
@@ -29,14 +30,7 @@ const (
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcpv6_messages_total",
 		Help: "DHCPv6 messages received, by their type and what became of them."}, []string{"type", "outcome"})}
-	err := registry.Register(m.messages)
-	var earlier prometheus.AlreadyRegisteredError
-	if errors.As(err, &earlier) {
-		if known, ok := earlier.ExistingCollector.(*prometheus.CounterVec); ok {
-			m.messages, err = known, nil
-		}
-	}
-	if err != nil {
+	if err := collect.Adopt(registry, &m.messages); err != nil {
 		return nil, fmt.Errorf("register the metrics of DHCPv6: %w", err)
 	}
 	return m, nil

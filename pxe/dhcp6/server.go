@@ -118,11 +118,11 @@ func (s *Server) recall(a *Answer) {
 		return
 	}
 	if a.kind == dhcpv6.MessageTypeDecline {
-		s.memory.rest(a.address, s.now())
+		s.memory.declined.Add(a.address, s.now(), quarantine)
 		return
 	}
-	until := s.memory.rests(a.address, s.now())
-	if until.IsZero() || (a.kind != dhcpv6.MessageTypeSolicit && a.kind != dhcpv6.MessageTypeRequest) {
+	until, declined := s.memory.declined.Has(a.address, s.now())
+	if !declined || (a.kind != dhcpv6.MessageTypeSolicit && a.kind != dhcpv6.MessageTypeRequest) {
 		return
 	}
 	a.Packet, a.reply = nil, 0
@@ -145,7 +145,7 @@ func (s *Server) tell(a Answer) {
 	default:
 		return
 	}
-	if s.memory.isNew(finding{stage: a.Event.Stage, host: a.Event.Host}, a.Event.At) {
+	if s.memory.told.Add(finding{stage: a.Event.Stage, host: a.Event.Host}, a.Event.At, quiet) {
 		s.log().Warn("DHCPv6: "+string(a.Event.Stage), "host", a.Event.Host, "mac", a.Event.MAC.String(),
 			"detail", a.Event.Detail, "port", a.Event.Port.String())
 	}

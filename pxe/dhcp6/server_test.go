@@ -55,13 +55,13 @@ func (w *wire) Send(a Answer, _ Link) error {
 
 func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil }
 
-// collect is a Conn whose replies are kept.
-type collect struct {
+// kept is a Conn whose replies are kept.
+type kept struct {
 	wire
 	answers []Answer
 }
 
-func (c *collect) Send(a Answer, _ Link) error { c.answers = append(c.answers, a); return nil }
+func (c *kept) Send(a Answer, _ Link) error { c.answers = append(c.answers, a); return nil }
 
 func TestServe(t *testing.T) {
 	registry := prometheus.NewRegistry()
@@ -113,7 +113,7 @@ func TestDeclined(t *testing.T) {
 	var events []pxe.BootEvent
 	s := Server{Identity: testIdentity, Directory: directory(testHost(pxe.LocalDisk)), Now: func() time.Time { return now },
 		Observer: pxe.ObserverFunc(func(e pxe.BootEvent) { events = append(events, e) })}
-	var c collect
+	var c kept
 	send := func(m *dhcpv6.Message) dhcpv6.MessageType {
 		c.answers = nil
 		s.handle(&c, Query{Packet: m.ToBytes(), From: linkLocal})
@@ -180,7 +180,7 @@ func TestFloods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 			s := Server{Identity: testIdentity, Directory: directory(testHost(pxe.Agent)), Now: func() time.Time { return now }}
-			var c collect
+			var c kept
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
@@ -202,26 +202,6 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
-	var m memory
-	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(i int) netip.Addr {
-		a := netip.MustParseAddr(right).As16()
-		binary.BigEndian.PutUint32(a[12:], uint32(i))
-		return netip.AddrFrom16(a)
-	}
-	for i := range maxRemembered + 9 {
-		m.rest(at(i), now)
-	}
-	if n := len(m.declined); n != maxRemembered {
-		t.Errorf("%d are remembered", n)
-	}
-	m.rest(at(0), now.Add(quarantine))
-	if n := len(m.declined); n != 1 {
-		t.Errorf("%d are remembered when all but one are over", n)
-	}
-}
-
 // FuzzServer: no sequence of packets makes the server panic, or give anybody an
 // address but its own.
 func FuzzServer(f *testing.F) {
@@ -236,7 +216,7 @@ func FuzzServer(f *testing.F) {
 		host := testHost(pxe.Agent)
 		host.IPv6.Mode = pxe.IPv6Mode(mode % 3)
 		s := Server{Identity: testIdentity, Directory: directory(host), Log: slog.New(strictLog{t: t})}
-		var c collect
+		var c kept
 		s.handle(&c, Query{Packet: packet, From: linkLocal, Unicast: mode > 127})
 		for _, a := range c.answers {
 			p, err := dhcpv6.FromBytes(a.Packet)

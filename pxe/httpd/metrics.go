@@ -10,6 +10,8 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // kind is what a request asks for.
@@ -72,7 +74,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_boot_http_requests_in_flight",
 			Help: "Requests that the boot server's HTTP side answers now."}),
 	}
-	if err := errors.Join(adopt(registry, &m.requests), adopt(registry, &m.bytes), adopt(registry, &m.running)); err != nil {
+	if err := errors.Join(collect.Adopt(registry, &m.requests), collect.Adopt(registry, &m.bytes), collect.Adopt(registry, &m.running)); err != nil {
 		return nil, fmt.Errorf("register the metrics of HTTP: %w", err)
 	}
 	for k := range kinds {
@@ -82,21 +84,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	return m, nil
-}
-
-// adopt registers a collector, or replaces it by the one that is there.
-func adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
-	err := registry.Register(*collector)
-	var earlier prometheus.AlreadyRegisteredError
-	if !errors.As(err, &earlier) {
-		return err
-	}
-	known, ok := earlier.ExistingCollector.(C)
-	if !ok {
-		return err
-	}
-	*collector = known
-	return nil
 }
 
 // measure returns a writer that counts what is answered, and what to call at the end,

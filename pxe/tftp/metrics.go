@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // ending is how a request ended.
@@ -54,28 +56,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_tftp_transfers_in_flight",
 			Help: "TFTP transfers that run now."}),
 	}
-	if err := errors.Join(adopt(registry, &m.transfers), adopt(registry, &m.bytes), adopt(registry, &m.running)); err != nil {
+	if err := errors.Join(collect.Adopt(registry, &m.transfers), collect.Adopt(registry, &m.bytes), collect.Adopt(registry, &m.running)); err != nil {
 		return nil, fmt.Errorf("register the metrics of TFTP: %w", err)
 	}
 	for e := range endings {
 		m.ended[e] = m.transfers.WithLabelValues(e.String())
 	}
 	return m, nil
-}
-
-// adopt registers a collector, or replaces it by the one that is there.
-func adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C) error {
-	err := registry.Register(*collector)
-	var earlier prometheus.AlreadyRegisteredError
-	if !errors.As(err, &earlier) {
-		return err
-	}
-	known, ok := earlier.ExistingCollector.(C)
-	if !ok {
-		return err
-	}
-	*collector = known
-	return nil
 }
 
 // count counts one request that ended; nil Metrics count nothing.
