@@ -124,13 +124,11 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	orders, err := known.orders.seen(seen.Power)
 	known.orders = orders
 	if err != nil {
-		return r.failed(host, known, err, seen.Now)
+		known = r.failed(host, known, err, seen.Now)
+		known.orders = known.orders.failedAs(known)
+		return known
 	}
-	delay := known.delay
-	if known = known.answered(); known.orders.n > 0 {
-		known.delay = delay // the next order decides whether it is over
-	}
-	return known
+	return known.answered()
 }
 
 // failed notes the failure of calls to a BMC. That the pool let the BMC rest and sent

@@ -109,10 +109,16 @@ func stable(text string) string {
 	return strings.Join(words, " ")
 }
 
-// answered forgets all failures.
+// answered forgets all failures, but for those of orders: the next order decides
+// whether they are over.
 func (c contact) answered() contact {
-	c.problem, c.message, c.delay, c.retryAt = inventory.BMCOK, "", 0, time.Time{}
-	c.failures, c.since = 0, time.Time{}
+	c.problem, c.message, c.retryAt = inventory.BMCOK, "", time.Time{}
+	if c.orders.n == 0 {
+		c.delay = 0
+	}
+	if c.orders.problem == inventory.BMCOK {
+		c.failures, c.since = 0, time.Time{}
+	}
 	return c
 }
 

@@ -208,7 +208,7 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, err, r.Clock.Now())
-	known.orders = known.orders.refusedBy(decision.Step)
+	known.orders = known.orders.refusedBy(decision.Step).failedAs(known)
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	*decision = inventory.Next(host, seen.Observation, r.Policy)

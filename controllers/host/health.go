@@ -134,8 +134,7 @@ func (r *Reconciler) tellHealth(host *infrav1.IngotHost, seen *observation) {
 	}
 	was := h.told
 	h.told = h.state
-	seen.known.health = h
-	r.contacts.keep(host, seen.known)
+	r.contacts.change(keyOf(host), func(c *contact) { c.health = h }) // and nothing else: orders were counted since
 	switch {
 	case h.state == inventory.HealthCritical:
 		r.event(host, infrav1.ReasonHealthCritical, healthNews(h))

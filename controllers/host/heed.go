@@ -23,6 +23,18 @@ type orders struct {
 	n    int
 	// refused: the BMC did not take the last one.
 	refused bool
+	// problem and message are how they failed; BMCOK: not yet. That the BMC answers when
+	// it is only read ends neither: only an order that is heeded does.
+	problem inventory.BMCProblem
+	message string
+}
+
+// failedAs remembers how the contact says that the orders failed.
+func (o orders) failedAs(c contact) orders {
+	if o.n > 0 {
+		o.problem, o.message = c.problem, c.message
+	}
+	return o
 }
 
 // refusedBy counts an order that the BMC did not take. The next one decides; until
@@ -69,4 +81,24 @@ func (o orders) seen(shown infrav1.PowerState) (orders, error) {
 	}
 	o.n = maxUnheeded - 1
 	return o, fmt.Errorf("it took %d orders in a row to switch the server %s, and shows it %s", maxUnheeded, o.want, shown)
+}
+
+// told is the decision as people are told of it. The step of a host whose BMC did not do
+// as it was ordered is taken, since that order may be heeded; but until one is, the BMC's
+// failure is what is told, or it would be told and taken back at every try. A host that is
+// ready asks nothing of its BMC; what is idle for another reason says so itself.
+func (r *Reconciler) told(host *infrav1.IngotHost, seen *observation, decision inventory.Decision) inventory.Decision {
+	known := r.contacts.of(host)
+	if host.Spec.BMC == nil || seen.BMC != inventory.BMCOK || known.orders.problem == inventory.BMCOK ||
+		decision.Reason == infrav1.ReasonAvailable || decision.Reason == infrav1.ReasonProvisioned {
+		return decision
+	}
+	known.problem, known.message = known.orders.problem, known.orders.message
+	seen.contact(host, known)
+	if _, idle := decision.Step.(inventory.Idle); idle {
+		return decision
+	}
+	told := inventory.Next(host, seen.Observation, r.Policy)
+	told.RecordContact = decision.RecordContact
+	return told
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -56,6 +57,32 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+// ignoredFor lets reset intervals pass and returns how many orders the BMC was given. Once
+// it is said to fail it goes on failing, however the tries and the reads between them fall,
+// and people are told once.
+func (y *yard) ignoredFor(intervals int) (took int) {
+	y.t.Helper()
+	var first *metav1.Condition
+	for i := range intervals {
+		y.clock.Step(y.Policy.ResetInterval)
+		y.step("h")
+		if writes := y.bmc.took(); writes != "" {
+			took++
+		}
+		host := y.get("h")
+		now := conditions.Get(host, infrav1.HostBMCReachableCondition)
+		switch ready := conditions.Get(host, infrav1.ReadyCondition); {
+		case first == nil && now.Status == metav1.ConditionFalse:
+			first = now
+		case first == nil:
+		case now.Status != metav1.ConditionFalse || !now.LastTransitionTime.Equal(&first.LastTransitionTime) || ready.Reason != infrav1.ReasonBMCError:
+			y.t.Fatalf("taken back at interval %d, after %d orders: %+v, %+v", i, took, now, ready)
+		}
+	}
+	y.toldOnce(infrav1.ReasonBMCError)
+	return took
+}
+
 // testRefused: a BMC that answers, and takes no order to switch on, keeps a host from
 // its work, and is told so; the host is not quarantined for it.
 func testRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
@@ -63,14 +90,7 @@ func testRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
-	took := 0
-	for range 240 { // two hours: eight deadlines of an agent
-		y.clock.Step(y.Policy.ResetInterval)
-		y.step("h")
-		if writes := y.bmc.took(); writes != "" {
-			took++
-		}
-	}
+	took := y.ignoredFor(240) // two hours: eight deadlines of an agent
 	if took < 20 || took > 45 {
 		t.Errorf("%d orders in two hours, want one in 3 to 5 minutes", took)
 	}
@@ -90,14 +110,7 @@ func testUnheeded(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y := newYard(t, cfg, scheme)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
-	took := 0
-	for range 60 {
-		y.clock.Step(y.Policy.ResetInterval)
-		y.step("h")
-		if writes := y.bmc.took(); writes != "" {
-			took++
-		}
-	}
+	took := y.ignoredFor(60)
 	if took < maxUnheeded || took > 30 {
 		t.Errorf("%d orders in 60 reset intervals", took)
 	}

@@ -136,8 +136,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.summarize(host, seen, decision)
-	if err := r.saveStatus(ctx, host, base, decision); err != nil {
+	told := r.told(host, seen, decision)
+	r.summarize(host, seen, told)
+	if err := r.saveStatus(ctx, host, base, told); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.tellHealth(host, seen)
