@@ -6,6 +6,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -125,4 +126,23 @@ func (a *allocator) give(
 	}
 	given[address] = gift{mac: mac, until: now.Add(givenMemory)}
 	return address, nil
+}
+
+// reserve keeps an address for a MAC that somebody else chose; false: another was given
+// it a moment ago.
+func (a *allocator) reserve(network, mac string, address netip.Addr, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if to, there := a.given[network][address]; there && to.mac != mac && now.Before(to.until) {
+		return false
+	}
+	if a.given == nil {
+		a.given = map[string]map[netip.Addr]gift{}
+	}
+	if a.given[network] == nil {
+		a.given[network] = map[netip.Addr]gift{}
+	}
+	maps.DeleteFunc(a.given[network], func(_ netip.Addr, to gift) bool { return !now.Before(to.until) })
+	a.given[network][address] = gift{mac: mac, until: now.Add(givenMemory)}
+	return true
 }

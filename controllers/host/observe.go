@@ -81,6 +81,9 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
 	seen.network = network
+	if err := r.leaveAddress(ctx, host, seen); err != nil {
+		return err
+	}
 	if err := r.observePool(ctx, host, seen); err != nil {
 		return err
 	}

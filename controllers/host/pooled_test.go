@@ -4,7 +4,9 @@
 package host
 
 import (
+	"net/netip"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,6 +89,70 @@ func testPooled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		t.Errorf("recorded after the claim was made anew: %s", got)
 	}
 	y.atRest("h")
+}
+
+// testPoolLeft: a host that moves to a network without a pool lets its claim go, as soon
+// as nothing runs with the address, and neither the pool nor the record holds that one.
+func testPoolLeft(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	for name, spec := range map[string]infrav1.IngotNetworkSpec{
+		"range": {Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.20", End: "203.0.113.30"}},
+		"proxy": {Subnet: "203.0.113.0/24", Mode: infrav1.DHCPModeProxy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, cfg, scheme)
+			pooled, other := y.ns+"-pool", y.ns+"-other"
+			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24",
+				AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
+			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: other}, Spec: spec})
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = pooled })
+			for range 3 {
+				y.step("h")
+			}
+			provide(y, pooled, "198.51.100.20")
+			y.inspect("h")
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = other })
+			for range 4 {
+				y.step("h")
+			}
+			y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+			claims := &ipamv1.IPAddressClaimList{}
+			must(y, y.api.List(y.ctx, claims, client.InNamespace(y.ns)))
+			if len(claims.Items) != 0 {
+				t.Errorf("claims are left: %+v", claims.Items)
+			}
+			facts := &infrav1.IngotHardware{}
+			must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "h"}, facts))
+			if a := facts.Spec.Address; a != nil && a.NetworkName != other {
+				t.Errorf("still recorded: %+v", a)
+			}
+			y.atRest("h")
+		})
+	}
+}
+
+// TestReserve: the pools of two namespaces give one address at the same time, and
+// one host alone gets it.
+func TestReserve(t *testing.T) {
+	var a allocator
+	now := time.Unix(0, 0)
+	address := netip.MustParseAddr("198.51.100.20")
+	for i, step := range []struct {
+		network, mac string
+		after        time.Duration
+		want         bool
+	}{
+		{"a", "52:54:00:00:00:01", 0, true},
+		{"a", "52:54:00:00:00:02", 0, false},
+		{"a", "52:54:00:00:00:01", 0, true}, // it asks again
+		{"b", "52:54:00:00:00:02", 0, true},
+		{"a", "52:54:00:00:00:02", givenMemory, true},
+		{"a", "52:54:00:00:00:01", 0, false},
+	} {
+		now = now.Add(step.after)
+		if got := a.reserve(step.network, step.mac, address, now); got != step.want {
+			t.Errorf("step %d: %t", i, got)
+		}
+	}
 }
 
 // testEnrolled: nothing is done to a host that Ingot made itself, whatever is done to

@@ -55,7 +55,7 @@ func TestHost(t *testing.T) {
 		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
 		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
 		"pushed": testFirmwarePush, "push paused": testFirmwarePushPaused, "push fails": testFirmwarePushFails, "push killed": testFirmwarePushKilled,
-		"claims": testClaims, "network": testNetwork, "pooled": testPooled, "dual": testDual, "enrolled": testEnrolled, "watches": testWatches,
+		"claims": testClaims, "network": testNetwork, "pooled": testPooled, "pool left": testPoolLeft, "dual": testDual, "enrolled": testEnrolled, "watches": testWatches,
 		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
 		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
 		"virtual media": testVirtualMedia, "HTTP boot": testHTTPBoot, "watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,

@@ -65,8 +65,9 @@ func ClaimName(host, network string) string {
 }
 
 // Claim returns the address that the pool of the network gives the host, and makes the
-// claim where there is none. The API server's failures are errors; all else is a
-// Problem.
+// claim where there is none. A claim of another pool, which the network named before,
+// is made anew, but for a host in use: its pool would give away the address that a
+// system runs with. The API server's failures are errors; all else is a Problem.
 func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork) (Answer, error) {
 	ref := network.Spec.AddressPoolRef
 	want := ipamv1.IPPoolReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
@@ -83,7 +84,7 @@ func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infr
 		return Answer{}, fmt.Errorf("claim %s: %w", key, err)
 	case !claim.DeletionTimestamp.IsZero():
 		return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s is being deleted; Ingot makes it again when it is gone", key.Name), nil
-	case claim.Spec.PoolRef != want:
+	case claim.Spec.PoolRef != want && !isKept(host, claim):
 		return p.remake(ctx, host, claim)
 	}
 	if problem, err := p.own(ctx, host, claim); err != nil || problem.Problem != "" {
@@ -93,6 +94,11 @@ func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infr
 		return waiting(claim), nil
 	}
 	return p.read(ctx, host, network, claim)
+}
+
+// isKept says whether the host may run with the address of the claim.
+func isKept(host *infrav1.IngotHost, claim *ipamv1.IPAddressClaim) bool {
+	return (host.Spec.Claim != nil || host.Spec.Order != nil) && claim.Status.AddressRef.Name != ""
 }
 
 // make makes the claim.
@@ -164,7 +170,7 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	}
 	subnet, subnetErr := netip.ParsePrefix(network.Spec.Subnet)
 	address, err := netip.ParseAddr(given.Spec.Address)
-	pool := network.Spec.AddressPoolRef.Name
+	pool := claim.Spec.PoolRef.Name
 	switch {
 	case subnetErr != nil || err != nil || !subnet.Contains(address):
 		return problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %q, which is not an address of %s: correct the pool or spec.addressPoolRef of IngotNetwork %s, then delete IPAddressClaim %s",
@@ -204,6 +210,25 @@ func (p Pools) Release(ctx context.Context, host *infrav1.IngotHost, network str
 		if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete claim %s: %w", claim.Name, err)
 		}
+	}
+	return nil
+}
+
+// Leave lets the claim go that the host has on one network, which it left.
+func (p Pools) Leave(ctx context.Context, host *infrav1.IngotHost, network string) error {
+	claim := &ipamv1.IPAddressClaim{}
+	key := client.ObjectKey{Namespace: host.Namespace, Name: ClaimName(host.Name, network)}
+	err := p.Client.Get(ctx, key, claim)
+	switch {
+	case isAbsent(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("claim %s: %w", key, err)
+	case !metav1.IsControlledBy(claim, host):
+		return nil
+	}
+	if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete claim %s: %w", key, err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestPools(t *testing.T) {
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *site){
 		"claim": testClaim, "exhausted": testExhausted, "deleted": testDeleted, "conflicts": testConflicts, "owner": testOwner, "another pool": testAnotherPool,
-		"released": testReleased,
+		"kept": testKept, "released": testReleased,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newSite(t, cfg)) })
 	}
@@ -228,6 +228,34 @@ func testAnotherPool(t *testing.T, s *site) {
 	}
 }
 
+// A host in use keeps the address that the earlier pool gave it, and the claim that
+// holds it there; once it is free it has one of the new pool.
+func testKept(t *testing.T, s *site) {
+	uses := map[string]func(*infrav1.IngotHostSpec){
+		"claimed":       func(spec *infrav1.IngotHostSpec) { spec.Claim = &infrav1.HostClaim{} },
+		"with an order": func(spec *infrav1.IngotHostSpec) { spec.Order = &infrav1.HostOrder{} },
+	}
+	s.claim()
+	s.network.Spec.AddressPoolRef.Name = "rack-b"
+	uses["claimed"](&s.host.Spec)
+	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "another pool") // it has no address yet
+	s.claim()
+	s.provide("10.10.0.20")
+	s.network.Spec.AddressPoolRef.Name = "rack-c"
+	for name, use := range uses {
+		s.host.Spec.Claim, s.host.Spec.Order = nil, nil
+		use(&s.host.Spec)
+		if answer := s.claim(); answer.Address.String() != "10.10.0.20" || s.theClaim().Spec.PoolRef.Name != "rack-b" {
+			t.Errorf("%s: %+v, claim of %s", name, answer, s.theClaim().Spec.PoolRef.Name)
+		}
+	}
+	s.host.Spec.Claim, s.host.Spec.Order = nil, nil
+	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "another pool")
+	if answer := s.claim(); !answer.Made || s.theClaim().Spec.PoolRef.Name != "rack-c" {
+		t.Errorf("%+v, %+v", answer, s.theClaim().Spec)
+	}
+}
+
 // On another network the host lets its old claim go, and nobody else's.
 func testReleased(t *testing.T, s *site) {
 	s.claim()
@@ -236,10 +264,23 @@ func testReleased(t *testing.T, s *site) {
 	s.claim()
 	must(t, s.pools.Release(t.Context(), mine, s.network.Name))
 	must(t, s.pools.Release(t.Context(), mine, "another"))
+	must(t, s.pools.Leave(t.Context(), mine, s.network.Name)) // it has none any more
+	must(t, s.pools.Leave(t.Context(), s.host, "another"))
 	claims := &ipamv1.IPAddressClaimList{}
 	must(t, s.List(t.Context(), claims, client.InNamespace(s.host.Namespace)))
 	if len(claims.Items) != 1 || !metav1.IsControlledBy(&claims.Items[0], s.host) {
 		t.Errorf("%d claims are left", len(claims.Items))
+	}
+	claim := s.theClaim()
+	claim.OwnerReferences[0].UID = "another"
+	must(t, s.Update(t.Context(), claim))
+	must(t, s.pools.Leave(t.Context(), s.host, s.network.Name))
+	claim = s.theClaim()
+	claim.OwnerReferences[0].UID = s.host.UID
+	must(t, s.Update(t.Context(), claim))
+	must(t, s.pools.Leave(t.Context(), s.host, s.network.Name))
+	if must(t, s.List(t.Context(), claims, client.InNamespace(s.host.Namespace))); len(claims.Items) != 0 {
+		t.Errorf("%d claims are left on the network that was left", len(claims.Items))
 	}
 }
 
@@ -252,6 +293,7 @@ func TestNotInstalled(t *testing.T) {
 	s := newSite(t, cfg)
 	s.want(s.claim(), infrav1.ReasonAddressPoolUnusable, "not installed")
 	must(t, s.pools.Release(context.Background(), s.host, s.network.Name))
+	must(t, s.pools.Leave(context.Background(), s.host, s.network.Name))
 }
 
 func TestClaimName(t *testing.T) {
