@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/u-root/u-root/pkg/cpio"
+
+	"github.com/ingot-metal/ingot/hack/debian"
 )
 
 // agentPackage is the command that becomes /init.
@@ -27,9 +29,9 @@ const agentKernel = "linux-image-amd64"
 // buildAgentImage makes vmlinuz and initramfs.cpio.zst, the stub that makes one UEFI
 // program of them, and what must go with kernel and stub wherever they go: copyright
 // and source. Its key is the agent's binary, the two packages and the list of modules.
-func buildAgentImage(ctx context.Context, c *cache) error {
+func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	start := time.Now()
-	if err := need(map[string]string{"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "go": "golang"}); err != nil {
+	if err := debian.Need(map[string]string{"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "go": "golang"}); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "ingot-agent-image-")
@@ -41,7 +43,7 @@ func buildAgentImage(ctx context.Context, c *cache) error {
 	if err := buildAgent(ctx, binary); err != nil {
 		return err
 	}
-	sum, err := sha256File(binary)
+	sum, err := debian.SHA256File(binary)
 	if err != nil {
 		return err
 	}
@@ -49,12 +51,12 @@ func buildAgentImage(ctx context.Context, c *cache) error {
 	if err != nil {
 		return err
 	}
-	stub, err := download(ctx, c, stubPackage)
+	stub, err := debian.Download(ctx, c, stubPackage)
 	if err != nil {
 		return err
 	}
-	key := keyOf("agent-image 4", sum, filepath.Base(kernel.deb), filepath.Base(stub), strings.Join(agentModules, " "), fmt.Sprint(alongside))
-	dir, err := c.result("agent", key, func(dir string) error {
+	key := debian.Key("agent-image 4", sum, filepath.Base(kernel.deb), filepath.Base(stub), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	dir, err := c.Result("agent", key, func(dir string) error {
 		if err := assembleStub(ctx, stub, work, dir); err != nil {
 			return err
 		}
@@ -80,7 +82,7 @@ func buildAgent(ctx context.Context, output string) error {
 	if version == "" {
 		version = "dev"
 	}
-	_, err := tool(ctx, "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath",
+	_, err := debian.Run(ctx, "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath",
 		"-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", output, agentPackage)
 	if err != nil {
 		return fmt.Errorf("build the agent: %w", err)

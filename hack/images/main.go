@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/ingot-metal/ingot/hack/debian"
 )
 
 func main() {
@@ -31,11 +33,11 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	cache, err := openCache()
+	cache, err := debian.OpenCache()
 	if err != nil {
 		return err
 	}
-	cache.force = *force
+	cache.Force = *force
 	switch flags.Arg(0) {
 	case "agent":
 		return buildAgentImage(ctx, cache)

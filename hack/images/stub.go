@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/ingot-metal/ingot/hack/debian"
 )
 
 // stubPackage has the UEFI program of which unified kernel images are made, and
@@ -21,7 +23,7 @@ const (
 // its copyright and source, each with the package's name.
 func assembleStub(ctx context.Context, deb, work, dir string) error {
 	tree := filepath.Join(work, "stub")
-	if _, err := tool(ctx, "", "dpkg-deb", "-x", deb, tree); err != nil {
+	if _, err := debian.Run(ctx, "", "dpkg-deb", "-x", deb, tree); err != nil {
 		return err
 	}
 	for to, from := range map[string]string{
@@ -32,7 +34,7 @@ func assembleStub(ctx context.Context, deb, work, dir string) error {
 			return fmt.Errorf("package %s: %w", stubPackage, err)
 		}
 	}
-	control, err := tool(ctx, "", "dpkg-deb", "--field", deb)
+	control, err := debian.Run(ctx, "", "dpkg-deb", "--field", deb)
 	if err != nil {
 		return err
 	}
@@ -41,5 +43,5 @@ func assembleStub(ctx context.Context, deb, work, dir string) error {
 
 // stubSource names the source package by the control paragraph of the stub's.
 func stubSource(control string) string {
-	return fmt.Sprintf("Debian source package %s %s\n", controlField(control, "Source"), controlField(control, "Version"))
+	return fmt.Sprintf("Debian source package %s %s\n", debian.ControlField(control, "Source"), debian.ControlField(control, "Version"))
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package debian
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/diskfs/go-diskfs/partition/gpt"
 )
 
-// Where grub-pc-bin and grub-efi-amd64-bin put GRUB's parts.
+// Where the packages grub-pc-bin and grub-efi-amd64-bin put GRUB's parts.
 const (
 	grubBIOS = "/usr/lib/grub/i386-pc"
 	grubEFI  = "/usr/lib/grub/x86_64-efi"
@@ -33,7 +33,7 @@ const (
 	rootStart      = espStart + espSectors
 	backupSectors  = 2048
 	bootCodeSize   = 440
-	embeddedConfig = "testroot/boot/grub/early.cfg"
+	embeddedConfig = "base/boot/grub/early.cfg"
 )
 
 // Identifiers are fixed so that the same content makes the same disk.
@@ -126,7 +126,7 @@ func makeESP(ctx context.Context, work, esp string) error {
 		{"mmd", "-i", esp, "::/EFI", "::/EFI/BOOT"},
 		{"mcopy", "-i", esp, loader, "::/EFI/BOOT/BOOTX64.EFI"},
 	} {
-		if _, err := tool(ctx, work, args[0], args[1:]...); err != nil {
+		if _, err := Run(ctx, work, args[0], args[1:]...); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func patchGrub(boot, core []byte, start uint64) error {
 }
 
 func mkimage(ctx context.Context, work string, args []string) error {
-	config, err := testRoot.ReadFile(embeddedConfig)
+	config, err := base.ReadFile(embeddedConfig)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func mkimage(ctx context.Context, work string, args []string) error {
 		return err
 	}
 	defer os.Remove(path)
-	_, err = tool(ctx, work, "grub-mkimage", append([]string{"-c", path}, args...)...)
+	_, err = Run(ctx, work, "grub-mkimage", append([]string{"-c", path}, args...)...)
 	return err
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package debian
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// tool runs a program in a directory and returns its standard output. What it
+// Run runs a program in a directory and returns its standard output. What it
 // said on standard error is part of the error.
-func tool(ctx context.Context, dir, name string, args ...string) (string, error) {
+func Run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
@@ -44,8 +44,8 @@ func lookTool(name string) (string, error) {
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
 
-// need says which Debian packages must be installed when tools or files are missing.
-func need(packageOf map[string]string) error {
+// Need says which Debian packages must be installed when tools or files are missing.
+func Need(packageOf map[string]string) error {
 	var missing []string
 	for name, pkg := range packageOf {
 		if filepath.IsAbs(name) {

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package debian
 
 import (
 	"crypto/sha256"
@@ -15,14 +15,15 @@ import (
 	"syscall"
 )
 
-// cache is the directory of built images.
-type cache struct {
-	root  string
-	force bool
+// A Cache is the directory of built images.
+type Cache struct {
+	root string
+	// Force builds also what is there.
+	Force bool
 }
 
-// openCache finds INGOT_CACHE, by default ${XDG_CACHE_HOME:-$HOME/.cache}/ingot.
-func openCache() (*cache, error) {
+// OpenCache finds INGOT_CACHE, by default ${XDG_CACHE_HOME:-$HOME/.cache}/ingot.
+func OpenCache() (*Cache, error) {
 	root := os.Getenv("INGOT_CACHE")
 	if root == "" {
 		base, err := os.UserCacheDir()
@@ -35,14 +36,14 @@ func openCache() (*cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the cache directory: %w", err)
 	}
-	return &cache{root: root}, os.MkdirAll(root, 0o755)
+	return &Cache{root: root}, os.MkdirAll(root, 0o755)
 }
 
-// result makes images/<kind>/<key> by build, unless it is there already, and
+// Result makes images/<kind>/<key> by build, unless it is there already, and
 // points images/<kind>/current at it. Build writes into an empty directory that
 // becomes the result only when it returns no error. Two processes that ask for
 // the same kind wait for each other.
-func (c *cache) result(kind, key string, build func(dir string) error) (string, error) {
+func (c *Cache) Result(kind, key string, build func(dir string) error) (string, error) {
 	parent := filepath.Join(c.root, "images", kind)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
@@ -53,7 +54,7 @@ func (c *cache) result(kind, key string, build func(dir string) error) (string, 
 	}
 	defer unlock()
 	final := filepath.Join(parent, key)
-	if _, err := os.Stat(final); err != nil || c.force {
+	if _, err := os.Stat(final); err != nil || c.Force {
 		if err := c.buildInto(parent, final, build); err != nil {
 			return "", err
 		}
@@ -61,7 +62,7 @@ func (c *cache) result(kind, key string, build func(dir string) error) (string, 
 	return final, pointAt(filepath.Join(parent, "current"), key)
 }
 
-func (c *cache) buildInto(parent, final string, build func(dir string) error) error {
+func (c *Cache) buildInto(parent, final string, build func(dir string) error) error {
 	work, err := os.MkdirTemp(parent, ".build-")
 	if err != nil {
 		return err
@@ -102,8 +103,8 @@ func lockFile(path string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// keyOf is a short name for exactly these inputs.
-func keyOf(inputs ...string) string {
+// Key is a short name for exactly these inputs.
+func Key(inputs ...string) string {
 	h := sha256.New()
 	for _, in := range inputs {
 		fmt.Fprintf(h, "%d:%s", len(in), in)
@@ -111,7 +112,8 @@ func keyOf(inputs ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-func sha256File(path string) (string, error) {
+// SHA256File returns the checksum of a file in hexadecimal.
+func SHA256File(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

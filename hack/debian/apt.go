@@ -1,0 +1,110 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A Source is one Debian repository that the machine itself uses.
+type Source struct{ URI, Suite, Component string }
+
+// Sources asks apt for the Debian repositories of this machine, so that no
+// mirror is named here. Other vendors' repositories are left out.
+func Sources(ctx context.Context) ([]Source, error) {
+	out, err := Run(ctx, "", "apt-get", "indextargets", "--format",
+		"$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)", "Created-By: Packages")
+	if err != nil {
+		return nil, fmt.Errorf("list the apt sources: %w", err)
+	}
+	sources := parseIndexTargets(out)
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("apt knows no Debian repository: run apt-get update as root, or add one to its sources")
+	}
+	return sources, nil
+}
+
+func parseIndexTargets(out string) []Source {
+	var sources []Source
+	seen := map[Source]bool{}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 4 || f[0] != "Debian" || f[3] != "main" {
+			continue
+		}
+		s := Source{URI: f[1], Suite: f[2], Component: f[3]}
+		if !seen[s] {
+			seen[s] = true
+			sources = append(sources, s)
+		}
+	}
+	return sources
+}
+
+// Suite is the code name of the release: the suite without a suffix.
+func Suite(sources []Source) string {
+	for _, s := range sources {
+		if !strings.ContainsAny(s.Suite, "-/") {
+			return s.Suite
+		}
+	}
+	return sources[0].Suite
+}
+
+func sourcesList(sources []Source) string {
+	var b strings.Builder
+	for _, s := range sources {
+		fmt.Fprintf(&b, "deb %s %s %s\n", s.URI, s.Suite, s.Component)
+	}
+	return b.String()
+}
+
+// Download puts the current version of a package into the cache. Apt checks its
+// signature and checksum.
+func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
+	out, err := Run(ctx, "", "apt-cache", "show", "--no-all-versions", pkg)
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", pkg, err)
+	}
+	sum := ControlField(out, "SHA256")
+	if sum == "" {
+		return "", fmt.Errorf("look up %s: apt gives no checksum", pkg)
+	}
+	dir := filepath.Join(c.root, "debs", sum)
+	if found := debIn(dir); found != "" {
+		return found, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if _, err := Run(ctx, dir, "apt-get", "download", pkg); err != nil {
+		return "", fmt.Errorf("download %s: %w", pkg, err)
+	}
+	if found := debIn(dir); found != "" {
+		return found, nil
+	}
+	return "", fmt.Errorf("download %s: apt-get left no package", pkg)
+}
+
+func debIn(dir string) string {
+	found, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+// ControlField reads one field of a Debian control paragraph.
+func ControlField(paragraph, field string) string {
+	for line := range strings.Lines(paragraph) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

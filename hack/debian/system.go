@@ -1,0 +1,245 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// DiskFile is what the compressed disk is called in a result. Beside it lie its
+// checksum (DiskFile + ".sha256", as sha256sum writes it) and SizesFile, a line
+// for people.
+const (
+	DiskFile  = "disk.raw.zst"
+	SizesFile = "sizes"
+)
+
+// layout changes with whatever of this package decides a disk and is in none of
+// the fields of a System.
+const layout = "debian disk 1"
+
+// A System is the recipe of a disk image.
+type System struct {
+	// Packages are installed without recommended ones.
+	Packages []string
+	// Excludes are patterns of paths that dpkg leaves out.
+	Excludes []string
+	// Files come beside the packages; one of the same path as a file of this
+	// package replaces it.
+	Files []File
+	// Enable and Mask are systemd units.
+	Enable, Mask []string
+	// Hooks are shell scripts that run, in order, when all packages and files
+	// are there, with the tree's directory as "$1". They may use chroot.
+	Hooks []string
+	// SlackMiB is the free room of the root file system before it is grown on
+	// first boot.
+	SlackMiB int
+}
+
+// mkfsScript runs inside mmdebstrap's namespace, where the files have their real
+// owners. mke2fs copies the tree into a file system without mounting that. The
+// bind mount, in a namespace of its own, shows the tree without the /proc and /sys
+// that mmdebstrap mounted in it. GRUB 2.06 reads neither of the two features
+// switched off.
+const mkfsScript = `set -eu
+rm -rf "$1"/etc/ssh/ssh_host_* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/log/*.log "$1"/var/cache/debconf/*-old
+: > "$1/etc/machine-id"
+rm -f "$1/var/lib/dbus/machine-id"
+size=$(( $(du -smx "$1" | cut -f1) + %d ))
+rm -f "$1.ext4"
+truncate -s "${size}M" "$1.ext4"
+mkdir "$1.bare"
+unshare --mount --propagation private sh -euc '
+  mount --bind "$1" "$1.bare"
+  /sbin/mke2fs -q -t ext4 -L root -m 1 -O ^metadata_csum_seed,^orphan_file -d "$1.bare" "$1.ext4"' sh "$1"
+rmdir "$1.bare"
+mv "$1.ext4" "$1/root.ext4"`
+
+// NeedTools says which packages of this machine Build misses.
+func NeedTools() error {
+	return Need(map[string]string{
+		"mmdebstrap": "mmdebstrap", "apt-get": "apt", "mke2fs": "e2fsprogs",
+		"mformat": "mtools", "mcopy": "mtools", "grub-mkimage": "grub-common",
+		grubBIOS + "/boot.img": "grub-pc-bin", grubEFI + "/linux.mod": "grub-efi-amd64-bin",
+	})
+}
+
+// files are those of the system and of this package.
+func (s System) files() ([]File, error) {
+	all, err := FilesOf(base, "base")
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(f File) bool {
+		return slices.ContainsFunc(s.Files, func(own File) bool { return own.Path == f.Path })
+	})
+	return append(all, s.Files...), nil
+}
+
+// Key names what Build would make. Newer packages of the same release do not
+// change it.
+func (s System) Key(sources []Source) (string, error) {
+	files, err := s.files()
+	if err != nil {
+		return "", err
+	}
+	text, err := identity(files)
+	if err != nil {
+		return "", err
+	}
+	return Key(layout, Suite(sources), text, mkfsScript, fmt.Sprint(s.SlackMiB),
+		strings.Join(s.Packages, " "), strings.Join(s.Excludes, " "), strings.Join(s.Enable, " "),
+		strings.Join(s.Mask, " "), fmt.Sprintf("%q", s.Hooks)), nil
+}
+
+// Build leaves the disk, its checksum and its sizes in dir. It says on standard
+// output what takes long.
+func (s System) Build(ctx context.Context, sources []Source, dir string) error {
+	start := time.Now()
+	rootFS := filepath.Join(dir, "root.ext4")
+	if err := s.bootstrap(ctx, sources, dir, rootFS); err != nil {
+		return err
+	}
+	bootstrapped := time.Since(start)
+	raw := strings.TrimSuffix(filepath.Join(dir, DiskFile), ".zst")
+	if err := assembleDisk(ctx, dir, rootFS, raw); err != nil {
+		return err
+	}
+	if err := os.Remove(rootFS); err != nil {
+		return err
+	}
+	sizes, err := compressDisk(raw, raw+".zst")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(raw); err != nil {
+		return err
+	}
+	fmt.Printf("packages %.0f s, disk %.0f s\n", bootstrapped.Seconds(), (time.Since(start) - bootstrapped).Seconds())
+	return os.WriteFile(filepath.Join(dir, SizesFile), []byte(sizes), 0o644)
+}
+
+// bootstrap leaves an ext4 file system with the packages at rootFS.
+func (s System) bootstrap(ctx context.Context, sources []Source, dir, rootFS string) error {
+	files, err := s.files()
+	if err != nil {
+		return err
+	}
+	overlay := filepath.Join(dir, "overlay.tar")
+	if err := writeOverlay(overlay, files); err != nil {
+		return err
+	}
+	defer os.Remove(overlay)
+	list := filepath.Join(dir, "sources.list")
+	if err := os.WriteFile(list, []byte(sourcesList(sources)), 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(list)
+	fmt.Println("installing Debian packages into a root file system (two to four minutes)")
+	_, err = Run(ctx, dir, "mmdebstrap", append(s.arguments(overlay, rootFS), Suite(sources), "/dev/null", list)...)
+	return err
+}
+
+// arguments are those of mmdebstrap before the suite.
+func (s System) arguments(overlay, rootFS string) []string {
+	args := []string{
+		"--quiet", "--variant=minbase", "--mode=auto", "--format=null",
+		"--include=" + strings.Join(s.Packages, ","),
+		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`,
+		"--dpkgopt=force-confold",
+		"--essential-hook=tar-in " + overlay + " /",
+		`--customize-hook=chroot "$1" systemctl enable ` + strings.Join(s.Enable, " "),
+		`--customize-hook=chroot "$1" systemctl mask ` + strings.Join(s.Mask, " "),
+	}
+	for _, hook := range s.Hooks {
+		args = append(args, "--customize-hook="+hook)
+	}
+	args = append(args,
+		// As text and not as a file, which the namespace's root might not be able to read.
+		"--customize-hook="+fmt.Sprintf(mkfsScript, s.SlackMiB),
+		"--customize-hook=download /root.ext4 "+rootFS)
+	for _, path := range s.Excludes {
+		args = append(args, "--dpkgopt=path-exclude="+path)
+	}
+	return args
+}
+
+// compressDisk writes the compressed image and its checksum, and returns what to
+// say about sizes.
+func compressDisk(raw, compressed string) (string, error) {
+	size, err := compress(raw, compressed)
+	if err != nil {
+		return "", fmt.Errorf("compress %s: %w", raw, err)
+	}
+	sum, err := SHA256File(compressed)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compressed)
+	if err != nil {
+		return "", err
+	}
+	line := fmt.Sprintf("%s  %s\n", sum, filepath.Base(compressed))
+	if err := os.WriteFile(compressed+".sha256", []byte(line), 0o644); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("raw %d MiB, compressed %d MiB\n", size>>20, info.Size()>>20), nil
+}
+
+// compress returns the size before.
+func compress(from, to string) (int64, error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return 0, err
+	}
+	enc, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	if err != nil {
+		return 0, errors.Join(err, out.Close())
+	}
+	size, err := io.Copy(enc, in)
+	return size, errors.Join(err, enc.Close(), out.Close())
+}
+
+// Checksum returns the checksum of the disk in a result, in hexadecimal.
+func Checksum(dir string) (string, error) {
+	path := filepath.Join(dir, DiskFile+".sha256")
+	line, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	sum, _, ok := strings.Cut(string(line), " ")
+	if !ok {
+		return "", fmt.Errorf("%s holds no checksum", path)
+	}
+	return sum, nil
+}
+
+// Report is what to tell people about the disk in a result.
+func Report(what, dir string) (string, error) {
+	sum, err := Checksum(dir)
+	if err != nil {
+		return "", err
+	}
+	sizes, err := os.ReadFile(filepath.Join(dir, SizesFile))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %s\n%schecksum sha256:%s\n", what, filepath.Join(dir, DiskFile), sizes, sum), nil
+}

@@ -1,0 +1,75 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ingot-metal/ingot/hack/debian"
+)
+
+// kernelPackage is a Debian kernel package in the cache.
+type kernelPackage struct {
+	deb string
+	// release is the kernel's own version, as uname -r gives it.
+	release string
+}
+
+// fetchKernel downloads the package that the given meta package depends on.
+func fetchKernel(ctx context.Context, c *debian.Cache, meta string) (*kernelPackage, error) {
+	out, err := debian.Run(ctx, "", "apt-cache", "depends", "--no-recommends", "--no-suggests", meta)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", meta, err)
+	}
+	name := parseKernelDependency(out)
+	if name == "" {
+		return nil, fmt.Errorf("look up %s: it depends on no kernel", meta)
+	}
+	deb, err := debian.Download(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &kernelPackage{deb: deb, release: strings.TrimPrefix(name, "linux-image-")}, nil
+}
+
+// unpack puts the package's files below dir: boot/vmlinuz-<release> and
+// lib/modules/<release> are what is wanted.
+func (k *kernelPackage) unpack(ctx context.Context, dir string) error {
+	_, err := debian.Run(ctx, "", "dpkg-deb", "-x", k.deb, dir)
+	return err
+}
+
+// writeLicence puts the package's copyright file into dir, and the file source,
+// which says what it was built from. Tree is the unpacked package.
+func (k *kernelPackage) writeLicence(ctx context.Context, tree, dir string) error {
+	from := filepath.Join(tree, "usr", "share", "doc", "linux-image-"+k.release, "copyright")
+	if err := copyFile(filepath.Join(dir, "copyright"), from); err != nil {
+		return err
+	}
+	control, err := debian.Run(ctx, "", "dpkg-deb", "--field", k.deb)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "source"), []byte(kernelSource(control)), 0o644)
+}
+
+// kernelSource names the source packages of a kernel package by its control
+// paragraph: the kernel's own, which has the same version, and the one that
+// signs it.
+func kernelSource(control string) string {
+	return fmt.Sprintf("Debian source packages linux %s and %s\n", debian.ControlField(control, "Version"), debian.ControlField(control, "Source"))
+}
+
+func parseKernelDependency(out string) string {
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Depends: linux-image-"); ok {
+			return "linux-image-" + name
+		}
+	}
+	return ""
+}
