@@ -5,6 +5,8 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
 )
 
 // IngotMachineSpec asks for a server and says what to install on it. Everything
@@ -48,6 +50,12 @@ type IngotMachineSpec struct {
 	// cleaning at release; it wins over the host's.
 	// +optional
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
+
+	// networkData is the network of the installed system. Unset: the system finds its own,
+	// most often by DHCP on one of its interfaces. Its type is that of v1beta2, which no
+	// older form of it preceded.
+	// +optional
+	NetworkData *v1beta2.NetworkData `json:"networkData,omitempty"`
 
 	// hostname of the installed system; unset: the name of the Machine.
 	// +optional

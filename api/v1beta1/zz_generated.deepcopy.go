@@ -8,6 +8,7 @@
 package v1beta1
 
 import (
+	"github.com/ingot-metal/ingot/api/v1beta2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -447,6 +448,11 @@ func (in *IngotMachineSpec) DeepCopyInto(out *IngotMachineSpec) {
 	if in.RootDeviceHints != nil {
 		in, out := &in.RootDeviceHints, &out.RootDeviceHints
 		*out = new(RootDeviceHints)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.NetworkData != nil {
+		in, out := &in.NetworkData, &out.NetworkData
+		*out = new(v1beta2.NetworkData)
 		(*in).DeepCopyInto(*out)
 	}
 }

@@ -51,6 +51,11 @@ type IngotMachineSpec struct {
 	// +optional
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
+	// networkData is the network of the installed system. Unset: the system finds its own,
+	// most often by DHCP on one of its interfaces.
+	// +optional
+	NetworkData *NetworkData `json:"networkData,omitempty"`
+
 	// hostname of the installed system; unset: the name of the Machine.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

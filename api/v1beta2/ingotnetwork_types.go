@@ -112,6 +112,15 @@ type IngotNetworkSpec struct {
 	// +listMapKey=destination
 	// +kubebuilder:validation:MaxItems=16
 	Routes []NetworkRoute `json:"routes,omitempty"`
+	// reservations are addresses that are kept for interfaces of servers, by their MAC
+	// address: those of boot NICs are what such hosts are given here, and networkData of
+	// machines may take those of others (source Reservation). They may lie in range or
+	// beside it.
+	// +optional
+	// +listType=map
+	// +listMapKey=mac
+	// +kubebuilder:validation:MaxItems=1024
+	Reservations []NetworkReservation `json:"reservations,omitempty"`
 	// relays are addresses from which DHCP relays of this network ask, where they are
 	// not in subnet. Requests that any other relay passes on are not answered.
 	// +optional

@@ -68,6 +68,10 @@ type HostClaim struct {
 	// cleaning to be done at release, frozen with the claim.
 	// +required
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
+	// network of the installed system, frozen with the claim. Unset: the system finds its
+	// own.
+	// +optional
+	Network *ClaimedNetwork `json:"network,omitempty"`
 	// hostname of the installed system.
 	// +required
 	// +kubebuilder:validation:MinLength=1

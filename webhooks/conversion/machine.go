@@ -131,6 +131,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta2.RootDeviceHints)(in.RootDeviceHints),
 		ImageRef:        (*v1beta2.ImageReference)(in.ImageRef),
+		NetworkData:     in.NetworkData,
 	}
 	if in.ProviderID != nil {
 		out.ProviderID = *in.ProviderID
@@ -154,6 +155,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 		Hostname:        in.Hostname,
 		RootDeviceHints: (*v1beta1.RootDeviceHints)(in.RootDeviceHints),
 		ImageRef:        (*v1beta1.ImageReference)(in.ImageRef),
+		NetworkData:     in.NetworkData,
 	}
 	if in.ProviderID != "" {
 		out.ProviderID = &in.ProviderID
