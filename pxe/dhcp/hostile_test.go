@@ -115,16 +115,51 @@ func TestNoReflection(t *testing.T) {
 				message(kind, giaddr(victim), ciaddr(victim), requested(right)),
 				message(kind, requested(victim), serverID(ours)),
 				message(kind, giaddr(victim), requested(right), info("5:0x0aff0001", "11:0xcb007109")),
+				message(kind, giaddr(victim), requested(right), info("5:0xc00002fe")), // a link of the network
+				message(kind, requested(right), class("PXEClient:Arch:00007:UNDI:003016")),
 			} {
-				a, err := Reply(testIdentity, directory(host), Query{Packet: in.ToBytes()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if a.Packet != nil && !allowed(a.To.Addr()) {
-					t.Errorf("%s is sent to %s:\n%s", kind, a.To, in.Summary())
+				q := Query{Packet: in.ToBytes(), From: netip.AddrPortFrom(netip.MustParseAddr(victim), 4011)}
+				for _, decide := range []func(Identity, pxe.Directory, Query) (Answer, error){Reply, ReplyBINL} {
+					a, err := decide(testIdentity, directory(host), q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if a.Packet != nil && !allowed(a.To.Addr()) {
+						t.Errorf("%s is sent to %s:\n%s", kind, a.To, in.Summary())
+					}
 				}
 			}
 		}
+	}
+}
+
+// Nobody takes a host's address away from afar: it would not boot for as long as that
+// is believed.
+func TestDeclinedFromAfar(t *testing.T) {
+	host := testHost(pxe.LocalDisk)
+	host.Relays = []netip.Addr{netip.MustParseAddr("10.255.0.7")}
+	decline := []dhcpv4.Modifier{serverID(ours), requested(right)}
+	for _, tc := range []struct {
+		name, from string
+		in         []dhcpv4.Modifier
+		heard      bool
+	}{
+		{"on the segment", "0.0.0.0:68", nil, true},
+		{"by an address of the network", "192.0.2.99:68", nil, true},
+		{"passed on by a relay of the network", "192.0.2.254:67", []dhcpv4.Modifier{giaddr("192.0.2.254")}, true},
+		{"passed on by a relay that is named", "10.255.0.7:67", []dhcpv4.Modifier{giaddr("192.0.2.254")}, true},
+		{"from afar", "203.0.113.9:68", nil, false},
+		{"from afar in a relay's name", "203.0.113.9:67", []dhcpv4.Modifier{giaddr("192.0.2.254")}, false},
+		{"from afar by a relay of its own", "203.0.113.9:67", []dhcpv4.Modifier{giaddr("203.0.113.9"), info("5:0xc00002fe")}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := newDesk(t, host)
+			q := Query{Packet: message(dhcpv4.MessageTypeDecline, append(decline, tc.in...)...).ToBytes(), From: netip.MustParseAddrPort(tc.from)}
+			d.handle(&d.out, q, func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) })
+			if _, heard := d.memory.declined.Has(netip.MustParseAddr(right), d.now); heard != tc.heard {
+				t.Errorf("the address rests: %t", heard)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,8 @@
 package dhcp
 
 import (
+	"fmt"
+
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -32,7 +34,8 @@ func (ex exchange) proxy(kind dhcpv4.MessageType) Answer {
 // firmware asks there for the boot file, again, after it has its address from
 // an offer that called itself PXEClient (option 60) and had no option 43,
 // whether that offer named a file or not (PXE 2.1 §2.2.5; seen with EDK2). The
-// answer goes to where the packet came from, and gives no address.
+// answer goes to where the packet came from, if that is of the host's network, and gives
+// no address.
 func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 	ex, err := open(id, dir, q)
 	if err != nil {
@@ -48,6 +51,9 @@ func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 			why = ex.firmware.String() + " asked for a boot file, and is to have none"
 		}
 		return ex.silent(why), nil
+	}
+	if !isOf(ex.host, q.From.Addr()) {
+		return ex.silent(fmt.Sprintf("asked for a boot file from %s, which is not of network %s (%s)", q.From.Addr(), ex.host.Network, ex.host.On())), nil
 	}
 	r := ex.reply(dhcpv4.MessageTypeAck)
 	r.ClientIPAddr = ex.req.ClientIPAddr

@@ -20,7 +20,8 @@ import (
 // Query is one packet, and where it came in.
 type Query struct {
 	Packet []byte
-	// From is its sender; only BINL answers there.
+	// From is its sender: who asks on port 4011 is answered there, and who takes an
+	// address away must be of its network.
 	From netip.AddrPort
 	// Link is the interface; zero where the socket does not tell.
 	Link Link
@@ -126,22 +127,31 @@ func Label(id []byte) string {
 
 // misplaced says why a request does not come from the host's network; empty: it
 // may. A relay says where the client is, and must be believed, since an address
-// of another subnet would be of no use there. Without a relay the client is on
-// the interface's segment: that is wrong for certain only when the host's subnet
-// is that of another interface.
+// of another subnet would be of no use there; but only one that is of the host's
+// network itself: the answer goes to it, and anybody can write the rest of a packet.
+// Without a relay the client is on the interface's segment: that is wrong for certain
+// only when the host's subnet is that of another interface.
 func misplaced(host pxe.Host, r relay, link Link) string {
 	own := host.On()
 	if r.address.IsValid() {
-		if own.Contains(r.link) || slices.Contains(host.Relays, r.link) || slices.Contains(host.Relays, r.address) {
-			return ""
+		switch {
+		case !isOf(host, r.address):
+			return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", r.address, host.Network, own)
+		case r.link != r.address && !isOf(host, r.link):
+			return fmt.Sprintf("asked from %s, as relay %s says, which is not of network %s (%s)", r.link, r.address, host.Network, own)
 		}
-		return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", r.link, host.Network, own)
+		return ""
 	}
 	overlaps := func(p netip.Prefix) bool { return p.Overlaps(own) }
 	if slices.ContainsFunc(link.Here, overlaps) || !slices.ContainsFunc(link.Elsewhere, overlaps) {
 		return ""
 	}
 	return fmt.Sprintf("asked on interface %s, which is not that of network %s (%s)", link.Name, host.Network, own)
+}
+
+// isOf says whether an address is of the host's network, or of one of its relays.
+func isOf(host pxe.Host, address netip.Addr) bool {
+	return host.On().Contains(address) || slices.Contains(host.Relays, address)
 }
 
 // addressOf is the IPv4 address in a field, or the zero Addr for none.

@@ -92,6 +92,7 @@ func opens(kind dhcpv4.MessageType) bool {
 type exchange struct {
 	id       Identity
 	req      *dhcpv4.DHCPv4
+	from     netip.Addr
 	relay    relay
 	link     Link
 	known    bool
@@ -107,7 +108,7 @@ func open(id Identity, dir pxe.Directory, q Query) (exchange, error) {
 	if err != nil {
 		return exchange{}, err
 	}
-	ex := exchange{id: id, req: req, link: q.Link}
+	ex := exchange{id: id, req: req, from: q.From.Addr(), link: q.Link}
 	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); ex.known {
 		ex.relay, ex.firmware = relayOf(req), identify(req)
 	} else if !ex.stranger(dir) {
@@ -200,11 +201,16 @@ func (ex exchange) otherServer(kind dhcpv4.MessageType) (netip.Addr, string) {
 }
 
 // decline hears that the address is somebody else's (RFC 2131 §4.3.3), whichever
-// replica gave it.
+// replica gave it. It costs the host its address for a while, so that nobody is heard
+// from afar: who declines has no address to speak from (table 5), or a relay of the
+// network passes it on.
 func (ex exchange) decline() Answer {
 	address := addressOf(ex.req.RequestedIPAddress())
 	if !address.IsValid() || !ex.host.Address.IsValid() || address != ex.host.Address.Addr() {
 		return ex.nothing()
+	}
+	if ex.from.IsValid() && !ex.from.IsUnspecified() && !isOf(ex.host, ex.from) {
+		return ex.silent(fmt.Sprintf("declined by %s, which is not of network %s", ex.from, ex.host.Network))
 	}
 	a := ex.nothing()
 	if ex.chosen() {

@@ -40,6 +40,8 @@ var (
 	// relay's of the network.
 	linkLocal    = netip.MustParseAddrPort("[fe80::5054:ff:fe12:3456]:546")
 	relayAddress = netip.MustParseAddrPort("[2001:db8:0:ffff::7]:547")
+	// between is the segment between that relay and the server.
+	between = []netip.Prefix{netip.MustParsePrefix("2001:db8:0:ffff::/64")}
 )
 
 func testHost(kind pxe.PlanKind) pxe.Host {
@@ -157,7 +159,7 @@ func TestGoldenPackets(t *testing.T) {
 					host.IPv6.Mode = mode
 					q := Query{Packet: in.ToBytes(), From: linkLocal}
 					if in.IsRelay() {
-						q.From = relayAddress
+						q.From, q.Link.Here = relayAddress, between
 					}
 					a, err := Reply(testIdentity, directory(host), q)
 					if err != nil {
@@ -319,10 +321,16 @@ func TestWhoAndWhere(t *testing.T) {
 		{name: "by DUID-LLT", in: byDUID(&dhcpv6.DUIDLLT{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: hidden, want: right, stage: pxe.StageOffer},
 		{name: "InfiniBand's DUID-LL", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeInfiniband, LinkLayerAddr: hostMAC}), from: hidden},
 		{name: "a DUID copied with its image", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: second.MAC}), from: linkLocal, want: right, stage: pxe.StageOffer},
-		{name: "by what the relay saw", in: relayed(solicit, "2001:db8::fe", hidden.Addr().String(), seen), from: relayAddress, want: right, stage: pxe.StageOffer},
+		{name: "by what the relay saw", in: relayed(solicit, "2001:db8::fe", hidden.Addr().String(), seen), from: relayAddress, link: Link{Here: between}, want: right, stage: pxe.StageOffer},
 		{name: "another card of the host, by the relay", in: relayed(byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), "2001:db8::fe", hidden.Addr().String(), strangers), from: relayAddress},
 		{name: "another card of the host", in: byDUID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: hostMAC}), from: netip.MustParseAddrPort("[fe80::ff:fe00:9]:546")},
-		{name: "by the peer's address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, want: right, stage: pxe.StageOffer},
+		{name: "by the peer's address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, link: Link{Here: between}, want: right, stage: pxe.StageOffer},
+		{name: "a relay from afar", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+		{name: "a relay from afar takes the address away", in: relayed(message(dhcpv6.MessageTypeDecline, client(), chosen(), ia(1, right)), "2001:db8::fe", linkLocal.Addr().String()),
+			from: netip.MustParseAddrPort("[2001:db8:f::66]:547"), link: Link{Here: between}, stage: pxe.StageMisplaced},
+		{name: "a relay from afar that the network names", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: relayAddress, want: right, stage: pxe.StageOffer,
+			change: func(h *pxe.Host) { h.IPv6.Relays = []netip.Addr{relayAddress.Addr()} }},
+		{name: "a relay that speaks by its link-local address", in: relayed(solicit, "2001:db8::fe", linkLocal.Addr().String()), from: netip.MustParseAddrPort("[fe80::7]:547"), want: right, stage: pxe.StageOffer},
 		{name: "a relay of another network", in: relayed(solicit, "2001:db8:9::fe", linkLocal.Addr().String()), from: relayAddress, stage: pxe.StageMisplaced},
 		{name: "a relay that the network names", in: relayed(solicit, "2001:db8:9::fe", linkLocal.Addr().String()), from: relayAddress, want: right, stage: pxe.StageOffer,
 			change: func(h *pxe.Host) { h.IPv6.Relays = []netip.Addr{relayAddress.Addr()} }},

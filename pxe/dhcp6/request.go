@@ -146,14 +146,22 @@ func (r request) link() netip.Addr {
 }
 
 // misplaced says why a request does not come from the host's network; empty: it
-// may. See package dhcp.
+// may. See package dhcp. A relay has two addresses: where the client is, and where it
+// speaks from, to which the answer goes. The second may be of the segment between it
+// and this server.
 func (r request) misplaced(host pxe.Host, link Link) string {
 	own := host.IPv6.Subnet
 	if at := r.link(); at.IsValid() {
-		if own.Contains(at) || slices.Contains(host.IPv6.Relays, at) || slices.Contains(host.IPv6.Relays, r.from.Addr()) {
-			return ""
+		from := r.from.Addr()
+		near := from.IsLinkLocalUnicast() || slices.ContainsFunc(link.Here, func(p netip.Prefix) bool { return p.Contains(from) })
+		named := slices.Contains(host.IPv6.Relays, from)
+		switch {
+		case !own.Contains(at) && !slices.Contains(host.IPv6.Relays, at) && !named:
+			return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", at, host.Network, own)
+		case !near && !named && !own.Contains(from):
+			return fmt.Sprintf("asked by relay %s, which speaks from %s: that is not of network %s (%s)", at, from, host.Network, own)
 		}
-		return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", at, host.Network, own)
+		return ""
 	}
 	overlaps := func(p netip.Prefix) bool { return p.Overlaps(own) }
 	if slices.ContainsFunc(link.Here, overlaps) || !slices.ContainsFunc(link.Elsewhere, overlaps) {
