@@ -24,6 +24,8 @@ type Image struct {
 	// Files maps absolute paths in the image to files of this machine. They
 	// become readable and executable by all.
 	Files map[string]string
+	// Links maps absolute paths in the image to what symbolic links there say.
+	Links map[string]string
 	// Entrypoint is the command; a pod's arguments come after it.
 	Entrypoint []string
 	// User is a number, so that a pod can be held to not being root; empty

@@ -55,10 +55,10 @@ func TestWriteArchive(t *testing.T) {
 	if err := os.WriteFile(program, []byte("machine code"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"/usr/bin/x": program}
+	files, links := map[string]string{"/usr/bin/x": program}, map[string]string{"/bin/y": "../usr/bin/x"}
 	images := []image.Image{
-		{Name: "example.com/a:v1", Files: files, Entrypoint: []string{"/usr/bin/x", "a"}, User: "1000"},
-		{Name: "example.com/b:v1", Files: files, Entrypoint: []string{"/usr/bin/x", "b"}},
+		{Name: "example.com/a:v1", Files: files, Links: links, Entrypoint: []string{"/usr/bin/x", "a"}, User: "1000"},
+		{Name: "example.com/b:v1", Files: files, Links: links, Entrypoint: []string{"/usr/bin/x", "b"}},
 	}
 	var out bytes.Buffer
 	if err := image.WriteArchive(&out, images); err != nil {
@@ -74,14 +74,14 @@ func TestWriteArchive(t *testing.T) {
 		}
 		manifest := decode[v1.Manifest](t, blob(entry.Digest))
 		config := decode[v1.ConfigFile](t, blob(manifest.Config.Digest))
-		want := v1.Config{User: images[i].User, Entrypoint: images[i].Entrypoint, Env: []string{"PATH=/"}, WorkingDir: "/"}
+		want := v1.Config{User: images[i].User, Entrypoint: images[i].Entrypoint, Env: []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"}, WorkingDir: "/"}
 		if diff := cmp.Diff(want, config.Config); diff != "" {
 			t.Errorf("configuration (-want +got):\n%s", diff)
 		}
 		for _, layer := range manifest.Layers {
 			layers[layer.Digest] = true
 			content := read(t, blob(layer.Digest))
-			want := map[string][]byte{"tmp/": {}, "usr/": {}, "usr/bin/": {}, "usr/bin/x": []byte("machine code")}
+			want := map[string][]byte{"bin/": {}, "bin/y": {}, "tmp/": {}, "usr/": {}, "usr/bin/": {}, "usr/bin/x": []byte("machine code")}
 			if diff := cmp.Diff(want, content); diff != "" {
 				t.Errorf("layer (-want +got):\n%s", diff)
 			}

@@ -20,6 +20,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
+// searchPath is where a command of one word is looked for, which is what kubeadm
+// writes into static pods.
+const searchPath = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/"
+
 // build makes the image, of one layer.
 func (i Image) build() (v1.Image, error) {
 	layer, err := newPlainLayer(i.open)
@@ -37,7 +41,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{User: i.User, Entrypoint: i.Entrypoint, Env: []string{"PATH=/"}, WorkingDir: "/"}
+	config.Config = v1.Config{User: i.User, Entrypoint: i.Entrypoint, Env: []string{"PATH=" + searchPath}, WorkingDir: "/"}
 	return mutate.ConfigFile(built, config)
 }
 
@@ -96,14 +100,20 @@ func (i Image) writeLayer(out io.Writer) error {
 			return fmt.Errorf("file %s: %w", name, err)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(i.Links)) {
+		header := &tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(name, "/"), Linkname: i.Links[name], Mode: 0o777}
+		if err := w.WriteHeader(header); err != nil {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
+	}
 	return w.Close()
 }
 
-// directories returns those that hold the files, parents first, and the one for
+// directories returns those that hold files and links, parents first, and the one for
 // temporary files that programs expect.
 func (i Image) directories() []string {
 	all := map[string]bool{"tmp/": true}
-	for name := range i.Files {
+	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(i.Files)), maps.Keys(i.Links)) {
 		for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
 			all[strings.TrimPrefix(dir, "/")+"/"] = true
 		}

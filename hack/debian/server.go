@@ -1,0 +1,65 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"embed"
+	"slices"
+)
+
+// serverFiles are what a server of the lab has beside Debian's packages.
+//
+//go:embed all:server
+var serverFiles embed.FS
+
+// serverPackages are installed without recommended ones. linux-image-amd64 and not
+// the cloud kernel, which has no driver for e1000e.
+var serverPackages = []string{
+	"systemd-sysv", "dbus", "udev", "linux-image-amd64", "initramfs-tools", "zstd",
+	"cloud-init", "cloud-guest-utils", "fdisk", "e2fsprogs", "openssh-server",
+	"systemd-resolved", "iproute2", "iputils-ping", "ca-certificates", "curl",
+	"kmod", "sudo", "procps", "less",
+}
+
+// serverExcludes are paths that dpkg leaves out: documents, and kernel modules of
+// devices that no server in the lab has.
+var serverExcludes = []string{
+	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*",
+	"/usr/share/lintian/*", "/usr/share/bash-completion/*",
+	"/lib/modules/*/kernel/sound/*",
+	"/lib/modules/*/kernel/drivers/gpu/*", "/lib/modules/*/kernel/drivers/media/*",
+	"/lib/modules/*/kernel/drivers/net/wireless/*", "/lib/modules/*/kernel/drivers/net/can/*",
+	"/lib/modules/*/kernel/drivers/net/usb/*", "/lib/modules/*/kernel/drivers/bluetooth/*",
+	"/lib/modules/*/kernel/drivers/staging/*", "/lib/modules/*/kernel/drivers/iio/*",
+	"/lib/modules/*/kernel/drivers/infiniband/*", "/lib/modules/*/kernel/drivers/isdn/*",
+	"/lib/modules/*/kernel/drivers/hid/*",
+	// evdev stays: without it nobody hears the power button, and a graceful
+	// power-off never happens.
+	"/lib/modules/*/kernel/drivers/input/joystick/*", "/lib/modules/*/kernel/drivers/input/misc/*",
+	"/lib/modules/*/kernel/drivers/input/mouse/*", "/lib/modules/*/kernel/drivers/input/tablet/*",
+	"/lib/modules/*/kernel/drivers/input/touchscreen/*",
+	"/lib/modules/*/kernel/drivers/usb/*", "/lib/modules/*/kernel/drivers/mtd/*",
+	"/lib/modules/*/kernel/drivers/comedi/*", "/lib/modules/*/kernel/drivers/scsi/*fc/*",
+	"/lib/modules/*/kernel/drivers/net/ethernet/mellanox/*",
+	"/lib/modules/*/kernel/drivers/net/ethernet/chelsio/*",
+	"/lib/modules/*/kernel/fs/ocfs2/*", "/lib/modules/*/kernel/fs/btrfs/*",
+	"/lib/modules/*/kernel/fs/ceph/*", "/lib/modules/*/kernel/fs/nfs*/*",
+}
+
+// serverMasks are units that would run on a server's first boot for nothing.
+var serverMasks = []string{
+	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
+	"e2scrub_all.timer", "e2scrub_reap.service", "man-db.timer",
+}
+
+// Server is the recipe of a plain server: kernel, network, ssh, cloud-init. It can
+// be added to.
+func Server() (System, error) {
+	files, err := FilesOf(serverFiles, "server")
+	return System{
+		Packages: slices.Clone(serverPackages), Excludes: slices.Clone(serverExcludes), Files: files,
+		Enable: []string{"systemd-networkd", "systemd-resolved", "ssh"}, Mask: slices.Clone(serverMasks),
+		SlackMiB: 160,
+	}, err
+}
