@@ -14,6 +14,9 @@ const (
 	// leftTries is how often the end of one is tried again: a BMC that has just taken a
 	// login and does not end it has most likely forgotten it.
 	leftTries = 3
+	// endsAtOnce bounds those that are ended before a call that waits for it: a slow BMC
+	// takes seconds for each.
+	endsAtOnce = 2
 )
 
 // leftover is a session that could not be ended: the BMC was silent, or answered 401 to
@@ -56,12 +59,12 @@ func (d *dealings) takeLeft() []leftover {
 }
 
 // endLeft ends what was left at a BMC that has just taken a login, or that is called for
-// the last time. The caller has the BMC to itself. One that is silent is asked no more
-// this time.
-func (p *Pool) endLeft(ctx context.Context, address string, d *dealings) {
+// the last time, most of them at once. The caller has the BMC to itself. One that is
+// silent is asked no more this time, nor is any once ctx has ended.
+func (p *Pool) endLeft(ctx context.Context, address string, d *dealings, most int) {
 	silent := false
-	for _, l := range d.takeLeft() {
-		if silent {
+	for i, l := range d.takeLeft() {
+		if silent || i >= most || ctx.Err() != nil {
 			d.leave(l)
 			continue
 		}

@@ -165,3 +165,121 @@ func TestPoolCountsLoginsOnly(t *testing.T) {
 		must(t, pool.Close(t.Context()))
 	})
 }
+
+// TestPoolCountsEachAccount: that another account of the same BMC gets in opens no lock, as
+// in a chassis that has one for each of its nodes.
+func TestPoolCountsEachAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused []time.Time
+		f := &fakeBMC{t: t}
+		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			if target.Username == "wrong" {
+				refused = append(refused, time.Now())
+				return nil, fmt.Errorf("login: %w", bmc.ErrUnauthorized)
+			}
+			return f.dial(ctx, target)
+		}, bmc.PoolOptions{})
+		wrong := target(node2)
+		wrong.Username = "wrong"
+		for range 120 { // two hours
+			must(t, pool.Do(t.Context(), target(node1), readState))
+			if err := pool.Do(t.Context(), wrong, readState); !errors.Is(err, bmc.ErrUnauthorized) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		for i := bmc.DefaultLockAfter; i < len(refused); i++ {
+			if d := refused[i].Sub(refused[i-1]); d <= 300*time.Second {
+				t.Errorf("login %d came %s after the one before, within the lockout", i, d)
+			}
+		}
+		if n := len(refused); n < 5 || n > 8 {
+			t.Errorf("%d logins in two hours", n)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestPoolForgetsAccountsAtLast: whoever changes the user name again and again costs bounded
+// memory, and not the account that is locked for longest.
+func TestPoolForgetsAccountsAtLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		pool := bmc.NewPool(func(context.Context, bmc.Target) (bmc.Conn, error) {
+			sent++
+			return nil, bmc.ErrUnauthorized
+		}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+		for range bmc.DefaultLockAfter {
+			_ = pool.Do(t.Context(), target("a"), readState)
+		}
+		for i := range 1000 {
+			other := target("a")
+			other.Username = fmt.Sprint("user-", i)
+			_ = pool.Do(t.Context(), other, readState)
+		}
+		before := sent
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.Is(err, bmc.ErrUnauthorized) || sent != before {
+			t.Errorf("the locked account was asked: %v", err)
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestPoolForgives: a password that was put right at the BMC is found out when a person
+// says so, by one login; if it is refused still, the account is spared for longer.
+func TestPoolForgives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lockable{fakeBMC: fakeBMC{t: t}, right: "not yet", most: 1000}
+		pool := bmc.NewPool(l.dial, bmc.PoolOptions{})
+		pool.Forgive(target("a")) // of whom nothing is known
+		_ = tries(t, pool, time.Hour, func(int) bmc.Target { return target("a") })
+		left := func() time.Duration {
+			t.Helper()
+			before := len(l.logins)
+			err := pool.Do(t.Context(), target("a"), readState)
+			if !errors.Is(err, bmc.ErrUnauthorized) || len(l.logins) != before {
+				t.Fatalf("not spared: %v", err)
+			}
+			return bmc.RetryAfter(err)
+		}
+		before := left()
+		other := target("a")
+		other.Username = "another"
+		pool.Forgive(other)
+		left()
+		for range 3 {
+			pool.Forgive(target("a"))
+			sent := len(l.logins)
+			_ = pool.Do(t.Context(), target("a"), readState)
+			if n := len(l.logins) - sent; n != 1 {
+				t.Errorf("%d logins, want one", n)
+			}
+		}
+		if after := left(); after < before {
+			t.Errorf("after a refusal it is spared for %s, before for %s", after, before)
+		}
+		l.right = target("a").Password
+		pool.Forgive(target("a"))
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestPoolForgivesTheRest: a BMC that is mended is asked at once when a person says so.
+func TestPoolForgivesTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBMC{t: t, dialErr: bmc.ErrUnreachable}
+		pool := bmc.NewPool(f.dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 2, Base: time.Hour, Max: time.Hour}})
+		var rests *bmc.RestError
+		for range 3 {
+			_ = pool.Do(t.Context(), target("a"), readState)
+		}
+		f.dialErr = nil
+		if err := pool.Do(t.Context(), target("a"), readState); !errors.As(err, &rests) {
+			t.Fatalf("error %v, want a rest", err)
+		}
+		pool.Forgive(target("a"))
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		must(t, pool.Close(t.Context()))
+	})
+}

@@ -67,10 +67,13 @@ type dealings struct {
 	bucket  bucket
 	contact Contact
 	// target of the last call: failures of other credentials say nothing.
-	target Target
-	logins logins
+	target   Target
+	accounts accounts
 	// left are sessions that could not be ended, oldest first.
 	left []leftover
+	// users are the addresses, each of a system of the BMC, that were called and not
+	// forgotten since.
+	users map[string]bool
 }
 
 // admit refuses while the BMC rests. Another target, such as corrected
@@ -82,7 +85,11 @@ func (d *dealings) admit(target Target, now time.Time) error {
 		d.contact = Contact{}
 	}
 	d.target = target
-	if err := d.logins.spare(target, now); err != nil {
+	if d.users == nil {
+		d.users = map[string]bool{}
+	}
+	d.users[target.Address] = true
+	if err := d.accounts.spare(target, now); err != nil {
 		return err
 	}
 	if c := d.contact; c.Rests(now) {
@@ -102,7 +109,43 @@ func (d *dealings) note(err error, now time.Time, o RestOptions) {
 func (d *dealings) noteLogin(target Target, err error, now time.Time, o RestOptions) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.logins.after(target, err, now, rand.Float64(), o)
+	d.accounts = d.accounts.after(target, err, now, rand.Float64(), o)
+}
+
+// forgive lets the BMC, and the account of the target, be asked at once.
+func (d *dealings) forgive(target Target) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.contact.RestsUntil = time.Time{}
+	d.accounts.forgive(target.Username)
+}
+
+// leaves says whether nobody uses the BMC any more once an address does not.
+func (d *dealings) leaves(address string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.users, address)
+	return len(d.users) == 0
+}
+
+// owes says whether sessions are left to be ended.
+func (d *dealings) owes() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.left) > 0
+}
+
+// remains are the dealings with a BMC that nobody uses any more: the sessions that could
+// not be ended yet; nil: none.
+func (d *dealings) remains() *dealings {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.left) == 0 {
+		return nil
+	}
+	rest := &dealings{left: d.left}
+	d.left = nil
+	return rest
 }
 
 // fails says whether the last call failed.
@@ -116,7 +159,7 @@ func (d *dealings) fails() bool {
 func (d *dealings) void(now time.Time, o PaceOptions) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.contact.Failures == 0 && d.logins.refusals == 0 && len(d.left) == 0 && d.bucket.full(now, o)
+	return d.contact.Failures == 0 && len(d.accounts) == 0 && len(d.left) == 0 && d.bucket.full(now, o)
 }
 
 type paceKey struct{}

@@ -29,7 +29,7 @@ type PatienceOptions struct {
 	// Slow is how many calls, of all BMCs, may be slow at once; more of them end as by
 	// their deadline. BMCs that failed the last time get half of these places at most,
 	// and no more than Slow of them are called at all at a time: the others rest a little
-	// longer. Negative: any number.
+	// longer. Give 2 at least: the half of 1 is all of it. Negative: any number.
 	Slow int
 }
 
@@ -45,8 +45,25 @@ type patience struct {
 	// slow is how many places are taken, failing how many of them by BMCs that failed
 	// the last time.
 	slow, failing int
-	// trying is how many BMCs that failed the last time are being called.
-	trying int
+	// trying is how many BMCs that failed the last time are being called, and lingering
+	// how many of them by those who keep no worker.
+	trying, lingering int
+}
+
+type unhurriedKey struct{}
+
+// Unhurried marks the calls of one who keeps no worker while it waits, as a stream of
+// events or a push of firmware does. They take no place from those who do, and are not
+// ended early for the want of one: a call has its whole time, and a wait for the BMC's
+// turn as long as ctx lasts. Of BMCs that failed the last time, they call a quarter of
+// PatienceOptions.Slow at once.
+func Unhurried(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unhurriedKey{}, true)
+}
+
+func isUnhurried(ctx context.Context) bool {
+	unhurried, _ := ctx.Value(unhurriedKey{}).(bool)
+	return unhurried
 }
 
 func newPatience(o PatienceOptions) *patience { return &patience{opts: o} }
@@ -77,27 +94,31 @@ func (p *patience) exceed(failing bool) {
 }
 
 // try takes a place for a BMC that failed the last time, until done.
-func (p *patience) try() (done func(), ok bool) {
+func (p *patience) try(unhurried bool) (done func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.opts.Slow >= 0 && p.trying >= p.opts.Slow {
+	count, limit := &p.trying, p.opts.Slow
+	if unhurried {
+		count, limit = &p.lingering, max(1, p.opts.Slow/4)
+	}
+	if p.opts.Slow >= 0 && *count >= limit {
 		return nil, false
 	}
-	p.trying++
+	*count++
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.trying--
+		*count--
 	}), true
 }
 
 // turnOf takes a place for a BMC that failed the last time, until done; others need
 // none. Without a place the BMC rests a little longer.
-func (p *Pool) turnOf(e *entry) (done func(), _ error) {
+func (p *Pool) turnOf(ctx context.Context, e *entry) (done func(), _ error) {
 	if !e.dealings.fails() {
 		return func() {}, nil
 	}
-	if done, ok := p.patience.try(); ok {
+	if done, ok := p.patience.try(isUnhurried(ctx)); ok {
 		return done, nil
 	}
 	d := e.dealings
@@ -131,6 +152,8 @@ type limited struct {
 	err   error
 	timer *time.Timer // nil: the call is over, or may be slow without limit
 	slow  bool
+	// sign is when the last sign of life came.
+	sign time.Time
 	// committed: what is under way may not be cut, up to the next sign of life.
 	committed bool
 }
@@ -143,6 +166,7 @@ func (p *patience) watch(ctx context.Context, failing bool) *limited {
 	c.stop = context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
 	if p.opts.Slow >= 0 {
 		c.mu.Lock()
+		c.sign = time.Now()
 		c.timer = time.AfterFunc(p.opts.Silence, c.silent)
 		c.mu.Unlock()
 	}
@@ -186,6 +210,7 @@ func (c *limited) silent() {
 	defer c.mu.Unlock()
 	switch {
 	case c.timer == nil || c.slow:
+	case time.Since(c.sign) < c.patience.opts.Silence: // a sign came at the last moment, and set the timer anew
 	case c.patience.take(c.failing):
 		c.slow = true
 	case c.committed:
@@ -210,7 +235,7 @@ func (c *limited) heard() {
 	if c.timer == nil {
 		return
 	}
-	c.committed = false
+	c.committed, c.sign = false, time.Now()
 	c.giveBack()
 	c.timer.Reset(c.patience.opts.Silence)
 }
@@ -223,7 +248,7 @@ func (c *limited) giveBack() {
 	}
 }
 
-// close is the end of the call.
+// close is the end of the call, and of all that hangs on its context.
 func (c *limited) close() {
 	c.stop()
 	c.mu.Lock()
@@ -233,6 +258,7 @@ func (c *limited) close() {
 		c.timer = nil
 	}
 	c.giveBack()
+	c.endLocked(context.Canceled)
 }
 
 // Heard tells that the BMC of a call gave a sign of life. Drivers call it with each
@@ -276,6 +302,14 @@ func (p *Pool) await(ctx context.Context, e *entry) error {
 	case <-e.lock: // at once
 		return nil
 	default:
+	}
+	if isUnhurried(ctx) {
+		select {
+		case <-e.lock:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	limited := p.patience.watch(ctx, e.dealings.fails())
 	defer limited.close()

@@ -306,3 +306,87 @@ func TestPatienceInTheQueue(t *testing.T) {
 		must(t, pool.Close(t.Context()))
 	})
 }
+
+// TestUnhurriedTakeNoPlaces: who keeps no worker takes nothing from those who do, neither
+// in the queue for a BMC nor at one that is silent, and waits its time.
+func TestUnhurriedTakeNoPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBMC{t: t, block: make(chan struct{})}
+		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			if target.Address == "works" {
+				return f.dial(ctx, target)
+			}
+			return hanging(ctx, target)
+		}, bmc.PoolOptions{CallTimeout: time.Hour, Patience: bmc.PatienceOptions{Slow: 1}, Rest: bmc.RestOptions{After: -1}})
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = pool.Do(t.Context(), target("works"), setPower) }) // as long as a push of firmware
+		synctest.Wait()
+		unhurried := bmc.Unhurried(t.Context())
+		wg.Go(func() {
+			if err := pool.Do(unhurried, target("works"), readState); err != nil {
+				t.Errorf("in the queue: %v", err)
+			}
+		})
+		wg.Go(func() { _ = pool.Do(unhurried, target("silent"), readState) })
+		time.Sleep(time.Minute)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		err := pool.Do(ctx, target("ill"), readState)
+		if took := time.Since(start); took != 25*time.Second {
+			t.Errorf("the only place was taken: a call had %s: %v", took, err)
+		}
+		close(f.block)
+		wg.Wait()
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestUnhurriedLeaveFailingBMCsToOthers: of the BMCs that failed they call a few, and never
+// those that a worker would have called.
+func TestUnhurriedLeaveFailingBMCsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			if asked.Add(1) <= 10 {
+				return nil, bmc.ErrTimeout
+			}
+			return hanging(ctx, target)
+		}, bmc.PoolOptions{Patience: bmc.PatienceOptions{Slow: 4}})
+		for i := range 10 {
+			_ = pool.Do(t.Context(), target(fmt.Sprint(i)), readState)
+		}
+		var wg sync.WaitGroup
+		for i := range 10 {
+			ctx := t.Context()
+			if i < 5 {
+				ctx = bmc.Unhurried(ctx)
+			}
+			wg.Go(func() { _ = pool.Do(ctx, target(fmt.Sprint(i)), readState) })
+			synctest.Wait()
+		}
+		if n := asked.Load() - 10; n != 1+4 {
+			t.Errorf("%d are asked, want one of the unhurried and four of the others", n)
+		}
+		wg.Wait()
+		must(t, pool.Close(t.Context()))
+	})
+}
+
+// TestCallsEndWhatHangsOnThem: what a driver leaves behind ends with its call.
+func TestCallsEndWhatHangsOnThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		f := &fakeBMC{t: t}
+		pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+			context.AfterFunc(ctx, func() { ended.Store(true) }) // and forgotten
+			return f.dial(ctx, target)
+		}, bmc.PoolOptions{IdleTimeout: time.Hour})
+		must(t, pool.Do(t.Context(), target("a"), readState))
+		synctest.Wait()
+		if !ended.Load() {
+			t.Error("the context of a call outlives it")
+		}
+		must(t, pool.Close(t.Context()))
+	})
+}

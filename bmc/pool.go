@@ -132,6 +132,12 @@ type entry struct {
 	forgotten bool
 }
 
+func newEntry(d *dealings) *entry {
+	e := &entry{lock: make(chan struct{}, 1), dealings: d}
+	e.lock <- struct{}{}
+	return e
+}
+
 // Do calls fn with the session of the target's BMC, opening one where there is
 // none or where the target's credentials or trust changed. It waits for its
 // turn with ctx. The Conn is fn's only until fn returns.
@@ -156,7 +162,7 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 	if err := e.dealings.admit(target, time.Now()); err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
-	tried, err := p.turnOf(e)
+	tried, err := p.turnOf(ctx, e)
 	if err != nil {
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
@@ -173,26 +179,6 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 		}
 	}
 	return fn(ctx, lease)
-}
-
-// Forget ends the session with a BMC that is no longer wanted. It does not wait:
-// calls in flight go on, and the session ends after the last of them. Whoever wants
-// another system of the same BMC opens a new one with the next call.
-func (p *Pool) Forget(address string) {
-	address = placeOf(address)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.dealings, address)
-	delete(p.swept, address)
-	e, ok := p.entries[address]
-	if !ok || p.closed {
-		return
-	}
-	e.forgotten = true
-	if e.waiting == 0 {
-		e.stopIdle()
-		p.retire(address, e)
-	}
 }
 
 // Close ends the pool: calls in flight may finish while ctx lasts and are then
@@ -229,16 +215,17 @@ func (p *Pool) Close(ctx context.Context) error {
 				failed <- address
 				return
 			}
-			p.endLeft(context.Background(), address, e.dealings)
 			err := p.closeSession(e)
-			e.lock <- struct{}{} // a retirement may be waiting for it
 			if err != nil {
 				failed <- address
+			} else {
+				p.endLeft(ctx, address, e.dealings, maxLeft)
 			}
+			e.lock <- struct{}{} // a retirement may be waiting for it
 		})
 	}
 	for address, d := range alone {
-		wg.Go(func() { p.endLeft(context.Background(), address, d) })
+		wg.Go(func() { p.endLeft(ctx, address, d, maxLeft) })
 	}
 	wg.Wait()
 	p.closing.Wait()
@@ -263,7 +250,7 @@ func (p *Pool) lockForClose(ctx context.Context, e *entry) bool {
 		return true
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(p.opts.CloseTimeout)
+	grace := time.NewTimer(p.opts.CloseTimeout / 2)
 	defer grace.Stop()
 	select {
 	case <-e.lock:
@@ -286,8 +273,7 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 			d = &dealings{}
 			p.dealings[address] = d
 		}
-		e = &entry{lock: make(chan struct{}, 1), dealings: d}
-		e.lock <- struct{}{}
+		e = newEntry(d)
 		p.entries[address] = e
 	}
 	e.waiting++
@@ -374,6 +360,12 @@ func (p *Pool) retire(address string, e *entry) {
 		}
 		_ = p.closeSession(e) // told to the observer
 		p.mu.Lock()
+		gone := e.forgotten && p.dealings[address] != e.dealings
+		p.mu.Unlock()
+		if gone {
+			p.partWith(address, e.dealings)
+		}
+		p.mu.Lock()
 		defer p.mu.Unlock()
 		e.forgotten = false
 		if e.waiting == 0 && p.entries[address] == e {
@@ -412,7 +404,7 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 	e.session = p.opened
 	p.mu.Unlock()
 	p.sweep(ctx, e)
-	p.endLeft(ctx, e.target.Address, e.dealings)
+	p.endLeft(ctx, e.target.Address, e.dealings, endsAtOnce)
 	return nil
 }
 
@@ -436,7 +428,7 @@ func (p *Pool) closeSession(e *entry) error {
 func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, paceKey{}, paced{e.dealings, p.opts.Pace}), timeout)
 	defer cancel()
-	if name.mayBeCut() {
+	if name.mayBeCut() && !isUnhurried(ctx) {
 		limited := p.patience.watch(ctx, e.dealings.fails())
 		defer limited.close()
 		ctx = limited

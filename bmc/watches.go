@@ -259,7 +259,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // stream opens a stream and reads it to its end.
 func (w *Watches) stream(ctx context.Context, have *watch) (lived time.Duration, err error) {
 	var stream EventStream
-	err = w.pool.Do(ctx, have.target, func(ctx context.Context, conn Conn) (err error) {
+	err = w.pool.Do(Unhurried(ctx), have.target, func(ctx context.Context, conn Conn) (err error) {
 		stream, err = conn.OpenEvents(ctx)
 		return err
 	})

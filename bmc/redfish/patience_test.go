@@ -137,3 +137,39 @@ func TestLoginsAreNotCut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSlowAnswersAreNotCut: a BMC that sends its answers bit by bit is slow, and not silent.
+func TestSlowAnswersAreNotCut(t *testing.T) {
+	const silence = 300 * time.Millisecond
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
+		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
+		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	for range 2 { // one of them has the only place once the other has ended
+		ill := newRig(t, nil)
+		ill.SetFaults(labbmc.Faults{Hang: true})
+		go func() { ended <- pool.Do(ctx, ill.target, readState) }()
+	}
+	if err := <-ended; !errors.Is(err, bmc.ErrTimeout) {
+		t.Fatalf("a BMC that hangs: %v", err)
+	}
+	slow := newRig(t, nil)
+	// The service root has several hundred bytes.
+	slow.SetFaults(labbmc.Faults{Trickle: silence / 100, Match: func(_, path string) bool { return strings.TrimSuffix(path, "/") == "/redfish/v1" }})
+	var err error
+	for range 20 { // a machine so slow that a read is cut is no failure
+		if err = pool.Do(t.Context(), slow.target, readState); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("an answer that comes bit by bit: %v", err)
+	}
+	cancel()
+	<-ended
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

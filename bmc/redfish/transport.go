@@ -124,7 +124,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	bmc.Heard(t.ctx)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.Heard(ctx) }}
 	if t.copy != nil {
 		resp.Body = struct {
 			io.Reader
@@ -154,6 +154,8 @@ type boundedBody struct {
 	left int64
 	// ended is told that all of it came.
 	ended func()
+	// heard is told of each piece: a slow BMC is not silent.
+	heard func()
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
@@ -167,6 +169,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if full && n > 0 {
 		return 0, errTooLarge
+	}
+	if n > 0 {
+		b.heard()
 	}
 	if errors.Is(err, io.EOF) {
 		b.ended()

@@ -39,6 +39,8 @@ type maker struct {
 	relayed bool
 	// strict: it returns success although a request failed.
 	strict bool
+	// login is the path of the POST that opens a session; empty: see wire.
+	login string
 	// library makes the driver, without a request.
 	library func(l *link, ep endpoint) library
 	// words are the driver's for power actions; those that it has not are missing.
@@ -65,7 +67,7 @@ func makers() []maker {
 			return openbmc.New("https://"+ep.host, l.target.Username, l.target.Password.Reveal(), logr.Discard(),
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
-		{name: nameASRockRack, offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
+		{name: nameASRockRack, login: "/api/session", offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
 		{name: nameAMT, relayed: true, strict: true, words: wordsAMT(), conn: newAMT, library: func(l *link, _ endpoint) library {
 			return newAMTLibrary(l)
 		}},

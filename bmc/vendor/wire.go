@@ -47,6 +47,9 @@ type wire struct {
 	base *http.Transport
 	// scheme and host are those of the BMC, as in URLs.
 	scheme, host string
+	// login is the path of the POST that opens a session of which only its answer tells
+	// how to end it; empty: there is none.
+	login string
 	// alter, where not nil, sees the body of each answer first.
 	alter func(body []byte) ([]byte, error)
 
@@ -181,6 +184,9 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 		done()
 		return nil, seen, err
 	}
+	if w.login != "" && r.Method == http.MethodPost && r.URL.Path == w.login {
+		bmc.Committed(call)
+	}
 	var connected bool
 	r = r.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}))
 	r.Close = false
@@ -192,16 +198,17 @@ func (w *wire) exchange(call context.Context, r *http.Request) (_ *http.Response
 		done()
 		return nil, seen, err
 	}
+	bmc.Heard(call)
 	seen.status, seen.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
-	err = w.collect(resp)
+	err = w.collect(call, resp)
 	done()
 	return resp, seen, err
 }
 
 // collect reads the answer to its end: the library leaves that out at times, and
 // the connection with it. What comes of an upload is as small as the rest.
-func (w *wire) collect(resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+func (w *wire) collect(call context.Context, resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(heard{call, resp.Body}, maxBody+1))
 	_ = resp.Body.Close()
 	switch {
 	case err != nil:
@@ -217,6 +224,21 @@ func (w *wire) collect(resp *http.Response) error {
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	resp.Header.Del("Content-Length")
 	return nil
+}
+
+// heard has each piece of an answer be a sign of life: a slow BMC is not silent.
+type heard struct {
+	call context.Context //nolint:containedctx // of the call that reads
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		bmc.Heard(h.call)
+	}
+	return n, err
 }
 
 // close breaks the connection.

@@ -148,7 +148,7 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 	log := ctrl.LoggerFrom(ctx)
 	log.Info("Pushing an image of firmware", "component", step.Component.Component, "version", step.Component.Version, "bytes", u.size)
 	var task bmc.Task
-	err := p.BMC.DoWithin(ctx, target, p.Waits.PushTime, func(ctx context.Context, conn bmc.Conn) (err error) {
+	err := p.BMC.DoWithin(bmc.Unhurried(ctx), target, p.Waits.PushTime, func(ctx context.Context, conn bmc.Conn) (err error) {
 		task, err = conn.UpdateFirmware(ctx, update)
 		return err
 	})

@@ -32,7 +32,9 @@ import (
 )
 
 // bmcCloseTimeout bounds how long the BMC sessions may take to end at the stop.
-const bmcCloseTimeout = 15 * time.Second
+// With a call that ignores its end, and the end of its session, it stays below the 30
+// seconds that the manager has.
+const bmcCloseTimeout = 12 * time.Second
 
 func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *identity) error {
 	observer, err := bmcMetrics(metrics.Registry)
@@ -45,7 +47,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	// first one and a half times that).
 	poolOptions.IdleTimeout = max(poolOptions.IdleTimeout, 5*o.PowerPoll)
 	// However many BMCs hang, most of the workers serve those that do not.
-	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(1, o.HostConcurrency/4))
+	// Two are the least: BMCs that failed have half of the places.
+	poolOptions.Patience.Slow = min(poolOptions.Patience.Slow, max(2, o.HostConcurrency/4))
 	pool := bmc.NewPool(NewDialer().Dial, poolOptions)
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
