@@ -111,7 +111,7 @@ func (in *input) bmcMessage() string {
 // tries says when Ingot asks the BMC again, and, once it has failed often, since when
 // and how often: in classes, so that a dead BMC does not cost a write a try.
 func (in *input) tries() string {
-	const correction = "and at once when spec.bmc or its Secret changes"
+	correction := "and at once when spec.bmc or its Secret changes"
 	least := 0
 	for _, class := range []int{3, 10, 100, 1000} {
 		if in.obs.Failures >= class {
@@ -120,6 +120,7 @@ func (in *input) tries() string {
 	}
 	within, locked := "5 minutes", ""
 	if in.obs.BMC == BMCUnauthorized { // a BMC that locks accounts counts each try
+		correction += ", or the annotation retry-bmc"
 		within, locked = "75 minutes", ", in case that the BMC has locked the account for a while"
 	}
 	if least == 0 || in.obs.FailingSince.IsZero() {

@@ -25,6 +25,7 @@ func commands() map[string][]string {
 		v1beta2.ClearQuarantineAnnotation:   nil,
 		v1beta2.InspectAnnotation:           nil,
 		v1beta2.RotateCredentialsAnnotation: nil,
+		v1beta2.RetryBMCAnnotation:          nil,
 		v1beta2.RebootAnnotation:            {"Graceful", "Forced"},
 		v1beta2.MovePausedAnnotation:        nil, // set and lifted by Ingot in a move
 	}

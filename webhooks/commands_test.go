@@ -73,7 +73,7 @@ func TestStrayCommands(t *testing.T) {
 	}{
 		{"a host's on a host", nil, annotated(&v1beta2.IngotHost{}, v1beta2.InspectAnnotation), nil},
 		{"a slip", nil, annotated(&v1beta2.IngotHost{}, slip), []string{"metadata.annotations[" + slip + `]: "x" is read by nobody here; ` +
-			"remove it, or correct it to one of approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, rotate-credentials"}},
+			"remove it, or correct it to one of approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials"}},
 		{"a slip that stands", map[string]string{slip: ""}, annotated(&v1beta2.IngotHost{}, slip), nil},
 		{"a host's on a machine", nil, annotated(&v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, v1beta2.ForceReleaseAnnotation), []string{
 			"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + `]: "x" is read by nobody here; annotate the IngotHost`}},

@@ -41,6 +41,9 @@ const (
 	RebootAnnotation = AnnotationPrefix + "reboot"
 	// RotateCredentialsAnnotation asks for a new password of the host's BMC.
 	RotateCredentialsAnnotation = AnnotationPrefix + "rotate-credentials"
+	// RetryBMCAnnotation has a BMC that failed asked at once, also with a password that it
+	// refused, whenever the value is another than before.
+	RetryBMCAnnotation = AnnotationPrefix + "retry-bmc"
 )
 
 // EnrolledLabel marks an IngotHost that Ingot made itself, for a machine that it
@@ -68,6 +71,8 @@ const (
 	HostFinalizer    = "ingothost.infrastructure.cluster.x-k8s.io"
 	MachineFinalizer = "ingotmachine.infrastructure.cluster.x-k8s.io"
 	ClusterFinalizer = "ingotcluster.infrastructure.cluster.x-k8s.io"
+	// RemediationFinalizer lets a power cycle that is under way be ended with the host on.
+	RemediationFinalizer = "ingotremediation.infrastructure.cluster.x-k8s.io"
 )
 
 // ProviderIDScheme is the first part of "ingot://<namespace>/<host>/<instanceID>".

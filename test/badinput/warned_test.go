@@ -60,7 +60,7 @@ func (s *server) testWarned(t *testing.T) {
 		{"another form, and a slip in an annotation", testCase{Base: "ingothost-minimal", Set: map[string]any{
 			racked: "rack-a", "spec.bootMACAddress": "5254.00AB.CDEF", "metadata.annotations[" + v1beta2.AnnotationPrefix + "aprove]": ""}}, []string{
 			"metadata.annotations[" + v1beta2.AnnotationPrefix + `aprove]: "" is read by nobody here; remove it, or correct it to one of ` +
-				"approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, rotate-credentials",
+				"approve, clear-quarantine, force-release, inspect, move-paused, reboot, release-dangling, retry-bmc, rotate-credentials",
 			`spec.bootMACAddress: "5254.00AB.CDEF" is stored as "52:54:00:ab:cd:ef"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
 		{"cleaning", testCase{Base: "ingotmachine-operator", Set: map[string]any{"spec.cleaning": "None"}, Remove: []string{"spec.hostSelector"}}, []string{keepsData}},
 		{"a selector that matches nothing", testCase{Base: "ingotmachine-operator"}, []string{
