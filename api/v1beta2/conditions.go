@@ -50,6 +50,10 @@ const (
 	ClusterFailureDomainsReadyCondition = "FailureDomainsReady"
 )
 
+// RemediationRestartedCondition of IngotRemediation: the host was restarted, and by what
+// that is known.
+const RemediationRestartedCondition = "Restarted"
+
 // ImageReachableCondition of IngotImage: its URL answers.
 const ImageReachableCondition = "Reachable"
 
@@ -193,6 +197,27 @@ const (
 	ReasonInstalled                 = "Installed"
 	ReasonBooted                    = "Booted"
 	ReasonWaitingForBoot            = "WaitingForBoot"
+
+	// Remediations of machines.
+	// ReasonPowerCycling: the BMC switches the host off and on again.
+	ReasonPowerCycling = "PowerCycling"
+	// ReasonWaitingForNode: the host was restarted; its Node may take a while.
+	ReasonWaitingForNode = "WaitingForNode"
+	// ReasonNodeHealthy: Cluster API says that the Machine is healthy.
+	ReasonNodeHealthy = "NodeHealthy"
+	// ReasonHandedOver: the Machine's owner replaces it.
+	ReasonHandedOver = "HandedOver"
+	// ReasonHealthFailed: power cycles did not help.
+	ReasonHealthFailed = "HealthFailed"
+	// ReasonPowerCycleFailed: the BMC did not switch the host off and on in time.
+	ReasonPowerCycleFailed = "PowerCycleFailed"
+	// ReasonBootIDChanged, ReasonPowerReadBack: what proves a restart; and
+	// ReasonBootIDUnchanged that it was another server's, or none.
+	ReasonBootIDChanged   = "BootIDChanged"
+	ReasonPowerReadBack   = "PowerReadBack"
+	ReasonBootIDUnchanged = "BootIDUnchanged"
+	// ReasonMachineMissing: the remediation belongs to no Machine.
+	ReasonMachineMissing = "MachineMissing"
 
 	// Clusters.
 	ReasonEndpointSet             = "EndpointSet"

@@ -24,6 +24,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&IngotNetwork{}, &IngotNetworkList{},
 		&IngotReservation{}, &IngotReservationList{},
 		&IngotImage{}, &IngotImageList{},
+		&IngotRemediation{}, &IngotRemediationList{},
+		&IngotRemediationTemplate{}, &IngotRemediationTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

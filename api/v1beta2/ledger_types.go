@@ -84,6 +84,56 @@ type HostClaim struct {
 	// notFenced is set by a person's force-release: the host was never confirmed off (I7).
 	// +optional
 	NotFenced *bool `json:"notFenced,omitempty"`
+	// powerCycle is the last one that an IngotRemediation of the Machine asked for.
+	// +optional
+	PowerCycle *ClaimPowerCycle `json:"powerCycle,omitempty"`
+	// quarantine is what the host is put out of service for when the claim ends: its
+	// Machine was handed over to be replaced, since power cycles did not help.
+	// +optional
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+}
+
+// PowerCycleState is how far a power cycle is.
+// +kubebuilder:validation:Enum=Off;On;Done
+type PowerCycleState string
+
+// The states of a power cycle.
+const (
+	// PowerCycleOff: the host is to be switched off, whatever runs on it.
+	PowerCycleOff PowerCycleState = "Off"
+	// PowerCycleOn: the BMC confirmed that the host is off, or need not any more; it is
+	// to be on.
+	PowerCycleOn PowerCycleState = "On"
+	// PowerCycleDone: the BMC said that the host is on again.
+	PowerCycleDone PowerCycleState = "Done"
+)
+
+// ClaimPowerCycle is a host switched off and on again because its Machine is unhealthy.
+// It stands in the claim, so that neither a lost status nor a move to another
+// management cluster repeats it (I2, I3).
+type ClaimPowerCycle struct {
+	// count of the power cycles that count together, this one included.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Count int32 `json:"count,omitempty"`
+	// state of this one.
+	// +required
+	State PowerCycleState `json:"state,omitempty"`
+	// askedAt is when it was asked for.
+	// +required
+	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"`
+	// doneAt is when the BMC said that the host was on again.
+	// +optional
+	DoneAt metav1.Time `json:"doneAt,omitempty,omitzero"`
+	// confirmedOff: the BMC said in between that the host was off.
+	// +optional
+	ConfirmedOff *bool `json:"confirmedOff,omitempty"`
+	// bootID is the Node's boot ID from before: another one after it proves a restart.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	BootID string `json:"bootID,omitempty"`
 }
 
 // DiskReference names one disk by what does not change over a reboot.
@@ -152,7 +202,7 @@ type HostRecord struct {
 }
 
 // QuarantineReason says why a host is out of service.
-// +kubebuilder:validation:Enum=InstallFailed;InspectFailed;WipeFailed;NotFenced
+// +kubebuilder:validation:Enum=InstallFailed;InspectFailed;WipeFailed;NotFenced;HealthFailed
 type QuarantineReason string
 
 // The quarantine reasons.
@@ -161,6 +211,8 @@ const (
 	QuarantineInspectFailed QuarantineReason = "InspectFailed"
 	QuarantineWipeFailed    QuarantineReason = "WipeFailed"
 	QuarantineNotFenced     QuarantineReason = "NotFenced"
+	// QuarantineHealthFailed: its Machine was unhealthy, and power cycles did not help.
+	QuarantineHealthFailed QuarantineReason = "HealthFailed"
 )
 
 // Quarantine says why and since when a host is out of service.

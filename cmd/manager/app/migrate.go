@@ -20,11 +20,11 @@ import (
 
 // What the migration reads and writes: only list and watch cannot be bound to names.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,verbs=patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingotmachines;ingotmachinetemplates;ingothosts;ingothardwares;ingotnetworks;ingotreservations;ingotimages,verbs=list;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates,verbs=get;list;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotmachines/status;ingotmachinetemplates/status;ingothosts/status;ingotreservations/status;ingotimages/status,verbs=patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io;ingotremediations.infrastructure.cluster.x-k8s.io;ingotremediationtemplates.infrastructure.cluster.x-k8s.io
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions/status,verbs=patch,resourceNames=ingotclusters.infrastructure.cluster.x-k8s.io;ingotclustertemplates.infrastructure.cluster.x-k8s.io;ingotmachines.infrastructure.cluster.x-k8s.io;ingotmachinetemplates.infrastructure.cluster.x-k8s.io;ingothosts.infrastructure.cluster.x-k8s.io;ingothardwares.infrastructure.cluster.x-k8s.io;ingotnetworks.infrastructure.cluster.x-k8s.io;ingotreservations.infrastructure.cluster.x-k8s.io;ingotimages.infrastructure.cluster.x-k8s.io;ingotremediations.infrastructure.cluster.x-k8s.io;ingotremediationtemplates.infrastructure.cluster.x-k8s.io
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingotmachines;ingotmachinetemplates;ingothosts;ingothardwares;ingotnetworks;ingotreservations;ingotimages;ingotremediations,verbs=list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclustertemplates;ingotremediationtemplates,verbs=get;list;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status;ingotmachines/status;ingotmachinetemplates/status;ingothosts/status;ingotreservations/status;ingotimages/status;ingotremediations/status,verbs=patch
 
 // addMigrator adds what brings stored objects to the storage version and clears their
 // managed fields of versions that are gone, so that a later release can drop a version.
@@ -45,10 +45,12 @@ func addMigrator(ctx context.Context, mgr manager.Manager, o *Options) error {
 			&infrav1.IngotHost{}:            withStatus,
 			&infrav1.IngotReservation{}:     withStatus,
 			&infrav1.IngotImage{}:           withStatus,
+			&infrav1.IngotRemediation{}:     withStatus,
 			&infrav1.IngotHardware{}:        {UseCache: cached},
 			&infrav1.IngotNetwork{}:         {UseCache: cached},
 			// Nothing else reads these: a cache would be for this alone.
-			&infrav1.IngotClusterTemplate{}: {},
+			&infrav1.IngotClusterTemplate{}:     {},
+			&infrav1.IngotRemediationTemplate{}: {},
 		},
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 1})
 }
