@@ -190,7 +190,8 @@ func (w *world) checkSwitch(host *infrav1.IngotHost, obs Observation, d Decision
 	case PowerOff:
 		w.checkPowerOff(host, obs, step, d.Rule)
 	case PowerOn:
-		if host.Spec.Power != infrav1.PowerIntentOn || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
+		cycled := cycleIs(host, infrav1.PowerCycleOn) && host.Spec.Power != infrav1.PowerIntentOff
+		if host.Spec.Power != infrav1.PowerIntentOn && !cycled || cycleIs(host, infrav1.PowerCycleOff) || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
 			w.violate("I19: %s switches on a host that nobody wants on, or that is on", d.Rule)
 		}
 	case Restart:
@@ -227,7 +228,8 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	if obs.Power != infrav1.PowerStateOn && !w.deleting {
 		w.violate("%s switches off a host that is off", rule)
 	}
-	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff {
+	cycled := cycleIs(host, infrav1.PowerCycleOff)
+	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && !cycled {
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced
@@ -238,7 +240,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	if o != nil && o.Result == nil && o.Revoked == nil && host == w.host && w.orderFits(host) && !w.deleting {
 		w.violate("%s cuts off an agent at work", rule)
 	}
-	soft := o == nil && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
+	soft := o == nil && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
 	if soft && !step.Graceful && (obs.SoftOffAt.IsZero() || obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff))) {
 		w.violate("I7: %s cuts the power without having asked, or too early", rule)
 	}
@@ -290,6 +292,8 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	w.checkClaimChange(obs, before, next)
 	w.checkOrderChange(obs, before, next)
 	w.checkPreparation(obs, before, next)
+	w.checkCycle(before, next)
+	w.checkKept(before, next)
 	if w.media && (next.Record == nil || next.Record.VirtualMediaAt.IsZero()) {
 		w.violate("an image stays in the drive that nothing remembers")
 	}
@@ -324,6 +328,9 @@ func (w *world) checkQuarantine(before Ledger, is *infrav1.HostRecord) {
 	tooEarly := is.Failures < walkPolicy().MaxAttempts
 	if before.Order != nil && before.Order.Kind == infrav1.OrderWipe {
 		tooEarly = before.Order.Attempt < walkPolicy().MaxAttempts
+	}
+	if handedOver := before.Claim != nil && before.Claim.Quarantine != nil; is.Quarantine.Reason == infrav1.QuarantineHealthFailed && handedOver {
+		return
 	}
 	if is.Quarantine.Reason != infrav1.QuarantineNotFenced && tooEarly {
 		w.violate("quarantined after %d failures", is.Failures)

@@ -95,11 +95,13 @@ func orderLadder() ladder {
 	}
 }
 
-// provisionedLadder does nothing to a provisioned host but what a person asks for (I2).
+// provisionedLadder does nothing to a provisioned host but what a person asks for, by
+// the remediation of its Machine too (I2).
 func provisionedLadder() ladder {
 	return ladder{
 		{name: "provisioned/off", when: when{(*input).wantedOff, (*input).on},
 			rules: softOff("provisioned/off", sayWantedOff)},
+		{name: "provisioned/cycle", when: when{(*input).cycling}, rules: cycleLadder()},
 		{name: "provisioned/on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
 			{name: "provisioned/on-interval", when: when{(*input).tooSoon}, then: waitInterval},
 			{name: "provisioned/power-on", then: powerOn},

@@ -38,14 +38,15 @@ func (l *Ledger) recorded() *infrav1.HostRecord {
 }
 
 // endClaim turns a claim into a record that remembers what the claim leaves
-// behind: a cleaning that is due, or, when none was asked for, the cluster whose
-// data is still on the disks (I12). An instance for which no install order was
-// ever written leaves nothing behind.
+// behind: what the host is out of service for, a cleaning that is due, or, when none
+// was asked for, the cluster whose data is still on the disks (I12). An instance for
+// which no install order was ever written leaves nothing on them.
 func (l *Ledger) endClaim() {
 	claim := l.Claim
 	l.Claim = nil
 	record := l.recorded()
 	record.Preparation = nil // whoever had the host may have changed its settings
+	l.keepQuarantine(claim)
 	if claim == nil || claim.Attempt == 0 {
 		return
 	}
@@ -127,6 +128,7 @@ func concludeInspection(in *input) Decision {
 // well is still a host that installs badly.
 func concludeWipe(in *input) Decision {
 	ledger := in.ledger()
+	ledger.keepQuarantine(ledger.Claim)
 	ledger.Claim = nil
 	record := ledger.recorded()
 	record.Preparation = nil // as in endClaim
@@ -134,7 +136,7 @@ func concludeWipe(in *input) Decision {
 	record.LastClusterName = ""
 	record.CleaningDue = ""
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; it is free again"}
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
 }
 
 // failure says why the order ended badly.
@@ -224,9 +226,9 @@ func fence(in *input) Decision {
 func releaseUncleaned(in *input) Decision {
 	ledger := in.ledger()
 	ledger.endClaim()
-	message := "nothing was ever written for this claim; the host is free again"
+	message := "nothing was ever written for this claim; " + ledger.standing()
 	if in.claim.Attempt > 0 {
-		message = fmt.Sprintf("released without cleaning, as asked; the host now serves cluster %s only, until it is cleaned", in.claim.ClusterName)
+		message = fmt.Sprintf("released without cleaning, as asked; the host now serves cluster %s only, until it is cleaned; %s", in.claim.ClusterName, ledger.standing())
 	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonNotCleaned, Message: message}
 }

@@ -36,7 +36,10 @@ func (w *world) state() uint64 {
 	c, r, o := w.host.Spec.Claim, w.host.Spec.Record, w.host.Spec.Order
 	var parts []any
 	if c != nil {
-		parts = append(parts, "claim", c.State, min(c.Attempt, 4), c.Cleaning, c.FencedAt.IsZero())
+		parts = append(parts, "claim", c.State, min(c.Attempt, 4), c.Cleaning, c.FencedAt.IsZero(), c.Quarantine != nil)
+		if c.PowerCycle != nil {
+			parts = append(parts, c.PowerCycle.State)
+		}
 	}
 	if r != nil {
 		parts = append(parts, "record", r.InspectedAt.IsZero(), r.CleaningDue, r.LastClusterName, r.Failures, quarantine(w.host))
@@ -221,7 +224,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 			if st != nil {
 				st.rests++
 			}
-			if q := quarantine(w.host); healthy && q != "" && q != infrav1.QuarantineNotFenced {
+			if q := quarantine(w.host); healthy && q != "" && q != infrav1.QuarantineNotFenced && q != infrav1.QuarantineHealthFailed {
 				return "liveness: a host is quarantined whose agents all succeed: " + string(q)
 			}
 			return w.restedWell(mode, obeyed)
@@ -281,6 +284,8 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return mustBe(w.last.Reason == infrav1.ReasonClaimDangling, bad("a dangling claim is not told"))
 	case asked(h, infrav1.RebootAnnotation):
 		return bad("a reboot is not heard")
+	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && CycleUnderWay(h.Spec.Claim) && !wantedOff:
+		return bad("in the middle of a power cycle")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record
 		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0) && w.restedInUse(obeyed) == "", bad("provisioned "+w.restedInUse(obeyed)))

@@ -1,0 +1,86 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is the power cycle of a provisioned host, which a remediation of its
+// Machine asks for in the claim (remedy.go). Each of its two switches is confirmed by
+// the BMC before the ledger goes on, so that a crash at any line repeats at most what
+// has not happened.
+
+// cycleLadder switches the host off, then on. What runs on it is not asked: it is the
+// reason of the cycle.
+func cycleLadder() ladder {
+	return ladder{
+		{name: "cycle/cut", when: when{(*input).cycleOff}, rules: ladder{
+			{name: "cycle/running", when: when{(*input).on}, rules: forcedOff("cycle/off", sayCycle)},
+			{name: "cycle/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "cycle/confirmed", then: confirmCycledOff},
+		}},
+		{name: "cycle/dark", when: when{(*input).off}, rules: ladder{
+			{name: "cycle/interval", when: when{(*input).tooSoon}, then: waitInterval},
+			{name: "cycle/on", then: cycleOn},
+		}},
+		{name: "cycle/done", then: concludeCycle},
+	}
+}
+
+// cycling: a power cycle is under way, and no person wants the host off (I19).
+func (in *input) cycling() bool {
+	return CycleUnderWay(in.claim) && !in.wantedOff()
+}
+
+func (in *input) cycleOff() bool { return in.claim.PowerCycle.State == infrav1.PowerCycleOff }
+
+// CycleUnderWay says whether a power cycle of the claim's host is not done yet.
+func CycleUnderWay(claim *infrav1.HostClaim) bool {
+	return claim != nil && claim.PowerCycle != nil && claim.PowerCycle.State != infrav1.PowerCycleDone
+}
+
+func sayCycle(in *input) (string, string) {
+	return infrav1.ReasonPowerCycling, fmt.Sprintf("the Machine of IngotMachine %s is unhealthy, and its remediation asks for power cycle %d of the host",
+		in.claim.MachineRef.Name, in.claim.PowerCycle.Count)
+}
+
+func confirmCycledOff(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
+	ledger.Claim.PowerCycle.ConfirmedOff = new(true)
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: "the BMC confirmed that the host is off for its power cycle; Ingot switches it on again"}
+}
+
+func cycleOn(in *input) Decision {
+	reason, message := sayCycle(in)
+	return Decision{Step: PowerOn{}, Event: "Normal", Reason: reason, Message: message + "; Ingot switches it on now"}
+}
+
+func concludeCycle(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim.PowerCycle.State = infrav1.PowerCycleDone
+	ledger.Claim.PowerCycle.DoneAt = in.now()
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioned,
+		Message: fmt.Sprintf("the BMC says that the host is on again after power cycle %d", in.claim.PowerCycle.Count)}
+}
+
+// keepQuarantine puts the host out of service for what its claim remembers, unless it
+// is already.
+func (l *Ledger) keepQuarantine(claim *infrav1.HostClaim) {
+	if record := l.recorded(); claim != nil && record.Quarantine == nil {
+		record.Quarantine = claim.Quarantine.DeepCopy()
+	}
+}
+
+// standing is what a host that was released is now.
+func (l *Ledger) standing() string {
+	if q := l.Record.Quarantine; q != nil {
+		return "it is out of service: " + q.Message
+	}
+	return "it is free again"
+}

@@ -1,0 +1,70 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is the remediation of machines in the world of the walks.
+
+func remedyEvents() []event {
+	inUse := func(w *world) bool { return w.claim() != nil && w.claim().State == infrav1.ClaimProvisioned }
+	return []event{
+		{name: "remediation: asks for a power cycle", weight: 3, fault: true, when: inUse, do: (*world).askCycle},
+		{name: "remediation: asks again while the host comes on", weight: 6, fault: true, when: func(w *world) bool {
+			return inUse(w) && w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOff
+		}, do: (*world).askCycle},
+		{name: "remediation: ends", weight: 1, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
+		}},
+		{name: "remediation: hands over", weight: 1, fault: true, when: inUse, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) {
+				h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "unhealthy", Since: metav1.Time{Time: w.now}}
+			})
+		}},
+	}
+}
+
+func (w *world) askCycle() {
+	w.write(func(h *infrav1.IngotHost) {
+		count := int32(1)
+		if was := h.Spec.Claim.PowerCycle; was != nil {
+			count += was.Count
+		}
+		h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOff, AskedAt: metav1.Time{Time: w.now}}
+	})
+}
+
+// cycleIs says whether the host is provisioned, and a power cycle of it in the state.
+func cycleIs(host *infrav1.IngotHost, state infrav1.PowerCycleState) bool {
+	c := host.Spec.Claim
+	return c != nil && c.State == infrav1.ClaimProvisioned && c.PowerCycle != nil && c.PowerCycle.State == state
+}
+
+// checkCycle: the ledger goes on only after what the BMC said, and that was true.
+func (w *world) checkCycle(before, next Ledger) {
+	if before.Claim == nil || next.Claim == nil || before.Claim.PowerCycle == nil {
+		return
+	}
+	was, is := before.Claim.PowerCycle, next.Claim.PowerCycle
+	switch {
+	case is == nil, is.Count != was.Count, is.BootID != was.BootID, !is.AskedAt.Equal(&was.AskedAt):
+		w.violate("I3: the host's controller changes what a remediation asked for")
+	case is.State == was.State:
+	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && !w.power && *is.ConfirmedOff:
+	case was.State == infrav1.PowerCycleOn && is.State == infrav1.PowerCycleDone && w.power && !is.DoneAt.IsZero():
+	default:
+		w.violate("a power cycle goes from %s to %s, power %v", was.State, is.State, w.power)
+	}
+}
+
+// checkKept: what a claim puts the host out of service for outlasts the claim.
+func (w *world) checkKept(before, next Ledger) {
+	if before.Claim != nil && before.Claim.Quarantine != nil && next.Claim == nil && (next.Record == nil || next.Record.Quarantine == nil) {
+		w.violate("a host is free whose machine was handed over since nothing helped")
+	}
+}

@@ -1,0 +1,266 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+var remedyStart = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+
+// minutes after the remediation was made.
+func minutes(n int) metav1.Time {
+	return metav1.Time{Time: remedyStart.Add(time.Duration(n) * time.Minute)}
+}
+
+// remedyCase is a Machine in use that is unhealthy, and what differs from that.
+type remedyCase struct {
+	name   string
+	change func(*infrav1.IngotRemediation, *RemedyObservation, *infrav1.HostClaim)
+	rule   string
+	step   RemedyStep
+	// cycle and mark are what a SaveLedger leaves in the claim.
+	cycle *infrav1.ClaimPowerCycle
+	mark  infrav1.QuarantineReason
+	says  string
+}
+
+func newRemedy() (*infrav1.IngotRemediation, RemedyObservation) {
+	remediation := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{Name: "m", CreationTimestamp: minutes(0)}}
+	remediation.Spec = infrav1.IngotRemediationSpec{RetryLimit: new(int32(2)), TimeoutSeconds: 600, CooldownSeconds: 3600, FailedHost: infrav1.FailedHostQuarantine}
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
+	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc"}
+	host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "im"}, State: infrav1.ClaimProvisioned, Attempt: 1}
+	return remediation, RemedyObservation{Now: minutes(0).Time, Host: host, Node: RemedyNode{BootID: "boot-1"}}
+}
+
+func cycleAt(count int32, state infrav1.PowerCycleState, asked, done int) *infrav1.ClaimPowerCycle {
+	cycle := &infrav1.ClaimPowerCycle{Count: count, State: state, AskedAt: minutes(asked), BootID: "boot-1"}
+	if state == infrav1.PowerCycleDone {
+		cycle.DoneAt = minutes(done)
+	}
+	return cycle
+}
+
+func TestRemedy(t *testing.T) {
+	for _, c := range remedyCases() {
+		t.Run(c.name, func(t *testing.T) {
+			remediation, obs := newRemedy()
+			c.change(remediation, &obs, obs.Host.Spec.Claim)
+			got := Remedy(remediation, obs)
+			if got.Rule != c.rule || got.Reason == "" || !strings.Contains(got.Message, c.says) {
+				t.Fatalf("rule %q, reason %q, says %q; want %q and %q", got.Rule, got.Reason, got.Message, c.rule, c.says)
+			}
+			save, saves := got.Step.(SaveLedger)
+			if !saves {
+				if diff := cmp.Diff(c.step, got.Step); diff != "" {
+					t.Errorf("step (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if c.step != nil {
+				t.Fatalf("the ledger is written, want %T", c.step)
+			}
+			if diff := cmp.Diff(c.cycle, save.Ledger.Claim.PowerCycle); diff != "" {
+				t.Errorf("power cycle (-want +got):\n%s", diff)
+			}
+			var mark infrav1.QuarantineReason
+			if q := save.Ledger.Claim.Quarantine; q != nil {
+				mark = q.Reason
+			}
+			if mark != c.mark {
+				t.Errorf("the claim is marked %q, want %q", mark, c.mark)
+			}
+			if sameLedger(save.Ledger, LedgerOf(obs.Host)) {
+				t.Error("a write that changes nothing")
+			}
+		})
+	}
+}
+
+func remedyCases() []remedyCase {
+	type r = infrav1.IngotRemediation
+	type o = RemedyObservation
+	type c = infrav1.HostClaim
+	return append(handoverCases(), []remedyCase{
+		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{} }, rule: "cycle",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
+		{name: "under way", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time },
+			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it off"},
+		{name: "off, on next", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(9).Time },
+			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it on"},
+		{name: "restarted", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
+		},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "cycled again"},
+		{name: "restarted for the last time", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
+		},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "handed over"},
+		{name: "the first did not help", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
+		},
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(12), BootID: "boot-1"}},
+		{name: "unhealthy again within the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, -30, -28) },
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+		{name: "unhealthy again after the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(2, infrav1.PowerCycleDone, -60, -58) },
+			rule: "cycle", says: "1 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+		{name: "a remediation that lasts longer than the cooldown counts on", change: func(r *r, o *o, c *c) {
+			r.Spec.CooldownSeconds = 600
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 5, 7), minutes(60).Time
+		}, rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
+		{name: "a pause counts for nothing", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.ActiveSince, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(50).Time, minutes(51).Time
+		}, rule: "cycling/wait", step: Wait{Until: minutes(60).Time}},
+		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy", step: Idle{}},
+		{name: "healthy long ago", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(-1).Time }, rule: "cycle",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
+		{name: "still being installed", change: func(_ *r, _ *o, c *c) { c.State = infrav1.ClaimProvisioning }, rule: "no-host", step: Idle{}, says: "not installed yet"},
+		{name: "no host yet", change: func(_ *r, o *o, _ *c) { o.Host = nil }, rule: "no-host", step: Idle{}},
+		{name: "a person keeps it off", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Power = infrav1.PowerIntentOff }, rule: "person/wait", step: Idle{}, says: "spec.power Off"},
+		{name: "a person works on it", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Maintenance = new(true) }, rule: "person/wait", step: Idle{}, says: "spec.maintenance"},
+		{name: "a person takes it out of a power cycle", change: func(_ *r, o *o, c *c) {
+			o.Host.Spec.Maintenance, c.PowerCycle = new(true), cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "person/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
+		{name: "no Machine", change: func(_ *r, o *o, _ *c) { o.Machine.Missing = true }, rule: "machine-missing", step: Idle{}},
+		{name: "the Machine is deleted", change: func(_ *r, o *o, _ *c) { o.Machine.Deleting = true }, rule: "machine-deleting", step: Idle{}},
+	}...)
+}
+
+func handoverCases() []remedyCase {
+	type r = infrav1.IngotRemediation
+	type o = RemedyObservation
+	type c = infrav1.HostClaim
+	spent := func(_ *r, o *o, c *c) {
+		c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
+	}
+	deleted := func(r *r) { r.DeletionTimestamp = new(minutes(1)) }
+	mark := &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: "stayed unhealthy"}
+	return []remedyCase{
+		{name: "nothing helped", change: spent, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
+			rule: "exhausted", step: HandOver{}, says: "after 2 power cycles"},
+		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "condemned", step: HandOver{}, says: "stayed unhealthy"},
+		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "handed-over", step: Idle{}, says: "stayed unhealthy"},
+		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.HandedOver = true }, rule: "handed-over", step: Idle{}, says: "OwnerRemediated"},
+		{name: "the BMC does not switch", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "BMCUnreachable", Message: "no route"}}
+		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed, says: "BMCUnreachable: no route"},
+		{name: "the BMC does not switch on", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
+		{name: "the BMC does not switch a host that is used again", change: func(r *r, o *o, c *c) {
+			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
+		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
+		{name: "and then", change: func(r *r, o *o, c *c) {
+			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+		}, rule: "cycling/overdue", step: HandOver{}},
+		{name: "no cycle wanted", change: func(r *r, _ *o, _ *c) { r.Spec.RetryLimit = new(int32(0)) }, rule: "none-wanted", step: HandOver{}, says: "retryLimit is 0"},
+		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: HandOver{}, says: "no BMC"},
+		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: HandOver{}},
+		{name: "over", change: func(r *r, _ *o, _ *c) { deleted(r) }, rule: "deleting/let-go", step: LetGo{}},
+		{name: "over while nobody has the host", change: func(r *r, o *o, _ *c) { deleted(r); o.Host = nil }, rule: "deleting/let-go", step: LetGo{}},
+		{name: "over before the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
+			rule: "deleting/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
+		{name: "over while the host is off", change: func(r *r, _ *o, c *c) { deleted(r); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
+			rule: "deleting/let-go", step: LetGo{}},
+		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "deleting/pardon"},
+		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/let-go", step: LetGo{}},
+		{name: "over while the host is released", change: func(r *r, _ *o, c *c) {
+			deleted(r)
+			c.State, c.Quarantine, c.PowerCycle = infrav1.ClaimReleasing, mark, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "deleting/let-go", step: LetGo{}},
+	}
+}
+
+func TestRestarted(t *testing.T) {
+	off := func(c *infrav1.ClaimPowerCycle) *infrav1.ClaimPowerCycle { c.ConfirmedOff = new(true); return c }
+	for _, c := range []struct {
+		name   string
+		cycle  *infrav1.ClaimPowerCycle
+		node   RemedyNode
+		reason string
+		status metav1.ConditionStatus
+	}{
+		{"nothing asked for", nil, RemedyNode{BootID: "boot-2"}, infrav1.ReasonWaiting, metav1.ConditionFalse},
+		{"another boot", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{BootID: "boot-2"}, infrav1.ReasonBootIDChanged, metav1.ConditionTrue},
+		{"another boot before the BMC was read", off(cycleAt(1, infrav1.PowerCycleOn, 0, 1)), RemedyNode{BootID: "boot-2"}, infrav1.ReasonBootIDChanged, metav1.ConditionTrue},
+		{"under way", cycleAt(1, infrav1.PowerCycleOff, 0, 1), RemedyNode{BootID: "boot-1", Ready: true}, infrav1.ReasonPowerCycling, metav1.ConditionFalse},
+		{"not back yet", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{BootID: "boot-1"}, infrav1.ReasonPowerReadBack, metav1.ConditionTrue},
+		{"cluster not reached", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{}, infrav1.ReasonPowerReadBack, metav1.ConditionTrue},
+		{"the same boot, ready", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{BootID: "boot-1", Ready: true}, infrav1.ReasonBootIDUnchanged, metav1.ConditionFalse},
+		{"ended before it was off", cycleAt(1, infrav1.PowerCycleDone, 0, 1), RemedyNode{}, infrav1.ReasonWaiting, metav1.ConditionFalse},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, obs := newRemedy()
+			obs.Host.Spec.Claim.PowerCycle, obs.Node = c.cycle, c.node
+			got := Restarted(obs)
+			if got.Reason != c.reason || got.Status != c.status || got.Message == "" {
+				t.Errorf("%s %s: %s; want %s %s", got.Status, got.Reason, got.Message, c.status, c.reason)
+			}
+		})
+	}
+	if got := Restarted(RemedyObservation{}); got.Reason != infrav1.ReasonWaiting {
+		t.Errorf("without a host: %s", got.Reason)
+	}
+}
+
+// Every rule is taken away in turn, and every condition of every rule: some case above
+// has to come out differently, or crash.
+func TestRemedyMutants(t *testing.T) {
+	var visit func(path string, rules []remedyRule, rebuild func([]remedyRule) []remedyRule)
+	check := func(name string, ladder []remedyRule) {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range remedyCases() {
+				if differs(ladder, c) {
+					return
+				}
+			}
+			t.Error("no case needs this guard")
+		})
+	}
+	visit = func(path string, rules []remedyRule, rebuild func([]remedyRule) []remedyRule) {
+		for i, r := range rules {
+			name := path + "[" + r.name + "]"
+			check(name, rebuild(append(append([]remedyRule{}, rules[:i]...), rules[i+1:]...)))
+			with := func(changed remedyRule) []remedyRule {
+				out := append([]remedyRule{}, rules...)
+				out[i] = changed
+				return rebuild(out)
+			}
+			for j := range r.when {
+				weak := r
+				weak.when = append(append(asFar{}, r.when[:j]...), r.when[j+1:]...)
+				check(name+" without condition "+string(rune('1'+j)), with(weak))
+			}
+			visit(name, r.rules, func(inner []remedyRule) []remedyRule {
+				changed := r
+				changed.rules = inner
+				return with(changed)
+			})
+		}
+	}
+	visit("", remedyLadder(), func(all []remedyRule) []remedyRule { return all })
+}
+
+func differs(ladder []remedyRule, c remedyCase) (so bool) {
+	defer func() {
+		if recover() != nil {
+			so = true
+		}
+	}()
+	remediation, obs := newRemedy()
+	c.change(remediation, &obs, obs.Host.Spec.Claim)
+	return remedyOf(ladder, remediation, obs).Rule != c.rule
+}

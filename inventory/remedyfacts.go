@@ -1,0 +1,125 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// The conditions of the rules of a remediation: one fact each.
+
+// The defaults of the schema, for an object that did not pass it.
+const (
+	defaultRetryLimit      int32 = 2
+	defaultTimeoutSeconds  int32 = 600
+	defaultCooldownSeconds int32 = 3600
+)
+
+// remedyInput is all that the decision depends on. Nothing in it is ever changed.
+type remedyInput struct {
+	spec     infrav1.IngotRemediationSpec
+	created  time.Time
+	deleting bool
+	obs      RemedyObservation
+	// claim of the host; nil: there is none.
+	claim *infrav1.HostClaim
+}
+
+func (in *remedyInput) isDeleting() bool { return in.deleting }
+
+// The Machine.
+
+func (in *remedyInput) machineMissing() bool  { return in.obs.Machine.Missing }
+func (in *remedyInput) machineDeleting() bool { return in.obs.Machine.Deleting }
+func (in *remedyInput) machineLives() bool {
+	return !in.obs.Machine.Missing && !in.obs.Machine.Deleting
+}
+func (in *remedyInput) handedOver() bool { return in.obs.Machine.HandedOver }
+
+// healthy: found so since the remediation was made. MachineHealthCheck makes it first,
+// and corrects what the Machine says of itself from before in a second write.
+func (in *remedyInput) healthy() bool {
+	return !in.obs.Machine.HealthySince.IsZero() && !in.obs.Machine.HealthySince.Before(in.created)
+}
+
+// The host.
+
+func (in *remedyInput) hostLost() bool { return in.obs.HostLost }
+
+// inUse: the machine's system is installed on the host, so that there is something to
+// restart.
+func (in *remedyInput) inUse() bool {
+	return in.claim != nil && in.claim.State == infrav1.ClaimProvisioned
+}
+func (in *remedyInput) notInUse() bool  { return !in.inUse() }
+func (in *remedyInput) unmanaged() bool { return in.obs.Host.Spec.BMC == nil }
+func (in *remedyInput) marked() bool    { return in.claim.Quarantine != nil }
+
+// personAtWork: a person keeps the host off, or works on it (I19).
+func (in *remedyInput) personAtWork() bool {
+	return in.obs.Host.Spec.Power == infrav1.PowerIntentOff || in.obs.Host.Spec.Maintenance != nil && *in.obs.Host.Spec.Maintenance
+}
+
+// The power cycle.
+
+func (in *remedyInput) timeout() time.Duration {
+	return time.Duration(cmp.Or(in.spec.TimeoutSeconds, defaultTimeoutSeconds)) * time.Second
+}
+
+// from is when a deadline begins that began at t: nobody acts during a pause, or while a
+// person works on the host, and a move takes its time.
+func (in *remedyInput) from(t time.Time) time.Time {
+	if in.obs.ActiveSince.After(t) {
+		return in.obs.ActiveSince
+	}
+	return t
+}
+
+func (in *remedyInput) cycling() bool { return CycleUnderWay(in.claim) }
+
+// cycleCutting: the host is not known to be off yet for a power cycle.
+func (in *remedyInput) cycleCutting() bool {
+	return in.claim.PowerCycle != nil && in.claim.PowerCycle.State == infrav1.PowerCycleOff
+}
+
+func (in *remedyInput) cycleDue() time.Time {
+	return in.from(in.claim.PowerCycle.AskedAt.Time).Add(in.timeout())
+}
+func (in *remedyInput) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
+
+// cycled: a power cycle is done that counts.
+func (in *remedyInput) cycled() bool { return in.count() > 0 }
+
+// nodeDue is until when the Node may be unhealthy after the last power cycle.
+func (in *remedyInput) nodeDue() time.Time {
+	return in.from(in.claim.PowerCycle.DoneAt.Time).Add(in.timeout())
+}
+func (in *remedyInput) nodeHasTime() bool { return in.obs.Now.Before(in.nodeDue()) }
+
+// count of the power cycles that count: those of a remediation that was made after the
+// cooldown are forgotten.
+func (in *remedyInput) count() int32 {
+	last := in.claim.PowerCycle
+	if last == nil {
+		return 0
+	}
+	cooldown := time.Duration(cmp.Or(in.spec.CooldownSeconds, defaultCooldownSeconds)) * time.Second
+	if !in.created.Before(last.AskedAt.Add(cooldown)) {
+		return 0
+	}
+	return last.Count
+}
+
+func (in *remedyInput) limit() int32 {
+	if in.spec.RetryLimit == nil {
+		return defaultRetryLimit
+	}
+	return *in.spec.RetryLimit
+}
+
+func (in *remedyInput) cyclesLeft() bool { return in.count() < in.limit() }
+func (in *remedyInput) noneWanted() bool { return in.limit() == 0 }

@@ -1,0 +1,190 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is what a remediation does, and tells people.
+
+func (in *remedyInput) now() metav1.Time { return metav1.Time{Time: in.obs.Now} }
+
+func (in *remedyInput) host() string { return "IngotHost " + in.obs.Host.Name }
+
+// endCycle: the Machine is healthy, or gone, or a person works on the host. That is not
+// switched off any more; if it was, it is switched on.
+func endCycle(in *remedyInput) RemedyDecision {
+	ledger := LedgerOf(in.obs.Host)
+	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
+	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Reason: infrav1.ReasonPowerCycling,
+		Message: in.host() + " need not be switched off any more"}
+}
+
+// pardonHost: the Machine lives and its remediation is over, so that it helped itself
+// after it was handed over.
+func pardonHost(in *remedyInput) RemedyDecision {
+	ledger := LedgerOf(in.obs.Host)
+	ledger.Claim.Quarantine = nil
+	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Reason: infrav1.ReasonDeleting,
+		Message: "the remediation ends and the Machine was not replaced: nothing is held against " + in.host()}
+}
+
+func letRemedyGo(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: LetGo{}, Reason: infrav1.ReasonDeleting, Message: "the remediation ends"}
+}
+
+func sayMachineMissing(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonMachineMissing,
+		Message: "the remediation has no Machine as its owner: nothing is done; delete it, and let a MachineHealthCheck make remediations"}
+}
+
+func sayMachineDeleting(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonDeleting,
+		Message: "the Machine is being deleted: its host is released, switched off and cleaned as at any deletion"}
+}
+
+func sayHealthy(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Event: "Normal", Reason: infrav1.ReasonNodeHealthy,
+		Message: "Cluster API finds the Machine healthy, and ends the remediation"}
+}
+
+func sayHandedOver(in *remedyInput) RemedyDecision {
+	message := "the Machine is handed over to its owner, which replaces it as far as it may: see its condition OwnerRemediated; without an owner or a MachineHealthCheck, delete the Machine"
+	if in.inUse() && in.marked() {
+		message = in.claim.Quarantine.Message + "; " + message
+	}
+	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonHandedOver, Message: clip(message)}
+}
+
+// sayNotInUse: an installation has deadlines and tries of its own, and a machine that
+// waits for a host would wait as well under another name.
+func sayNotInUse(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
+		Message: "the Machine's system is not installed yet, so that there is nothing to restart: Ingot's own tries at it go on; see the IngotMachine"}
+}
+
+func sayPersonAtWork(in *remedyInput) RemedyDecision {
+	what := "spec.maintenance"
+	if in.obs.Host.Spec.Power == infrav1.PowerIntentOff {
+		what = "spec.power Off"
+	}
+	return RemedyDecision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+		Message: fmt.Sprintf("a person works on %s (%s): nothing is done; unset it to have the Machine remediated, or delete the Machine to have it replaced", in.host(), what)}
+}
+
+func waitCycle(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Wait{Until: in.cycleDue()}, Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("power cycle %d of %d of %s is under way (%s); it may take until %s, then the Machine is handed over",
+			in.claim.PowerCycle.Count, in.limit(), in.host(), in.cyclePart(), clock(in.cycleDue()))}
+}
+
+func (in *remedyInput) cyclePart() string {
+	if in.claim.PowerCycle.State == infrav1.PowerCycleOff {
+		return "its BMC is to switch it off"
+	}
+	return "its BMC is to switch it on"
+}
+
+func waitNode(in *remedyInput) RemedyDecision {
+	next := "then the Machine is handed over to be replaced"
+	if in.cyclesLeft() {
+		next = "then the power is cycled again"
+	}
+	return RemedyDecision{Step: Wait{Until: in.nodeDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
+		Message: fmt.Sprintf("%s was switched off and on (%d of %d); the Node has until %s to be healthy, %s",
+			in.host(), in.count(), in.limit(), clock(in.nodeDue()), next)}
+}
+
+// askCycle writes the wish into the claim; the host's controller switches.
+func askCycle(in *remedyInput) RemedyDecision {
+	ledger := LedgerOf(in.obs.Host)
+	ledger.Claim.PowerCycle = &infrav1.ClaimPowerCycle{
+		Count: in.count() + 1, State: infrav1.PowerCycleOff, AskedAt: in.now(), BootID: in.obs.Node.BootID,
+	}
+	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("power cycle %d of %d of %s is asked for", in.count()+1, in.limit(), in.host())}
+}
+
+// Handing over.
+
+func handOver(reason, message string) RemedyDecision {
+	return RemedyDecision{Step: HandOver{}, Event: "Warning", Reason: reason, Message: clip(message + "; the Machine is handed over to be replaced")}
+}
+
+// condemn first writes into the claim what the host will be out of service for, so that
+// its Machine's replacement is not put on it again; then the Machine is handed over. A
+// power cycle that is under way ends with that.
+func (in *remedyInput) condemn(reason, message string) RemedyDecision {
+	ledger := LedgerOf(in.obs.Host)
+	if in.cycleCutting() {
+		ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
+	}
+	if in.spec.FailedHost == infrav1.FailedHostReuse {
+		if in.cycleCutting() {
+			return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Reason: reason, Message: clip(message)}
+		}
+		return handOver(reason, message)
+	}
+	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: clip(message), Since: in.now()}
+	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Event: "Warning", Reason: reason, Message: clip(message)}
+}
+
+func handOverMarked(in *remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonHandedOver, in.claim.Quarantine.Message)
+}
+
+func handOverLost(*remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonHostLost, "the Machine's host is no longer its own, see the IngotMachine")
+}
+
+func handOverUnmanaged(in *remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonUnmanaged, in.host()+" has no BMC in spec.bmc that could switch it")
+}
+
+func handOverAtOnce(*remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonHandedOver, "spec.retryLimit is 0: nothing is tried")
+}
+
+// condemnUncycled: the BMC did not do it, and says in the host's conditions why.
+func condemnUncycled(in *remedyInput) RemedyDecision {
+	message := fmt.Sprintf("the BMC of %s did not switch it off and on within %s", in.host(), in.timeout())
+	if ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
+		message += fmt.Sprintf(" (%s: %s)", ready.Reason, ready.Message)
+	}
+	return in.condemn(infrav1.ReasonPowerCycleFailed, message)
+}
+
+func condemnExhausted(in *remedyInput) RemedyDecision {
+	return in.condemn(infrav1.ReasonHealthFailed, fmt.Sprintf("Machine of IngotMachine %s stayed unhealthy, or was so again, after %d power cycles",
+		in.claim.MachineRef.Name, in.count()))
+}
+
+// Restarted tells of a remediation whether the host was restarted, and what proves it:
+// another boot ID of its Node, else what its BMC said of the power.
+func Restarted(obs RemedyObservation) metav1.Condition {
+	const name = infrav1.RemediationRestartedCondition
+	if obs.Host == nil || obs.Host.Spec.Claim == nil || obs.Host.Spec.Claim.PowerCycle == nil {
+		return isNot(name, infrav1.ReasonWaiting, "no power cycle was asked for")
+	}
+	cycle := obs.Host.Spec.Claim.PowerCycle
+	known := cycle.BootID != "" && obs.Node.BootID != ""
+	switch {
+	case known && cycle.BootID != obs.Node.BootID:
+		return is(name, infrav1.ReasonBootIDChanged, "the Node has another boot ID than before power cycle "+fmt.Sprint(cycle.Count))
+	case CycleUnderWay(obs.Host.Spec.Claim):
+		return isNot(name, infrav1.ReasonPowerCycling, fmt.Sprintf("power cycle %d is under way", cycle.Count))
+	case known && obs.Node.Ready:
+		return isNot(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("the BMC says that IngotHost %s was switched off and on, but the Node is Ready with the boot ID of before: does spec.bmc.address name the server of this Node?", obs.Host.Name))
+	case cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
+		return is(name, infrav1.ReasonPowerReadBack, fmt.Sprintf("in power cycle %d the BMC said off, then on; the Node tells no other boot ID yet", cycle.Count))
+	default:
+		return isNot(name, infrav1.ReasonWaiting, "the power cycle was ended before the host was off")
+	}
+}
