@@ -12,6 +12,8 @@ FUZZTIME ?= 1m
 SHORT_FUZZTIME ?= 5s
 # Ceiling for one package's tests; a hang shows as a stack dump, not as silence.
 TEST_TIMEOUT ?= 30m
+# What make node-image makes a node of: a released version of Kubernetes.
+KUBERNETES_VERSION ?= v1.36.3
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
 # More flags for the comparison of boot servers, for example: BENCHFLAGS='-only tftp -rounds 1'
@@ -100,6 +102,11 @@ agent-image: ## Build the kernel and initramfs that servers boot into.
 test-image: ## Build the bootable Debian image that tests and demo install.
 	hack/packages.sh test-image
 	go run ./hack/images os
+
+.PHONY: node-image
+node-image: ## Build the bootable image of a Kubernetes node of KUBERNETES_VERSION, with containers of a control plane.
+	hack/packages.sh node-image
+	go run ./hack/images -kubernetes "$(KUBERNETES_VERSION)" node
 
 # The manifests come first: a version that cannot be released fails before
 # anything takes long.

@@ -24,13 +24,13 @@ sbsigntool         sbsign                                  test-full
 openssl            openssl                                 test-full
 ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release e2e-clusterctl
 ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
-mmdebstrap         mmdebstrap                              test test-full demo test-image
-uidmap             newuidmap                               test test-full demo test-image
-mtools             mcopy                                   test test-full demo test-image
-e2fsprogs          mke2fs                                  test test-full demo test-image
-grub-common        grub-mkimage                            test test-full demo test-image
-grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image
-grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image
+mmdebstrap         mmdebstrap                              test test-full demo test-image node-image
+uidmap             newuidmap                               test test-full demo test-image node-image
+mtools             mcopy                                   test test-full demo test-image node-image
+e2fsprogs          mke2fs                                  test test-full demo test-image node-image
+grub-common        grub-mkimage                            test test-full demo test-image node-image
+grub-pc-bin        /usr/lib/grub/i386-pc/boot.img          test test-full demo test-image node-image
+grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo test-image node-image
 dpkg               dpkg-deb                                test test-full demo agent-image release e2e-clusterctl
 openipmi           ipmi_sim                                test test-full test-bmc
 ipmitool           ipmitool                                test test-full test-bmc

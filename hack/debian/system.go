@@ -152,6 +152,20 @@ func (s System) bootstrap(ctx context.Context, sources []Source, dir, rootFS str
 	return err
 }
 
+// Extract writes the files of packages, and of all that they depend on, as a tar
+// archive. No script of theirs runs.
+func Extract(ctx context.Context, sources []Source, packages []string, archive string) error {
+	list := archive + ".sources.list"
+	if err := os.WriteFile(list, []byte(sourcesList(sources)), 0o644); err != nil {
+		return err
+	}
+	defer os.Remove(list)
+	_, err := Run(ctx, "", "mmdebstrap", "--quiet", "--variant=extract", "--mode=auto", "--format=tar",
+		"--include="+strings.Join(packages, ","), `--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`,
+		Suite(sources), archive, list)
+	return err
+}
+
 // arguments are those of mmdebstrap before the suite.
 func (s System) arguments(overlay, rootFS string) []string {
 	args := []string{

@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ingot-metal/ingot/hack/debian"
+	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/image"
+)
+
+// imagesFile lists the container images in a disk, one name a line.
+const imagesFile = "images.txt"
+
+// Kind is the directory of the cache with the images of a version of Kubernetes.
+func Kind(version string) string { return "node-" + version }
+
+// Build returns the directory with the disk of a node of that Kubernetes version,
+// like v1.36.3, which is made unless it is there.
+func Build(ctx context.Context, c *debian.Cache, version string) (string, error) {
+	if err := debian.NeedTools(); err != nil {
+		return "", err
+	}
+	release, kubernetes, err := fetchRelease(ctx, version)
+	if err != nil {
+		return "", err
+	}
+	set, err := tools.Open()
+	if err != nil {
+		return "", err
+	}
+	if err := set.Build(ctx, os.Stdout, "containerd"); err != nil {
+		return "", err
+	}
+	containerd := map[string]string{}
+	for _, name := range containerdPrograms {
+		if containerd[name], err = set.Binary(name); err != nil {
+			return "", err
+		}
+	}
+	programs, err := buildPrograms(ctx, c, set, release, kubernetes)
+	if err != nil {
+		return "", err
+	}
+	system, err := release.System(programs, containerd)
+	if err != nil {
+		return "", err
+	}
+	return buildDisk(ctx, c, release, programs, system)
+}
+
+func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs string, system debian.System) (string, error) {
+	sources, err := debian.Sources(ctx)
+	if err != nil {
+		return "", err
+	}
+	base, err := system.Key(sources)
+	if err != nil {
+		return "", err
+	}
+	return c.Result(Kind(r.Kubernetes), diskKey(base, r, programs), func(dir string) error {
+		work, err := os.MkdirTemp(dir, ".work-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		filter, err := extractPacketFilter(ctx, sources, work)
+		if err != nil {
+			return err
+		}
+		images := r.containers(programs, filter)
+		archive := filepath.Join(work, "images.tar")
+		if err := writeArchive(archive, images); err != nil {
+			return err
+		}
+		system.Files = append(system.Files, debian.File{Path: archivePath, Source: archive})
+		if err := system.Build(ctx, sources, dir); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, imagesFile), []byte(listOf(images)), 0o644)
+	})
+}
+
+// diskKey adds what is in the archive, which is not there yet: the programs by the
+// key of their directory, and the recipe of the images made of them.
+func diskKey(base string, r Release, programs string) string {
+	return debian.Key(base, filepath.Base(programs), strings.Join(packetFilterPackages, " "),
+		fmt.Sprintf("%q", r.containers("", packetFilter{})))
+}
+
+func listOf(images []image.Image) string {
+	var b strings.Builder
+	for _, i := range images {
+		fmt.Fprintln(&b, i.Name)
+	}
+	return b.String()
+}
+
+func writeArchive(path string, images []image.Image) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 1<<20)
+	err = image.WriteArchive(out, images)
+	return errors.Join(err, out.Flush(), f.Close())
+}
+
+// extractPacketFilter takes iptables and nft out of Debian's packages into files
+// below dir.
+func extractPacketFilter(ctx context.Context, sources []debian.Source, dir string) (packetFilter, error) {
+	archive := filepath.Join(dir, "filter.tar")
+	if err := debian.Extract(ctx, sources, packetFilterPackages, archive); err != nil {
+		return packetFilter{}, err
+	}
+	f, err := os.Open(archive)
+	if err != nil {
+		return packetFilter{}, err
+	}
+	defer f.Close()
+	all, err := readTree(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return packetFilter{}, fmt.Errorf("read the packages %s: %w", strings.Join(packetFilterPackages, ", "), err)
+	}
+	part, err := packetFilterOf(all)
+	if err != nil {
+		return packetFilter{}, err
+	}
+	filter := packetFilter{files: map[string]string{}, links: part.links}
+	for name, content := range part.files {
+		path := filepath.Join(dir, "filter", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return packetFilter{}, err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return packetFilter{}, err
+		}
+		filter.files[name] = path
+	}
+	return filter, nil
+}

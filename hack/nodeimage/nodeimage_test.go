@@ -1,0 +1,371 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"archive/tar"
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/hack/debian"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}
+
+var release = Release{Kubernetes: "v1.36.3", Etcd: "3.6.8-0", CoreDNS: "v1.14.2", Pause: "3.10.2"}
+
+func TestCheckVersion(t *testing.T) {
+	for version, good := range map[string]bool{
+		"v1.36.3": true, "v1.35.4": true, "v1.36.0": true, "": false, "1.36.3": false, "v1.36": false,
+		"v1.36.0-rc.1": false, "v1.36.03": false, "v2.0.0": false, "v1.36.3/../x": false, "latest": false,
+	} {
+		if err := checkVersion(version); (err == nil) != good {
+			t.Errorf("checkVersion(%q) = %v", version, err)
+		}
+	}
+}
+
+const constants = `package constants
+
+const (
+	// DefaultEtcdVersion indicates the default etcd version that kubeadm uses
+	DefaultEtcdVersion = "3.6.8-0"
+
+	// CoreDNSVersion is the version of CoreDNS to be deployed if it is used
+	CoreDNSVersion = "v1.14.2"
+
+	PauseVersion = "3.10.2"
+)
+`
+
+func TestParseRelease(t *testing.T) {
+	got, err := parseRelease("v1.36.3", []byte(constants))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(release, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := got.etcdModule(); got != "v3.6.8" {
+		t.Errorf("module of etcd %s", got)
+	}
+	for _, name := range []string{"DefaultEtcdVersion", "CoreDNSVersion", "PauseVersion"} {
+		_, err := parseRelease("v1.36.3", []byte(strings.ReplaceAll(constants, name, "Other")))
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+const kubernetesGoMod = `module k8s.io/kubernetes
+
+go 1.26.0
+
+godebug default=go1.26
+
+require (
+	github.com/spf13/cobra v1.10.2
+	k8s.io/api v0.0.0
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+)
+
+tool (
+	golang.org/x/tools/cmd/x
+)
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+	k8s.io/kubectl => ./staging/src/k8s.io/kubectl
+)
+`
+
+func TestKubeModule(t *testing.T) {
+	got, err := kubeModule(release, kubernetesGoMod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "kube.mod", got)
+	for _, part := range []string{"go 1.26.0\n", "require (", "./staging/"} {
+		if _, err := kubeModule(release, strings.ReplaceAll(kubernetesGoMod, part, "")); err == nil {
+			t.Errorf("a go.mod without %q was taken", part)
+		}
+	}
+}
+
+// What is built, from what, and how.
+func TestBuilds(t *testing.T) {
+	builds, err := release.builds(kubernetesGoMod, "k8s.io/api v0.0.0 h1:x\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, build := range builds {
+		b.WriteString("go " + strings.Join(build.arguments(build.program), " ") + "\n")
+		if build.program != "kube" {
+			b.WriteString(build.goMod + "\n")
+		}
+	}
+	golden(t, "builds", b.String())
+}
+
+// The key of the programs changes with each thing that they are made from.
+func TestProgramsKey(t *testing.T) {
+	pause := filepath.Join(t.TempDir(), "main.go")
+	key := func(r Release, language, sum, mod, pauseMain string) string {
+		t.Helper()
+		if err := os.WriteFile(pause, []byte(pauseMain), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		builds, err := r.builds(mod, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := programsKey(r, language, sum, builds, pause)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	first := key(release, "go1.26.8", "h1:a", kubernetesGoMod, "package main")
+	if again := key(release, "go1.26.8\n", "h1:a", kubernetesGoMod, "package main"); again != first {
+		t.Error("the same inputs have two keys")
+	}
+	other := release
+	other.CoreDNS = "v1.14.3"
+	for name, got := range map[string]string{
+		"CoreDNS":    key(other, "go1.26.8", "h1:a", kubernetesGoMod, "package main"),
+		"Go":         key(release, "go1.26.9", "h1:a", kubernetesGoMod, "package main"),
+		"Kubernetes": key(release, "go1.26.8", "h1:b", kubernetesGoMod, "package main"),
+		"go.mod":     key(release, "go1.26.8", "h1:a", strings.Replace(kubernetesGoMod, "v1.10.2", "v1.10.3", 1), "package main"),
+		"pause":      key(release, "go1.26.8", "h1:a", kubernetesGoMod, "package main // new"),
+	} {
+		if got == first {
+			t.Errorf("another %s has the same key", name)
+		}
+	}
+}
+
+// The images that kubeadm, templates and containerd name, of the right programs.
+func TestContainers(t *testing.T) {
+	filter := packetFilter{files: map[string]string{"/usr/sbin/nft": "/x/nft"}, links: map[string]string{"/usr/sbin/iptables": "xtables-nft-multi"}}
+	images := release.containers("/programs", filter)
+	golden(t, "images.txt", listOf(images))
+	for _, i := range images {
+		// Entrypoints must be there, by a file or by a link beside one.
+		entry := i.Entrypoint[0]
+		if target, ok := i.Links[entry]; ok {
+			entry = filepath.Join(filepath.Dir(entry), target)
+		}
+		if i.Files[entry] == "" {
+			t.Errorf("%s has no %s", i.Name, i.Entrypoint[0])
+		}
+		isKubernetes := strings.Contains(i.Name, "/kube-") && !strings.Contains(i.Name, "kube-vip")
+		if i.Files["/usr/sbin/nft"] != "" != isKubernetes {
+			t.Errorf("%s: nft is in it: %v", i.Name, !isKubernetes)
+		}
+	}
+}
+
+func TestDiskKey(t *testing.T) {
+	first := diskKey("base", release, "/cache/programs-1")
+	if first != diskKey("base", release, "/elsewhere/programs-1") {
+		t.Error("the place of the cache changes the key")
+	}
+	other := release
+	other.Pause = "3.10.3"
+	if first == diskKey("base2", release, "/cache/programs-1") || first == diskKey("base", other, "/cache/programs-1") ||
+		first == diskKey("base", release, "/cache/programs-2") {
+		t.Error("another content has the same key")
+	}
+}
+
+// What of a node is not Debian's, file by file.
+func TestSystem(t *testing.T) {
+	containerd := map[string]string{}
+	for _, name := range containerdPrograms {
+		containerd[name] = "/containerd/" + name
+	}
+	system, err := release.System("/programs", containerd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	files := slices.Clone(system.Files)
+	slices.SortFunc(files, func(a, b debian.File) int { return strings.Compare(a.Path, b.Path) })
+	for _, f := range files {
+		switch {
+		case f.Link != "":
+			b.WriteString(f.Path + " -> " + f.Link + "\n")
+		case f.Source != "":
+			b.WriteString(f.Path + " = " + f.Source + "\n")
+		default:
+			b.WriteString(f.Path + "\n")
+		}
+		if strings.HasPrefix(f.Path, "/etc/containerd/") {
+			b.WriteString("\t" + strings.ReplaceAll(strings.TrimSpace(string(f.Data)), "\n", "\n\t") + "\n")
+		}
+	}
+	b.WriteString("packages: " + strings.Join(system.Packages, " ") + "\n")
+	b.WriteString("enabled: " + strings.Join(system.Enable, " ") + "\n")
+	golden(t, "system", b.String())
+	if !slices.ContainsFunc(system.Hooks, func(h string) bool { return strings.Contains(h, filepath.Base(archivePath)) }) {
+		t.Error("no hook imports the container images")
+	}
+}
+
+// A small world of packages: a script, links in chains and circles, what is missing.
+func TestClosure(t *testing.T) {
+	world := tree{
+		files: map[string][]byte{"/bin/a": []byte("#!/bin/sh"), "/lib/b": []byte("data"), "/bin/other": nil},
+		links: map[string]string{"/bin/a1": "a", "/bin/a2": "/bin/a1", "/bin/x": "y", "/bin/y": "x", "/bin/gone": "nowhere"},
+	}
+	part, err := closure(world, "/bin/a2", "/lib/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tree{
+		files: map[string][]byte{"/bin/a": []byte("#!/bin/sh"), "/lib/b": []byte("data")},
+		links: map[string]string{"/bin/a1": "a", "/bin/a2": "/bin/a1"},
+	}
+	if diff := cmp.Diff(want, part, cmp.AllowUnexported(tree{})); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := closure(world, "/bin/x"); err != nil {
+		t.Errorf("links in a circle: %v", err)
+	}
+	for _, name := range []string{"/bin/none", "/bin/gone"} {
+		if _, err := closure(world, name); err == nil {
+			t.Errorf("%s was found", name)
+		}
+	}
+	if _, err := closure(tree{files: map[string][]byte{"/x": []byte("\x7fELF broken")}}, "/x"); err == nil {
+		t.Error("a broken program was read")
+	}
+}
+
+// This machine's own shell as the program: its linker and its libraries are found
+// where Debian has them, and nothing else comes along.
+func TestClosureOfAProgram(t *testing.T) {
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed, err := needs(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(needed) < 2 {
+		t.Skipf("%s is static", shell)
+	}
+	world := tree{files: map[string][]byte{"/bin/sh": content, "/usr/lib/unused.so": nil}, links: map[string]string{}}
+	want := []string{"/bin/sh"}
+	for _, name := range needed {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(libraryDirs[1], name)
+		}
+		world.files[name] = []byte("library")
+		want = append(want, name)
+	}
+	part, err := closure(world, "/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for name := range part.files {
+		got = append(got, name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	delete(world.files, want[len(want)-1])
+	if _, err := closure(world, "/bin/sh"); err == nil {
+		t.Error("a missing library was not missed")
+	}
+}
+
+func TestReadTree(t *testing.T) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range []tar.Header{
+		{Typeflag: tar.TypeDir, Name: "./usr/"},
+		{Typeflag: tar.TypeReg, Name: "./usr/a", Size: 1},
+		{Typeflag: tar.TypeLink, Name: "./usr/b", Linkname: "./usr/a"},
+		{Typeflag: tar.TypeSymlink, Name: "usr/c", Linkname: "a"},
+	} {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			if _, err := w.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readTree(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tree{files: map[string][]byte{"/usr/a": []byte("x"), "/usr/b": []byte("x")}, links: map[string]string{"/usr/c": "a"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(tree{})); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := readTree(bytes.NewReader(b.Bytes()[:600])); err == nil {
+		t.Error("half an archive was read")
+	}
+}
+
+func TestPacketFilterOf(t *testing.T) {
+	const extensions = "/usr/lib/x86_64-linux-gnu/xtables/"
+	from := tree{files: map[string][]byte{
+		multiCall: nil, "/usr/sbin/nft": nil, extensions + "libxt_comment.so": nil, extensions + "README": nil, "/usr/sbin/else": nil,
+	}, links: map[string]string{}}
+	part, err := packetFilterOf(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(part.files) != 3 || part.links["/usr/sbin/ip6tables-restore"] != "xtables-nft-multi" {
+		t.Errorf("files %v, links %v", part.files, part.links)
+	}
+	delete(from.files, multiCall)
+	if _, err := packetFilterOf(from); err == nil {
+		t.Error("made without iptables")
+	}
+}

@@ -1,0 +1,224 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/hack/debian"
+	"github.com/ingot-metal/ingot/hack/tools"
+)
+
+// mains are main packages of our own over the modules that are built, and fixed
+// is what else of this file decides a program.
+//
+//go:embed mains/*.go
+var mains embed.FS
+
+const fixed = "programs 1"
+
+// Modules that programs are built from.
+const (
+	kubernetesModule = "k8s.io/kubernetes"
+	etcdModule       = "go.etcd.io/etcd/server/v3"
+	coreDNSModule    = "github.com/coredns/coredns"
+	kubeVIPModule    = "github.com/kube-vip/kube-vip"
+)
+
+// A build is one program and the module it is built in.
+type build struct {
+	// program is the file's name.
+	program string
+	// goMod is the module's go.mod, and goSum what its go.sum begins with.
+	goMod, goSum string
+	// pkg is the package to build; empty means the main of the program's name.
+	pkg string
+	// linked are variables that the linker sets.
+	linked []string
+}
+
+// A module is where the go command keeps one, in one version.
+type module struct{ dir, sum string }
+
+// fetchModule downloads a module, unless it is there. The checksum database
+// vouches for it.
+func fetchModule(ctx context.Context, path, version string) (module, error) {
+	download := func(more ...string) (string, error) {
+		args := append([]string{"GOWORK=off", "GOFLAGS=", "go", "mod", "download"}, more...)
+		return debian.Run(ctx, os.TempDir(), "env", append(args, path+"@"+version)...)
+	}
+	// With -json the reason of a failure would be on standard output.
+	if _, err := download(); err != nil {
+		return module{}, fmt.Errorf("fetch module %s %s: %w", path, version, err)
+	}
+	out, err := download("-json")
+	if err != nil {
+		return module{}, fmt.Errorf("find module %s %s: %w", path, version, err)
+	}
+	var answer struct{ Dir, Sum string }
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return module{}, fmt.Errorf("find module %s %s: %w", path, version, err)
+	}
+	return module{dir: answer.Dir, sum: answer.Sum}, nil
+}
+
+// fetchRelease reads what a version of Kubernetes needs from its module.
+func fetchRelease(ctx context.Context, version string) (Release, module, error) {
+	if err := checkVersion(version); err != nil {
+		return Release{}, module{}, err
+	}
+	kubernetes, err := fetchModule(ctx, kubernetesModule, version)
+	if err != nil {
+		return Release{}, module{}, err
+	}
+	constants, err := os.ReadFile(filepath.Join(kubernetes.dir, "cmd", "kubeadm", "app", "constants", "constants.go"))
+	if err != nil {
+		return Release{}, module{}, err
+	}
+	release, err := parseRelease(version, constants)
+	return release, kubernetes, err
+}
+
+// builds lists the programs of a release, from Kubernetes' go.mod and go.sum.
+func (r Release) builds(kubeMod, kubeSum string) ([]build, error) {
+	own, err := kubeModule(r, kubeMod)
+	if err != nil {
+		return nil, err
+	}
+	language := languageLine.FindString(kubeMod)
+	return []build{
+		{program: "kube", goMod: own, goSum: kubeSum, linked: r.linked()},
+		{program: "etcd", goMod: plainModule("etcd", language, etcdModule, r.etcdModule()), pkg: etcdModule},
+		{program: "coredns", goMod: plainModule("coredns", language, coreDNSModule, r.CoreDNS)},
+		{
+			program: "kube-vip", goMod: plainModule("kube-vip", language, kubeVIPModule, kubeVIPVersion), pkg: kubeVIPModule,
+			linked: []string{"main.Version=" + kubeVIPVersion},
+		},
+	}, nil
+}
+
+// linked is what releases of Kubernetes have set: version checks of kubeadm need
+// it. The date is fixed, so that a build can be repeated.
+func (r Release) linked() []string {
+	minor, _, _ := strings.Cut(strings.TrimPrefix(r.Kubernetes, "v1."), ".")
+	var all []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, kv := range []string{
+			"gitVersion=" + r.Kubernetes, "gitMajor=1", "gitMinor=" + minor,
+			"gitTreeState=clean", "gitCommit=gomodule", "buildDate=1970-01-01T00:00:00Z",
+		} {
+			all = append(all, pkg+"."+kv)
+		}
+	}
+	return all
+}
+
+// arguments are those of the go command.
+func (b build) arguments(output string) []string {
+	flags := "-s -w"
+	for _, value := range b.linked {
+		flags += " -X " + value
+	}
+	pkg := b.pkg
+	if pkg == "" {
+		pkg = b.program + ".go"
+	}
+	return []string{"build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags=" + flags, "-o", output, pkg}
+}
+
+// run builds the program into dir. What the module lacks of go.sum the go command
+// adds by the checksum database.
+func (b build) run(ctx context.Context, dir string) error {
+	work, err := os.MkdirTemp(dir, ".module-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	files := map[string]string{"go.mod": b.goMod, "go.sum": b.goSum}
+	if b.pkg == "" {
+		main, err := mains.ReadFile("mains/" + b.program + ".go")
+		if err != nil {
+			return err
+		}
+		files[b.program+".go"] = string(main)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	fmt.Printf("building %s\n", b.program)
+	arguments := append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off", "GOFLAGS=", "go"},
+		b.arguments(filepath.Join(dir, b.program))...)
+	if _, err := debian.Run(ctx, work, "env", arguments...); err != nil {
+		return fmt.Errorf("build %s: %w", b.program, err)
+	}
+	fmt.Printf("%s took %.0f s\n", b.program, time.Since(start).Seconds())
+	return nil
+}
+
+// buildPrograms returns a directory with kube, etcd, coredns, kube-vip and pause.
+func buildPrograms(ctx context.Context, c *debian.Cache, set *tools.Set, r Release, kubernetes module) (string, error) {
+	kubeMod, err := os.ReadFile(filepath.Join(kubernetes.dir, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	kubeSum, err := os.ReadFile(filepath.Join(kubernetes.dir, "go.sum"))
+	if err != nil {
+		return "", err
+	}
+	all, err := r.builds(string(kubeMod), string(kubeSum))
+	if err != nil {
+		return "", err
+	}
+	language, err := debian.Run(ctx, "", "go", "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
+	pause := filepath.Join(set.Root(), "hack", "tools", "node", "pause", "main.go")
+	key, err := programsKey(r, language, kubernetes.sum, all, pause)
+	if err != nil {
+		return "", err
+	}
+	return c.Result("node-programs-"+r.Kubernetes, key, func(dir string) error {
+		for _, b := range all {
+			if err := b.run(ctx, dir); err != nil {
+				return err
+			}
+		}
+		_, err := debian.Run(ctx, dir, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off", "GOFLAGS=",
+			"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "pause"), pause)
+		return err
+	})
+}
+
+// programsKey covers all that the programs are made from: a go.mod fixes the
+// versions of everything below it.
+func programsKey(r Release, language, kubernetesSum string, all []build, pause string) (string, error) {
+	inputs := []string{fixed, fmt.Sprint(r), strings.TrimSpace(language), kubernetesSum}
+	for _, b := range all {
+		inputs = append(inputs, b.program, b.goMod, strings.Join(b.arguments(""), " "))
+		if b.pkg != "" {
+			continue
+		}
+		main, err := mains.ReadFile("mains/" + b.program + ".go")
+		if err != nil {
+			return "", err
+		}
+		inputs = append(inputs, string(main))
+	}
+	main, err := os.ReadFile(pause)
+	if err != nil {
+		return "", err
+	}
+	return debian.Key(append(inputs, string(main))...), nil
+}

@@ -1,0 +1,83 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"bytes"
+	"embed"
+	"path/filepath"
+	"text/template"
+
+	"github.com/ingot-metal/ingot/hack/debian"
+)
+
+// rootFiles are what a node has beside the files of a server.
+//
+//go:embed all:root
+var rootFiles embed.FS
+
+//go:embed containerd.toml
+var containerdConfig string
+
+// importScript brings the archive into containerd's store when the tree is
+// complete, and removes it.
+//
+//go:embed import.sh
+var importScript string
+
+// archivePath is where importScript looks.
+const archivePath = "/var/lib/import/images.tar"
+
+// nodePackages are what kubeadm checks for, and what containerd and network plugins
+// call.
+var nodePackages = []string{
+	"runc", "containernetworking-plugins", "iptables", "nftables", "conntrack", "ethtool", "socat",
+}
+
+// Programs of package tools' group containerd.
+var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"}
+
+// System is the recipe of a node, but for the container images: the programs lie in
+// a directory, those of containerd where the map says.
+func (r Release) System(programs string, containerd map[string]string) (debian.System, error) {
+	system, err := debian.Server()
+	if err != nil {
+		return system, err
+	}
+	own, err := debian.FilesOf(rootFiles, "root")
+	if err != nil {
+		return system, err
+	}
+	config, err := r.containerdConfig()
+	if err != nil {
+		return system, err
+	}
+	system.Packages = append(system.Packages, nodePackages...)
+	system.Files = append(system.Files, own...)
+	system.Files = append(system.Files,
+		debian.File{Path: "/etc/containerd/config.toml", Data: config},
+		// Network plugins bring their programs here; Debian's are there already.
+		debian.File{Path: "/opt/cni/bin", Link: "/usr/lib/cni"},
+		debian.File{Path: "/usr/local/bin/kube", Source: filepath.Join(programs, "kube"), Mode: 0o755},
+	)
+	for _, name := range []string{"kubelet", "kubeadm", "kubectl"} {
+		system.Files = append(system.Files, debian.File{Path: "/usr/local/bin/" + name, Link: "kube"})
+	}
+	for _, name := range containerdPrograms {
+		system.Files = append(system.Files, debian.File{Path: "/usr/local/bin/" + name, Source: containerd[name], Mode: 0o755})
+	}
+	system.Enable = append(system.Enable, "containerd", "kubelet")
+	system.Hooks = append(system.Hooks, importScript)
+	return system, nil
+}
+
+func (r Release) containerdConfig() ([]byte, error) {
+	parsed, err := template.New("containerd.toml").Option("missingkey=error").Parse(containerdConfig)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = parsed.Execute(&b, map[string]string{"PauseImage": "registry.k8s.io/pause:" + r.Pause})
+	return b.Bytes(), err
+}
