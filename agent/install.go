@@ -130,7 +130,7 @@ func (s *session) writeImage(
 			}
 			return now
 		}},
-		image.Format{Checksum: order.Checksum, Compression: order.Compression})
+		image.Format{Checksum: order.Checksum, Compression: order.Compression, Disk: order.Format})
 	if err != nil {
 		return 0, imageFailure(err)
 	}
@@ -143,7 +143,7 @@ func (s *session) writeImage(
 		if err := marker.Write(dev, m); err != nil {
 			return err
 		}
-		s.cfg.Log("install: writing a %s image to %s (%d bytes)", img.Compression(), disk.Name, dev.Size())
+		s.cfg.Log("install: writing a %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), disk.Name, dev.Size())
 		result, err = img.Write(ctx, dev, image.Options{
 			Reserved: image.Range{Off: agentapi.MarkerOffset, Len: agentapi.MarkerSize},
 			OnWrite:  func(n int64, percent int) { s.progress.set(agentapi.StepWrite, percent, n) },

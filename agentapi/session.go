@@ -111,8 +111,10 @@ type InstallOrder struct {
 	ImageURL string `json:"imageURL"`
 	// Checksum of the source file, "sha256:<hex>" or "sha512:<hex>".
 	Checksum string `json:"checksum"`
-	// Compression of the source: "none", "gzip" or "zstd"; empty: by magic bytes.
+	// Compression of the source: "none", "gzip", "xz" or "zstd"; empty: by magic bytes.
 	Compression string `json:"compression,omitempty"`
+	// Format of the disk image inside: "raw" or "qcow2"; empty: "raw".
+	Format string `json:"format,omitempty"`
 	// RootDisk is the disk to write: matched by every field that is set, and
 	// refused when not exactly one disk matches (I12).
 	RootDisk DiskRef `json:"rootDisk"`

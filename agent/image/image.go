@@ -6,7 +6,6 @@ package image
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -17,7 +16,11 @@ import (
 	"io"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+
+	"github.com/ingot-metal/ingot/agent/qcow2"
 )
 
 // What is wrong with an image.
@@ -36,9 +39,17 @@ const maxWindow = 128 << 20
 type Format struct {
 	// Checksum of the source as it is stored: "sha256:<hex>" or "sha512:<hex>".
 	Checksum string
-	// Compression is "none", "gzip", "zstd", or empty for what the first bytes say.
+	// Compression is "none", "gzip", "xz", "zstd", or empty for what the first bytes say.
 	Compression string
+	// Disk is the form of the disk image inside: Raw or Qcow2; empty: Raw.
+	Disk string
 }
+
+// The forms of a disk image.
+const (
+	Raw   = "raw"
+	Qcow2 = "qcow2"
+)
 
 // Image is a source whose format is known, ready to be written once.
 type Image struct {
@@ -48,6 +59,7 @@ type Image struct {
 	// buffered is the source, from its first byte.
 	buffered    *bufio.Reader
 	compression string
+	disk        string
 	checksum    []byte
 	hash        hash.Hash
 	rawSize     int64
@@ -60,8 +72,14 @@ func Open(ctx context.Context, req Request, format Format) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	if format.Disk == "" {
+		format.Disk = Raw
+	}
+	if format.Disk != Raw && format.Disk != Qcow2 {
+		return nil, fmt.Errorf("%w: unknown disk format %.20q", ErrFormat, format.Disk)
+	}
 	ctx, stop := context.WithCancel(ctx)
-	img := &Image{source: OpenSource(ctx, req), stop: stop, checksum: sum, hash: h, rawSize: -1}
+	img := &Image{source: OpenSource(ctx, req), stop: stop, disk: format.Disk, checksum: sum, hash: h, rawSize: -1}
 	if err := img.inspect(format.Compression); err != nil {
 		return nil, errors.Join(err, img.Close())
 	}
@@ -78,30 +96,42 @@ func (m *Image) Close() error {
 // tells.
 func (m *Image) RawSize() int64 { return m.rawSize }
 
-// Compression is the one stated or found: "none", "gzip" or "zstd".
+// Compression is the one stated or found: "none", "gzip", "xz" or "zstd".
 func (m *Image) Compression() string { return m.compression }
+
+// Disk is the form of the disk image: Raw or Qcow2.
+func (m *Image) Disk() string { return m.disk }
 
 func (m *Image) inspect(stated string) error {
 	size, err := m.source.Size()
 	if err != nil {
 		return err
 	}
-	m.buffered = bufio.NewReaderSize(m.source, zstd.HeaderMaxSize)
-	head, err := m.buffered.Peek(zstd.HeaderMaxSize)
+	m.buffered = bufio.NewReaderSize(m.source, headBytes)
+	head, err := m.buffered.Peek(headBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the image: %w", err)
 	}
 	switch m.compression = stated; stated {
 	case "":
 		m.compression = sniff(head)
-	case "none", "gzip", "zstd":
+	case "none", "gzip", "xz", "zstd":
 	default:
 		return fmt.Errorf("%w: unknown compression %.20q", ErrFormat, stated)
 	}
-	switch m.compression {
-	case "none":
+	switch {
+	case m.compression == "none" && m.disk == Qcow2:
+		header, err := qcow2.ParseHeader(head)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		m.rawSize = header.Size
+	case m.compression == "none":
 		m.rawSize = size
-	case "zstd":
+		return misnamed(head)
+	case m.compression == "xz":
+		return checkXZ(head)
+	case m.compression == "zstd" && m.disk == Raw:
 		var header zstd.Header
 		if err := header.Decode(head); err == nil && header.HasFCS {
 			m.rawSize = int64(header.FrameContentSize)
@@ -110,14 +140,30 @@ func (m *Image) inspect(stated string) error {
 	return nil
 }
 
+// headBytes are enough for the headers of all formats: qcow2's is the longest, and
+// xz's are 12 bytes and what 6 bytes more tell (see checkXZ).
+const headBytes = max(zstd.HeaderMaxSize, qcow2.HeaderSize, 64)
+
+// misnamed refuses to write a file of another format as it is: no server boots from
+// that, and nothing would say why.
+func misnamed(head []byte) error {
+	if bytes.HasPrefix(head, []byte(qcow2.Magic)) {
+		return fmt.Errorf("%w: it is a qcow2 image and was said to be raw; set the image's format to qcow2", ErrFormat)
+	}
+	return nil
+}
+
 // sniff knows a format by its first bytes (RFC 8878 section 3.1.1, RFC 1952
-// section 2.3.1); anything else is a raw image.
+// section 2.3.1, The .xz File Format 1.2.0 section 2.1.1.1); anything else is not
+// compressed.
 func sniff(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "zstd"
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 0x08}):
 		return "gzip"
+	case bytes.HasPrefix(head, []byte(xzMagic)):
+		return "xz"
 	}
 	return "none"
 }
@@ -137,6 +183,12 @@ func (m *Image) decoder(r io.Reader) (io.ReadCloser, error) {
 			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		return d, nil
+	case "xz":
+		d, err := xz.NewReader(r)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		return io.NopCloser(d), nil
 	}
 	return io.NopCloser(r), nil
 }

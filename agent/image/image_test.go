@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 
 	"github.com/ingot-metal/ingot/agent/agenttest"
 	"github.com/ingot-metal/ingot/agent/block"
@@ -64,6 +65,14 @@ func compress(t testing.TB, how string, raw []byte) []byte {
 		}
 		if _, err := w.Write(raw); err != nil || w.Close() != nil {
 			t.Fatal("zstd")
+		}
+	case "xz":
+		w, err := xz.NewWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(raw); err != nil || w.Close() != nil {
+			t.Fatal("xz")
 		}
 	default:
 		return raw
@@ -135,7 +144,7 @@ func compare(t *testing.T, path string, want []byte) {
 
 func TestWrite(t *testing.T) {
 	const size = 12 * mib
-	for _, compression := range []string{"none", "gzip", "zstd"} {
+	for _, compression := range []string{"none", "gzip", "xz", "zstd"} {
 		for _, source := range []struct {
 			name   string
 			server func() *agenttest.Images

@@ -64,8 +64,9 @@ type Source struct {
 	// hangUp ends the connection; watchdog does when it is silent for too long.
 	hangUp   context.CancelFunc
 	watchdog *time.Timer
-	// read bytes given out; size of the whole, -1 when unknown.
-	read, size int64
+	// read bytes given out; size of the whole, -1 when unknown; end is where a part
+	// ends, 0 for the whole.
+	read, size, end int64
 	failures   int
 	lastSign   time.Time
 }
@@ -117,7 +118,7 @@ func (s *Source) Read(p []byte) (int, error) {
 			s.failures, s.lastSign = 0, time.Now()
 			return n, nil
 		}
-		if errors.Is(err, io.EOF) && (s.size < 0 || s.read >= s.size) {
+		if errors.Is(err, io.EOF) && (s.size < 0 || s.read >= s.size || s.end > 0 && s.read >= s.end) {
 			return 0, io.EOF
 		}
 		if err == nil {
@@ -185,7 +186,10 @@ func (s *Source) get() (*http.Response, error) {
 	}
 	// What is stored is what is wanted: no decoding on the way.
 	req.Header.Set("Accept-Encoding", "identity")
-	if s.read > 0 {
+	switch {
+	case s.end > 0:
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", s.read, s.end-1))
+	case s.read > 0:
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", s.read))
 	}
 	return s.req.Client.Do(req)
@@ -195,7 +199,10 @@ func (s *Source) get() (*http.Response, error) {
 // the request is to be repeated after the time the server asked for.
 func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err error) {
 	switch {
-	case res.StatusCode == http.StatusPartialContent && s.read > 0:
+	case res.StatusCode == http.StatusOK && s.end > 0:
+		_, _ = res.Body.Close(), s.Close()
+		return true, 0, errNoRanges
+	case res.StatusCode == http.StatusPartialContent && (s.read > 0 || s.end > 0):
 		if err := s.checkRange(res.Header.Get("Content-Range")); err != nil {
 			_, _ = res.Body.Close(), s.Close()
 			return true, 0, err

@@ -60,10 +60,13 @@ type Result struct {
 	Bytes, SourceBytes int64
 }
 
-// chunk is one piece of the decoded image on its way to the disk.
+// chunk is one piece of the decoded image on its way to the disk. Those of a raw
+// image come in order.
 type chunk struct {
 	off  int64
 	data []byte
+	// hole is the length of a range that reads as zero and has no data.
+	hole int64
 }
 
 // Write writes the image, verifies the source's checksum and samples of the disk,
@@ -104,7 +107,7 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	group.Go(ahead.run)
 	group.Go(func() error {
 		defer close(decoded)
-		return m.decode(ctx, ahead, decoded, free)
+		return m.decode(ctx, ahead, stages{out: decoded, free: free, disk: w.dev.Size()})
 	})
 	group.Go(func() error {
 		for c := range decoded {
@@ -114,7 +117,9 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 			if err := w.write(ctx, c); err != nil {
 				return err
 			}
-			free <- c.data[:cap(c.data)]
+			if c.data != nil {
+				free <- c.data[:cap(c.data)]
+			}
 		}
 		return nil
 	})
@@ -123,8 +128,8 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 
 // decode turns the source into chunks, then reads the source to its end and
 // verifies it.
-func (m *Image) decode(ctx context.Context, source io.Reader, out chan<- chunk, free <-chan []byte) error {
-	decodeErr := m.decodeChunks(ctx, source, out, free)
+func (m *Image) decode(ctx context.Context, source io.Reader, to stages) error {
+	decodeErr := m.decodeChunks(ctx, source, to)
 	if errors.Is(decodeErr, errStopped) || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -141,26 +146,30 @@ func (m *Image) decode(ctx context.Context, source io.Reader, out chan<- chunk, 
 
 var errStopped = errors.New("stopped")
 
-func (m *Image) decodeChunks(ctx context.Context, source io.Reader, out chan<- chunk, free <-chan []byte) error {
+func (m *Image) decodeChunks(ctx context.Context, source io.Reader, to stages) error {
 	dec, err := m.decoder(source)
 	if err != nil {
 		return err
 	}
 	defer dec.Close()
+	if m.disk == Qcow2 {
+		return m.decodeClusters(ctx, dec, to)
+	}
 	var off int64
 	for {
-		var buf []byte
-		select {
-		case buf = <-free:
-		case <-ctx.Done():
-			return errStopped
+		buf, err := to.buffer(ctx)
+		if err != nil {
+			return err
 		}
 		n, err := fill(dec, buf)
+		if off == 0 {
+			if err := misnamed(buf[:n]); err != nil {
+				return err
+			}
+		}
 		if n > 0 {
-			select {
-			case out <- chunk{off: off, data: buf[:n]}:
-			case <-ctx.Done():
-				return errStopped
+			if err := to.send(ctx, chunk{off: off, data: buf[:n]}); err != nil {
+				return err
 			}
 			off += int64(n)
 		}

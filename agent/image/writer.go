@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// sampleEvery and sampleSize: of every 16th chunk the first MiB is read back.
-	sampleEvery = 16
+	// sampleEvery and sampleSize: of every 64 MiB one MiB is read back.
+	sampleEvery = 64 << 20
 	sampleSize  = 1 << 20
 	// zeroStep is after how many zeroes progress is told.
 	zeroStep = 64 << 20
 )
 
-// writer puts decoded chunks, which come in order, onto a disk.
+// writer puts decoded chunks onto a disk.
 type writer struct {
 	dev     block.Device
 	opts    Options
@@ -30,10 +30,11 @@ type writer struct {
 	head []byte
 	// zero is a run of zeroes not yet sent to the disk.
 	zero Range
-	// end of the image so far.
-	end     int64
-	samples []sample
-	count   int
+	// end of the image so far; done are its bytes that were dealt with.
+	end, done int64
+	samples   []sample
+	// unsampled are the bytes written since the last sample.
+	unsampled int64
 }
 
 type sample struct {
@@ -53,35 +54,77 @@ func (w *writer) clear(ctx context.Context) error {
 }
 
 func (w *writer) write(ctx context.Context, c chunk) error {
-	if c.off+int64(len(c.data)) > w.dev.Size() {
+	end := c.off + int64(len(c.data)) + c.hole
+	if end > w.dev.Size() {
 		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, w.dev.Size())
 	}
-	w.end = c.off + int64(len(c.data))
+	w.end = max(w.end, end)
+	if missing := min(w.end, headSize) - int64(len(w.head)); missing > 0 {
+		w.head = append(w.head, make([]byte, missing)...)
+	}
+	if c.hole > 0 {
+		return w.blank(ctx, c.off, c.hole)
+	}
 	off, data := c.off, c.data
 	if off < headSize {
-		n := min(int64(len(data)), headSize-off)
-		w.head = append(w.head, data[:n]...)
-		off, data = off+n, data[n:]
+		n := copy(w.head[off:], data)
+		off, data, w.done = off+int64(n), data[n:], w.done+int64(n)
 	}
-	if w.count%sampleEvery == 0 && len(data) > 0 {
-		part := data[:min(len(data), sampleSize)]
-		w.samples = append(w.samples, sample{Range{off, int64(len(part))}, sha256.Sum256(part)})
-	}
-	w.count++
+	w.sample(off, data)
 	if err := w.spread(ctx, off, data); err != nil {
 		return err
 	}
-	done := w.end
-	if w.zero.Len > 0 { // collected, not done
-		done = w.zero.Off
-	}
-	w.tell(done)
+	w.tell()
 	return nil
 }
 
-func (w *writer) tell(done int64) {
+// sample remembers what a part of the disk has to be, at the beginning and then
+// after every so many bytes.
+func (w *writer) sample(off int64, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	if len(w.samples) == 0 || w.unsampled >= sampleEvery {
+		part := data[:min(len(data), sampleSize)]
+		w.samples = append(w.samples, sample{Range{off, int64(len(part))}, sha256.Sum256(part)})
+		w.unsampled = 0
+	}
+	w.unsampled += int64(len(data))
+}
+
+// blank makes a range read as zero that the image has nothing for. In the head it
+// does already.
+func (w *writer) blank(ctx context.Context, off, n int64) error {
+	if inHead := min(n, headSize-off); inHead > 0 {
+		off, n, w.done = off+inHead, n-inHead, w.done+inHead
+	}
+	if n > 0 {
+		if err := w.collect(ctx, off, n); err != nil {
+			return err
+		}
+	}
+	w.tell()
+	return nil
+}
+
+// collect makes a run of zeroes longer, or begins another.
+func (w *writer) collect(ctx context.Context, off, n int64) error {
+	if w.zero.Len > 0 && w.zero.end() != off {
+		if err := w.flushZero(ctx); err != nil {
+			return err
+		}
+	}
+	if w.zero.Len == 0 {
+		w.zero.Off = off
+	}
+	w.zero.Len += n
+	return nil
+}
+
+// tell says how much is done; zeroes that are only collected are not.
+func (w *writer) tell() {
 	if w.opts.OnWrite != nil {
-		w.opts.OnWrite(done, w.percent())
+		w.opts.OnWrite(w.done, w.percent())
 	}
 }
 
@@ -91,10 +134,9 @@ func (w *writer) spread(ctx context.Context, off int64, data []byte) error {
 	for len(data) > 0 {
 		n, zero := run(data)
 		if zero {
-			if w.zero.Len == 0 {
-				w.zero.Off = off
+			if err := w.collect(ctx, off, int64(n)); err != nil {
+				return err
 			}
-			w.zero.Len += int64(n)
 		} else {
 			if err := w.flushZero(ctx); err != nil {
 				return err
@@ -102,6 +144,7 @@ func (w *writer) spread(ctx context.Context, off int64, data []byte) error {
 			if _, err := w.dev.WriteAt(data[:n], off); err != nil {
 				return fmt.Errorf("write at %d: %w", off, err)
 			}
+			w.done += int64(n)
 		}
 		off, data = off+int64(n), data[n:]
 	}
@@ -132,8 +175,8 @@ func (w *writer) flushZero(ctx context.Context) error {
 		if err := block.Zero(ctx, w.dev, w.zero.Off, n); err != nil {
 			return err
 		}
-		w.zero.Off, w.zero.Len = w.zero.Off+n, w.zero.Len-n
-		w.tell(w.zero.Off)
+		w.zero.Off, w.zero.Len, w.done = w.zero.Off+n, w.zero.Len-n, w.done+n
+		w.tell()
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		out.Install = &agentapi.InstallOrder{
 			ImageURL:          ImagePath(claim.Image.Checksum),
 			Checksum:          claim.Image.Checksum,
+			Format:            string(claim.Image.Format),
 			RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
 			ReleasedInstances: releasedInstances(host),
 		}

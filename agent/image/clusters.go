@@ -1,0 +1,184 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-metal/ingot/agent/qcow2"
+)
+
+// stages are the channels between decoding and writing.
+type stages struct {
+	out  chan<- chunk
+	free <-chan []byte
+	// disk is the size of the disk in bytes.
+	disk int64
+}
+
+// buffer waits for one of chunkSize.
+func (s stages) buffer(ctx context.Context) ([]byte, error) {
+	select {
+	case buf := <-s.free:
+		return buf[:cap(buf)], nil
+	case <-ctx.Done():
+		return nil, errStopped
+	}
+}
+
+func (s stages) send(ctx context.Context, c chunk) error {
+	select {
+	case s.out <- c:
+		return nil
+	case <-ctx.Done():
+		return errStopped
+	}
+}
+
+// batch are compressed clusters that lie behind each other on the disk.
+type batch struct {
+	off    int64
+	size   int64
+	pieces []qcow2.Piece
+}
+
+// maxWorkers decompress clusters side by side; one disk does not take more.
+const maxWorkers = 8
+
+// decodeClusters sends the clusters of a qcow2 image to the writer, in whatever
+// order they come, and then the ranges that have none.
+func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages) error {
+	stream, err := m.clusters(source)
+	if err != nil {
+		return asFormat(err)
+	}
+	if size := stream.Header().Size; size > to.disk {
+		return fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, size, to.disk)
+	}
+	group, inner := errgroup.WithContext(ctx)
+	batches := make(chan batch)
+	for range min(maxWorkers, runtime.GOMAXPROCS(0)) {
+		group.Go(func() error { return decompress(inner, stream.Header(), batches, to) })
+	}
+	group.Go(func() error {
+		defer close(batches)
+		return distribute(inner, stream, batches, to)
+	})
+	if err := group.Wait(); err != nil {
+		return asFormat(err)
+	}
+	for _, hole := range stream.Holes() {
+		if err := to.send(ctx, chunk{off: hole.Off, hole: hole.Len}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusters opens the stream. The tables of an image that is not compressed as a
+// whole are read beforehand, where the server gives ranges.
+func (m *Image) clusters(source io.Reader) (*qcow2.Stream, error) {
+	if m.compression != "none" {
+		return qcow2.NewStream(source, nil)
+	}
+	err := m.probeRanges()
+	if errors.Is(err, errNoRanges) {
+		return qcow2.NewStream(source, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return qcow2.NewStream(source, ranges{m.source})
+}
+
+// probeRanges asks for four bytes that it knows.
+func (m *Image) probeRanges() error {
+	_, err := ranges{m.source}.ReadAt(make([]byte, len(qcow2.Magic)), 0)
+	return err
+}
+
+// distribute gives plain pieces to the writer and compressed ones to the workers.
+func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch, to stages) error {
+	var open batch
+	flush := func() error {
+		if len(open.pieces) == 0 {
+			return nil
+		}
+		select {
+		case batches <- open:
+			open = batch{}
+			return nil
+		case <-ctx.Done():
+			return errStopped
+		}
+	}
+	for {
+		piece, err := stream.Next()
+		if errors.Is(err, io.EOF) {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		if !piece.Compressed {
+			buf, err := to.buffer(ctx)
+			if err != nil {
+				return err
+			}
+			if err := to.send(ctx, chunk{off: piece.Off, data: buf[:copy(buf, piece.Data)]}); err != nil {
+				return err
+			}
+			continue
+		}
+		if open.off+open.size != piece.Off || open.size+piece.Len > chunkSize {
+			if err := flush(); err != nil {
+				return err
+			}
+			open.off = piece.Off
+		}
+		piece.Data = append([]byte(nil), piece.Data...) // the stream's own is overwritten
+		open.pieces, open.size = append(open.pieces, piece), open.size+piece.Len
+	}
+}
+
+// decompress is one worker.
+func decompress(ctx context.Context, header qcow2.Header, batches <-chan batch, to stages) error {
+	decoder, err := qcow2.NewDecoder(header)
+	if err != nil {
+		return err
+	}
+	defer decoder.Close()
+	for b := range batches {
+		buf, err := to.buffer(ctx)
+		if err != nil {
+			return err
+		}
+		for _, piece := range b.pieces {
+			at := piece.Off - b.off
+			if err := decoder.Decode(buf[at:at+piece.Len], piece); err != nil {
+				return err
+			}
+		}
+		if err := to.send(ctx, chunk{off: b.off, data: buf[:b.size]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asFormat gives an error of the qcow2 package the kind that callers know.
+func asFormat(err error) error {
+	for _, known := range []error{qcow2.ErrFormat, qcow2.ErrOrder, qcow2.ErrUnsupported} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+	}
+	return err
+}
