@@ -20,13 +20,18 @@ type Capacity struct {
 // has at least: each figure is the least among the hosts whose place and hardware
 // suit, whether they are free just now or not, so that the cluster autoscaler can
 // count on it and it does not change with every claim (contract rule M65). Hosts
-// that have no hardware facts yet do not count; ok is false when none does.
+// that have no hardware facts yet do not count; ok is false when none does. image is
+// what the template's imageRef names, whose architecture machines ask for; nil: any.
 //
 // It fails with ErrSelectorInvalid.
-func TemplateCapacity(template *infrav1.IngotMachineTemplate, cluster *infrav1.IngotCluster, candidates []Candidate) (capacity Capacity, ok bool, err error) {
+func TemplateCapacity(template *infrav1.IngotMachineTemplate, cluster *infrav1.IngotCluster, image *infrav1.IngotImage, candidates []Candidate) (capacity Capacity, ok bool, err error) {
 	machine := &infrav1.IngotMachine{Spec: template.Spec.Template.Spec}
 	machine.Namespace = template.Namespace
-	criteria, err := newCriteria(SelectionRequest{Machine: machine, Cluster: cluster})
+	request := SelectionRequest{Machine: machine, Cluster: cluster}
+	if image != nil {
+		request.Architecture = image.Spec.Architecture
+	}
+	criteria, err := newCriteria(request)
 	if err != nil {
 		return Capacity{}, false, err
 	}

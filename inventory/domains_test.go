@@ -168,15 +168,25 @@ func TestTemplateCapacity(t *testing.T) {
 	template := &infrav1.IngotMachineTemplate{}
 	template.Namespace = "metal"
 	cluster := request(func(*SelectionRequest) {}).Cluster
-	got, ok, err := TemplateCapacity(template, cluster, []Candidate{large, claimedSmall, {Host: large.Host}})
+	got, ok, err := TemplateCapacity(template, cluster, nil, []Candidate{large, claimedSmall, {Host: large.Host}})
 	if err != nil || !ok {
 		t.Fatalf("ok %v, error %v", ok, err)
 	}
 	if diff := cmp.Diff(Capacity{CPUs: 32, MemoryBytes: 64 << 30, Architecture: "amd64"}, got); diff != "" {
 		t.Errorf("capacity (-want +got):\n%s", diff)
 	}
-	if _, ok, _ := TemplateCapacity(template, cluster, nil); ok {
+	if _, ok, _ := TemplateCapacity(template, cluster, nil, nil); ok {
 		t.Error("a capacity without any host")
+	}
+	arm := candidate("arm", "r1")
+	arm.Hardware.Spec.Architecture, arm.Hardware.Spec.MemoryBytes = "arm64", 128<<30
+	image := &infrav1.IngotImage{Spec: infrav1.IngotImageSpec{Architecture: "arm64"}}
+	got, ok, err = TemplateCapacity(template, cluster, image, []Candidate{large, arm, claimedSmall})
+	if err != nil || !ok {
+		t.Fatalf("ok %v, error %v", ok, err)
+	}
+	if diff := cmp.Diff(Capacity{CPUs: 32, MemoryBytes: 128 << 30, Architecture: "arm64"}, got); diff != "" {
+		t.Errorf("capacity of hosts that the image is for (-want +got):\n%s", diff)
 	}
 }
 

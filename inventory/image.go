@@ -6,6 +6,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -13,6 +14,10 @@ import (
 
 // ErrNoImage: the catalogue has no image that was asked for.
 var ErrNoImage = errors.New("no IngotImage")
+
+// ErrSeveralOS: the catalogue has images of several operating systems, and nobody said
+// which.
+var ErrSeveralOS = errors.New("IngotImages of several operating systems")
 
 // ImageQuery asks the catalogue for an image.
 type ImageQuery struct {
@@ -25,24 +30,62 @@ type ImageQuery struct {
 }
 
 // ChooseImage finds the image for a Kubernetes version and an architecture. Of several
-// it takes the first by name, whether it is reachable just now or not: a choice that
-// changed by itself would roll out machines. It fails with ErrNoImage.
+// of one operating system it takes the first by name, whether it is reachable just now
+// or not: a choice that changed by itself would roll out machines. Between operating
+// systems it does not choose: it fails with ErrSeveralOS, or with ErrNoImage.
 func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotImage, error) {
 	var chosen *infrav1.IngotImage
+	var systems []string
 	for i := range images {
 		image := &images[i]
-		if image.DeletionTimestamp.IsZero() && image.Spec.KubernetesVersion == query.KubernetesVersion &&
-			image.Spec.Architecture == query.Architecture && (query.OS == "" || image.Spec.OS == query.OS) &&
-			(chosen == nil || strings.Compare(image.Name, chosen.Name) < 0) {
+		if !query.suits(image) {
+			continue
+		}
+		if !slices.Contains(systems, image.Spec.OS) {
+			systems = append(systems, image.Spec.OS)
+		}
+		if chosen == nil || strings.Compare(image.Name, chosen.Name) < 0 {
 			chosen = image
 		}
 	}
-	if chosen == nil {
-		text := fmt.Sprintf("for Kubernetes %s on %s", query.KubernetesVersion, query.Architecture)
-		if query.OS != "" {
-			text += " with " + query.OS
-		}
+	text := fmt.Sprintf("for Kubernetes %s on %s", query.KubernetesVersion, query.Architecture)
+	switch {
+	case chosen == nil && query.OS != "":
+		return nil, fmt.Errorf("%w %s with %s; add one to the catalogue", ErrNoImage, text, query.OS)
+	case chosen == nil:
 		return nil, fmt.Errorf("%w %s; add one to the catalogue", ErrNoImage, text)
+	case len(systems) > 1:
+		slices.Sort(systems)
+		return nil, fmt.Errorf("%w %s: %s; set the variable os to one of them", ErrSeveralOS, text, truncate(strings.Join(systems, ", "), maxSystems))
 	}
 	return chosen, nil
+}
+
+// maxSystems bounds the operating systems that an error names, in characters.
+const maxSystems = 240
+
+func (q ImageQuery) suits(image *infrav1.IngotImage) bool {
+	return image.DeletionTimestamp.IsZero() && image.Spec.KubernetesVersion == q.KubernetesVersion &&
+		image.Spec.Architecture == q.Architecture && (q.OS == "" || image.Spec.OS == q.OS)
+}
+
+// OSInUse is the operating system of the images that machine templates name; empty where
+// they name none that is in the catalogue, or images of several systems.
+func OSInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage) string {
+	found := ""
+	for i := range templates {
+		ref := templates[i].Spec.Template.Spec.ImageRef
+		if ref == nil {
+			continue
+		}
+		at := slices.IndexFunc(images, func(image infrav1.IngotImage) bool { return image.Name == ref.Name })
+		switch {
+		case at < 0:
+		case found == "":
+			found = images[at].Spec.OS
+		case found != images[at].Spec.OS:
+			return ""
+		}
+	}
+	return found
 }

@@ -50,6 +50,8 @@ type PromiseRequest struct {
 	Demand  Demand
 	// Surge: the demand is on top of what the Cluster has, and of what it was promised.
 	Surge bool
+	// Purpose of the promise; empty: Creation.
+	Purpose infrav1.ReservationPurpose
 }
 
 // Shortfall says how many machines of a group cannot have a host, and why.
@@ -128,6 +130,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 		ControlPlaneSelector: r.Cluster.ControlPlaneSelector.DeepCopy(),
 		FailureDomainLabel:   r.Cluster.FailureDomainLabel,
 		BootTrust:            r.Cluster.BootTrust,
+		Purpose:              r.Purpose,
 	}
 	for _, g := range r.Demand.Groups {
 		if g.Count <= 0 {

@@ -11,16 +11,61 @@ import (
 
 // keeper says which hosts a machine may have while the promises to Clusters, its own
 // among them, stay as good as they are. nil allows all.
-type keeper struct {
+type keeper struct{ rules []keeping }
+
+// keeping is what one class of promises allows.
+type keeping struct {
 	of      []int
 	allowed []bool
 }
 
-// newKeeper looks at the machine's claim as the next of all: the promise of its own
-// Cluster is one host smaller then. A host may be taken if, without it, no more machines
-// of promises go without than now. free says which hosts there are to give.
+// newKeeper looks at the machine's claim twice: first as if there were promises for
+// upgrades only, so that a host which a Cluster gave up comes back to it, whoever else is
+// short; then with all promises. Both have to allow a host. Where the machine's own group
+// can have a host at all there is one that both allow: a greatest matching of the first
+// class can be extended to a greatest of all.
 func newKeeper(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost) bool) *keeper {
-	now, own := c.promised()
+	all, own := c.promised()
+	first, ownFirst := ofUpgrades(all, own)
+	k := &keeper{}
+	for _, class := range []struct {
+		groups []group
+		own    int
+	}{{first, ownFirst}, {all, own}} {
+		if rule, ok := newKeeping(c, class.groups, class.own, candidates, free); ok {
+			k.rules = append(k.rules, rule)
+		}
+	}
+	if len(k.rules) == 0 {
+		return nil
+	}
+	return k
+}
+
+// ofUpgrades are the groups that are promised for upgrades, and which of them is own;
+// none where all are, since those say it already.
+func ofUpgrades(all []group, own int) (first []group, ownFirst int) {
+	ownFirst = -1
+	for i := range all {
+		if !all[i].upgrade {
+			continue
+		}
+		if i == own {
+			ownFirst = len(first)
+		}
+		first = append(first, all[i])
+	}
+	if len(first) == len(all) {
+		return nil, -1
+	}
+	return first, ownFirst
+}
+
+// newKeeping looks at the machine's claim as the next of all: the promise of its own
+// Cluster is one host smaller then. A host may be taken if, without it, no more machines
+// of promises go without than now. free says which hosts there are to give; not ok: any
+// may be taken.
+func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free func(*infrav1.IngotHost) bool) (rule keeping, ok bool) {
 	left := 0
 	for i := range now {
 		left += now[i].need
@@ -29,7 +74,7 @@ func newKeeper(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost
 		left--
 	}
 	if left <= 0 {
-		return nil // nothing is promised but what the machine takes
+		return rule, false // nothing is promised but what the machine takes
 	}
 	kinds := sortHosts(c.Machine.Namespace, candidates, free, now)
 	then := slices.Clone(now)
@@ -43,10 +88,10 @@ func newKeeper(c *criteria, candidates []Candidate, free func(*infrav1.IngotHost
 		before := newMatching(now, kinds.list)
 		before.fill()
 		if before.total() == after.total() {
-			return nil
+			return rule, false
 		}
 	}
-	return &keeper{of: kinds.of, allowed: after.spare()}
+	return keeping{of: kinds.of, allowed: after.spare()}, true
 }
 
 // promised lists the groups of all promises, and says which of them the machine is one
@@ -73,7 +118,13 @@ func (c *criteria) promised() (groups []group, own int) {
 
 // allows says whether the host, by its place among the candidates, may be taken.
 func (k *keeper) allows(candidate int) bool {
-	return k == nil || k.of[candidate] < 0 || k.allowed[k.of[candidate]]
+	if k == nil {
+		return true
+	}
+	return !slices.ContainsFunc(k.rules, func(rule keeping) bool {
+		kind := rule.of[candidate]
+		return kind >= 0 && !rule.allowed[kind]
+	})
 }
 
 // KeepsPromises says whether the machine of the request may have the host: what Select

@@ -19,10 +19,12 @@ type group struct {
 	reserved infrav1.ReservedGroup
 	criteria *criteria
 	need     int
+	// upgrade: the hosts are promised for an upgrade.
+	upgrade bool
 }
 
 func newGroup(clusterName string, spec *infrav1.IngotReservationSpec, reserved infrav1.ReservedGroup, need int) (group, error) {
-	g := group{reserved: reserved, need: need}
+	g := group{reserved: reserved, need: need, upgrade: spec.Purpose == infrav1.ReservationUpgrade}
 	var err error
 	g.criteria, err = newCriteria(SelectionRequest{
 		Machine:     &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}},

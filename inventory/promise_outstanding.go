@@ -37,6 +37,26 @@ func HoldsHost(machine *infrav1.IngotMachine) (host string, ok bool) {
 	return id.Host, err == nil
 }
 
+// ClaimedHost says of machines whether they have their host for good: it carries their
+// claim. What a machine has only chosen it may have to give back (see HoldsHost), so that
+// a promise may not end by it.
+func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host string, ok bool) {
+	claims := map[string]*infrav1.HostClaim{}
+	for _, c := range candidates {
+		if c.Host.Spec.Claim != nil {
+			claims[c.Host.Namespace+"/"+c.Host.Name] = c.Host.Spec.Claim
+		}
+	}
+	return func(machine *infrav1.IngotMachine) (string, bool) {
+		id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
+		if err != nil {
+			return "", false
+		}
+		claim := claims[id.Namespace+"/"+id.Host]
+		return id.Host, claim != nil && claim.MachineRef.Name == machine.Name && claim.InstanceID == id.InstanceID
+	}
+}
+
 // Outstanding derives from the machines what is left of each reservation, so that
 // nothing has to be counted when a claim is made. What has expired, or is met, or is
 // being deleted, is left out. holds says which machines have their host. The promises
@@ -70,9 +90,9 @@ func Stands(r *infrav1.IngotReservation, now time.Time) bool {
 }
 
 // Left counts the machines of a reservation that have no host yet, whether it still
-// binds or not.
-func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine) int {
-	return Promise{Needs: outstanding(r.Namespace, r.Name, &r.Spec, machines, HoldsHost)}.Left()
+// binds or not. holds says which have one.
+func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) int {
+	return Promise{Needs: outstanding(r.Namespace, r.Name, &r.Spec, machines, holds)}.Left()
 }
 
 func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSpec, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
@@ -92,6 +112,28 @@ func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSp
 		}
 	}
 	return needs
+}
+
+// Holding counts, for each group of a demand, the machines of the Cluster that have chosen
+// their host and are not being deleted.
+func Holding(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
+	spec := PromiseRequest{Demand: demand}.reservation()
+	holding := make([]int, len(demand.Groups))
+	for i := range machines {
+		machine := &machines[i]
+		if machine.Namespace != namespace || machine.Labels[clusterv1.ClusterNameLabel] != clusterName || !machine.DeletionTimestamp.IsZero() {
+			continue
+		}
+		at := groupOf(&spec, machine.Labels)
+		if at < 0 {
+			continue
+		}
+		if _, ok := HoldsHost(machine); ok {
+			name := spec.Groups[at].Name
+			holding[slices.IndexFunc(demand.Groups, func(g DemandGroup) bool { return g.Name == name })]++
+		}
+	}
+	return holding
 }
 
 // groupOf finds the group that a machine of the reservation's Cluster belongs to, by the
@@ -122,7 +164,7 @@ func named(machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (s
 // RequestOf asks for what a reservation promises, so that PlanPromise says whether the
 // hosts for it are still there.
 func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
-	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec)}
+	request := PromiseRequest{Namespace: r.Namespace, ClusterName: r.Name, Cluster: clusterOf(&r.Spec), Purpose: r.Spec.Purpose}
 	for _, g := range r.Spec.Groups {
 		request.Demand.Groups = append(request.Demand.Groups, DemandGroup{
 			Name: g.Name, ControlPlane: g.ControlPlane != nil && *g.ControlPlane, Count: int(g.Count), FailureDomains: g.FailureDomains,

@@ -6,6 +6,7 @@ package inventory
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,6 +55,9 @@ func randomLot(r *rand.Rand) lot {
 	}
 	for i := range l.stock.Reservations {
 		l.stock.Reservations[i].Spec.BootTrust = someTrust(r)
+		if r.IntN(3) == 0 {
+			l.stock.Reservations[i].Spec.Purpose = infrav1.ReservationUpgrade
+		}
 	}
 	for i := range 1 + r.IntN(2) {
 		g := group(string(rune('a' + i)))
@@ -165,9 +169,25 @@ func TestPlanPromiseAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// A host is refused exactly when, without it, more machines of promises go without.
+// goWithout counts, by trying all, the machines of groups that go without a host: now, and
+// once the machine of the group own has the host h.
+func goWithout(groups []group, own, h int, candidates []Candidate) (before, after int) {
+	taken := make([]bool, len(candidates))
+	all := units(groups, candidates)
+	before = len(all) - most(all, taken)
+	then := slices.Clone(groups)
+	if own >= 0 {
+		then[own].need--
+	}
+	taken[h] = true
+	rest := units(then, candidates)
+	return before, len(rest) - most(rest, taken)
+}
+
+// A host is refused exactly when, without it, more machines of promises go without: of all
+// promises, or of those for upgrades.
 func TestKeeperAgainstBruteForce(t *testing.T) {
-	allowed, refused := 0, 0
+	allowed, refused, forUpgrades := 0, 0, 0
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		l := randomLot(r)
@@ -181,25 +201,36 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, own := criteria.promised()
-		taken := make([]bool, len(l.stock.Candidates))
-		without := len(units(now, l.stock.Candidates)) - most(units(now, l.stock.Candidates), taken)
-		if own >= 0 {
-			now[own].need--
+		all, own := criteria.promised()
+		var first []group
+		ownFirst := -1
+		for i, g := range all {
+			if g.upgrade {
+				if i == own {
+					ownFirst = len(first)
+				}
+				first = append(first, g)
+			}
 		}
+		can, has := false, false
 		for h, c := range l.stock.Candidates {
 			if ok, _ := Claimable(c.Host); !ok {
 				continue
 			}
-			taken[h] = true
-			then := len(units(now, l.stock.Candidates)) - most(units(now, l.stock.Candidates), taken)
-			taken[h] = false
+			without, then := goWithout(all, own, h, l.stock.Candidates)
+			withoutFirst, thenFirst := goWithout(first, ownFirst, h, l.stock.Candidates)
 			got, err := KeepsPromises(selection, l.stock.Candidates, c.Host.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := then <= without; got != want {
-				t.Fatalf("seed %d, host %s: allowed %v; %d machines go without before, %d after", seed, c.Host.Name, got, without, then)
+			if want := then <= without && thenFirst <= withoutFirst; got != want {
+				t.Fatalf("seed %d, host %s: allowed %v; %d machines go without before, %d after; of upgrades %d and %d", seed, c.Host.Name, got, without, then, withoutFirst, thenFirst)
+			}
+			if then <= without && thenFirst > withoutFirst {
+				forUpgrades++
+			}
+			if ownFirst >= 0 && all[own].suits(c) {
+				can, has = true, has || got
 			}
 			if got {
 				allowed++
@@ -207,10 +238,18 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 				refused++
 			}
 		}
+		if without, _ := goWithoutAny(first, l.stock.Candidates); can && without == 0 && !has {
+			t.Fatalf("seed %d: all upgrades can have their hosts, and the machine of one may have none", seed)
+		}
 	}
-	if allowed < 500 || refused < 500 {
-		t.Errorf("%d allowed, %d refused: the lots are one-sided", allowed, refused)
+	if allowed < 500 || refused < 500 || forUpgrades < 20 {
+		t.Errorf("%d allowed, %d refused, %d for upgrades only: the lots are one-sided", allowed, refused, forUpgrades)
 	}
+}
+
+func goWithoutAny(groups []group, candidates []Candidate) (without, of int) {
+	all := units(groups, candidates)
+	return len(all) - most(all, make([]bool, len(candidates))), len(all)
 }
 
 // What hosts look like to groups is all that decides: hosts of one kind suit the same.

@@ -20,6 +20,20 @@ const (
 	ReservationPromised ReservationState = "Promised"
 )
 
+// ReservationPurpose is what hosts are promised for.
+// +kubebuilder:validation:Enum=Creation;Upgrade
+type ReservationPurpose string
+
+// What hosts are promised for.
+const (
+	// ReservationCreation: the Cluster is to have its machines. It ends when it has all
+	// of them at once.
+	ReservationCreation ReservationPurpose = "Creation"
+	// ReservationUpgrade: the Cluster gives up hosts, and is to get as many back. It is
+	// kept before all promises that are not for an upgrade, and ends with the upgrade.
+	ReservationUpgrade ReservationPurpose = "Upgrade"
+)
+
 // IngotReservationSpec is what one Cluster was promised. It stands in spec, so that it
 // survives clusterctl move.
 type IngotReservationSpec struct {
@@ -28,7 +42,12 @@ type IngotReservationSpec struct {
 	// +optional
 	// +kubebuilder:default=Promised
 	State ReservationState `json:"state,omitempty"`
-	// askedAt is when the hosts were asked for.
+	// purpose of the promise. Upgrade: it stands, met or not, until the upgrade is over,
+	// so that a host which the Cluster gives up comes back to it. Unset: Creation.
+	// +optional
+	Purpose ReservationPurpose `json:"purpose,omitempty"`
+	// askedAt is when the hosts were asked for. What was asked for by a person has none,
+	// and is not lowered when the Cluster's topology asks for less.
 	// +optional
 	AskedAt metav1.Time `json:"askedAt,omitempty,omitzero"`
 	// expiresAt ends the promise, met or not. Unset: it does not end by time.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,6 +26,18 @@ import (
 // plane that is installed server by server, short enough that a Cluster which never
 // comes does not keep a rack from others for a week.
 const DefaultExpiry = 24 * time.Hour
+
+// renewals is by how much shorter than the first the later promises to one Cluster are,
+// for the same hosts; they come after a rest as long as they are, in which the hosts are
+// anybody's.
+const renewals = 4
+
+// perMachine is how long the promise of an upgrade lasts at least for each machine, which
+// are replaced one by one.
+const perMachine = time.Hour
+
+// counting is how many promises are counted at once: each holds a list of all machines.
+const counting = 2
 
 // staleAfter is how long somebody may take from asking to the promise. What was asked
 // for longer ago is withdrawn by whoever needs the hosts.
@@ -45,11 +58,14 @@ type Book struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Expiry time.Duration
+
+	once  sync.Once
+	turns chan struct{}
 }
 
 // Plan says what Promise would, by the cache, and writes nothing.
 func (b *Book) Plan(ctx context.Context, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
-	stock, err := b.stock(ctx, b.Client, request.Namespace)
+	stock, err := readStock(ctx, b.Client, request.Namespace, b.Clock.Now())
 	if err != nil {
 		return inventory.PromisePlan{}, err
 	}
@@ -58,7 +74,9 @@ func (b *Book) Plan(ctx context.Context, request inventory.PromiseRequest) (inve
 
 // Promise promises all hosts of the request to the Cluster with the UID, or none: then
 // the plan says what is missing. Asked again, it gives the same answer and writes
-// nothing; asked for something else, it promises that instead. request.Surge is not
+// nothing; asked for something else, it promises that instead, but for the sake of an
+// upgrade takes nothing back. A promise that ended by time is not made again at once:
+// the hosts are left to others for a while, which the plan says. request.Surge is not
 // promised (use Plan).
 //
 // It fails with ErrContended, which asking again resolves, with ErrSelectorInvalid of
@@ -80,12 +98,8 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request inventory.Pro
 			}
 			continue
 		}
-		if own != nil && own.Spec.State == infrav1.ReservationPromised && b.stands(own) && sameDemand(own.Spec, plan.Reservation) {
-			plan.Satisfied, plan.Missing, plan.Message = true, nil, ""
-			return plan, nil
-		}
-		if own == nil && !plan.Satisfied {
-			return plan, nil // the cache is enough to say no: nothing is written
+		if answer, ok := b.answered(own, plan); ok {
+			return answer, nil
 		}
 		asked, err := b.ask(ctx, own, uid, request, plan.Reservation)
 		if retry(err) {
@@ -95,11 +109,50 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request inventory.Pro
 			return plan, err
 		}
 		done := false
-		if plan, done, err = b.decide(ctx, asked, request); err != nil || done {
+		if plan, done, err = b.decideInTurn(ctx, asked, own, request); err != nil || done {
 			return plan, err
 		}
 	}
 	return plan, fmt.Errorf("promise hosts to Cluster %s: %w", request.ClusterName, ErrContended)
+}
+
+// answered says what can be said without writing: what stands is promised, and what the
+// cache says no to is not asked for.
+func (b *Book) answered(own *infrav1.IngotReservation, plan inventory.PromisePlan) (inventory.PromisePlan, bool) {
+	if own == nil {
+		return plan, !plan.Satisfied
+	}
+	same := sameDemand(own.Spec, plan.Reservation)
+	switch {
+	case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:
+		plan.Satisfied, plan.Missing, plan.Message = true, nil, ""
+		return plan, true
+	case !plan.Satisfied && plan.Reservation.Purpose == infrav1.ReservationUpgrade:
+		return plan, true // what it has stands
+	case !same || b.stands(own):
+		return plan, false
+	}
+	if until := own.Spec.ExpiresAt.Add(b.renewal()); b.Clock.Now().Before(until) && plan.Satisfied {
+		plan.Satisfied = false
+		plan.Message = fmt.Sprintf("the hosts that were promised to the Cluster were not claimed by %s, and are left to others until %s; to ask for them at once: kubectl delete ires -n %s %s",
+			own.Spec.ExpiresAt.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), own.Namespace, own.Name)
+	}
+	return plan, !plan.Satisfied // the expired one stays, to tell that it was not the first
+}
+
+// Finish takes back what a Cluster was promised for its upgrade, which is over.
+func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
+	for range attempts {
+		own, err := b.own(ctx, inventory.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
+		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
+			return err
+		}
+		err = b.Client.Delete(ctx, own, client.Preconditions{UID: &own.UID, ResourceVersion: &own.ResourceVersion})
+		if !retry(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("end the promise of the upgrade of Cluster %s: %w", cluster.Name, ErrContended)
 }
 
 // Withdraw takes back what the Cluster was promised, if anything.
@@ -128,7 +181,7 @@ func (b *Book) own(ctx context.Context, request inventory.PromiseRequest) (*infr
 // asks from now on sees it.
 func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request inventory.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
 	now := metav1.NewTime(b.Clock.Now())
-	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(b.expiry()))
+	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(b.lasts(own, spec)))
 	if own == nil {
 		asked := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{
 			Namespace: request.Namespace, Name: request.ClusterName,
@@ -147,10 +200,22 @@ func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types
 	return asked, b.Client.Update(ctx, asked)
 }
 
-// decide counts the hosts live, and promises them or withdraws the request. Not done:
-// somebody else changed what was asked, and the whole is to be looked at again.
-func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
-	stock, err := b.stock(ctx, b.Live, request.Namespace)
+// decideInTurn decides, not many at once.
+func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
+	b.once.Do(func() { b.turns = make(chan struct{}, counting) })
+	select {
+	case b.turns <- struct{}{}:
+	case <-ctx.Done():
+		return inventory.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
+	}
+	defer func() { <-b.turns }()
+	return b.decide(ctx, asked, former, request)
+}
+
+// decide counts the hosts, and promises them or withdraws the request. Not done: somebody
+// else changed what was asked, and the whole is to be looked at again.
+func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
+	stock, err := readStockLive(ctx, b.Client, b.Live, request.Namespace, b.Clock.Now())
 	if err != nil {
 		return inventory.PromisePlan{}, false, err
 	}
@@ -160,9 +225,9 @@ func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, requ
 	}
 	if !plan.Satisfied {
 		if weaker := b.weaker(asked, stock); len(weaker) > 0 {
-			return b.overrule(ctx, weaker, asked, request, stock, plan)
+			return b.overrule(ctx, attempt{asked: asked, former: former, request: request, stock: stock, plan: plan}, weaker)
 		}
-		return plan, true, b.withdraw(ctx, asked)
+		return plan, true, b.giveUp(ctx, asked, former)
 	}
 	promised := asked.DeepCopy()
 	promised.Spec.State = infrav1.ReservationPromised
@@ -176,28 +241,50 @@ func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, requ
 	return plan, true, nil
 }
 
+// giveUp withdraws what was asked for. What stood before an upgrade was asked for stands
+// again: an upgrade that is held costs the Cluster nothing.
+func (b *Book) giveUp(ctx context.Context, asked, former *infrav1.IngotReservation) error {
+	if former == nil || asked.Spec.Purpose != infrav1.ReservationUpgrade || former.Spec.State != infrav1.ReservationPromised || !b.stands(former) {
+		return b.withdraw(ctx, asked)
+	}
+	back := asked.DeepCopy()
+	back.Spec = former.Spec
+	if err := b.Client.Update(ctx, back); err != nil && !retry(err) {
+		return fmt.Errorf("restore what Cluster %s was promised: %w", asked.Name, err)
+	}
+	return nil
+}
+
 // overrule withdraws what others ask for at the same time, if that makes room.
-func (b *Book) overrule(ctx context.Context, weaker map[string]*infrav1.IngotReservation, asked *infrav1.IngotReservation, request inventory.PromiseRequest, stock inventory.Stock, plan inventory.PromisePlan) (inventory.PromisePlan, bool, error) {
+func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (inventory.PromisePlan, bool, error) {
 	var stronger []infrav1.IngotReservation
-	for _, r := range stock.Reservations {
+	for _, r := range a.stock.Reservations {
 		if weaker[r.Name] == nil {
 			stronger = append(stronger, r)
 		}
 	}
-	stock.Reservations = stronger
-	without, err := inventory.PlanPromise(request, stock)
+	a.stock.Reservations = stronger
+	without, err := inventory.PlanPromise(a.request, a.stock)
 	if err != nil {
-		return plan, false, err
+		return a.plan, false, err
 	}
 	if !without.Satisfied {
-		return plan, true, b.withdraw(ctx, asked)
+		return a.plan, true, b.giveUp(ctx, a.asked, a.former)
 	}
 	for _, r := range weaker {
 		if err := b.withdraw(ctx, r); err != nil {
-			return plan, false, err
+			return a.plan, false, err
 		}
 	}
 	return without, false, nil // counted again, since one of them may have been promised just before
+}
+
+// attempt is one that others are in the way of.
+type attempt struct {
+	asked, former *infrav1.IngotReservation
+	request       inventory.PromiseRequest
+	stock         inventory.Stock
+	plan          inventory.PromisePlan
 }
 
 // weaker are the others that were asked for and must give way to this one: those that
@@ -237,10 +324,6 @@ func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation)
 	return nil
 }
 
-func (b *Book) stock(ctx context.Context, reader client.Reader, namespace string) (inventory.Stock, error) {
-	return readStock(ctx, reader, namespace, b.Clock.Now())
-}
-
 func (b *Book) stands(r *infrav1.IngotReservation) bool { return inventory.Stands(r, b.Clock.Now()) }
 
 func (b *Book) expiry() time.Duration {
@@ -248,6 +331,24 @@ func (b *Book) expiry() time.Duration {
 		return b.Expiry
 	}
 	return DefaultExpiry
+}
+
+// renewal is how long a promise lasts that is not the first, and the rest before it.
+func (b *Book) renewal() time.Duration { return b.expiry() / renewals }
+
+// lasts is how long a promise is made for.
+func (b *Book) lasts(own *infrav1.IngotReservation, spec infrav1.IngotReservationSpec) time.Duration {
+	if spec.Purpose == infrav1.ReservationUpgrade {
+		machines := 0
+		for _, g := range spec.Groups {
+			machines += int(g.Count)
+		}
+		return max(b.expiry(), time.Duration(machines)*perMachine)
+	}
+	if own != nil && !b.stands(own) && sameDemand(own.Spec, spec) {
+		return b.renewal()
+	}
+	return b.expiry()
 }
 
 // ownedByAnother says whether the reservation belongs to a Cluster of another UID.

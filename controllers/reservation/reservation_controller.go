@@ -147,21 +147,34 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	if err := r.adopt(ctx, cluster, reservation); err != nil {
 		return false, 0, err
 	}
+	if none, err := r.lower(ctx, cluster, reservation); err != nil || none {
+		return none, 0, err
+	}
 	stock, err := readStock(ctx, r.Client, reservation.Namespace, now)
 	if err != nil {
 		return false, 0, err
 	}
 	left := r.count(reservation, stock)
-	if left == 0 {
+	upgrade, stands := reservation.Spec.Purpose == infrav1.ReservationUpgrade, inventory.Stands(reservation, now)
+	// By claims: a host that was only chosen may be given back.
+	if had := inventory.Left(reservation, stock.Machines, inventory.ClaimedHost(stock.Candidates)) == 0; had && !upgrade {
 		return true, 0, r.fulfilled(ctx, cluster, reservation)
+	} else if had && !stands {
+		_, err := r.end(ctx, reservation)
+		return true, 0, err
 	}
-	if !inventory.Stands(reservation, now) {
+	if !stands {
 		message := fmt.Sprintf("%d hosts that were promised were not claimed by %s, and others may have them now. Set a later spec.expiresAt to promise them again, or delete the reservation",
 			left, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
 		if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
 			r.Recorder.Eventf(reservation, cluster, corev1.EventTypeWarning, infrav1.ReasonPromiseExpired, action, "%s", message)
 		}
 		return false, 0, nil
+	}
+	if upgrade {
+		// It lacks hosts time and again: each is on its way back, or another's turn.
+		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+		return false, r.next(reservation, now), nil
 	}
 	return false, r.next(reservation, now), r.stillThere(reservation, stock)
 }
@@ -180,7 +193,7 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock inventor
 	for _, g := range reservation.Spec.Groups {
 		promised += int(g.Count)
 	}
-	left := inventory.Left(reservation, stock.Machines)
+	left := inventory.Left(reservation, stock.Machines, inventory.HoldsHost)
 	reservation.Status.Promised = new(int32(promised))
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
@@ -234,6 +247,28 @@ func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservat
 		return false, fmt.Errorf("end the reservation: %w", err)
 	}
 	return true, nil
+}
+
+// lower takes back what the runtime extension promised, and the topology of a Cluster that
+// is being built does not ask for any more. What a person promised is left as it is. None:
+// nothing was left, and the reservation has ended.
+func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, reservation *infrav1.IngotReservation) (none bool, err error) {
+	if reservation.Spec.AskedAt.IsZero() || !cluster.Spec.Topology.IsDefined() || !cluster.Spec.InfrastructureRef.IsDefined() {
+		return false, nil
+	}
+	changed := reservation.DeepCopy()
+	changed.Spec.Groups = inventory.Lowered(reservation.Spec, cluster.Spec.Topology)
+	switch {
+	case len(changed.Spec.Groups) == 0:
+		return r.end(ctx, reservation)
+	case equality.Semantic.DeepEqual(changed.Spec, reservation.Spec):
+		return false, nil
+	}
+	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(reservation, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, fmt.Errorf("lower what was promised: %w", err)
+	}
+	reservation.ObjectMeta, reservation.Spec = changed.ObjectMeta, changed.Spec
+	return false, nil
 }
 
 // adopt makes the Cluster the owner, so that the reservation goes and moves with it.

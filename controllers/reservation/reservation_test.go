@@ -94,14 +94,33 @@ func (d *desk) numbers(r *infrav1.IngotReservation, want ...int32) {
 	}
 }
 
-// claim gives the machine a host, as controllers/machine does first of all.
+// claim gives the machine a host, as controllers/machine does: its choice, then the claim.
 func (d *desk) claim(name, host string) {
+	d.t.Helper()
+	d.choose(name, host)
+	h := &infrav1.IngotHost{}
+	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: host}, h); err != nil {
+		d.t.Fatal(err)
+	}
+	h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: name}, ClusterName: name[:1], InstanceID: instanceID, State: infrav1.ClaimProvisioning}
+	if err := d.api.Update(d.t.Context(), h); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+const instanceID = "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"
+
+// choose writes down which host the machine wants; empty: it gives its choice back.
+func (d *desk) choose(name, host string) {
 	d.t.Helper()
 	m := &infrav1.IngotMachine{}
 	if err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: name}, m); err != nil {
 		d.t.Fatal(err)
 	}
-	m.Spec.ProviderID = infrav1.ProviderID{Namespace: ns, Host: host, InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	m.Spec.ProviderID = ""
+	if host != "" {
+		m.Spec.ProviderID = infrav1.ProviderID{Namespace: ns, Host: host, InstanceID: instanceID}.String()
+	}
 	if err := d.api.Update(d.t.Context(), m); err != nil {
 		d.t.Fatal(err)
 	}
@@ -167,7 +186,7 @@ func TestPromiseEndsInTheSecondAttempt(t *testing.T) {
 	d.promise(1)
 	d.machine("x", "x-0")
 	d.settle()
-	d.claim("x-0", "h0")
+	d.claim("x-0", "h1")
 	changed := true
 	d.Client = interceptor.NewClient(d.api, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {

@@ -25,6 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		For(&infrav1.IngotReservation{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(ofMachine), builder.WithPredicates(shrinks())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(ofHost), builder.WithPredicates(claims())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
 		WithOptions(options).
 		Complete(r)
@@ -37,6 +38,24 @@ func ofMachine(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: cluster}}}
+}
+
+// ofHost maps a host to the reservation of the Cluster that has claimed it.
+func ofHost(_ context.Context, o client.Object) []reconcile.Request {
+	host, ok := o.(*infrav1.IngotHost)
+	if !ok || host.Spec.Claim == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}}}
+}
+
+// claims lets through hosts that have just been claimed: a promise ends by it.
+func claims() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+		return ok && isHost && after.Spec.Claim != nil && (before.Spec.Claim == nil || before.Spec.Claim.InstanceID != after.Spec.Claim.InstanceID)
+	}}
 }
 
 func ofCluster(_ context.Context, o client.Object) []reconcile.Request {

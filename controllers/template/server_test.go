@@ -4,6 +4,7 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -77,12 +78,24 @@ func TestOnServer(t *testing.T) {
 	s.eventually("counts the smaller host after the pause", func(m *infrav1.IngotMachineTemplate) bool {
 		return m.Status.Capacity.Cpu().Value() == 8 && m.Status.NodeInfo == infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}
 	})
+
+	named := template.DeepCopy()
+	named.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "named", Labels: mine, OwnerReferences: template.OwnerReferences}
+	named.Spec.Template.Spec.Image, named.Spec.Template.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: "arm"}
+	s.must(s.api.Create(s.ctx, named))
+	s.watched = "named"
+	s.eventually("counts all hosts while its image is not there", func(m *infrav1.IngotMachineTemplate) bool { return m.Status.Capacity.Cpu().Value() == 8 })
+	s.must(s.api.Create(s.ctx, &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "arm"}, Spec: infrav1.IngotImageSpec{
+		KubernetesVersion: "v1.36.1", Architecture: "arm64", OS: "debian-13", URL: "http://x.example/i", Checksum: template.Spec.Template.Spec.Image.Checksum}}))
+	s.eventually("counts no host of another architecture", func(m *infrav1.IngotMachineTemplate) bool { return len(m.Status.Capacity) == 0 })
 }
 
 type server struct {
 	t   *testing.T
 	ctx context.Context
 	api client.Client
+	// watched is the template that is looked at; empty: t.
+	watched string
 }
 
 func (s *server) must(err error) {
@@ -107,7 +120,7 @@ func (s *server) host(name, mac string, threads int32) {
 func (s *server) get() *infrav1.IngotMachineTemplate {
 	s.t.Helper()
 	m := &infrav1.IngotMachineTemplate{}
-	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: "default", Name: "t"}, m))
+	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: "default", Name: cmp.Or(s.watched, "t")}, m))
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -31,7 +32,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares;ingotimages,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 
@@ -101,7 +102,11 @@ func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMach
 	if err != nil {
 		return nil, none, err
 	}
-	capacity, ok, err := inventory.TemplateCapacity(template, cluster, candidates)
+	image, err := r.imageOf(ctx, template)
+	if err != nil {
+		return nil, none, err
+	}
+	capacity, ok, err := inventory.TemplateCapacity(template, cluster, image, candidates)
 	if errors.Is(err, inventory.ErrSelectorInvalid) || !ok {
 		return nil, none, nil
 	}
@@ -109,6 +114,24 @@ func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMach
 		return nil, none, err
 	}
 	return resources(capacity), infrav1.NodeInfo{Architecture: capacity.Architecture, OperatingSystem: "linux"}, nil
+}
+
+// imageOf is the image that the template names; nil where it names none, or none that
+// is in the catalogue yet.
+func (r *Reconciler) imageOf(ctx context.Context, template *infrav1.IngotMachineTemplate) (*infrav1.IngotImage, error) {
+	ref := template.Spec.Template.Spec.ImageRef
+	if ref == nil {
+		return nil, nil
+	}
+	image := &infrav1.IngotImage{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, image)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref.Name, err)
+	}
+	return image, nil
 }
 
 // resources names what is known. Nothing of a Node's pods and ephemeral storage is:
@@ -145,9 +168,26 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
+		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
+}
+
+// templatesOfImage maps an image to the templates that name it, in whatever namespace.
+func (r *Reconciler) templatesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
+	templates := &infrav1.IngotMachineTemplateList{}
+	if err := r.Client.List(ctx, templates, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the templates of an image", "IngotImage", o.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range templates.Items {
+		if ref := templates.Items[i].Spec.Template.Spec.ImageRef; ref != nil && ref.Name == o.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
+		}
+	}
+	return requests
 }
 
 // templatesOfNamespace maps a host or its hardware to the templates that may select it.

@@ -59,6 +59,10 @@ func TestCapacity(t *testing.T) {
 		own.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: big}
 		return []client.Object{c, own}
 	}
+	image := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "i"}, Spec: infrav1.IngotImageSpec{Architecture: "arm64"}}
+	naming := func(m *infrav1.IngotMachineTemplate) {
+		m.Spec.Template.Spec.ImageRef = &infrav1.ImageReference{Name: "i"}
+	}
 	linux := func(arch string) infrav1.NodeInfo {
 		return infrav1.NodeInfo{Architecture: arch, OperatingSystem: "linux"}
 	}
@@ -79,6 +83,9 @@ func TestCapacity(t *testing.T) {
 			want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(64, 1<<38), NodeInfo: linux("amd64")}},
 		"several architectures": {objects: append(host("a", small, 16, 1<<35, "arm64"), inventory...),
 			want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(8, 1<<34), NodeInfo: linux("")}},
+		"of the image's architecture": {objects: append(append(host("a", small, 16, 1<<35, "arm64"), inventory...), image), change: naming,
+			want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(16, 1<<35), NodeInfo: linux("arm64")}},
+		"of an image that is not there": {objects: inventory, change: naming, want: infrav1.IngotMachineTemplateStatus{Capacity: capacity(8, 1<<34), NodeInfo: linux("amd64")}},
 		"only what is known": {objects: host("u", nil, 0, 1<<34, "amd64"), want: infrav1.IngotMachineTemplateStatus{
 			Capacity: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(1<<34, resource.BinarySI)}, NodeInfo: linux("amd64")}},
 		"no host":        {},
