@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -17,7 +15,7 @@ import (
 // testDual: on a network with IPv6 an address of each kind is recorded before the host
 // is switched on; in mode Proxy the IPv6 one alone; and where there is none, people are
 // told and the host stays off.
-func testDual(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testDual(t *testing.T, on *ground) {
 	ipv4 := infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24", Range: infrav1.AddressRange{Start: "198.51.100.20", End: "198.51.100.20"}}
 	proxy := infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}
 	stateful := &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: infrav1.IPv6Range{Start: "2001:db8::20", End: "2001:db8::20"}}
@@ -35,7 +33,7 @@ func testDual(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"full":      {spec: ipv4, ipv6: full, want4: "198.51.100.20", problem: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			network := y.ns + "-dual"
 			tc.spec.IPv6 = tc.ipv6
 			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: tc.spec})

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -96,9 +94,9 @@ func (f *fakeBMC) SetSecureBoot(_ context.Context, enabled bool) error {
 }
 
 // newBootYard is a yard that knows a boot server, with a host of a boot method.
-func newBootYard(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, change func(*infrav1.IngotHost)) *yard {
+func newBootYard(t *testing.T, on *ground, change func(*infrav1.IngotHost)) *yard {
 	t.Helper()
-	y := newYard(t, cfg, scheme)
+	y := newYard(t, on)
 	y.Boot = BootServer{URL: "http://192.0.2.1:8880", Ticket: func(h *infrav1.IngotHost) string {
 		return fmt.Sprintf("ticket-%d", h.Spec.Order.Attempt)
 	}}
@@ -129,9 +127,9 @@ func (y *yard) noted(name string) bool {
 	return r != nil && !r.VirtualMediaAt.IsZero()
 }
 
-func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testVirtualMedia(t *testing.T, on *ground) {
 	t.Run("a life", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.bmc.drive.persons = "http://192.0.2.9/rescue.iso"
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
@@ -155,7 +153,7 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		y.atRest("h")
 	})
 	t.Run("a kill between the drive and the power", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.bmc.writeErr = bmc.ErrBusy
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" || !y.noted("h") {
 			t.Fatalf("booted by %q, remembered: %v", got, y.noted("h"))
@@ -170,14 +168,14 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 	})
 	t.Run("no answer to the insertion", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.bmc.drive.insertErr, y.bmc.drive.lost = bmc.ErrUnknownOutcome, true
 		if got := y.untilWrites("h"); got != "insert CD, boot CD UEFI, On" {
 			t.Errorf("read back, then %q", got)
 		}
 	})
 	t.Run("no answer to the insertion, and no image in the drive", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.bmc.drive.insertErr = bmc.ErrUnknownOutcome
 		if got := y.untilWrites("h"); got != "insert CD" {
 			t.Errorf("got %q", got)
@@ -185,17 +183,17 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
 	})
 	t.Run("an insertion that fails switches nothing on", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.bmc.drive.insertErr = bmc.ErrNotApplied
 		if got := y.untilWrites("h"); got != "insert CD" {
 			t.Errorf("got %q", got)
 		}
 		y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
 	})
-	testEjection(t, cfg, scheme)
-	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, cfg, scheme, byMedia, "insert CD, boot CD UEFI") })
+	testEjection(t, on)
+	t.Run("an override that is refused", func(t *testing.T) { testRefusedOverride(t, on, byMedia, "insert CD, boot CD UEFI") })
 	t.Run("no boot server", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.Boot = BootServer{}
 		y.until("h", "told", func(h *infrav1.IngotHost) bool {
 			return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBootServerUnknown
@@ -207,9 +205,9 @@ func testVirtualMedia(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // testEjection: a drive that is not emptied holds up nothing for long, and is told of.
-func testEjection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testEjection(t *testing.T, on *ground) {
 	t.Run("an ejection that fails is told, and holds up nothing", func(t *testing.T) {
-		y := newBootYard(t, cfg, scheme, byMedia)
+		y := newBootYard(t, on, byMedia)
 		y.untilWrites("h")
 		y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, bmc.ErrNotApplied })
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
@@ -220,7 +218,7 @@ func testEjection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	})
 	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
 		t.Run("an ejection that fails for good holds up nothing for long: "+name, func(t *testing.T) {
-			y := newBootYard(t, cfg, scheme, byMedia)
+			y := newBootYard(t, on, byMedia)
 			y.untilWrites("h")
 			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, err })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
@@ -246,7 +244,7 @@ func testEjection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"it is a person's, on a share": {"//192.0.2.9/iso/rescue.iso", false},
 	} {
 		t.Run("a drive that is not empty, "+name, func(t *testing.T) {
-			y := newBootYard(t, cfg, scheme, byMedia)
+			y := newBootYard(t, on, byMedia)
 			y.untilWrites("h")
 			y.bmc.set(func(f *fakeBMC) { f.power, f.drive.shown = bmc.PowerOn, &tc.shown })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
@@ -263,7 +261,7 @@ func testEjection(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // testRefusedOverride: a host whose boot the BMC is to name is switched on by no other,
 // says why, and starts once the BMC takes it (decision 0151).
-func testRefusedOverride(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, method func(*infrav1.IngotHost), want string) {
+func testRefusedOverride(t *testing.T, on *ground, method func(*infrav1.IngotHost), want string) {
 	for name, tc := range map[string]struct {
 		err    error
 		reason string
@@ -273,7 +271,7 @@ func testRefusedOverride(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme,
 		"its answer is lost too": {fmt.Errorf("patch: %w", bmc.ErrUnknownOutcome), infrav1.ReasonBMCError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, cfg, scheme, method)
+			y := newBootYard(t, on, method)
 			y.bmc.set(func(f *fakeBMC) { f.overrideErr, f.override = tc.err, bmc.BootOverride{Target: bmc.BootNone} })
 			for range 3 {
 				if got := y.untilWrites("h"); got != want {
@@ -290,10 +288,10 @@ func testRefusedOverride(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme,
 	}
 }
 
-func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testHTTPBoot(t *testing.T, on *ground) {
 	byHTTP := func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }
 	t.Run("an override that is refused", func(t *testing.T) {
-		testRefusedOverride(t, cfg, scheme, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
+		testRefusedOverride(t, on, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
 	})
 	secure := func(h *infrav1.IngotHost) {
 		byHTTP(h)
@@ -315,7 +313,7 @@ func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			[]string{"http://192.0.2.1:8880/boot/MAC/agent.efi"}, infrav1.ReasonSecureBootOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, cfg, scheme, tc.change)
+			y := newBootYard(t, on, tc.change)
 			if tc.bmc != nil {
 				y.bmc.set(tc.bmc)
 			}
@@ -344,7 +342,7 @@ func testHTTPBoot(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newBootYard(t, cfg, scheme, secure)
+			y := newBootYard(t, on, secure)
 			y.bmc.set(change)
 			y.until("h", "told", func(h *infrav1.IngotHost) bool {
 				return conditions.GetReason(h, infrav1.ReadyCondition) == infrav1.ReasonBMCUnsupported

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
@@ -19,7 +17,7 @@ import (
 
 // A host whose firmware is being written is not let go, so that nobody registers the
 // server anew and switches it; when the BMC is done, or a person forces it, it goes.
-func testDeletedDuringUpdate(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testDeletedDuringUpdate(t *testing.T, on *ground) {
 	for name, end := range map[string]func(*metal){
 		"done": func(m *metal) { m.lab.SetFaults() },
 		"forced": func(m *metal) {
@@ -31,7 +29,7 @@ func testDeletedDuringUpdate(t *testing.T, cfg *rest.Config, scheme *runtime.Sch
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, "standard", wantFirmware("BIOS", "9.9", images(t)+"/BIOS-9.9"))
+			m := prepared(t, on, "standard", wantFirmware("BIOS", "9.9", images(t)+"/BIOS-9.9"))
 			m.lab.SetFaults(labbmc.Faults{Match: func(method, path string) bool { return method == http.MethodGet && strings.Contains(path, "/Tasks/") },
 				Body: `{"TaskState": "Running", "TaskStatus": "OK", "PercentComplete": 40}`})
 			m.lives("updating", func(h *infrav1.IngotHost) bool {

@@ -12,8 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -30,9 +28,9 @@ type stall struct {
 	ca    *labbmc.Authority
 }
 
-func newStall(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *stall {
+func newStall(t *testing.T, on *ground) *stall {
 	t.Helper()
-	m := &stall{yard: newYard(t, cfg, scheme), bench: &labbmc.Bench{}}
+	m := &stall{yard: newYard(t, on), bench: &labbmc.Bench{}}
 	var err error
 	if m.ca, err = labbmc.NewAuthority(); err != nil {
 		t.Fatal(err)
@@ -42,6 +40,7 @@ func newStall(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *stall {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.b.Close() })
+	t.Cleanup(m.clear) // before its BMC ends
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: 2 * time.Second, CloseTimeout: time.Second})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -63,7 +62,7 @@ func (m *stall) register(name string, changes ...func(*infrav1.IngotHost)) {
 
 // What is wrong with a BMC, or its server, is told apart in what kubectl get shows: each
 // by its reason, with a remedy, and without the password.
-func testFaults(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFaults(t *testing.T, on *ground) {
 	plain := func(m *stall) { m.register("h") }
 	faults := func(f ...labbmc.Faults) func(*stall) {
 		return func(m *stall) {
@@ -106,7 +105,7 @@ func testFaults(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}, infrav1.ReasonUnexpectedlyOn, infrav1.ApproveAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newStall(t, cfg, scheme)
+			m := newStall(t, on)
 			tc.prepare(m)
 			for range 4 {
 				m.step("h")
@@ -126,12 +125,12 @@ func testFaults(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // A BMC that stays away is left alone, which its condition says; that costs a write when
 // the count has another class, not with each try.
-func testBreaker(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testBreaker(t *testing.T, on *ground) {
 	for name, fault := range map[string]labbmc.Faults{
 		"dead": {Drop: true}, "rate-limited": {Status: 429, RetryAfter: 90 * time.Second}, "wrong password": {Status: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newStall(t, cfg, scheme)
+			m := newStall(t, on)
 			// The test's clock is not the pool's, whose rests would be real.
 			m.Reconciler.BMC = bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}, IdleTimeout: -1})
 			m.b.SetFaults(fault)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -69,8 +67,8 @@ func TestAiling(t *testing.T) {
 
 // A server that ails is shown with its parts, told once by event, stays claimable, and
 // costs neither writes nor detailed readings while nothing changes.
-func testHealth(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testHealth(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h")
 	y.inspect("h")
 	y.want("h", infrav1.HostHealthyCondition, metav1.ConditionTrue, infrav1.ReasonHealthOK)

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -85,8 +83,8 @@ func (y *yard) ignoredFor(intervals int) (took int) {
 
 // testRefused: a BMC that answers, and takes no order to switch on, keeps a host from
 // its work, and is told so; the host is not quarantined for it.
-func testRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testRefused(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
@@ -106,8 +104,8 @@ func testRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // testUnheeded: a BMC that takes every order and shows the server as it was is told so
 // in its condition, and asked ever less often; what it does in the end counts.
-func testUnheeded(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testUnheeded(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	took := y.ignoredFor(60)

@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +20,8 @@ import (
 
 // The whole life of a host, step by step: registered, inspected, claimed, installed,
 // released, fenced, wiped, free.
-func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testLife(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	host := y.ready("h")
 	y.bmc.macs = []string{host.Spec.BootMACAddress}
 	y.step("h") // finalizer
@@ -80,7 +78,7 @@ func testLife(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // I1, I2: what was decided on an old view is neither written nor switched nor told.
-func testStale(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testStale(t *testing.T, on *ground) {
 	annotate := func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"} }
 	for name, change := range map[string]func(y *yard){
 		"spec changed":          func(y *yard) { y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }) },
@@ -90,7 +88,7 @@ func testStale(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"asked to shut down":    func(y *yard) { y.status("h", func(s *infrav1.IngotHostStatus) { s.SoftPowerOffTime = metav1.Now() }) },
 	} {
 		t.Run("switch/"+name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			y.ready("h")
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 			y.Client = &behind{Indexed: y.api, host: y.get("h")}
@@ -106,7 +104,7 @@ func testStale(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("progress is no reason to wait", func(t *testing.T) {
-		y := newYard(t, cfg, scheme)
+		y := newYard(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.Client = &behind{Indexed: y.api, host: y.get("h")}
@@ -118,7 +116,7 @@ func testStale(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}
 	})
 	t.Run("ledger", func(t *testing.T) {
-		y := newYard(t, cfg, scheme)
+		y := newYard(t, on)
 		y.ready("h")
 		y.until("h", "on the way", func(h *infrav1.IngotHost) bool { return h.Status.Phase != "" })
 		y.all()
@@ -137,8 +135,8 @@ func testStale(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // I7: once a host was seen off, an old request to shut down shortens nothing.
-func testSoftOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testSoftOff(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 	y.until("h", "available", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseAvailable })
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
@@ -161,8 +159,8 @@ func testSoftOff(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // Deletion in the states of a host.
-func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	t.Run("while firmware is written", func(t *testing.T) { testDeletedDuringUpdate(t, cfg, scheme) })
+func testDeletion(t *testing.T, on *ground) {
+	t.Run("while firmware is written", func(t *testing.T) { testDeletedDuringUpdate(t, on) })
 	ordered := func(y *yard) { y.untilBoot("h", infrav1.OrderInspect) }
 	claimed := func(y *yard) { y.inspect("h"); y.claim("h") }
 	forced := func(y *yard) {
@@ -192,7 +190,7 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			y.ready("h")
 			y.step("h") // finalizer
 			for _, f := range tc.before {
@@ -254,8 +252,8 @@ func (y *yard) pause(name string) {
 }
 
 // M43, M44: a paused host is left alone, says so, and goes on afterwards.
-func testPause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testPause(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h")
 	y.step("h")
 	y.pause("h")
@@ -280,8 +278,8 @@ func testPause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // I13, I18: a Secret that appears is used at once, whoever made it; hosts that
 // share one own it together.
-func testSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testSecret(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.host("a")
 	y.host("b")
 	var waits []time.Duration

@@ -18,9 +18,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,9 +46,9 @@ type metal struct {
 }
 
 // newMetal starts a BMC of a maker; the host's name is "h", and nothing was done yet.
-func newMetal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker string, changes ...func(*infrav1.IngotHost)) *metal {
+func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.IngotHost)) *metal {
 	t.Helper()
-	m := &metal{yard: newYard(t, cfg, scheme), secrets: map[string]bool{canary: true}}
+	m := &metal{yard: newYard(t, on), secrets: map[string]bool{canary: true}}
 	p, ok := personality.Named(maker)
 	if !ok {
 		t.Fatalf("no personality %q", maker)
@@ -75,19 +72,9 @@ func newMetal(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker stri
 		h.Spec.BMC.Address, h.Spec.BMC.InsecureSkipVerify = m.lab.Address(), ptr.To(true)
 		h.Spec.Maintenance = ptr.To(true)
 	}}, changes...)...)
-	t.Cleanup(m.gone)
+	t.Cleanup(m.clear) // before its BMC ends
 	t.Cleanup(m.silent)
 	return m
-}
-
-// gone takes the host away: the port of its BMC may be another's in the next test.
-func (m *metal) gone() {
-	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "h"}}
-	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	ctx := context.WithoutCancel(m.ctx)
-	if err := errors.Join(client.IgnoreNotFound(m.api.Delete(ctx, host)), client.IgnoreNotFound(m.api.Patch(ctx, host, free))); err != nil {
-		m.t.Error(err)
-	}
 }
 
 // full says whether all cases are run (make test-full); otherwise it is a sample, the same

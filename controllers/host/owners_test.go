@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,8 +19,8 @@ import (
 
 // Whoever takes away what holds a host's objects together, as some backups do, or
 // leaves an old version of the API there, finds it put back, once.
-func testOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testOwners(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	host := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 	for range 5 {
 		y.step("h")
@@ -77,8 +75,8 @@ func testOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // A Secret that holds no credentials was named by mistake: it gets no owner with whose
 // end it would be deleted. It is watched, until somebody corrects it or the host.
-func testWrongSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testWrongSecret(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "precious"},
 		Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
 	y.create(secret)
@@ -110,7 +108,7 @@ func testWrongSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // A CA is nobody's own: no host owns it, so that none takes it along when it is deleted.
 // clusterctl moves it by a label on the object, but for what must stay where it is.
-func testCAOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testCAOwners(t *testing.T, on *ground) {
 	controller := metav1.OwnerReference{APIVersion: "trust.cert-manager.io/v1alpha1", Kind: "Bundle", Name: "all", UID: "1", Controller: ptr.To(true)}
 	person := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "root", UID: "2"}
 	pem := map[string]string{infrav1.CAKey: "pem"}
@@ -139,7 +137,7 @@ func testCAOwners(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"the password's Secret":     {object: inSecret("bmc", "", "username", "password"), earlier: true, moved: true, owned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			object, ok := tc.object.DeepCopyObject().(client.Object)
 			if !ok {
 				t.Fatal("no object")

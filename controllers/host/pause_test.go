@@ -11,8 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -77,8 +75,8 @@ func (y *yard) blocked(name string) bool {
 
 // I10: block-move goes only after the pause was written, by whoever could have been
 // calling the BMC; an agent that may write is given time to hear of it.
-func testMovePause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testMovePause(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("idle")
 	y.inspect("idle")
 	y.ready("wiped", func(h *infrav1.IngotHost) {
@@ -132,8 +130,8 @@ func testMovePause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // I10: a cleaning that another management cluster had begun starts again from
 // power-off, at once, and is no failure of the host.
-func testMovedOrder(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testMovedOrder(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.bmc.power = bmc.PowerOn
 	y.ready("h", func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
@@ -185,8 +183,8 @@ func (l lateCluster) Get(ctx context.Context, key client.ObjectKey, obj client.O
 
 // From the moment of its Cluster's pause on no BMC hears of a host, though the cache
 // does not show it yet (I10).
-func testLatePause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testLatePause(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h")
 	y.inspect("h")
 	y.claim("h")
@@ -204,8 +202,8 @@ func testLatePause(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // A free host stands still with the Clusters of its namespace before it carries a
 // pause of its own.
-func testStandstill(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testStandstill(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotCluster", Name: "c"}
 	y.create(cluster)

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,8 +38,8 @@ func isReachable(h *infrav1.IngotHost) bool {
 
 // The pin is written down before the first login, outlives the status, holds against
 // another certificate, and goes when nobody asks for it any more.
-func testFirstUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := newMetal(t, cfg, scheme, "standard", firstUse)
+func testFirstUse(t *testing.T, on *ground) {
+	m := newMetal(t, on, "standard", firstUse)
 	m.calm()
 	first := m.presents()
 	if pin := m.facts().Spec.BMC; pin == nil || *pin != (infrav1.PinnedBMC{Address: m.lab.Address(), CertificateFingerprint: first}) {
@@ -106,9 +104,9 @@ func firstUse(h *infrav1.IngotHost) {
 }
 
 // Nobody to be trusted gets no pin, and no death leads to a login before the pin.
-func testFirstUseFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirstUseFails(t *testing.T, on *ground) {
 	t.Run("nobody there", func(t *testing.T) {
-		m := newMetal(t, cfg, scheme, "standard", firstUse)
+		m := newMetal(t, on, "standard", firstUse)
 		_ = m.lab.Close()
 		for range 3 {
 			m.tick()
@@ -120,7 +118,7 @@ func testFirstUseFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	})
 	t.Run("the process dies", func(t *testing.T) {
 		for at := 1; ; at++ {
-			m := newMetal(t, cfg, scheme, "standard", firstUse)
+			m := newMetal(t, on, "standard", firstUse)
 			m.restart(at)
 			for range 4 {
 				m.tick()
@@ -174,8 +172,8 @@ func TestPinOf(t *testing.T) {
 
 // A CA in a Secret is watched, and its change tells at once; the messages tell a
 // missing one, an unknown one and one for another name apart.
-func testCASecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := newMetal(t, cfg, scheme, "standard", func(h *infrav1.IngotHost) {
+func testCASecret(t *testing.T, on *ground) {
+	m := newMetal(t, on, "standard", func(h *infrav1.IngotHost) {
 		h.Spec.BMC.InsecureSkipVerify = nil
 		h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}
 	})

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -136,8 +134,8 @@ func TestHeard(t *testing.T) {
 
 // A host is watched while it is polled: not in a pause, not twice, and not after it
 // has gone.
-func testWatched(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testWatched(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	watches := &fakeWatches{watched: true}
 	y.Reconciler.Watches = watches
 	y.ready("h")

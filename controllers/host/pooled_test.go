@@ -9,8 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,8 +45,8 @@ func recordedFor(y *yard) string {
 // testPooled: the address comes from a pool, and is recorded before the host is
 // switched on. A claim that is lost costs a free host its address, and one in use
 // nothing.
-func testPooled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testPooled(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	network := y.ns + "-pool"
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: network}, Spec: infrav1.IngotNetworkSpec{
 		Subnet: "198.51.100.0/24", Gateway: "198.51.100.1",
@@ -93,13 +91,13 @@ func testPooled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // testPoolLeft: a host that moves to a network without a pool lets its claim go, as soon
 // as nothing runs with the address, and neither the pool nor the record holds that one.
-func testPoolLeft(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testPoolLeft(t *testing.T, on *ground) {
 	for name, spec := range map[string]infrav1.IngotNetworkSpec{
 		"range": {Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.20", End: "203.0.113.30"}},
 		"proxy": {Subnet: "203.0.113.0/24", Mode: infrav1.DHCPModeProxy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			pooled, other := y.ns+"-pool", y.ns+"-other"
 			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24",
 				AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
@@ -157,8 +155,8 @@ func TestReserve(t *testing.T) {
 
 // testEnrolled: nothing is done to a host that Ingot made itself, whatever is done to
 // it, before it is approved and has a BMC; then it is a host as any other.
-func testEnrolled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testEnrolled(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{infrav1.EnrolledLabel: ""} })
 	for range 4 {
 		y.step("h")

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,9 +41,9 @@ func wantFirmware(component, version, url string) func(*infrav1.IngotHost) {
 }
 
 // prepared is a server of a maker, with an agent that always succeeds.
-func prepared(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, maker string, wishes ...func(*infrav1.IngotHost)) *metal {
+func prepared(t *testing.T, on *ground, maker string, wishes ...func(*infrav1.IngotHost)) *metal {
 	t.Helper()
-	return newMetal(t, cfg, scheme, maker, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil }}, wishes...)...)
+	return newMetal(t, on, maker, append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil }}, wishes...)...)
 }
 
 // agent reports success for whatever order the server was booted for.
@@ -125,10 +123,10 @@ func (m *metal) direct(do func(context.Context, bmc.Conn) error) {
 
 // A new host's settings come with the boot of its inspection, and cost no other; at
 // rest nothing is read or written for them. Makers differ in how settings are written.
-func testPreparedAtRegistration(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testPreparedAtRegistration(t *testing.T, on *ground) {
 	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami"} {
 		t.Run(maker, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, maker, wantSetting("SriovGlobalEnable", "Enabled"))
+			m := prepared(t, on, maker, wantSetting("SriovGlobalEnable", "Enabled"))
 			m.lives("available", isAvailable)
 			m.want("h", infrav1.HostPreparedCondition, metav1.ConditionTrue, infrav1.ReasonPrepared)
 			if boots := m.count("Reset On"); boots != 1 || m.setting("SriovGlobalEnable") != "Enabled" {
@@ -149,8 +147,8 @@ func testPreparedAtRegistration(t *testing.T, cfg *rest.Config, scheme *runtime.
 
 // A free host whose wishes change cannot be claimed from that moment until the boot
 // that brings them; what changes behind Ingot's back is noticed at the next reading.
-func testPreparedLater(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "standard")
+func testPreparedLater(t *testing.T, on *ground) {
+	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.want("h", infrav1.HostPreparedCondition, metav1.ConditionUnknown, infrav1.ReasonNotApplicable)
 	m.edit("h", wantSetting("QuietBoot", "False"))
@@ -180,7 +178,7 @@ func testPreparedLater(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // What the BMC cannot be given is told at once, and nothing is written or booted for it.
-func testPrepareRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testPrepareRefused(t *testing.T, on *ground) {
 	for name, tc := range map[string]struct {
 		maker  string
 		wish   func(*infrav1.IngotHost)
@@ -194,7 +192,7 @@ func testPrepareRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, tc.maker)
+			m := prepared(t, on, tc.maker)
 			m.lives("available", isAvailable)
 			boots := m.count("Reset On")
 			m.edit("h", tc.wish)
@@ -217,8 +215,8 @@ func testPrepareRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 
 // I2: a host in use is looked at, and written to only where a person asks for it; it
 // is never switched for it.
-func testPrepareInUse(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "standard")
+func testPrepareInUse(t *testing.T, on *ground) {
+	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.claim("h")
 	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
@@ -274,7 +272,7 @@ func images(t *testing.T) string {
 
 // Firmware is installed with progress, proven by its version, and needs one boot. Makers
 // whose tasks are as the standard's are for the full run.
-func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirmware(t *testing.T, on *ground) {
 	url := images(t)
 	makers := map[string]string{
 		"standard": "BIOS", "dell-idrac9": "bios",
@@ -285,7 +283,7 @@ func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 	for maker, component := range makers {
 		t.Run(maker, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, maker, wantFirmware(component, "9.9", url+"/BIOS-9.9"), wantSetting("SriovGlobalEnable", "Enabled"))
+			m := prepared(t, on, maker, wantFirmware(component, "9.9", url+"/BIOS-9.9"), wantSetting("SriovGlobalEnable", "Enabled"))
 			seen := map[string]bool{}
 			percent := int32(-1)
 			m.lives("available", isAvailable, func(h *infrav1.IngotHost) {
@@ -315,10 +313,10 @@ func testFirmware(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // An update that fails is tried three times, and told in the BMC's words; another
 // spec, or a person's inspect, tries again.
-func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, cfg, scheme) })
+func testFirmwareFails(t *testing.T, on *ground) {
+	t.Run("busy", func(t *testing.T) { testFirmwareBusy(t, on) })
 	if full() {
-		t.Run("image", func(t *testing.T) { testFirmwareImage(t, cfg, scheme) })
+		t.Run("image", func(t *testing.T) { testFirmwareImage(t, on) })
 	}
 	url := images(t)
 	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
@@ -339,7 +337,7 @@ func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			continue // minutes under the race detector
 		}
 		t.Run(name, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, tc.maker, wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) {
+			m := prepared(t, on, tc.maker, wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) {
 				h.Spec.Firmware[0].Checksum = tc.checksum
 			})
 			var asked []time.Time
@@ -372,8 +370,8 @@ func testFirmwareFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // A BMC that is well, and takes no update for now, is asked at growing intervals, and
 // nothing is counted against the host: neither BMC nor API server hears of it at each
 // reconcile (I13).
-func testFirmwareBusy(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "standard")
+func testFirmwareBusy(t *testing.T, on *ground) {
+	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.lab.SetFaults(labbmc.Faults{Match: func(_, path string) bool { return strings.HasSuffix(path, "SimpleUpdate") }, Status: http.StatusServiceUnavailable})
 	url := images(t)
@@ -415,7 +413,7 @@ func testFirmwareBusy(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // An image whose server fails is nobody's fault here: it is read again, and the host is
 // not given up. While it is read no worker waits, and it is read once.
-func testFirmwareImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirmwareImage(t *testing.T, on *ground) {
 	digest := sha256.Sum256(update.Image("BIOS", "9.9"))
 	var reads, broken atomic.Int64
 	broken.Store(1)
@@ -430,7 +428,7 @@ func testFirmwareImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		_, _ = w.Write(update.Image("BIOS", "9.9"))
 	}))
 	t.Cleanup(server.Close)
-	m := prepared(t, cfg, scheme, "standard")
+	m := prepared(t, on, "standard")
 	m.lives("available", isAvailable)
 	m.edit("h", func(h *infrav1.IngotHost) {
 		wantFirmware("BIOS", "9.9", server.URL+"/BIOS-9.9?signature=secret")(h)
@@ -478,8 +476,8 @@ func (m *metal) asked(path string) (n int) {
 }
 
 // Firmware of the BMC waits for the BMC's restart.
-func testFirmwareOfBMC(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
+func testFirmwareOfBMC(t *testing.T, on *ground) {
+	m := prepared(t, on, "standard", wantFirmware("BMC", "7.7", images(t)+"/BMC-7.7"))
 	m.lives("restarted", func(*infrav1.IngotHost) bool { return restarts(m) > 0 })
 	deadline := time.Now().Add(time.Minute) // the emulated BMC is gone for a real second
 	for time.Now().Before(deadline) && !isAvailable(m.get("h")) {
@@ -505,10 +503,10 @@ func restarts(m *metal) (n int) {
 
 // A manager that dies before or after any of its writes loses nothing: one update, the
 // right version, one boot for it, and the settings.
-func testFirmwareKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirmwareKilled(t *testing.T, on *ground) {
 	url, deaths, every := images(t), 0, deathsApart()
 	for at := 1; ; at += every {
-		m := prepared(t, cfg, scheme, "standard")
+		m := prepared(t, on, "standard")
 		m.lives("available", isAvailable)
 		m.edit("h", func(h *infrav1.IngotHost) {
 			wantFirmware("BIOS", "9.9", url+"/BIOS-9.9")(h)
@@ -521,7 +519,7 @@ func testFirmwareKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 		if bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || m.count("SimpleUpdate") != 1 {
 			t.Fatalf("after a death at write %d: version %s, setting %s, actions %q", at, bios, m.setting("SriovGlobalEnable"), m.lab.Actions())
 		}
-		m.gone()
+		m.clear()
 		_ = m.lab.Close()
 		if !died {
 			break

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -103,8 +101,8 @@ func (m *metal) begins(half chan struct{}) {
 // Firmware is pushed to a BMC that fetches none: the image is fetched once and checked;
 // while it is on its way the BMC is asked nothing, people see how far it is, and no
 // worker waits.
-func testFirmwarePush(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "openbmc")
+func testFirmwarePush(t *testing.T, on *ground) {
+	m := prepared(t, on, "openbmc")
 	m.lives("available", isAvailable)
 	half, goOn := m.holdsPush()
 	url, checksum := slowImage(t)
@@ -150,8 +148,8 @@ func testFirmwarePush(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // A push that a pause or a deletion breaks off is not gone on with behind their backs,
 // and clusterctl waits for its end; the image is pushed again only once it is known that
 // the BMC did not take it.
-func testFirmwarePushPaused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := prepared(t, cfg, scheme, "openbmc")
+func testFirmwarePushPaused(t *testing.T, on *ground) {
+	m := prepared(t, on, "openbmc")
 	m.lives("available", isAvailable)
 	half, _ := m.holdsPush()
 	url, _ := slowImage(t)
@@ -191,7 +189,7 @@ func testFirmwarePushPaused(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 }
 
 // What is wrong with an image that is to be pushed, and a BMC that takes none for now.
-func testFirmwarePushFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirmwarePushFails(t *testing.T, on *ground) {
 	good, checksum := slowImage(t)
 	other := images(t)
 	for name, tc := range map[string]struct {
@@ -204,7 +202,7 @@ func testFirmwarePushFails(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 		"no image of any": {other + "/Toaster-9.9", "", "refused", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := prepared(t, cfg, scheme, "openbmc", wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = tc.checksum })
+			m := prepared(t, on, "openbmc", wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = tc.checksum })
 			m.lives("given up", func(h *infrav1.IngotHost) bool {
 				m.worksEnd()
 				return isReason(infrav1.ReasonFirmwareUpdateFailed)(h) && h.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed
@@ -221,11 +219,11 @@ func testFirmwarePushFails(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 
 // A manager that dies before or after any of its writes, the push among them, has the
 // image taken by the BMC once, and the right version in the end.
-func testFirmwarePushKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testFirmwarePushKilled(t *testing.T, on *ground) {
 	url, checksum := slowImage(t)
 	deaths, every := 0, deathsApart()
 	for at := 1; ; at += every {
-		m := prepared(t, cfg, scheme, "openbmc")
+		m := prepared(t, on, "openbmc")
 		m.lives("available", isAvailable)
 		m.edit("h", func(h *infrav1.IngotHost) {
 			wantFirmware("BIOS", "9.9", url)(h)
@@ -238,7 +236,7 @@ func testFirmwarePushKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 		if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 || m.count("SimpleUpdate") != 0 {
 			t.Fatalf("after a death at write %d: version %s, actions %q", at, bios, m.lab.Actions())
 		}
-		m.gone()
+		m.clear()
 		_ = m.lab.Close()
 		if !died {
 			break

@@ -12,8 +12,6 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +53,7 @@ func (a *accounts) SetPassword(context.Context, bmc.Password) error {
 
 // No other server's BMC gets a new password (I8), whatever tells that it is another's,
 // and neither does one to which a rotation comes that began elsewhere.
-func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotationElsewhere(t *testing.T, on *ground) {
 	for name, tc := range map[string]struct {
 		wrong func(*yard, *accounts, *infrav1.IngotHost)
 		begun bool
@@ -78,7 +76,7 @@ func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 		}, says: "another server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			server := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "A1"}
 			metal := &accounts{identified: &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: server.UUID, Serial: server.SerialNumber}}}
 			y.BMC = metal
@@ -86,7 +84,7 @@ func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 				h.Spec.Maintenance = ptr.To(true)
 				h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
 			})
-			facts, err := hardware.New(host, scheme)
+			facts, err := hardware.New(host, on.scheme)
 			must(y, err)
 			facts.Spec.System = server
 			y.create(facts)
@@ -115,15 +113,15 @@ func testRotationElsewhere(t *testing.T, cfg *rest.Config, scheme *runtime.Schem
 
 // A BMC that was away may be another's when it is back, at the same address: BMCs that
 // get theirs by DHCP, or a chassis whose blades were swapped.
-func testSwapped(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testSwapped(t *testing.T, on *ground) {
 	for name, away := range map[string]error{"unreachable": bmc.ErrUnreachable, "timeout": bmc.ErrTimeout} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 			metal := &identified{fakeBMC: y.bmc, identity: server}
 			y.BMC = metal
 			host := y.ready("h")
-			facts, err := hardware.New(host, scheme)
+			facts, err := hardware.New(host, on.scheme)
 			must(y, err)
 			facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 			y.create(facts)
@@ -198,7 +196,7 @@ func (s *sessioned) SetPower(ctx context.Context, action bmc.PowerAction) error 
 
 // testSwappedUnseen: another server's BMC takes the place of the host's, and no call
 // fails. The new session gives it away, be it opened by a poll or by the order itself.
-func testSwappedUnseen(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testSwappedUnseen(t *testing.T, on *ground) {
 	other := bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}
 	for name, tc := range map[string]struct {
 		swap  func(*sessioned)
@@ -210,12 +208,12 @@ func testSwappedUnseen(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"one with the order":          {func(s *sessioned) { s.next = func() { s.session++ } }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 			metal := &sessioned{identified: &identified{fakeBMC: y.bmc, identity: server}, session: 7}
 			y.BMC = metal
 			host := y.ready("h")
-			facts, err := hardware.New(host, scheme)
+			facts, err := hardware.New(host, on.scheme)
 			must(y, err)
 			facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 			y.create(facts)
@@ -247,17 +245,17 @@ func testSwappedUnseen(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 
 // testReplacement: an address that leads to the BMC of another server, which is on,
 // must not have that one switched off; a replaced BMC of the same server goes on.
-func testReplacement(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	t.Run("swapped", func(t *testing.T) { testSwapped(t, cfg, scheme) })
-	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, cfg, scheme) })
-	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, cfg, scheme) })
-	y := newYard(t, cfg, scheme)
+func testReplacement(t *testing.T, on *ground) {
+	t.Run("swapped", func(t *testing.T) { testSwapped(t, on) })
+	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, on) })
+	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, on) })
+	y := newYard(t, on)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
 	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
 	metal := &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: uuid.NewString(), Serial: "B2"}}
 	y.BMC = metal
 	host := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
-	facts, err := hardware.New(host, scheme)
+	facts, err := hardware.New(host, on.scheme)
 	must(y, err)
 	facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 	y.create(facts)

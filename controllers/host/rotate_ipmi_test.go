@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,9 +20,9 @@ import (
 )
 
 // By IPMI a password of 16 bytes is set, which every BMC has room for, and proven.
-func testRotationIPMI(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotationIPMI(t *testing.T, on *ground) {
 	const old = "CANARY-0817"
-	y := newYard(t, cfg, scheme)
+	y := newYard(t, on)
 	lab, err := labipmi.Start(labipmi.Config{Machine: &labbmc.Bench{}, Username: "root", Password: old})
 	must(y, err)
 	t.Cleanup(func() { _ = lab.Close() })

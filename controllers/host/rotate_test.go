@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -29,10 +27,10 @@ func isAccount(method, path string) bool {
 
 // A rotation in one go: a new password that only the Secret and the BMC know, proven
 // by a login of its own; the host is then as it was, and at rest.
-func testRotation(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotation(t *testing.T, on *ground) {
 	for _, maker := range []string{"standard", "dell-idrac9", "hpe-ilo6", "openbmc", "ami"} {
 		t.Run(maker, func(t *testing.T) {
-			m := newMetal(t, cfg, scheme, maker)
+			m := newMetal(t, on, maker)
 			m.calm()
 			m.ask()
 			m.tick()
@@ -62,7 +60,7 @@ func testRotation(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("a provisioned host", func(t *testing.T) {
-		m := newMetal(t, cfg, scheme, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
+		m := newMetal(t, on, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
 		m.claim("h")
 		m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1 })
 		m.settled("seen", func(h *infrav1.IngotHost) bool {
@@ -80,10 +78,10 @@ func testRotation(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 // The process dies at each of its calls, to the BMC and to the API server, before it
 // is made and after it was done, and another takes over: at no moment is the password
 // lost, and in the end the rotation is done.
-func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotationKilled(t *testing.T, on *ground) {
 	deaths, every := 0, deathsApart()
 	for at := 1; ; at += every {
-		m := newMetal(t, cfg, scheme, "standard")
+		m := newMetal(t, on, "standard")
 		m.calm()
 		m.ask()
 		m.restart(at)
@@ -104,7 +102,7 @@ func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 			break
 		}
 		deaths++
-		m.gone()
+		m.clear()
 		_ = m.lab.Close()
 	}
 	if deaths*every < 30 {
@@ -114,7 +112,7 @@ func testRotationKilled(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 }
 
 // What must not be begun is refused, before anything is written, and says why.
-func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotationRefused(t *testing.T, on *ground) {
 	for name, tc := range map[string]struct {
 		make func(*metal)
 		says string
@@ -130,7 +128,7 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 		}, "/blade"},
 		"a BMC of another tenant": {func(m *metal) {
 			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BMC.Address += m.lab.SystemPath() })
-			other := newYard(m.t, cfg, scheme)
+			other := newYard(m.t, on)
 			other.ready("hidden", func(h *infrav1.IngotHost) { h.Spec.BMC.Address = m.lab.Address() + "/redfish/v1/Systems/other" })
 		}, "a host of another namespace"},
 		"a Secret that another controller keeps": {func(m *metal) {
@@ -152,7 +150,7 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 		}, "immutable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, cfg, scheme, "standard")
+			m := newMetal(t, on, "standard")
 			m.calm()
 			tc.make(m)
 			m.ask()
@@ -168,7 +166,7 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 		})
 	}
 	t.Run("a pause", func(t *testing.T) { // I10
-		m := newMetal(t, cfg, scheme, "standard")
+		m := newMetal(t, on, "standard")
 		m.calm()
 		m.edit("h", func(h *infrav1.IngotHost) {
 			h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: "", clusterv1.PausedAnnotation: ""}
@@ -185,7 +183,7 @@ func testRotationRefused(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 }
 
 // What a BMC may answer: the condition says it, and the password that holds is known.
-func testRotationFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testRotationFails(t *testing.T, on *ground) {
 	for name, tc := range map[string]struct {
 		faults labbmc.Faults
 		new    bool // the new password holds in the end
@@ -198,7 +196,7 @@ func testRotationFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"it says yes and does not": {faults: labbmc.Faults{Match: isAccount, Body: "{}"}, says: "a login shows that it did not"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, cfg, scheme, "standard")
+			m := newMetal(t, on, "standard")
 			m.calm()
 			m.lab.SetFaults(tc.faults)
 			m.ask()
@@ -219,7 +217,7 @@ func testRotationFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("both are refused, until somebody helps", func(t *testing.T) {
-		m := newMetal(t, cfg, scheme, "standard")
+		m := newMetal(t, on, "standard")
 		m.calm()
 		m.lab.SetFaults(labbmc.Faults{Match: isLogin, Status: http.StatusUnauthorized}, labbmc.Faults{Match: isAccount, LoseReply: true})
 		m.ask()
@@ -241,7 +239,7 @@ func testRotationFails(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
 	})
 	t.Run("called off", func(t *testing.T) {
-		m := newMetal(t, cfg, scheme, "standard")
+		m := newMetal(t, on, "standard")
 		m.calm()
 		m.lab.SetFaults(labbmc.Faults{Match: isAccount, Status: http.StatusServiceUnavailable})
 		m.ask()
@@ -268,8 +266,8 @@ func isLogin(method, path string) bool {
 
 // I18: a Secret that changes is used at once, and the session that was opened with
 // what it held before is replaced: one is open all the time.
-func testNewCredentials(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	m := newMetal(t, cfg, scheme, "standard")
+func testNewCredentials(t *testing.T, on *ground) {
+	m := newMetal(t, on, "standard")
 	m.calm()
 	opened := m.lab.OpenedSessions()
 	m.tick()
@@ -290,10 +288,10 @@ func testNewCredentials(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) 
 }
 
 // A Secret whose password nobody else knows is not deleted with its host; another is.
-func testKeptSecret(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testKeptSecret(t *testing.T, on *ground) {
 	for name, rotated := range map[string]bool{"as a person made it": false, "rotated": true} {
 		t.Run(name, func(t *testing.T) {
-			m := newMetal(t, cfg, scheme, "standard")
+			m := newMetal(t, on, "standard")
 			m.calm()
 			if rotated {
 				m.ask()

@@ -6,6 +6,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,52 +18,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
 // canary is the password of every BMC here.
 const canary = "CANARY-0815-bmc-password"
-
-// TestHost runs all tests that need an API server on one.
-func TestHost(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
-	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
-		"life": testLife, "bmc errors": testBMCErrors, "secret": testSecret, "owners": testOwners, "stale": testStale,
-		"deletion": testDeletion, "strangers": testStrangers, "enrolled twins": testEnrolledTwins, "pause": testPause, "soft off": testSoftOff,
-		"move": testMovePause, "moved order": testMovedOrder, "late pause": testLatePause, "standstill": testStandstill,
-		"health": testHealth, "watched": testWatched, "faults": testFaults, "breaker": testBreaker, "unheeded": testUnheeded, "refused": testRefused,
-		"prepared at registration": testPreparedAtRegistration, "prepared later": testPreparedLater, "preparation refused": testPrepareRefused,
-		"prepared in use": testPrepareInUse, "firmware": testFirmware, "firmware fails": testFirmwareFails,
-		"firmware of the BMC": testFirmwareOfBMC, "firmware killed": testFirmwareKilled,
-		"pushed": testFirmwarePush, "push paused": testFirmwarePushPaused, "push fails": testFirmwarePushFails, "push killed": testFirmwarePushKilled,
-		"claims": testClaims, "network": testNetwork, "pooled": testPooled, "pool left": testPoolLeft, "dual": testDual, "enrolled": testEnrolled, "watches": testWatches,
-		"first use": testFirstUse, "first use fails": testFirstUseFails, "CA in a Secret": testCASecret, "new credentials": testNewCredentials, "kept secret": testKeptSecret,
-		"rotation": testRotation, "rotation by IPMI": testRotationIPMI, "rotation killed": testRotationKilled, "rotation refused": testRotationRefused, "rotation fails": testRotationFails,
-		"virtual media": testVirtualMedia, "HTTP boot": testHTTPBoot, "watch filter": testWatchFilter, "wrong secret": testWrongSecret, "owners of a CA": testCAOwners, "replacement": testReplacement,
-	} {
-		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
-	}
-}
 
 // fakeBMC stands for every BMC of a test; it logs the calls that switch.
 type fakeBMC struct {
@@ -202,16 +172,14 @@ func number() int {
 	return numbers.n
 }
 
-func newYard(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *yard {
+func newYard(t *testing.T, on *ground) *yard {
 	t.Helper()
-	api := envtest.NewIndexed(t, cfg, scheme)
-	if err := index.Setup(t.Context(), api); err != nil {
-		t.Fatal(err)
-	}
+	api := on.api
 	y := &yard{t: t, ctx: t.Context(), ns: fmt.Sprintf("yard-%d", number()), api: api, bmc: &fakeBMC{power: bmc.PowerOff},
 		clock: testclock.NewFakeClock(time.Now().Truncate(time.Second)), events: events.NewFakeRecorder(1000)}
 	y.Reconciler = &Reconciler{Client: api, Live: api, BMC: y.bmc, Recorder: y.events, Clock: y.clock,
 		Policy: inventory.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString}
+	t.Cleanup(y.clear)
 	y.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns}})
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns}, Spec: infrav1.IngotNetworkSpec{
 		Mode: infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
@@ -223,6 +191,23 @@ func newYard(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *yard {
 		}
 	})
 	return y
+}
+
+// clear takes the hosts away, and what is kept of them: others list them all, and the port
+// of a BMC may be another's next. Whoever starts a BMC has the yard cleared before it ends.
+func (y *yard) clear() {
+	y.t.Helper()
+	ctx, in := context.WithoutCancel(y.ctx), client.InNamespace(y.ns)
+	hosts := &infrav1.IngotHostList{}
+	errs := []error{y.api.List(ctx, hosts, in)}
+	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for i := range hosts.Items {
+		errs = append(errs, client.IgnoreNotFound(y.api.Patch(ctx, &hosts.Items[i], free)))
+	}
+	errs = append(errs, y.api.DeleteAllOf(ctx, &infrav1.IngotHost{}, in), y.api.DeleteAllOf(ctx, &infrav1.IngotHardware{}, in))
+	if err := errors.Join(errs...); err != nil {
+		y.t.Errorf("clearing %s: %v", y.ns, err)
+	}
 }
 
 func (y *yard) create(obj client.Object) {

@@ -13,8 +13,6 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,7 +38,7 @@ func (b *behind) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 
 // Each class of failure has its condition and remedy, is told once, and is not
 // tried again before its time, unless somebody corrects the spec.
-func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testBMCErrors(t *testing.T, on *ground) {
 	for err, tc := range map[error]struct {
 		kind   string
 		status metav1.ConditionStatus
@@ -56,7 +54,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		bmc.ErrProtocol:     {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's own log"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			y.bmc.readErr = fmt.Errorf("power state: %w", err)
 			y.ready("h")
 			for range 3 {
@@ -85,7 +83,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("a switch that fails", func(t *testing.T) {
-		y := newYard(t, cfg, scheme)
+		y := newYard(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.bmc.overrideErr, y.bmc.writeErr = bmc.ErrNotApplied, fmt.Errorf("reset: %w", bmc.ErrBusy)
@@ -107,7 +105,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"an override without an answer, unreadable":  {bmc.BootOverride{}, fmt.Errorf("read: %w", bmc.ErrTimeout), "boot PXE UEFI", infrav1.ReasonBMCTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			y.ready("h")
 			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 			y.bmc.set(func(f *fakeBMC) {
@@ -122,7 +120,7 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("a switch without an answer", func(t *testing.T) {
-		y := newYard(t, cfg, scheme)
+		y := newYard(t, on)
 		y.ready("h")
 		y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 		y.bmc.writeErr = bmc.ErrUnknownOutcome
@@ -136,9 +134,9 @@ func testBMCErrors(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // I8: strangers, twins and hosts without a BMC are not touched.
-func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testStrangers(t *testing.T, on *ground) {
 	found := func(y *yard, host *infrav1.IngotHost, uuid string) {
-		facts, err := hardware.New(host, scheme)
+		facts, err := hardware.New(host, on.scheme)
 		must(y, err)
 		facts.Spec.System = infrav1.HardwareSystem{UUID: uuid, SerialNumber: "s"}
 		y.create(facts)
@@ -168,7 +166,7 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			found(y, y.ready("h"), id)
 		}, infrav1.ReasonDuplicate},
 		"the same boot MAC as another tenant's": {func(y *yard) {
-			other := newYard(y.t, cfg, scheme).ready("hidden")
+			other := newYard(y.t, on).ready("hidden")
 			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = other.Spec.BootMACAddress })
 		}, infrav1.ReasonDuplicate},
 		"a twin that is deleted while its firmware is written": {func(y *yard) {
@@ -182,7 +180,7 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}, infrav1.ReasonDuplicate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			tc.make(y)
 			for range 4 {
 				y.step("h")
@@ -197,7 +195,7 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		})
 	}
 	t.Run("what a deleted host of the same name left behind", func(t *testing.T) {
-		y := newYard(t, cfg, scheme)
+		y := newYard(t, on)
 		old := y.ready("h")
 		found(y, old, uuid.NewString())
 		y.untilBoot("h", infrav1.OrderInspect)
@@ -218,7 +216,7 @@ func testStrangers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // I6: only a machine that names this host and this instance stands for the claim.
-func testClaims(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testClaims(t *testing.T, on *ground) {
 	for name, change := range map[string]func(y *yard, machine *infrav1.IngotMachine){
 		"machine gone": func(y *yard, machine *infrav1.IngotMachine) { must(y, y.api.Delete(y.ctx, machine)) },
 		"machine made anew under its name": func(y *yard, machine *infrav1.IngotMachine) {
@@ -231,7 +229,7 @@ func testClaims(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			y.ready("h")
 			y.inspect("h")
 			y.claim("h")
@@ -252,8 +250,8 @@ func testClaims(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 }
 
 // Networks that are missing or full are said, and serve as soon as they do.
-func testNetwork(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testNetwork(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns + "-later" })
 	for range 3 {
 		y.step("h")
@@ -281,7 +279,7 @@ func testNetwork(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	y.want("ca", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 
 	// Where another server gives the addresses, none is recorded, and hosts boot.
-	p := newYard(t, cfg, scheme)
+	p := newYard(t, on)
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: p.ns + "-proxy"},
 		Spec: infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeProxy, Subnet: "198.51.100.0/24"}})
 	p.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = p.ns + "-proxy" })

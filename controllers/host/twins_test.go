@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
@@ -17,7 +15,7 @@ import (
 
 // What an unknown machine says of itself takes no registered host out of use, by
 // whichever trait; once a person has approved it, it is a twin as any other.
-func testEnrolledTwins(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+func testEnrolledTwins(t *testing.T, on *ground) {
 	enrolled := func(h *infrav1.IngotHost) {
 		h.Labels, h.Spec.BMC = map[string]string{infrav1.EnrolledLabel: ""}, nil
 	}
@@ -36,13 +34,13 @@ func testEnrolledTwins(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		}, facts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(t, cfg, scheme)
+			y := newYard(t, on)
 			real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
 			fake := y.ready("fake", enrolled, tc.fake(real))
 			if tc.facts {
 				system := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "s"}
 				for _, host := range []*infrav1.IngotHost{real, fake} {
-					facts, err := hardware.New(host, scheme)
+					facts, err := hardware.New(host, on.scheme)
 					must(y, err)
 					facts.Spec.System = system
 					y.create(facts)

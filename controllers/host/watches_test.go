@@ -10,12 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -26,9 +25,10 @@ import (
 
 // Nothing waits for a poll: it is an hour away here, and every change is seen by
 // a watch.
-func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+func testWatches(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	mgr, err := ctrl.NewManager(on.cfg, ctrl.Options{Scheme: on.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{y.ns: {}}}}) // the other hosts are other tests'
 	must(y, err)
 	must(y, index.Setup(t.Context(), mgr.GetFieldIndexer()))
 	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: y.bmc, Recorder: y.events, Clock: clock.RealClock{},
@@ -115,8 +115,8 @@ func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reas
 
 // M41: the hosts of another manager are left alone, whoever leads here: two managers
 // would switch one server against each other.
-func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	y := newYard(t, cfg, scheme)
+func testWatchFilter(t *testing.T, on *ground) {
+	y := newYard(t, on)
 	y.WatchFilterValue = "mine"
 	for _, value := range []string{"mine", "theirs"} {
 		y.ready(value, func(h *infrav1.IngotHost) { h.Labels = map[string]string{clusterv1.WatchLabel: value} })

@@ -1,0 +1,113 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/envtest"
+)
+
+// ground is what all yards stand on: one API server, and one client of it.
+type ground struct {
+	cfg    *rest.Config
+	scheme *runtime.Scheme
+	api    *envtest.Indexed
+}
+
+func newGround(t *testing.T) *ground {
+	t.Helper()
+	on := &ground{scheme: runtime.NewScheme()}
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(on.scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on.cfg = envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
+	on.api = envtest.NewIndexed(t, on.cfg, on.scheme)
+	if err := index.Setup(t.Context(), on.api); err != nil {
+		t.Fatal(err)
+	}
+	return on
+}
+
+// TestHost runs all tests that need an API server on one, beside each other: each has a
+// namespace of its own, and names, addresses and BMCs that no other has. The longest come
+// first, so that none of them is left alone at the end.
+func TestHost(t *testing.T) {
+	on := newGround(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *ground)
+	}{
+		{"firmware fails", testFirmwareFails},
+		{"firmware", testFirmware},
+		{"rotation killed", testRotationKilled},
+		{"firmware killed", testFirmwareKilled},
+		{"push killed", testFirmwarePushKilled},
+		{"prepared at registration", testPreparedAtRegistration},
+		{"deletion", testDeletion},
+		{"rotation refused", testRotationRefused},
+		{"rotation", testRotation},
+		{"rotation fails", testRotationFails},
+		{"life", testLife},
+		{"bmc errors", testBMCErrors},
+		{"secret", testSecret},
+		{"owners", testOwners},
+		{"stale", testStale},
+		{"strangers", testStrangers},
+		{"enrolled twins", testEnrolledTwins},
+		{"pause", testPause},
+		{"soft off", testSoftOff},
+		{"move", testMovePause},
+		{"moved order", testMovedOrder},
+		{"late pause", testLatePause},
+		{"standstill", testStandstill},
+		{"health", testHealth},
+		{"watched", testWatched},
+		{"faults", testFaults},
+		{"breaker", testBreaker},
+		{"unheeded", testUnheeded},
+		{"refused", testRefused},
+		{"prepared later", testPreparedLater},
+		{"preparation refused", testPrepareRefused},
+		{"prepared in use", testPrepareInUse},
+		{"firmware of the BMC", testFirmwareOfBMC},
+		{"pushed", testFirmwarePush},
+		{"push paused", testFirmwarePushPaused},
+		{"push fails", testFirmwarePushFails},
+		{"claims", testClaims},
+		{"network", testNetwork},
+		{"pooled", testPooled},
+		{"pool left", testPoolLeft},
+		{"dual", testDual},
+		{"enrolled", testEnrolled},
+		{"watches", testWatches},
+		{"first use", testFirstUse},
+		{"first use fails", testFirstUseFails},
+		{"CA in a Secret", testCASecret},
+		{"new credentials", testNewCredentials},
+		{"kept secret", testKeptSecret},
+		{"rotation by IPMI", testRotationIPMI},
+		{"virtual media", testVirtualMedia},
+		{"HTTP boot", testHTTPBoot},
+		{"watch filter", testWatchFilter},
+		{"wrong secret", testWrongSecret},
+		{"owners of a CA", testCAOwners},
+		{"replacement", testReplacement},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, on)
+		})
+	}
+}
