@@ -140,13 +140,15 @@ func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	if host.Spec.Claim != nil {
 		claims.InstanceID = host.Spec.Claim.InstanceID
 	}
-	plan := d.agent(claims)
+	way, unified := pxe.ByNetwork, pxe.File{}
 	switch host.Spec.BootMethod {
 	case infrav1.BootMethodHTTP:
-		plan.Agent.Way, plan.Agent.Unified = pxe.ByHTTP, d.Unified
+		way, unified = pxe.ByHTTP, d.Unified
 	case infrav1.BootMethodVirtualMedia:
-		plan.Agent.Way = pxe.ByDisc
+		way, claims.Way = pxe.ByDisc, token.ByDisc
 	}
+	plan := d.agent(claims)
+	plan.Agent.Way, plan.Agent.Unified = way, unified
 	return plan
 }
 

@@ -30,7 +30,9 @@ func discClaims(host *infrav1.IngotHost) token.Claims {
 }
 
 // Disc implements pxe.DiscDirectory: an image is given as long as the host boots by
-// virtual media and the order that its ticket was made for is open.
+// virtual media, the order that its ticket was made for is open, and no agent has come
+// for it. Once one has it needs no image any more, and another agent with a token of the
+// same order would have both revoked.
 func (d *Directory) Disc(ticket string) (pxe.Host, bool) {
 	address, ok := token.DiscMAC(ticket)
 	if !ok {
@@ -47,7 +49,9 @@ func (d *Directory) Disc(ticket string) (pxe.Host, bool) {
 	}
 	host := &hosts.Items[0]
 	plan := d.plan(host)
-	if isDuplicate(host) || host.Spec.BootMethod != infrav1.BootMethodVirtualMedia || plan.Kind != pxe.Agent || !d.Keys.IsDisc(ticket, address, discClaims(host)) {
+	switch {
+	case isDuplicate(host), host.Spec.BootMethod != infrav1.BootMethodVirtualMedia, plan.Kind != pxe.Agent, host.Spec.Order.AgentKey != "",
+		!d.Keys.IsDisc(ticket, address, discClaims(host)):
 		return pxe.Host{}, false
 	}
 	return pxe.Host{Namespace: host.Namespace, Name: host.Name, MAC: mac, Plan: plan}, true

@@ -40,7 +40,7 @@ func TestDisc(t *testing.T) {
 		want   bool
 	}{
 		"its order is open":        {ticket, nil, false, true},
-		"its agent has spoken":     {ticket, func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "k" }, false, true},
+		"its agent has spoken":     {ticket, func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "k" }, false, false},
 		"its order has ended":      {ticket, func(h *infrav1.IngotHost) { h.Spec.Order.Result = &infrav1.OrderResult{} }, false, false},
 		"its order is revoked":     {ticket, func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = ptr.To(true) }, false, false},
 		"its order is gone":        {ticket, func(h *infrav1.IngotHost) { h.Spec.Order = nil }, false, false},
@@ -68,7 +68,7 @@ func TestDisc(t *testing.T) {
 				return
 			}
 			claims, err := d.Keys.Verify(got.Plan.Agent.Token.Reveal())
-			if err != nil || claims.OrderID != orderID || claims.Purpose != token.Install || !claims.Expiry.Equal(now.Add(token.Lifetime)) {
+			if err != nil || claims.OrderID != orderID || claims.Purpose != token.Install || claims.Way != token.ByDisc || !claims.Expiry.Equal(now.Add(token.Lifetime)) {
 				t.Errorf("token for %+v, %v", claims, err)
 			}
 			if got.MAC.String() != mac || got.Plan.Kind != pxe.Agent || got.Plan.Agent.Server == "" {
@@ -96,6 +96,11 @@ func TestTokenByTheWay(t *testing.T) {
 			}
 			if got := host.Plan.Agent; got.Way != want.way || (got.Token != "") != want.token {
 				t.Errorf("%s, token: %v; want %s, %v", got.Way, got.Token != "", want.way, want.token)
+			}
+			if want.token {
+				if claims, err := d.Keys.Verify(host.Plan.Agent.Token.Reveal()); err != nil || claims.Way != token.ByNetwork {
+					t.Errorf("a token of the network says %q, %v", claims.Way, err)
+				}
 			}
 		})
 	}

@@ -122,7 +122,7 @@ type verdict struct {
 
 // judge decides whether the caller may act on the host's present order: a pure
 // function of what is known.
-func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool) verdict {
+func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) verdict {
 	order := host.Spec.Order
 	switch {
 	case order == nil || order.ID != c.claims.OrderID || order.Attempt != c.claims.Attempt ||
@@ -138,9 +138,12 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 	case c.key == "":
 		return verdict{refusal: invalidToken("a TLS client certificate is needed"),
 			note: "A request with a valid token but without a client key was refused"}
-	case recorded.IsValid() && c.source != recorded:
+	case !from.allows(c.source):
 		return verdict{refusal: invalidToken("the token belongs to another host"),
 			note: "A request with this host's token came from " + c.source.String() + ", which is not its address; it was refused"}
+	case overheard(host, c):
+		return verdict{refusal: invalidToken("the host boots by virtual media, and this token was not on its disc"),
+			note: "A request came with a token that went over the network, and the host boots by virtual media; it was refused"}
 	case order.AgentKey != "" && order.AgentKey != c.key:
 		return verdict{revoke: true,
 			refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "another agent holds this order; both are revoked"}}
@@ -148,6 +151,14 @@ func judge(host *infrav1.IngotHost, c caller, recorded netip.Addr, expired bool)
 		return verdict{refusal: invalidToken("the token has expired")}
 	}
 	return verdict{}
+}
+
+// overheard says whether others may have read a token that is only worth something if
+// they have not: the cluster demands a verified boot, and the host's disc had another.
+func overheard(host *infrav1.IngotHost, c caller) bool {
+	claim := host.Spec.Claim
+	return claim != nil && claim.BootTrust == infrav1.BootTrustVerified &&
+		host.Spec.BootMethod == infrav1.BootMethodVirtualMedia && c.claims.Way != token.ByDisc
 }
 
 // ended refuses the token of an order that is not there any more. Where it is gone
@@ -180,11 +191,11 @@ func stands(host *infrav1.IngotHost, instanceID string) bool {
 // authorize judges, and carries out what the verdict asks for. On success the
 // host is as it was read.
 func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c caller) *agentapi.Error {
-	recorded, err := recordedAddress(ctx, s.Live, host)
+	from, err := s.whereabouts(ctx, s.Live, host)
 	if err != nil {
 		return notReady("the API server does not answer")
 	}
-	v := judge(host, c, recorded, s.Clock.Now().After(c.claims.Expiry))
+	v := judge(host, c, from, s.Clock.Now().After(c.claims.Expiry))
 	if v.note != "" {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action, "%s", v.note)
 	}
@@ -218,24 +229,6 @@ func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) 
 	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
 		"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", c.claims.OrderID)
 	return nil
-}
-
-// recordedAddress of the host's boot NIC on its present network; invalid when none
-// is recorded, as on one where another DHCP server gives the addresses.
-func recordedAddress(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (netip.Addr, error) {
-	hardware := &infrav1.IngotHardware{}
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
-		return netip.Addr{}, client.IgnoreNotFound(err)
-	}
-	recorded := hardware.Spec.Address
-	if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != host.Spec.NetworkRef.Name {
-		return netip.Addr{}, nil
-	}
-	addr, err := netip.ParseAddr(recorded.IP)
-	if err != nil {
-		return netip.Addr{}, nil
-	}
-	return addr, nil
 }
 
 // save writes what changed in the host's spec, on the version that was read.

@@ -56,9 +56,13 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
 	}
-	return agentapi.Bootstrap{
+	data := agentapi.Bootstrap{
 		UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
-	}, nil
+	}
+	if network := host.Spec.Claim.Network; network != nil {
+		data.NetworkConfig = network.Config
+	}
+	return data, nil
 }
 
 // claimant reads the IngotMachine that the claim names, and makes sure that it

@@ -353,10 +353,17 @@ func world(changes ...func(*infrav1.IngotHost)) []client.Object {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m1", UID: "machine-uid"}}}}
 	machine.Spec.ProviderID = "ingot://metal/h1/" + instanceID
 	return []client.Object{
-		host, owner, machine,
+		host, owner, machine, loopback(),
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "c1"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "bootstrap"}, Data: map[string][]byte{"value": []byte("#cloud-config\n# " + canary)}},
 	}
+}
+
+// loopback is the host's network.
+func loopback() *infrav1.IngotNetwork {
+	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}}
+	network.Spec.Subnet = "127.0.0.0/8"
+	return network
 }
 
 // recorded gives the host an address; it is that of the loopback client.

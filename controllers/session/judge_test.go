@@ -5,6 +5,7 @@ package session
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,11 @@ func claimsOf(purpose token.Purpose) token.Claims {
 // I14: first key, same key, second key; and everything that a token does not give.
 func TestJudge(t *testing.T) {
 	unbound := func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "" }
+	verified := func(h *infrav1.IngotHost) {
+		h.Spec.Claim.BootTrust, h.Spec.BootMethod = infrav1.BootTrustVerified, infrav1.BootMethodVirtualMedia
+	}
+	onDisc := claimsOf(token.Install)
+	onDisc.Way = token.ByDisc
 	for name, tc := range map[string]struct {
 		host     *infrav1.IngotHost
 		claims   token.Claims
@@ -72,7 +78,20 @@ func TestJudge(t *testing.T) {
 		"another address":                    {host: installing(), key: firstKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
 		"another key from another address revokes nothing": {
 			host: installing(), key: secondKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
-		"no order": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
+		"nobody knows its address, and it is in the subnet":       {host: installing(), key: firstKey, source: "192.0.2.8"},
+		"nobody knows its address, and it is in no subnet":        {host: installing(), key: firstKey, source: "198.51.100.8", want: agentapi.ReasonTokenInvalid, note: true},
+		"nobody knows its address, and it is in the IPv6 one":     {host: installing(), key: firstKey, source: "2001:db8::8"},
+		"nobody knows where it speaks from":                       {host: installing(), key: firstKey, source: "-", want: agentapi.ReasonTokenInvalid, note: true},
+		"the recorded IPv6 address":                               {host: installing(), key: firstKey, source: "2001:db8::7", recorded: "192.0.2.7 2001:db8::7"},
+		"another IPv6 address than the recorded":                  {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7 2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
+		"an IPv6 address where the IPv4 one alone is recorded":    {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
+		"a verified boot by the token of the disc":                {host: installing(verified), claims: onDisc, key: firstKey},
+		"a verified boot by a token of the network":               {host: installing(verified), key: firstKey, want: agentapi.ReasonTokenInvalid, note: true},
+		"another key with a token of the network revokes nothing": {host: installing(verified), key: secondKey, want: agentapi.ReasonTokenInvalid, note: true},
+		"a disc's token where the network would do":               {host: installing(), claims: onDisc, key: firstKey},
+		"virtual media where the network would do":                {host: installing(func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtualMedia }), key: firstKey},
+		"a verified boot by HTTP":                                 {host: installing(verified, func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }), key: firstKey},
+		"no order":                                                {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
 		"another order": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.ID = instanceID }), key: firstKey,
 			want: agentapi.ReasonOrderGone, note: true},
 		"another attempt": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Attempt = 3 }), key: firstKey,
@@ -91,11 +110,15 @@ func TestJudge(t *testing.T) {
 			if c.claims == (token.Claims{}) {
 				c.claims = claimsOf(token.Install)
 			}
-			var recorded netip.Addr
-			if tc.recorded != "" {
-				recorded, c.source = netip.MustParseAddr(tc.recorded), netip.MustParseAddr(tc.source)
+			if tc.source == "" {
+				tc.source = "192.0.2.1"
 			}
-			v := judge(tc.host, c, recorded, tc.expired)
+			c.source, _ = netip.ParseAddr(tc.source)
+			from := whereabouts{subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
+			for _, text := range strings.Fields(tc.recorded) {
+				from.recorded = append(from.recorded, netip.MustParseAddr(text))
+			}
+			v := judge(tc.host, c, from, tc.expired)
 			var got agentapi.Reason
 			if v.refusal != nil {
 				got = v.refusal.Reason
@@ -124,7 +147,7 @@ func TestJudgeCommitted(t *testing.T) {
 		"a wipe":           {installing(committed), token.Wipe, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := judge(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, netip.Addr{}, false)
+			v := judge(tc.host, caller{claims: claimsOf(tc.purpose), key: secondKey}, whereabouts{}, false)
 			if v.refusal == nil || v.refusal.Reason != agentapi.ReasonOrderGone || v.refusal.Action != tc.want {
 				t.Errorf("refusal %+v, want %s with action %q", v.refusal, agentapi.ReasonOrderGone, tc.want)
 			}

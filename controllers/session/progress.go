@@ -52,11 +52,11 @@ func (s *Server) atWork(ctx context.Context, c caller, orderID string) *infrav1.
 		return nil
 	}
 	paused, pauseErr := isPaused(ctx, s.Client, host)
-	recorded, addressErr := recordedAddress(ctx, s.Client, host)
+	from, addressErr := s.whereabouts(ctx, s.Client, host)
 	switch order := host.Spec.Order; {
 	case pauseErr != nil, addressErr != nil, paused, orderID != c.claims.OrderID:
 		return nil
-	case judge(host, c, recorded, false).refusal != nil:
+	case judge(host, c, from, false).refusal != nil:
 		return nil
 	case order.AgentKey == "", order.Result != nil:
 		return nil

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -19,9 +18,7 @@ import (
 // What the token of an unknown machine is good for, beside a host that is being
 // installed: a report, an order to do nothing, and nothing else.
 func TestStrangerMayReportOnly(t *testing.T) {
-	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}}
-	network.Spec = infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeReserve, Subnet: "127.0.0.0/8"}
-	s := newSite(t, append(world(), network)...)
+	s := newSite(t, world()...)
 	before := s.host()
 	// The order id is the installing host's, in case it is looked up.
 	for name, claims := range map[string]token.Claims{

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,23 +51,46 @@ type Claims struct {
 	Attempt    int32
 	// Expiry in whole seconds.
 	Expiry time.Time
+	// Way is how the token was given.
+	Way Way
 }
+
+// Way is how an agent gets its token, which says who else may have read it.
+type Way string
+
+const (
+	// ByNetwork: by the boot script or by DHCP, in clear.
+	ByNetwork Way = ""
+	// ByDisc: on the CD image that the host's BMC shows to it.
+	ByDisc Way = "disc"
+)
 
 // ErrInvalid: the text is no token of ours.
 var ErrInvalid = errors.New("token is not valid")
 
-const version = "v1"
+// The versions: the second has the way before the expiry. A token of the network is
+// written as the first, so that replicas of either age read it.
+const (
+	version       = "v1"
+	versionOfWays = "v2"
+)
 
 // none stands for an empty field, so that every token has the same shape.
 const none = "-"
 
-// text writes the claims as "v1/<namespace>/<host>/<purpose>/<order>/<instance>/<attempt>/<expiry>":
-// characters that a kernel command line and an iPXE script carry unchanged.
+// text writes the claims as "v1/<namespace>/<host>/<purpose>/<order>/<instance>/<attempt>/<expiry>",
+// or "v2/…/<attempt>/<way>/<expiry>": characters that a kernel command line and an iPXE
+// script carry unchanged.
 func (c Claims) text() string {
-	return strings.Join([]string{
+	fields := []string{
 		version, orNone(c.Namespace), c.Host, string(c.Purpose), orNone(c.OrderID), orNone(c.InstanceID),
-		strconv.FormatInt(int64(c.Attempt), 10), strconv.FormatInt(c.Expiry.Unix(), 10),
-	}, "/")
+		strconv.FormatInt(int64(c.Attempt), 10),
+	}
+	if c.Way != ByNetwork {
+		fields[0] = versionOfWays
+		fields = append(fields, string(c.Way))
+	}
+	return strings.Join(append(fields, strconv.FormatInt(c.Expiry.Unix(), 10)), "/")
 }
 
 func orNone(s string) string {
@@ -130,6 +154,12 @@ func mac(key []byte, text string) string {
 
 func parse(text string) (Claims, error) {
 	f := strings.Split(text, "/")
+	way := ByNetwork
+	if len(f) == 9 && f[0] == versionOfWays && f[7] != "" {
+		way = Way(f[7])
+		f = slices.Delete(f, 7, 8)
+		f[0] = version
+	}
 	if len(f) != 8 || f[0] != version {
 		return Claims{}, ErrInvalid
 	}
@@ -150,7 +180,7 @@ func parse(text string) (Claims, error) {
 	return Claims{
 		Namespace: unNone(f[1]), Host: f[2], Purpose: Purpose(f[3]),
 		OrderID: unNone(f[4]), InstanceID: unNone(f[5]),
-		Attempt: int32(attempt), Expiry: time.Unix(expiry, 0).UTC(),
+		Attempt: int32(attempt), Expiry: time.Unix(expiry, 0).UTC(), Way: way,
 	}, nil
 }
 

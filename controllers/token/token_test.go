@@ -37,8 +37,10 @@ var sample = Claims{
 func TestVerifyReadsWhatMintWrote(t *testing.T) {
 	inspect := sample
 	inspect.Purpose, inspect.InstanceID, inspect.Attempt = Inspect, "", 1
+	disc := sample
+	disc.Way = ByDisc
 	discover := Claims{Host: "net-1.rack", Purpose: Discover, OrderID: "52:54:00:00:00:01", Expiry: sample.Expiry}
-	for name, claims := range map[string]Claims{"install": sample, "inspect without instance": inspect, "discover": discover} {
+	for name, claims := range map[string]Claims{"install": sample, "inspect without instance": inspect, "discover": discover, "on a disc": disc} {
 		t.Run(name, func(t *testing.T) {
 			keys := testKeys(t, 1)
 			text := keys.Mint(claims)
@@ -62,6 +64,8 @@ func TestVerifyReadsWhatMintWrote(t *testing.T) {
 func TestVerifyRefuses(t *testing.T) {
 	keys := testKeys(t, 1)
 	good := keys.Mint(sample)
+	disc := sample
+	disc.Way = ByDisc
 	for name, text := range map[string]string{
 		"empty":             "",
 		"no separator":      "v1",
@@ -71,6 +75,8 @@ func TestVerifyRefuses(t *testing.T) {
 		"another purpose":   strings.Replace(good, "Install", "Inspect", 1),
 		"MAC cut off":       good[:len(good)-1],
 		"MAC missing":       good[:strings.LastIndexByte(good, '/')+1],
+		"another way":       strings.Replace(strings.Replace(good, "v1/", "v2/", 1), "/1800000000", "/disc/1800000000", 1),
+		"without its way":   strings.Replace(strings.Replace(keys.Mint(disc), "v2/", "v1/", 1), "/disc/", "/", 1),
 		"fields moved over": strings.Replace(good, "dc1/node-7", "dc1/x/node-7", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +103,7 @@ func TestShortKeyIsRefused(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	keys := testKeys(f, 1)
 	f.Add(keys.Mint(sample))
+	f.Add(keys.Mint(Claims{Host: "h", Purpose: Wipe, Way: ByDisc, Expiry: sample.Expiry}))
 	f.Add("v1/a/b/c/d/e/1/2/x")
 	f.Fuzz(func(t *testing.T, text string) {
 		claims, err := keys.Verify(text)

@@ -35,7 +35,7 @@ func TestEveryRowCanBeFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := pxe.Host{Namespace: "default", Name: "h", MAC: hostMAC,
-		Subnet: netip.MustParsePrefix("192.0.2.0/24"), Address: netip.MustParsePrefix("192.0.2.17/24"),
+		Subnet: netip.MustParsePrefix("127.0.0.0/8"), Address: netip.MustParsePrefix("127.0.0.1/8"), // where this test fetches from
 		Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Kernel: kernel, Server: "192.0.2.1:8843"}}}
 	r := startFor(t, &files, pxe.Table{hostMAC.String(): host})
 	id := dhcp.Identity{Address: netip.MustParseAddr("127.0.0.1"), BaseURL: r.base, Loaders: dhcp.DefaultLoaders()}
@@ -81,7 +81,7 @@ func namedBy(t *testing.T, id dhcp.Identity, host pxe.Host) []string {
 			decide = dhcp.ReplyBINL
 		}
 		for _, host := range variants(host) {
-			q := dhcp.Query{Packet: capturedRequest(t, name), From: netip.MustParseAddrPort("192.0.2.17:68")}
+			q := dhcp.Query{Packet: capturedRequest(t, name), From: netip.MustParseAddrPort("127.0.0.1:68")}
 			a, err := decide(id, pxe.Table{hostMAC.String(): host}, q)
 			if err != nil {
 				t.Fatal(err)

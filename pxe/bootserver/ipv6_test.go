@@ -97,7 +97,7 @@ func TestIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := pxe.Host{Namespace: "default", Name: "h", MAC: hostMAC, Network: "n", Address: netip.MustParsePrefix("192.0.2.17/24"),
-		IPv6: pxe.IPv6{Mode: pxe.Stateful, Subnet: netip.MustParsePrefix("2001:db8::/64"), Address: netip.MustParseAddr("2001:db8::17")},
+		IPv6: pxe.IPv6{Mode: pxe.Stateful, Subnet: netip.MustParsePrefix("::/64"), Address: netip.MustParseAddr("::1")},
 		Plan: pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{Kernel: kernel, Server: "192.0.2.1:8843"}}}
 	address := netip.MustParseAddr("::1")
 	srv, err := bootserver.New(bootserver.Config{

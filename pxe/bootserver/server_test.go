@@ -114,7 +114,7 @@ func start(t *testing.T, plan func(add func(name, text string) pxe.File) pxe.Pla
 		return f
 	})
 	return startFor(t, &files, pxe.Table{hostMAC.String(): {Namespace: "default", Name: "h", MAC: hostMAC,
-		Address: netip.MustParsePrefix("192.0.2.17/24"), Plan: p}})
+		Address: netip.MustParsePrefix("127.0.0.1/8"), Plan: p}})
 }
 
 // startFor runs a boot server on loopback for the hosts of a directory.

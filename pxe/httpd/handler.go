@@ -130,6 +130,11 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		http.Error(w, "unknown host", http.StatusNotFound)
 		return
 	}
+	if from := client(r); host.Plan.Loaded() == pxe.Agent && !host.Speaks(from) {
+		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script asked for from %s, which is not the host's address", from))
+		http.Error(w, "not from there", http.StatusNotFound)
+		return
+	}
 	text, err := script.Render(host, h.BaseURL)
 	switch {
 	case errors.Is(err, script.ErrNoScript):
@@ -152,11 +157,11 @@ func (h *Handler) lookup(r *http.Request, mac net.HardwareAddr) (pxe.Host, bool)
 		return host, true
 	}
 	discoverer, ok := h.Directory.(pxe.Discoverer)
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if !ok || err != nil {
+	from := client(r)
+	if !ok || !from.IsValid() {
 		return pxe.Host{}, false
 	}
-	return discoverer.Discover(pxe.Stranger{MAC: mac, Client: from.Addr().Unmap()})
+	return discoverer.Discover(pxe.Stranger{MAC: mac, Client: from})
 }
 
 // text sends a script.
@@ -269,11 +274,13 @@ func (h *Handler) observe(r *http.Request, mac net.HardwareAddr, stage pxe.Stage
 	if h.Observer == nil {
 		return
 	}
-	e := pxe.BootEvent{MAC: mac, Stage: stage, Detail: detail, At: time.Now()}
-	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		e.Client = ap.Addr().Unmap()
-	}
-	h.Observer.Observe(e)
+	h.Observer.Observe(pxe.BootEvent{MAC: mac, Client: client(r), Stage: stage, Detail: detail, At: time.Now()})
+}
+
+// client is the address that a request came from; zero: it is not known.
+func client(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address where it is none
+	return from.Addr().Unmap().WithZone("")
 }
 
 func (h *Handler) log() *slog.Logger {

@@ -93,6 +93,7 @@ func newHandler(t *testing.T) (*httpd.Handler, pxe.File, *events, string) {
 func do(t *testing.T, h http.Handler, method, path string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://boot"+path, nil)
+	r.RemoteAddr = "192.0.2.17:40000"
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -212,7 +213,7 @@ func TestEventsTellTheBoot(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, e := range ev.list {
-		if e.Client != netip.MustParseAddr("192.0.2.1") || e.At.IsZero() { // httptest's client
+		if e.Client != netip.MustParseAddr("192.0.2.17") || e.At.IsZero() {
 			t.Errorf("event %+v", e)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -141,8 +142,9 @@ func (a *abuse) event(reason, words string) {
 // powers counts what the BMC was told to do with the power.
 func (a *abuse) powers() []string { return a.site.Server(a.name).BMC.Actions() }
 
-// fromElsewhere: this host's token from another host's address is refused, and
-// nothing happens to the host.
+// fromElsewhere: another host's address gets no boot script with this host's token; and
+// with the token, which somebody listened to, it is refused, and nothing happens to the
+// host.
 func (a *abuse) fromElsewhere() {
 	a.t.Helper()
 	id := a.atWork("")
@@ -151,8 +153,13 @@ func (a *abuse) fromElsewhere() {
 	})
 	check(a.t, err)
 	defer func() { _ = elsewhere.Close() }()
-	stranger := newStranger(a.t, elsewhere)
-	check(a.t, stranger.Steal(a.t.Context(), a.bootServer(), a.site.Server(a.name).MAC.String()))
+	stranger, listener := newStranger(a.t, elsewhere), newStranger(a.t, a.nic)
+	mac := a.site.Server(a.name).MAC.String()
+	if err := stranger.Steal(a.t.Context(), a.bootServer(), mac); !errors.Is(err, ErrNoAgentBoot) {
+		a.t.Errorf("a boot script with a token was given to another address: %v", err)
+	}
+	check(a.t, listener.Steal(a.t.Context(), a.bootServer(), mac))
+	stranger.token, stranger.server = listener.token, listener.server
 	before := a.powers()
 	a.refused(stranger, agentapi.PathSession, agentapi.SessionRequest{}, agentapi.ReasonTokenInvalid)
 	a.refused(stranger, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: id}, agentapi.ReasonTokenInvalid)

@@ -1,0 +1,65 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// whereabouts are where the agent of a host may speak from. The zero value: nowhere.
+type whereabouts struct {
+	// recorded are the addresses of the host's boot NIC on its present network.
+	recorded []netip.Addr
+	// subnets of that network.
+	subnets []netip.Prefix
+}
+
+// allows says whether an agent of the host may speak from the address: the one that is
+// recorded, or, where another DHCP server gives the addresses and none is, any of the
+// host's network.
+func (w whereabouts) allows(source netip.Addr) bool {
+	if len(w.recorded) > 0 {
+		return slices.Contains(w.recorded, source)
+	}
+	return slices.ContainsFunc(w.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
+}
+
+// whereabouts reads them: the facts from the reader given, and the network, whose
+// subnets never change, from the cache.
+func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (whereabouts, error) {
+	var out whereabouts
+	hardware := &infrav1.IngotHardware{}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
+		return out, fmt.Errorf("hardware of host %s: %w", host.Name, err)
+	}
+	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != host.Spec.NetworkRef.Name {
+			continue
+		}
+		if address, err := netip.ParseAddr(recorded.IP); err == nil {
+			out.recorded = append(out.recorded, address)
+		}
+	}
+	network := &infrav1.IngotNetwork{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); err != nil {
+		return out, client.IgnoreNotFound(err)
+	}
+	texts := []string{network.Spec.Subnet}
+	if network.Spec.IPv6 != nil {
+		texts = append(texts, network.Spec.IPv6.Subnet)
+	}
+	for _, text := range texts {
+		if subnet, err := netip.ParsePrefix(text); err == nil {
+			out.subnets = append(out.subnets, subnet)
+		}
+	}
+	return out, nil
+}
