@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/ingot-metal/ingot/pxe/oci"
 )
 
 const (
@@ -37,7 +39,9 @@ type ClientConfig struct {
 
 // NewClient makes a client that connects only to what is allowed. Every redirect
 // is a request of its own to it, and every address is looked at when it is
-// connected to: a name that has changed its meaning since does not help.
+// connected to: a name that has changed its meaning since does not help. URLs of
+// oci.Scheme are resolved on the way; what is allowed is asked of each request to the
+// registry, to where it gives out tokens, and to its storage.
 func NewClient(cfg ClientConfig) *http.Client {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
@@ -49,7 +53,7 @@ func NewClient(cfg ClientConfig) *http.Client {
 		u, _ := r.Context().Value(proxyKey{}).(*url.URL)
 		return u, nil
 	}
-	return &http.Client{Transport: g, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	return &http.Client{Transport: &oci.Transport{Base: g}, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}

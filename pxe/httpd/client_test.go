@@ -62,6 +62,8 @@ func TestClientReachesOnlyWhatIsAllowed(t *testing.T) {
 		{"IPv4 in IPv6", nil, "http://[::ffff:127.0.0.1]" + port},
 		{"as a number", nil, "http://2130706433" + port},
 		{"every address of this machine", nil, "http://0.0.0.0" + port},
+		{"a registry", nil, "oci://127.0.0.1" + port + "/images/node@sha256:" + strings.Repeat("0", 64)},
+		{"a registry whose name leads to loopback", []string{"localhost"}, "oci://localhost" + port + "/images/node@sha256:" + strings.Repeat("0", 64)},
 		{"by a redirect from an allowed place", []string{redirecting.URL + "/"}, redirecting.URL + "/os.raw"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/oci"
 )
 
 var (
@@ -164,8 +165,8 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 
 func (c *ImageCache) open(ctx context.Context, from string) (*http.Response, error) {
 	u, err := url.Parse(from)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, errors.New("image URL is neither http nor https")
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != oci.Scheme) {
+		return nil, errors.New("image URL is neither http nor https, nor oci")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {

@@ -93,7 +93,7 @@ var homes = []home{
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/ginkgo/v2", testsOnly: true, reason: "what the validators of Cluster API's test framework run in"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
-	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image"}, reason: "container images are made there, without an engine"},
+	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image", "pxe/oci"}, reason: "container images are made there, without an engine; and images that lie in registries are fetched"},
 	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
 	{library: "k8s.io/api", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apimachinery", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
