@@ -68,6 +68,11 @@ test-bmc: packages-test ## Run every BMC driver against every BMC there is: driv
 	hack/bmc-matrix.sh $$dir/cells || status=$$?; \
 	rm -r $$dir; exit $$status
 
+.PHONY: test-node-image
+test-node-image: node-image ## Boot that image on BIOS and UEFI in QEMU; kubeadm makes the template's control plane on it.
+	hack/packages.sh test-node-image
+	INGOT_NODE_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/nodeimage
+
 .PHONY: bench-boot
 bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".
 	hack/packages.sh bench-boot

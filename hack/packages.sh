@@ -18,12 +18,12 @@ table() {
 gcc                gcc                                     test test-full
 libc6-dev          /usr/include/stdio.h                    test test-full
 git                git                                     verify test test-full
-qemu-system-x86    qemu-system-x86_64                      test test-full demo
-ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo
+qemu-system-x86    qemu-system-x86_64                      test test-full demo test-node-image
+ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo test-node-image
 sbsigntool         sbsign                                  test-full
 openssl            openssl                                 test-full
 ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release e2e-clusterctl
-ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo
+ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo test-node-image
 mmdebstrap         mmdebstrap                              test test-full demo test-image node-image
 uidmap             newuidmap                               test test-full demo test-image node-image
 mtools             mcopy                                   test test-full demo test-image node-image

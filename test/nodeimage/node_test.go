@@ -1,0 +1,341 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ingot-metal/ingot/hack/tools"
+	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/lab/qemu"
+)
+
+const (
+	// nodeDeadline bounds power-on to a Node with all its pods, under emulation on
+	// a busy machine.
+	nodeDeadline = 30 * time.Minute
+	// nodeDiskBytes is the server's disk, into which the image's file system grows.
+	nodeDiskBytes = 10 << 30
+	// nodeProviderID is what the seed's meta-data say, as the agent writes it.
+	nodeProviderID = "ingot://dc1/server-1/0d7c1c0c-6a4e-4c9e-8a64-8f2f5a9c1b11"
+	// networkConfig is the seed's, for the card with nodeMAC.
+	networkConfig = `version: 2
+ethernets:
+  nic0:
+    match: {macaddress: "52:54:00:12:34:56"}
+    set-name: eth0
+    addresses: [192.0.2.17/24]
+    routes: [{to: 0.0.0.0/0, via: 192.0.2.1}]
+`
+)
+
+var nodeMAC = net.HardwareAddr{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
+
+// TestNodeImage boots the image of `make node-image` on BIOS and UEFI, as a server
+// that Ingot has installed: with a NoCloud seed, whose network data give its address.
+// On it kubeadm makes the control plane of templates/cluster-template.yaml, with
+// nothing from any registry: kube-vip brings the endpoint, the Node is Ready with
+// name and provider ID of the instance metadata, and all pods of kubeadm run.
+//
+// INGOT_NODE_VERSION says the version of Kubernetes (make test-node-image).
+func TestNodeImage(t *testing.T) {
+	version := os.Getenv("INGOT_NODE_VERSION")
+	if version == "" {
+		t.Skip("set INGOT_NODE_VERSION to the version of a node image, as make test-node-image does")
+	}
+	for _, firmware := range []struct {
+		name string
+		kind qemu.Firmware
+		disk qemu.DiskModel
+	}{
+		{"BIOS", qemu.BIOS, qemu.VirtioBlk},
+		{"UEFI with NVMe", qemu.UEFI, qemu.NVMe},
+	} {
+		t.Run(firmware.name, func(t *testing.T) {
+			image := nodeImage(t, version)
+			cloudConfig := controlPlaneUserData(t, version)
+			sw, stack := startNetwork(t)
+			sink := startSink(t, stack)
+			vm := newVM(t, sw, qemu.Config{
+				Firmware: firmware.kind, MemoryMiB: 3072, CPUs: 2, NICs: []qemu.NIC{{MAC: nodeMAC}},
+				Disks: []qemu.Disk{{Path: nodeDisk(t, image), Model: firmware.disk}, {Path: seedDisk(t, cloudConfig)}},
+			})
+			runControlPlane(t, vm, sink)
+			checkNode(t, sink, version)
+			checkPods(t, sink, image)
+		})
+	}
+}
+
+// nodeImage returns the directory of the image of a version.
+func nodeImage(t *testing.T, version string) string {
+	t.Helper()
+	cache, err := tools.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "images", "node-"+version, "current")
+	if _, err := os.Stat(filepath.Join(dir, "disk.raw.zst")); err != nil {
+		t.Fatalf("no image of a node: make node-image KUBERNETES_VERSION=%s: %v", version, err)
+	}
+	return dir
+}
+
+// nodeDisk unpacks the image onto a disk that is larger than it.
+func nodeDisk(t *testing.T, image string) string {
+	t.Helper()
+	start := time.Now()
+	in, err := os.Open(filepath.Join(image, "disk.raw.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	decoder, err := zstd.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer decoder.Close()
+	path := filepath.Join(t.TempDir(), "disk.raw")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := io.Copy(holes{out}, decoder)
+	if err := errors.Join(err, out.Truncate(nodeDiskBytes), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%6.1f s  image of %d MiB unpacked", time.Since(start).Seconds(), size>>20)
+	return path
+}
+
+// startNetwork is a segment with us at 192.0.2.1.
+func startNetwork(t *testing.T) (*network.Switch, *network.Stack) {
+	t.Helper()
+	sw := network.NewSwitch()
+	t.Cleanup(func() { _ = sw.Close() })
+	stack, err := network.NewStack(sw, network.StackConfig{Name: "sink", Address: netip.MustParsePrefix("192.0.2.1/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stack.Close() })
+	return sw, stack
+}
+
+// newVM makes a server whose card is plugged into the segment.
+func newVM(t *testing.T, sw *network.Switch, cfg qemu.Config) *qemu.VM {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ingot-vm-") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	var probe qemu.Probe
+	cfg.Name, cfg.Dir, cfg.UUID, cfg.Accel = "server-1", dir, "4c4c4544-0000-2010-8020-80c04f202020", probe.Accel(t.Context())
+	cfg.NICs[0].Socket = filepath.Join(dir, "nic0.sock")
+	if err := sw.ListenUnix(cfg.Name, cfg.NICs[0].Socket); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("acceleration %s (KVM: %v)", cfg.Accel.Accelerator, probe.Reason())
+	vm, err := qemu.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = vm.Close() })
+	return vm
+}
+
+// holes writes a file but for blocks of zeroes.
+type holes struct{ file *os.File }
+
+func (h holes) Write(b []byte) (int, error) {
+	if strings.Trim(string(b), "\x00") == "" {
+		_, err := h.file.Seek(int64(len(b)), io.SeekCurrent)
+		return len(b), err
+	}
+	return h.file.Write(b)
+}
+
+// seedDisk is a NoCloud seed as a FAT file system (cloud-init's label CIDATA).
+func seedDisk(t *testing.T, userData string) string {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "seed.img")
+	makeDisk(t, path, 4<<20)
+	seed := map[string]string{
+		"user-data":      userData,
+		"meta-data":      "instance-id: i-1\nlocal-hostname: server-1\nprovider_id: " + nodeProviderID + "\n",
+		"network-config": networkConfig,
+	}
+	for name, content := range seed {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"mformat", "-i", path, "-v", "CIDATA", "::"},
+		{"mcopy", "-i", path, filepath.Join(dir, "user-data"), filepath.Join(dir, "meta-data"), filepath.Join(dir, "network-config"), "::"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", args[0], err, out)
+		}
+	}
+	return path
+}
+
+// A sink takes what the server sends by PUT, each name once.
+type sink struct {
+	received map[string]chan []byte
+}
+
+// Names that the server sends, in this order.
+var reports = []string{"cloud-init", "kubeadm", "node", "pods"}
+
+// startSink listens on port 8000 of the stack's address. What it is sent
+// first by a name it keeps.
+func startSink(t *testing.T, stack *network.Stack) *sink {
+	t.Helper()
+	s := &sink{received: map[string]chan []byte{}}
+	for _, name := range append([]string{"failure"}, reports...) {
+		s.received[name] = make(chan []byte, 1)
+	}
+	listener, err := stack.ListenTCP(8000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(s.take)}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("sink: %v", err)
+		}
+	})
+	return s
+}
+
+func (s *sink) take(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
+	to, known := s.received[strings.TrimPrefix(r.URL.Path, "/")]
+	if err != nil || !known {
+		http.Error(w, fmt.Sprint(r.URL.Path, err), http.StatusBadRequest)
+		return
+	}
+	select {
+	case to <- body:
+	default:
+	}
+}
+
+// runControlPlane powers the server on, and prints how long each step took.
+func runControlPlane(t *testing.T, vm *qemu.VM, s *sink) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), nodeDeadline)
+	defer cancel()
+	if err := vm.SetBoot(qemu.Boot{Device: qemu.Disks}); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := vm.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range reports {
+		select {
+		case body := <-s.received[name]:
+			t.Logf("%6.1f s  %s", time.Since(start).Seconds(), name)
+			s.received[name] <- body // for who checks
+		case body := <-s.received["failure"]:
+			t.Fatalf("the server failed before %q:\n%s", name, tail(string(body), 20000))
+		case <-ctx.Done():
+			t.Fatalf("no %q from the server; its console ends in:\n%s", name, tail(console(vm), 6000))
+		}
+	}
+}
+
+// checkNode: the Node is who its instance metadata say, of the image's version.
+func checkNode(t *testing.T, s *sink, version string) {
+	t.Helper()
+	var node corev1.Node
+	if err := json.Unmarshal(<-s.received["node"], &node); err != nil {
+		t.Fatal(err)
+	}
+	type identity struct{ Name, ProviderID, Kubelet string }
+	want := identity{"server-1", nodeProviderID, version}
+	got := identity{node.Name, node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Node (-want +got):\n%s", diff)
+	}
+	ready := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	if !slices.ContainsFunc(node.Status.Conditions, ready) {
+		t.Errorf("the Node is not Ready: %+v", node.Status.Conditions)
+	}
+	t.Logf("%s, kernel %s, %s", node.Status.NodeInfo.OSImage, node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.ContainerRuntimeVersion)
+}
+
+// checkPods: what kubeadm and the template run is Ready, from the images in the
+// disk.
+func checkPods(t *testing.T, s *sink, image string) {
+	t.Helper()
+	var pods corev1.PodList
+	if err := json.Unmarshal(<-s.received["pods"], &pods); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadFile(filepath.Join(image, "images.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := strings.Fields(string(names))
+	for _, pod := range pods.Items {
+		for _, c := range pod.Status.ContainerStatuses {
+			if !c.Ready {
+				t.Errorf("container %s of %s is not ready: %+v", c.Name, pod.Name, c.State)
+			}
+		}
+		for _, c := range pod.Spec.Containers {
+			unused = slices.DeleteFunc(unused, func(name string) bool { return name == c.Image })
+		}
+	}
+	if len(unused) != 1 || !strings.Contains(unused[0], "/pause:") {
+		t.Errorf("images that no container runs: %q, want only that of pause", unused)
+	}
+}
+
+// makeDisk makes a sparse file of a size in bytes.
+func makeDisk(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// console is what the server has said on its serial port.
+func console(vm *qemu.VM) string {
+	b, _ := os.ReadFile(vm.SerialLog()) // none yet: nothing said
+	return string(b)
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
