@@ -120,8 +120,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// Loader is one of the two builds of the boot loader that there are for each
-// firmware.
+// Loader is one of the builds of the boot loader that there are for a firmware.
 type Loader int
 
 const (
@@ -131,7 +130,24 @@ const (
 	// FullLoader brings drivers of its own, for firmware whose driver hangs
 	// under the small one.
 	FullLoader
+	// SignedLoader is shim and GRUB, which firmware with Secure Boot and Microsoft's
+	// keys starts. It is for x64 UEFI only, and nothing takes its place: such firmware
+	// refuses the others.
+	SignedLoader
 )
+
+// String is the loader's name in logs.
+func (l Loader) String() string {
+	switch l {
+	case SmallLoader:
+		return "Small"
+	case FullLoader:
+		return "Full"
+	case SignedLoader:
+		return "Signed"
+	}
+	return fmt.Sprintf("Loader(%d)", int(l))
+}
 
 // Route leads to the addresses of Destination by way of Gateway.
 type Route struct {

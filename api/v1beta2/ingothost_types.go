@@ -51,13 +51,15 @@ const (
 )
 
 // BootLoader is a build of the boot loader.
-// +kubebuilder:validation:Enum=Small;Full
+// +kubebuilder:validation:Enum=Small;Full;Signed
 type BootLoader string
 
 // The boot loaders.
 const (
 	BootLoaderSmall BootLoader = "Small"
 	BootLoaderFull  BootLoader = "Full"
+	// BootLoaderSigned is shim and GRUB, signed by Microsoft and Debian.
+	BootLoaderSigned BootLoader = "Signed"
 )
 
 // PowerIntent is the power state that a person wants.
@@ -88,7 +90,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI; correct bootMode, or remove bootMethod'"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE')",fieldPath=".bootMethod",message="must be HTTP or VirtualMedia with bootMode UEFISecureBoot: the boot loaders of PXE are not signed; correct bootMethod or bootMode"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMode) || self.bootMode != 'UEFISecureBoot' || (has(self.bootMethod) && self.bootMethod != 'PXE') || !has(self.bootLoader) || self.bootLoader == 'Signed'",fieldPath=".bootLoader",messageExpression="self.bootLoader + ' is not signed, and firmware with Secure Boot refuses it; remove bootLoader (or say Signed), or correct bootMode'"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootLoader) || self.bootLoader != 'Signed' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootLoader",message="Signed needs UEFI; correct bootMode, or remove bootLoader"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.power)",fieldPath=".power",messageExpression="self.power + ' needs spec.bmc: a host without a BMC cannot be switched; remove power or give spec.bmc'"
 type IngotHostSpec struct {
 	// bmc is the server's management controller. A host without one is Unmanaged:
@@ -117,9 +120,11 @@ type IngotHostSpec struct {
 	// +optional
 	BootMethod BootMethod `json:"bootMethod,omitempty"`
 
-	// bootLoader is the build of the boot loader that the server is given. Small
-	// drives the NIC through the server's firmware, Full by drivers of its own. Unset
-	// means Small; where the firmware hangs under it, Full may help.
+	// bootLoader is the boot loader that the server is given by PXE. Small drives the
+	// NIC through the server's firmware, Full by drivers of its own; where the firmware
+	// hangs under Small, Full may help. Signed (shim and GRUB, x64 UEFI only) is what
+	// firmware with Secure Boot and Microsoft's keys starts. Unset: Signed where
+	// bootMode is UEFISecureBoot, else Small.
 	// +optional
 	BootLoader BootLoader `json:"bootLoader,omitempty"`
 

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -152,6 +154,35 @@ func TestRecorder(t *testing.T) {
 		}
 	default:
 		t.Error("a boot that stopped is not told")
+	}
+	// Nobody writes to a host that is paused.
+	for name, pause := range map[string]func(*infrav1.IngotHost){
+		"by its annotation": func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+		"for a move": func(h *infrav1.IngotHost) {
+			h.Annotations = map[string]string{infrav1.MovePausedAnnotation: begin.Format(time.RFC3339)}
+		},
+		"with its Cluster": func(h *infrav1.IngotHost) {
+			conditions.Set(h, metav1.Condition{Type: infrav1.PausedCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonPaused})
+		},
+	} {
+		paused := read()
+		pause(paused)
+		status := paused.DeepCopy()
+		must(t, c.Update(t.Context(), paused))
+		status.ResourceVersion = paused.ResourceVersion
+		must(t, c.Status().Update(t.Context(), status))
+		before := read()
+		must(t, r.Record(t.Context(), []bootlog.Boot{bootAt(7, bootlog.WentToDisk)}))
+		must(t, r.End(t.Context(), client.ObjectKeyFromObject(host), begin.Add(8*time.Minute), true))
+		after := read()
+		if after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("a host that is paused %s was written to", name)
+		}
+		after.Annotations, after.Status.Conditions = nil, nil
+		status = after.DeepCopy()
+		must(t, c.Update(t.Context(), after))
+		status.ResourceVersion = after.ResourceVersion
+		must(t, c.Status().Update(t.Context(), status))
 	}
 	// Two replicas and an order's end at once: none is lost.
 	var wg sync.WaitGroup

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -35,7 +37,7 @@ type Recorder struct {
 	Recorder events.EventRecorder
 }
 
-// Record keeps boots that are over; a host that is gone has none. An error means that
+// Record keeps boots that are over; a host that is gone or paused has none. An error means that
 // some are not kept: all may be recorded again.
 func (r *Recorder) Record(ctx context.Context, boots []bootlog.Boot) error {
 	var errs []error
@@ -80,6 +82,9 @@ func (r *Recorder) change(ctx context.Context, key client.ObjectKey, next func([
 		if err := r.Live.Get(ctx, key, host); err != nil {
 			return err
 		}
+		if changed = false; isPaused(host) {
+			return nil
+		}
 		base := host.DeepCopy()
 		host.Status.Boots = next(host.Status.Boots)
 		if changed = !equality.Semantic.DeepEqual(base.Status.Boots, host.Status.Boots); !changed {
@@ -95,6 +100,13 @@ func (r *Recorder) change(ctx context.Context, key client.ObjectKey, next func([
 		return nil, fmt.Errorf("boots of host %s: %w", key, err)
 	}
 	return host, nil
+}
+
+// isPaused says whether nobody may write to the host now, whether or not its controller
+// has told it already (I10, M43). What it boots meanwhile is not kept.
+func isPaused(host *infrav1.IngotHost) bool {
+	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
+	return moving || annotations.HasPaused(host) || conditions.IsTrue(host, infrav1.PausedCondition)
 }
 
 // tell says in an event that a boot which was to run the agent did not come so far.

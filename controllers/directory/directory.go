@@ -90,13 +90,22 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if host.Spec.Claim != nil {
 		out.Hostname = host.Spec.Claim.Hostname
 	}
-	if host.Spec.BootLoader == infrav1.BootLoaderFull {
-		out.Loader = pxe.FullLoader
-	}
+	out.Loader = loaderOf(host)
 	if out.Plan = d.plan(host); out.Plan.Agent.Way == pxe.ByDisc {
 		out.Plan.Agent.Token = "" // Disc gives it, to who has the ticket
 	}
 	return out, true
+}
+
+// loaderOf is the boot loader that the host is given by PXE.
+func loaderOf(host *infrav1.IngotHost) pxe.Loader {
+	switch wanted := host.Spec.BootLoader; {
+	case wanted == infrav1.BootLoaderFull:
+		return pxe.FullLoader
+	case wanted == infrav1.BootLoaderSigned, wanted == "" && host.Spec.BootMode == infrav1.BootModeUEFISecureBoot:
+		return pxe.SignedLoader
+	}
+	return pxe.SmallLoader
 }
 
 // isDuplicate says whether the host was seen to be the same server as another. One

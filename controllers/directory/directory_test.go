@@ -134,6 +134,12 @@ func TestLookup(t *testing.T) {
 			h.Relays = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 			h.Loader = pxe.FullLoader
 		})},
+		"Secure Boot by PXE": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			h.Spec.BootMode = infrav1.BootModeUEFISecureBoot
+		}, want: with(func(h *pxe.Host) { h.Loader = pxe.SignedLoader })},
+		"a signed loader by choice": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			h.Spec.BootLoader = infrav1.BootLoaderSigned
+		}, want: with(func(h *pxe.Host) { h.Loader = pxe.SignedLoader })},
 		"proxy, no address recorded": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 			f.Spec.Address = nil
 			n.Spec = infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24", Mode: infrav1.DHCPModeProxy}

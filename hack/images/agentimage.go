@@ -26,9 +26,9 @@ const agentPackage = "github.com/ingot-metal/ingot/cmd/agent"
 // kernel has only the former.
 const agentKernel = "linux-image-amd64"
 
-// buildAgentImage makes vmlinuz and initramfs.cpio.zst, the stub that makes one UEFI
-// program of them, and what must go with kernel and stub wherever they go: copyright
-// and source. Its key is the agent's binary, the two packages and the list of modules.
+// buildAgentImage makes vmlinuz and initramfs.cpio.zst, the programs that firmware starts
+// before them, and what must go with all of Debian's wherever they go: copyright and
+// source. Its key is the agent's binary, the packages and the list of modules.
 func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	start := time.Now()
 	if err := debian.Need(map[string]string{"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "go": "golang"}); err != nil {
@@ -51,13 +51,13 @@ func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	if err != nil {
 		return err
 	}
-	stub, err := debian.Download(ctx, c, stubPackage)
+	programs, err := fetchPrograms(ctx, c)
 	if err != nil {
 		return err
 	}
-	key := debian.Key("agent-image 4", sum, filepath.Base(kernel.deb), filepath.Base(stub), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	key := debian.Key("agent-image 5", sum, filepath.Base(kernel.deb), strings.Join(baseNames(programs), " "), strings.Join(agentModules, " "), fmt.Sprint(alongside))
 	dir, err := c.Result("agent", key, func(dir string) error {
-		if err := assembleStub(ctx, stub, work, dir); err != nil {
+		if err := assemblePrograms(ctx, programs, work, dir); err != nil {
 			return err
 		}
 		return assembleAgent(ctx, kernel, work, dir)

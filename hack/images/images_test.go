@@ -30,10 +30,15 @@ func TestKernelSource(t *testing.T) {
 	}
 }
 
-func TestStubSource(t *testing.T) {
-	control := "Package: systemd-boot-efi\nSource: systemd\nVersion: 252.1-1\n"
-	if got, want := stubSource(control), "Debian source package systemd 252.1-1\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
+func TestSourceOf(t *testing.T) {
+	for control, want := range map[string]string{
+		"Package: systemd-boot-efi\nSource: systemd\nVersion: 252.1-1\n":                                 "Debian source package systemd 252.1-1\n",
+		"Package: shim-signed\nSource: shim-signed (1.51)\nVersion: 1.51+16\nBuilt-Using: shim (= 16)\n": "Debian source package shim (= 16)\n",
+		"Package: hello\nVersion: 1-1\n":                                                                 "Debian source package hello 1-1\n",
+	} {
+		if got := sourceOf(control); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -158,7 +158,7 @@ func checkFiles(t *testing.T, files map[string]entry) {
 		"etc/passwd": 0o644, "etc/ssl/certs/ca-certificates.crt": 0o644,
 		"usr/lib/ipxe/undionly.kpxe": 0o644, "usr/lib/ipxe/ipxe.pxe": 0o644, "usr/lib/ipxe/snponly.efi": 0o644, "usr/lib/ipxe/ipxe.efi": 0o644,
 		"usr/share/ingot/agent/vmlinuz": 0o644, "usr/share/ingot/agent/initramfs.cpio.zst": 0o644,
-		"usr/share/ingot/agent/linuxx64.efi.stub": 0o644,
+		"usr/share/ingot/agent/linuxx64.efi.stub": 0o644, "usr/share/ingot/agent/shimx64.efi": 0o644, "usr/share/ingot/agent/grubx64.efi": 0o644,
 	} {
 		if f, ok := files[name]; !ok || f.mode != mode || !mode.IsDir() && len(f.data) == 0 {
 			t.Errorf("%s: there %v, mode %v, want %v, %d bytes", name, ok, f.mode, mode, len(f.data))
@@ -176,6 +176,9 @@ func checkFiles(t *testing.T, files map[string]entry) {
 		"usr/share/doc/linux/source":                                        "Debian source packages linux ",
 		"usr/share/doc/systemd-boot-efi/copyright":                          "LGPL",
 		"usr/share/doc/systemd-boot-efi/source":                             "Debian source package systemd ",
+		"usr/share/doc/shim-signed/source":                                  "Debian source package shim ",
+		"usr/share/doc/grub-efi-amd64-signed/copyright":                     "GPL",
+		"usr/share/doc/grub-efi-amd64-signed/source":                        "Debian source package grub2 ",
 		"usr/share/doc/ingot/linked/go/LICENSE":                             "The Go Authors",
 		"usr/share/doc/ingot/linked/sigs.k8s.io/controller-runtime/LICENSE": "Apache License",
 		"usr/share/doc/ingot/linked/github.com/u-root/u-root/LICENSE":       "BSD",

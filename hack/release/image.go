@@ -158,13 +158,17 @@ func bootFiles() ([]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the agent's kernel and initramfs, built by make agent-image: %w", err)
 	}
-	return []file{
+	files := []file{
 		{path: "/usr/share/doc/linux/copyright", source: filepath.Join(dir, "copyright"), mode: 0o644},
 		{path: "/usr/share/doc/linux/source", source: filepath.Join(dir, "source"), mode: 0o644},
-		{path: "/usr/share/doc/systemd-boot-efi/copyright", source: filepath.Join(dir, "copyright.systemd-boot-efi"), mode: 0o644},
-		{path: "/usr/share/doc/systemd-boot-efi/source", source: filepath.Join(dir, "source.systemd-boot-efi"), mode: 0o644},
-		{path: "/usr/share/ingot/agent/linuxx64.efi.stub", source: filepath.Join(dir, "linuxx64.efi.stub"), mode: 0o644},
-		{path: "/usr/share/ingot/agent/initramfs.cpio.zst", source: filepath.Join(dir, "initramfs.cpio.zst"), mode: 0o644},
-		{path: "/usr/share/ingot/agent/vmlinuz", source: filepath.Join(dir, "vmlinuz"), mode: 0o644},
-	}, nil
+	}
+	for _, pkg := range []string{"systemd-boot-efi", "shim-signed", "grub-efi-amd64-signed"} {
+		for _, name := range []string{"copyright", "source"} {
+			files = append(files, file{path: "/usr/share/doc/" + pkg + "/" + name, source: filepath.Join(dir, name+"."+pkg), mode: 0o644})
+		}
+	}
+	for _, name := range []string{"linuxx64.efi.stub", "shimx64.efi", "grubx64.efi", "initramfs.cpio.zst", "vmlinuz"} {
+		files = append(files, file{path: "/usr/share/ingot/agent/" + name, source: filepath.Join(dir, name), mode: 0o644})
+	}
+	return files, nil
 }

@@ -66,6 +66,21 @@ func TestEveryRowCanBeFetched(t *testing.T) {
 	}
 }
 
+// TestSignedLoaders: what shim and GRUB ask for by themselves leads to the host's script.
+func TestSignedLoaders(t *testing.T) {
+	var files pxe.Files
+	r := startFor(t, &files, pxe.Table{hostMAC.String(): {MAC: hostMAC, Plan: pxe.Plan{Kind: pxe.LocalDisk}}})
+	for name, want := range map[string]string{"shimx64.efi": "shim", "grubx64.efi": "GRUB", `/grub/grub.cfg`: "/boot/${net_default_mac}/script.grub"} {
+		if got := r.fetch(t, name); !strings.Contains(got, want) {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if got := r.fetch(t, r.base+"/boot/"+hostMAC.String()+"/script.grub"); got != "exit\n" {
+		t.Errorf("the script of a host that boots its disk is %q", got)
+	}
+	r.refused(t, "grub/x86_64-efi/grub.cfg")
+}
+
 // namedBy lists the boot files of all replies.
 func namedBy(t *testing.T, id dhcp.Identity, host pxe.Host) []string {
 	t.Helper()
@@ -108,7 +123,7 @@ func variants(host pxe.Host) []pxe.Host {
 	var out []pxe.Host
 	for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
 		for _, plan := range []pxe.PlanKind{pxe.None, pxe.LocalDisk, pxe.Agent} {
-			for _, loader := range []pxe.Loader{pxe.SmallLoader, pxe.FullLoader} {
+			for _, loader := range []pxe.Loader{pxe.SmallLoader, pxe.FullLoader, pxe.SignedLoader} {
 				host.Mode, host.Plan.Kind, host.Loader = mode, plan, loader
 				out = append(out, host)
 			}

@@ -92,9 +92,11 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(net
 	}
 	defer func() { _ = loaders.Close() }()
 
+	unsigned := s.cfg.Loaders
+	unsigned.Signed = "" // GRUB's HTTP takes no IPv6 address with a port
 	g, ctx := errgroup.WithContext(ctx)
 	dhcpServer := dhcp6.Server{
-		Identity:  dhcp6.NewIdentity(cfg.Address, baseURL, s.cfg.Loaders),
+		Identity:  dhcp6.NewIdentity(cfg.Address, baseURL, unsigned),
 		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Metrics: cfg.DHCPMetrics, Log: s.cfg.Log,
 	}
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })

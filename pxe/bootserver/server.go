@@ -47,6 +47,9 @@ type Config struct {
 	// dhcp.DefaultLoaders. The small ones for BIOS and x64 UEFI must be in
 	// LoaderDir; of the others those are given that are.
 	Loaders dhcp.Loaders
+	// Signed are the loaders for firmware with Secure Boot; the zero value: there are
+	// none.
+	Signed Signed
 	// Directory answers what each host boots.
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images.
@@ -67,6 +70,15 @@ type Config struct {
 	HTTPMetrics *httpd.Metrics
 	Log         *slog.Logger
 }
+
+// Signed are boot loaders that Microsoft's keys vouch for: Debian's shim and its build of
+// GRUB for the network.
+type Signed struct {
+	Shim, GRUB []byte
+}
+
+// nextOfShim is what shim loads, by the way and from the directory that it came.
+const nextOfShim = "grubx64.efi"
 
 // Sockets are what the server listens on. Run closes them.
 type Sockets struct {
@@ -112,6 +124,8 @@ type Server struct {
 	baseURL string
 	// autoexec is the script that iPXE binaries ask for where they came from.
 	autoexec string
+	// memory has the files that TFTP serves besides those of LoaderDir, by name.
+	memory map[string][]byte
 }
 
 // New checks a configuration, down to the loaders being there.
@@ -140,6 +154,9 @@ func New(cfg Config) (*Server, error) {
 	if s.autoexec, err = script.AutoExec(s.baseURL); err != nil {
 		return nil, fmt.Errorf("make autoexec.ipxe: %w", err)
 	}
+	if err := s.keepInMemory(); err != nil {
+		return nil, err
+	}
 	loaders, err := s.openLoaders()
 	if err != nil {
 		return nil, err
@@ -149,6 +166,21 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("%w in %s", err, cfg.LoaderDir)
 	}
 	return s, nil
+}
+
+// keepInMemory collects the files of TFTP that are in no directory.
+func (s *Server) keepInMemory() error {
+	s.memory = map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)}
+	if signed := s.cfg.Signed; len(signed.Shim) > 0 && len(signed.GRUB) > 0 {
+		start, err := script.StartGRUB(s.baseURL)
+		if err != nil {
+			return fmt.Errorf("make %s: %w", script.ConfigGRUB, err)
+		}
+		s.memory[dhcp.DefaultLoaders().Signed] = signed.Shim
+		s.memory[nextOfShim] = signed.GRUB
+		s.memory[script.ConfigGRUB] = []byte(start)
+	}
+	return nil
 }
 
 // present leaves of the loaders those that can be served. Debian's ipxe.efi, a link
@@ -175,7 +207,7 @@ func present(files tftp.Files, loaders dhcp.Loaders) (dhcp.Loaders, error) {
 func (s *Server) BaseURL() string { return s.baseURL }
 
 func (s *Server) openLoaders() (*tftp.Dir, error) {
-	d, err := tftp.OpenDir(s.cfg.LoaderDir, map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)})
+	d, err := tftp.OpenDir(s.cfg.LoaderDir, s.memory)
 	if err != nil {
 		return nil, fmt.Errorf("boot server: %w", err)
 	}

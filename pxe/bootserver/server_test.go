@@ -127,6 +127,7 @@ func startFor(t *testing.T, files *pxe.Files, dir pxe.Directory) running {
 	srv, err := bootserver.New(bootserver.Config{
 		Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: uint16(l.Addr().(*net.TCPAddr).Port),
 		LoaderDir: loaderDir(t), Files: files, Directory: dir,
+		Signed: bootserver.Signed{Shim: []byte("shim"), GRUB: []byte("GRUB")},
 	})
 	if err != nil {
 		t.Fatal(err)

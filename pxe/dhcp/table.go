@@ -127,7 +127,7 @@ func (id Identity) treat(t treatment, fw firmware, host pxe.Host) boot {
 		}
 		name := id.Loaders.loader(fw, host.Loader)
 		if name == "" {
-			return boot{why: "there is no boot loader for " + fw.String()}
+			return boot{why: fmt.Sprintf("there is no boot loader (%s) for %s", host.Loader, fw)}
 		}
 		if t == loadHTTP {
 			name = id.BaseURL + "/" + name
@@ -145,7 +145,7 @@ type Set struct {
 	BIOS, UEFI, ARM64 string
 }
 
-// Loaders names the iPXE binaries that TFTP serves, and HTTP under the same names
+// Loaders names the boot loaders that TFTP serves, and HTTP under the same names
 // at its root.
 type Loaders struct {
 	// Small drive the card through the firmware that loaded them. BIOS and UEFI
@@ -154,6 +154,9 @@ type Loaders struct {
 	// Full have drivers of their own; where one is missing, the small one takes
 	// its place.
 	Full Set
+	// Signed is shim for x64 UEFI by TFTP, which loads grubx64.efi from where it came.
+	// Empty: hosts that are to be given it get none.
+	Signed string
 }
 
 // DefaultLoaders are the names in Debian's package ipxe; those for Arm, which it
@@ -162,17 +165,17 @@ func DefaultLoaders() Loaders {
 	return Loaders{
 		Small: Set{BIOS: "undionly.kpxe", UEFI: "snponly.efi", ARM64: "snponly-arm64.efi"},
 		Full:  Set{BIOS: "ipxe.pxe", UEFI: "ipxe.efi", ARM64: "ipxe-arm64.efi"},
+
+		Signed: "shimx64.efi",
 	}
 }
 
 // Names lists the loaders, each once.
 func (l Loaders) Names() []string {
 	var names []string
-	for _, s := range []Set{l.Small, l.Full} {
-		for _, name := range []string{s.BIOS, s.UEFI, s.ARM64} {
-			if name != "" {
-				names = append(names, name)
-			}
+	for _, name := range []string{l.Small.BIOS, l.Small.UEFI, l.Small.ARM64, l.Full.BIOS, l.Full.UEFI, l.Full.ARM64, l.Signed} {
+		if name != "" {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -180,18 +183,23 @@ func (l Loaders) Names() []string {
 
 // Keep returns the loaders that have says are there.
 func (l Loaders) Keep(have func(name string) bool) Loaders {
-	for _, s := range []*Set{&l.Small, &l.Full} {
-		for _, name := range []*string{&s.BIOS, &s.UEFI, &s.ARM64} {
-			if *name != "" && !have(*name) {
-				*name = ""
-			}
+	small, full := &l.Small, &l.Full
+	for _, name := range []*string{&small.BIOS, &small.UEFI, &small.ARM64, &full.BIOS, &full.UEFI, &full.ARM64, &l.Signed} {
+		if *name != "" && !have(*name) {
+			*name = ""
 		}
 	}
 	return l
 }
 
 // loader names the loader for a firmware; empty: there is none.
-func (l Loaders) loader(fw firmware, size pxe.Loader) string {
+func (l Loaders) loader(fw firmware, build pxe.Loader) string {
+	if build == pxe.SignedLoader {
+		if fw == uefiX64 {
+			return l.Signed
+		}
+		return ""
+	}
 	pick := func(s Set) string {
 		switch fw {
 		case biosROM:
@@ -203,7 +211,7 @@ func (l Loaders) loader(fw firmware, size pxe.Loader) string {
 		}
 		return ""
 	}
-	if full := pick(l.Full); size == pxe.FullLoader && full != "" {
+	if full := pick(l.Full); build == pxe.FullLoader && full != "" {
 		return full
 	}
 	return pick(l.Small)

@@ -121,6 +121,11 @@ func TestLoaders(t *testing.T) {
 		{"no full one", "undionly.kpxe", pxe.FullLoader, biosROM, "undionly.kpxe"},
 		{"full by HTTP", "snponly.efi ipxe.efi", pxe.FullLoader, httpX64, "http://192.0.2.1:8880/ipxe.efi"},
 		{"full for U-Boot", "snponly-arm64.efi ipxe-arm64.efi", pxe.FullLoader, uBoot, "ipxe-arm64.efi"},
+		{"signed", "snponly.efi ipxe.efi shimx64.efi", pxe.SignedLoader, uefiX64, "shimx64.efi"},
+		{"signed by HTTP", "snponly.efi shimx64.efi", pxe.SignedLoader, httpX64, "-"},
+		{"signed for Arm", "snponly.efi snponly-arm64.efi shimx64.efi", pxe.SignedLoader, uefiARM64, "-"},
+		{"signed for BIOS", "undionly.kpxe shimx64.efi", pxe.SignedLoader, biosROM, "-"},
+		{"no signed one", "snponly.efi", pxe.SignedLoader, uefiX64, "-"},
 		{"none for Arm", "undionly.kpxe snponly.efi", pxe.SmallLoader, uefiARM64, "-"},
 		{"none for Arm by HTTP", "undionly.kpxe snponly.efi", pxe.FullLoader, httpARM64, "-"},
 	} {

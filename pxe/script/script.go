@@ -61,13 +61,14 @@ func agent(host pxe.Host, base string) (string, error) {
 	if !strings.HasPrefix(base, "http://") || !isClean(base) {
 		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
 	}
-	files := append([]pxe.File{boot.Kernel}, boot.Initrds...)
-	for _, f := range files {
-		if !isClean(f.Name) || strings.ContainsAny(f.Name, "/?&#%") || !isDigest(f.SHA256) {
-			return "", fmt.Errorf("%w: file %q with digest %q", ErrUnsafe, f.Name, f.SHA256)
-		}
+	if err := checkFiles(boot); err != nil {
+		return "", err
 	}
-	args, err := commandLine(host, base)
+	var initrds []string
+	for _, f := range boot.Initrds {
+		initrds = append(initrds, "initrd="+f.Name)
+	}
+	args, err := commandLine(host, base, initrds...)
 	if err != nil {
 		return "", err
 	}
@@ -84,17 +85,23 @@ func agent(host pxe.Host, base string) (string, error) {
 	return b.String(), nil
 }
 
-// commandLine joins the kernel arguments. Ingot's own come last, so that no
-// other argument can stand in for them.
-func commandLine(host pxe.Host, base string) (string, error) {
+// checkFiles refuses names and digests that would not stand for themselves in a URL.
+func checkFiles(boot pxe.AgentBoot) error {
+	for _, f := range append([]pxe.File{boot.Kernel}, boot.Initrds...) {
+		if !isClean(f.Name) || strings.ContainsAny(f.Name, "/?&#%") || !isDigest(f.SHA256) {
+			return fmt.Errorf("%w: file %q with digest %q", ErrUnsafe, f.Name, f.SHA256)
+		}
+	}
+	return nil
+}
+
+// commandLine joins the kernel arguments, those of the loader first. Ingot's own come
+// last, so that no other argument can stand in for them.
+func commandLine(host pxe.Host, base string, words ...string) (string, error) {
 	boot := host.Plan.Agent
 	own, err := ownArguments(host, base)
 	if err != nil {
 		return "", err
-	}
-	var words []string
-	for _, f := range boot.Initrds {
-		words = append(words, "initrd="+f.Name)
 	}
 	for _, a := range boot.Arguments {
 		if strings.HasPrefix(a, "ingot.") || strings.HasPrefix(a, "initrd=") {

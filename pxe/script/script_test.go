@@ -70,13 +70,22 @@ func TestGolden(t *testing.T) {
 			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByHTTP }), base)
 		}},
 		{"autoexec", func() (string, error) { return AutoExec(base) }},
+		{"start.grub", func() (string, error) { return StartGRUB(base) }},
+		{"agent.grub", func() (string, error) { return RenderGRUB(agentHost(), base) }},
+		{"agent-minimal.grub", func() (string, error) {
+			return RenderGRUB(agentHost(func(h *pxe.Host) { h.Name, h.Plan.Agent.Initrds = "a name with $(blanks)", nil }), base)
+		}},
+		{"local-disk.grub", func() (string, error) { return RenderGRUB(pxe.Host{Plan: pxe.Plan{Kind: pxe.LocalDisk}}, base) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := tc.render()
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", tc.name+".ipxe")
+			golden := filepath.Join("testdata", tc.name)
+			if filepath.Ext(golden) == "" {
+				golden += ".ipxe"
+			}
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -90,6 +99,37 @@ func TestGolden(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestRefusesWhatGRUBReads: what only GRUB would not leave alone.
+func TestRefusesWhatGRUBReads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host pxe.Host
+		base string
+	}{
+		"argument with a brace":       {agentHost(func(h *pxe.Host) { h.Plan.Agent.Arguments = []string{"a={b}"} }), base},
+		"argument with a redirection": {agentHost(func(h *pxe.Host) { h.Plan.Agent.Arguments = []string{"a>b"} }), base},
+		"argument with a pattern":     {agentHost(func(h *pxe.Host) { h.Plan.Agent.Arguments = []string{"a=*"} }), base},
+		"argument with a setting":     {agentHost(func(h *pxe.Host) { h.Plan.Agent.Arguments = []string{"a=${b}"} }), base},
+		"kernel name with a path":     {agentHost(func(h *pxe.Host) { h.Plan.Agent.Kernel.Name = "../vmlinuz" }), base},
+		"IPv6":                        {agentHost(), "http://[2001:db8::1]:8880"},
+		"base URL that ends a device": {agentHost(), "http://192.0.2.1)/x"},
+		"base URL of another kind":    {agentHost(), "https://192.0.2.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if text, err := RenderGRUB(tc.host, tc.base); !errors.Is(err, ErrUnsafe) {
+				t.Errorf("got %v and\n%s", err, text)
+			} else if strings.Contains(err.Error(), token) {
+				t.Errorf("the error shows the token: %v", err)
+			}
+		})
+	}
+	if _, err := RenderGRUB(pxe.Host{}, base); !errors.Is(err, ErrNoScript) {
+		t.Errorf("no plan: %v", err)
+	}
+	if _, err := StartGRUB("http://[2001:db8::1]:8880"); !errors.Is(err, ErrUnsafe) {
+		t.Errorf("start by IPv6: %v", err)
 	}
 }
 

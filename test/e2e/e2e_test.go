@@ -38,6 +38,7 @@ func TestManagementCluster(t *testing.T) {
 	}{
 		{"hosts become Available", registerHosts},
 		{"mistakes are answered", mistakes},
+		{"a server that nobody registered", unknownServer},
 		{"a cluster over three racks", haCluster},
 		{"a cluster of a class", topologyCluster},
 		{"no pod was restarted", podsAreWell},

@@ -34,6 +34,7 @@ var seldom = map[string]string{
 	"infrastructure.cluster.x-k8s.io/ingotreservations/status patch": "promises of hosts: the runtime extension is not installed here",
 	"infrastructure.cluster.x-k8s.io/ingotimages patch":              "migration of stored versions",
 	"infrastructure.cluster.x-k8s.io/ingotimages/status patch":       "the catalogue, which is empty here",
+	"ipam.cluster.x-k8s.io/ipaddressclaims patch":                    "a claim whose owner a restore has lost",
 	"apiextensions.k8s.io/customresourcedefinitions/status patch":    "migration of stored versions",
 	"events.k8s.io/events patch":                                     "an event that is repeated within minutes",
 }

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/bootserver"
 	"github.com/ingot-metal/ingot/pxe/uki"
 )
 
@@ -86,6 +88,83 @@ func TestSecureBoot(t *testing.T) {
 		}
 		got := seg.record.stages()
 		if !inOrder(got, []string{"File agent.efi"}) || strings.Contains(strings.Join(got, "\n"), "Ack agent") {
+			t.Errorf("boot went by\n  %s", strings.Join(got, "\n  "))
+		}
+	})
+}
+
+// microsoftVariables are UEFI variables as servers are delivered: Microsoft's keys, and
+// Secure Boot on.
+const microsoftVariables = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"
+
+// signedLoaders are what Microsoft's keys vouch for.
+func signedLoaders(t *testing.T) bootserver.Signed {
+	t.Helper()
+	read := func(name string) []byte {
+		b, err := os.ReadFile(agentFile(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	return bootserver.Signed{Shim: read("shimx64.efi"), GRUB: read("grubx64.efi")}
+}
+
+// TestSecureBootMicrosoft: firmware with Microsoft's keys loads shim by TFTP, that one
+// GRUB, and GRUB the agent's kernel, which Debian has signed, by HTTP. iPXE, which
+// nobody has signed, is refused.
+func TestSecureBootMicrosoft(t *testing.T) {
+	power := func(t *testing.T, loader pxe.Loader, manager *inspector, pin string) (*segment, *qemu.VM) {
+		t.Helper()
+		var files pxe.Files
+		add := func(path string) pxe.File {
+			f, err := files.Add(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		host := newHost(pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
+			Kernel: add(agentFile(t, "vmlinuz")), Initrds: []pxe.File{add(agentFile(t, "initramfs.cpio.zst"))},
+			Server: "192.0.2.1:8843", Pin: pin, Token: agentapi.Sensitive(manager.token), Arguments: []string{"console=ttyS0,115200"},
+		}})
+		host.Loader = loader
+		seg := startSegment(t, host, &files, nil, func(c *bootserver.Config) { c.Signed = signedLoaders(t) })
+		vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: qemu.UEFI, SecureBoot: true, Variables: microsoftVariables, NICs: []qemu.NIC{{NoROM: true}}})
+		if err := vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true}); err != nil {
+			t.Fatal(err)
+		}
+		seg.record.restart()
+		if err := vm.PowerOn(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return seg, vm
+	}
+	t.Run("signed", func(t *testing.T) {
+		needs(t, "all")
+		cert, pin := newManagerKey(t)
+		manager := newInspector()
+		seg, vm := power(t, pxe.SignedLoader, manager, pin)
+		serveManager(t, seg, cert, manager)
+		inspected(t, seg, vm, manager)
+		want := []string{"Offer UEFI x64", "Ack UEFI x64", "Loader shimx64.efi", "Loader grubx64.efi", "Loader grub/grub.cfg",
+			"Script Agent", "File vmlinuz", "File initramfs.cpio.zst", "Ack agent"}
+		if got := seg.record.stages(); !inOrder(got, want) {
+			t.Errorf("boot went by\n  %s\nwant, in this order,\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		}
+	})
+	t.Run("unsigned", func(t *testing.T) {
+		needs(t, "all")
+		_, pin := newManagerKey(t)
+		seg, vm := power(t, pxe.SmallLoader, newInspector(), pin)
+		ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
+		defer cancel()
+		text, err := waitSerial(ctx, vm, "Access Denied")
+		seg.record.log(t)
+		if err != nil {
+			t.Fatalf("the firmware does not refuse iPXE: %v; the console ends in:\n%s", err, tail(text, 3000))
+		}
+		if got := seg.record.stages(); !inOrder(got, []string{"Loader snponly.efi"}) || strings.Contains(strings.Join(got, "\n"), "Script") {
 			t.Errorf("boot went by\n  %s", strings.Join(got, "\n  "))
 		}
 	})

@@ -190,7 +190,12 @@ func (sc *scene) sessions(t *testing.T) {
 		redfish++
 		opened, peak, requests = opened+b.OpenedSessions(), max(peak, b.PeakSessions()), requests+b.Reads()+len(b.Writes())
 		left += b.Sessions()
-		if b.Sessions() > 0 || b.PeakSessions() > 1 || b.BasicRequests() > 0 {
+		// Whose session was refused (401) opens another, and ends the one before by it.
+		atOnce := 1
+		if strings.Contains(sc.faultsOf(name), "401") {
+			atOnce = 2
+		}
+		if b.Sessions() > 0 || b.PeakSessions() > atOnce || b.BasicRequests() > 0 {
 			t.Errorf("BMC of %s (%s; faults: %s): %d sessions are left, %d were open at once, %d requests with Basic credentials",
 				name, b.Address(), sc.faultsOf(name), b.Sessions(), b.PeakSessions(), b.BasicRequests())
 		}

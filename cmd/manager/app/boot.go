@@ -148,6 +148,13 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if !ok {
 		log.Info("There is no stub in --agent-image-dir: no host boots by HTTP or VirtualMedia", "stub", agentStub)
 	}
+	signed, err := loadSigned(o.AgentImageDir)
+	if err != nil {
+		return nil, err
+	}
+	if len(signed.Shim) == 0 {
+		log.Info("There is no shim in --agent-image-dir: hosts with Secure Boot do not boot by PXE", "shim", agentShim)
+	}
 	dir := directory.New(directory.Options{
 		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(),
 		Kernel: kernel, Initrds: []pxe.File{initramfs}, Unified: whole.file, Arguments: o.AgentArguments,
@@ -177,7 +184,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	}
 	server, err := bootserver.New(bootserver.Config{
 		Discs: discs, Disc: whole.disc,
-		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir,
+		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: signed,
 		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
 		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
 		Log: slog.New(logr.ToSlogHandler(log)),

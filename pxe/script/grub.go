@@ -1,0 +1,84 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// ConfigGRUB is where GRUB's builds for the network look for their configuration, by
+// the way that they came (Debian: the prefix of grubnetx64.efi).
+const ConfigGRUB = "grub/grub.cfg"
+
+// StartGRUB returns ConfigGRUB: it sends each host to its own script. GRUB's own menu
+// waits for a person, so a script that does not arrive is asked for again for ever (see
+// agent). Base is as in Render.
+func StartGRUB(base string) (string, error) {
+	device, err := grubDevice(base)
+	if err != nil {
+		return "", err
+	}
+	return `set timeout=0
+while true; do
+  source ` + device + `/boot/${net_default_mac}/script.grub
+  sleep 3
+done
+`, nil
+}
+
+// RenderGRUB is Render for GRUB, which starts only kernels that are signed, if Secure
+// Boot is on.
+func RenderGRUB(host pxe.Host, base string) (string, error) {
+	switch host.Plan.Loaded() {
+	case pxe.LocalDisk:
+		return "exit\n", nil // the firmware goes on to its next boot device
+	case pxe.Agent:
+		return agentGRUB(host, base)
+	}
+	return "", fmt.Errorf("%w: %s", ErrNoScript, host.Plan.Kind)
+}
+
+func agentGRUB(host pxe.Host, base string) (string, error) {
+	device, err := grubDevice(base)
+	if err != nil {
+		return "", err
+	}
+	boot := host.Plan.Agent
+	if err := checkFiles(boot); err != nil {
+		return "", err
+	}
+	args, err := commandLine(host, base)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range "{}<>()*?[]" {
+		if strings.ContainsRune(args, r) {
+			return "", fmt.Errorf("%w: %q in the kernel command line means something to GRUB", ErrUnsafe, string(r))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "echo 'Ingot: %s boots the agent'\n", displayName(host))
+	fmt.Fprintf(&b, "linux %s%s %s\n", device, boot.Kernel.Path(), args)
+	if len(boot.Initrds) > 0 {
+		b.WriteString("initrd")
+		for _, f := range boot.Initrds {
+			fmt.Fprintf(&b, " %s%s", device, f.Path())
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("boot\n")
+	return b.String(), nil
+}
+
+// grubDevice is GRUB's name of the boot server's HTTP port.
+func grubDevice(base string) (string, error) {
+	address, ok := strings.CutPrefix(base, "http://")
+	if !ok || !isClean(address) || strings.ContainsAny(address, "(),/[]") {
+		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
+	}
+	return "(http," + address + ")", nil
+}
