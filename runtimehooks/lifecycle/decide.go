@@ -92,6 +92,8 @@ type Upgrade struct {
 	Cluster infrav1.IngotClusterSpec
 	// Steps are the groups that are upgraded, and the versions that they go through.
 	Steps []Step
+	// Groups are all of the Cluster's.
+	Groups []Group
 	// Stock of the namespace, and the catalogue.
 	Stock  inventory.Stock
 	Images []infrav1.IngotImage
@@ -135,13 +137,70 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 	}
 	group := step.Group
 	group.Count = 1
+	stock := u.Stock
+	if own := u.own(); own != nil && own.Spec.Purpose == infrav1.ReservationUpgrade {
+		// What was kept for the upgrade, when it was asked about before, is what it may have.
+		stock.Reservations = slices.DeleteFunc(slices.Clone(stock.Reservations), func(r infrav1.IngotReservation) bool {
+			return r.Namespace == own.Namespace && r.Name == own.Name
+		})
+	}
 	plan, err := inventory.PlanPromise(inventory.PromiseRequest{
 		Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster, Surge: true, Demand: Demand([]Group{group}, u.Images),
-	}, u.Stock)
+	}, stock)
 	if err != nil || plan.Satisfied {
 		return "", err
 	}
 	return "the upgrade makes a machine before it removes one: " + plan.Message, nil
+}
+
+// own is what the Cluster was promised and has not expired; nil: nothing.
+func (u Upgrade) own() *infrav1.IngotReservation {
+	for i := range u.Stock.Reservations {
+		r := &u.Stock.Reservations[i]
+		if r.Namespace == u.Namespace && r.Name == u.ClusterName && inventory.Stands(r, u.Stock.Now) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Promises are what the Cluster may be promised for its upgrade, the best first: as many
+// hosts as it has, so that each which it gives up comes back, with those that it was
+// promised before and does not have yet, and one for each group that surges. The last of
+// them asks for nothing that is not there: no upgrade is held for these.
+func (u Upgrade) Promises() []inventory.PromiseRequest {
+	surges, former := map[string]int{}, map[string]int{}
+	for _, step := range u.Steps {
+		if step.Surge {
+			surges[step.Group.Name] = 1
+		}
+	}
+	if own := u.own(); own != nil {
+		for _, g := range own.Spec.Groups {
+			former[g.Name] = int(g.Count)
+		}
+	}
+	has := inventory.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
+	var out []inventory.PromiseRequest
+	for _, surge := range []bool{true, false} {
+		for _, before := range []bool{true, false} {
+			groups := slices.Clone(u.Groups)
+			for i := range groups {
+				g := &groups[i]
+				asked := g.Count
+				g.Count = has[i]
+				if before {
+					g.Count = max(has[i], min(former[g.Name], asked))
+				}
+				if surge {
+					g.Count += surges[g.Name]
+				}
+			}
+			out = append(out, inventory.PromiseRequest{Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster,
+				Purpose: infrav1.ReservationUpgrade, Demand: Demand(groups, u.Images)})
+		}
+	}
+	return out
 }
 
 // maxNamed bounds how many hosts a message names.
@@ -154,10 +213,11 @@ func (u Upgrade) unreachable() string {
 	for _, step := range u.Steps {
 		controlPlane, workers = controlPlane || step.Group.ControlPlane, workers || !step.Group.ControlPlane
 	}
-	role := map[string]bool{}
+	machines := map[string]*infrav1.IngotMachine{}
 	for i := range u.Stock.Machines {
-		m := &u.Stock.Machines[i]
-		_, role[m.Name] = m.Labels[clusterv1.MachineControlPlaneLabel]
+		if m := &u.Stock.Machines[i]; m.Namespace == u.Namespace {
+			machines[m.Name] = m
+		}
 	}
 	var names []string
 	for _, c := range u.Stock.Candidates {
@@ -165,7 +225,12 @@ func (u Upgrade) unreachable() string {
 		if c.Host.Namespace != u.Namespace || claim == nil || claim.ClusterName != u.ClusterName || !silent(c.Host) {
 			continue
 		}
-		if isControlPlane := role[claim.MachineRef.Name]; isControlPlane && controlPlane || !isControlPlane && workers {
+		m := machines[claim.MachineRef.Name]
+		if m == nil || !m.DeletionTimestamp.IsZero() {
+			continue // given up: the upgrade has nothing to do with it any more
+		}
+		_, isControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+		if isControlPlane && controlPlane || !isControlPlane && workers {
 			names = append(names, c.Host.Name)
 		}
 	}

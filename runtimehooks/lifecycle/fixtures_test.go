@@ -110,6 +110,30 @@ func image(version, architecture string) *infrav1.IngotImage {
 		Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: architecture, OS: "os", URL: "https://x/" + version}}
 }
 
+// ofSystem makes an image one of another operating system.
+func ofSystem(system string, i *infrav1.IngotImage) *infrav1.IngotImage {
+	i.Name, i.Spec.OS = i.Name+"-"+system, system
+	return i
+}
+
+// machineOf is a machine of c1: of a MachineDeployment, or where that is empty of the
+// control plane.
+func machineOf(name, deployment string) *infrav1.IngotMachine {
+	m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}}
+	m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+	if deployment != "" {
+		delete(m.Labels, clusterv1.MachineControlPlaneLabel)
+		m.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] = deployment
+	}
+	return m
+}
+
+// holding gives a machine its host.
+func holding(m *infrav1.IngotMachine, host string) *infrav1.IngotMachine {
+	m.Spec.ProviderID = infrav1.ProviderID{Namespace: namespace, Host: host, InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	return m
+}
+
 // rollout are a control plane and workers that exist, with their surge.
 func rollout(controlPlane, workers int) []client.Object {
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1-cp"}}
@@ -128,6 +152,13 @@ type book struct {
 	client client.Client
 	err    error
 	asked  []inventory.PromiseRequest
+	// finished are the Clusters whose upgrades are over.
+	finished []types.NamespacedName
+}
+
+func (b *book) Finish(_ context.Context, _ types.UID, cluster types.NamespacedName) error {
+	b.finished = append(b.finished, cluster)
+	return b.err
 }
 
 func (b *book) Promise(ctx context.Context, _ types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error) {

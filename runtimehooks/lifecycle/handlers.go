@@ -27,6 +27,8 @@ type Book interface {
 	// Promise promises all that is asked for to the Cluster with the UID, or nothing: the
 	// plan says what is missing. Asked again, it gives the same answer.
 	Promise(ctx context.Context, uid types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error)
+	// Finish takes back what was promised for an upgrade, which is over.
+	Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error
 }
 
 // Options of the handlers.
@@ -135,7 +137,25 @@ func (o Options) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p part
 	if err != nil || upgrade == nil {
 		return Verdict{}, err
 	}
-	return upgrade.Decide()
+	verdict, err := upgrade.Decide()
+	if err != nil || verdict.Hold {
+		return verdict, err
+	}
+	return o.keep(ctx, cluster, upgrade)
+}
+
+// keep promises to a Cluster, for its upgrade, the best that can be promised.
+func (o Options) keep(ctx context.Context, cluster *clusterv1.Cluster, upgrade *Upgrade) (Verdict, error) {
+	for _, request := range upgrade.Promises() {
+		plan, err := o.Book.Promise(ctx, cluster.UID, request)
+		switch {
+		case o.Contended != nil && errors.Is(err, o.Contended):
+			return Verdict{Hold: true, Message: contended}, nil
+		case err != nil || plan.Satisfied:
+			return Verdict{}, err
+		}
+	}
+	return Verdict{}, nil
 }
 
 // versions of a plan with the one that it leads to, each once.
@@ -226,6 +246,7 @@ func (o Options) afterWorkersUpgrade(ctx context.Context, request *runtimehooksv
 
 func (o Options) afterClusterUpgrade(ctx context.Context, request *runtimehooksv1.AfterClusterUpgradeRequest, answer *runtimehooksv1.AfterClusterUpgradeResponse) {
 	o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "the cluster runs Kubernetes "+request.KubernetesVersion)
+	o.finish(ctx, &request.Cluster)
 	settle(ctx, answer, Verdict{}, nil)
 }
 
@@ -237,6 +258,17 @@ func (o Options) record(ctx context.Context, cluster *clusterv1.Cluster, reason,
 	}
 	ctrl.LoggerFrom(ctx).Info(message, "namespace", cluster.Namespace, "cluster", cluster.Name)
 	o.Recorder.Eventf(cluster, nil, "Normal", reason, "Record", "%s", message)
+}
+
+// finish ends what was promised for an upgrade. It holds nothing: what is left behind
+// ends by time.
+func (o Options) finish(ctx context.Context, cluster *clusterv1.Cluster) {
+	if ours, _ := built(cluster); !ours {
+		return
+	}
+	if err := o.Book.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to end the promise of an upgrade", "namespace", cluster.Namespace, "cluster", cluster.Name)
+	}
 }
 
 // tellable is an error whose text is for conditions.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,27 +43,29 @@ func TestBeforeClusterCreate(t *testing.T) {
 		held    string
 		message string
 	}{
-		"enough":                      {objects: free(3, nil), cluster: cluster("ingot", 2), status: success},
-		"one is missing":              {objects: free(2, nil), cluster: cluster("ingot", 2), status: success, held: "1 host is missing: machine deployment md-0 lacks 1 of 2 hosts"},
-		"none":                        {cluster: cluster("ingot", 2), status: success, held: "3 hosts are missing"},
-		"of the rack":                 {objects: free(3, rack("r1")), cluster: cluster("ingot", 2, inRack), status: success, held: "lacks 2 of 2 hosts in failure domain r2"},
-		"in the rack":                 {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
-		"without the labels":          {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
-		"with the labels":             {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
-		"of another architecture":     {objects: append(free(1, nil), image("v1.36.1", "arm64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
-		"no image":                    {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
-		"with the image":              {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
-		"an image of another version": {objects: append(free(3, nil), image("v1.36.2", "amd64")), cluster: cluster("ingot-runtime", 2), status: success, held: "v1.36.1"},
-		"a hosted control plane":      {objects: append(free(2, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success},
-		"workers beside a hosted one": {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success, held: "1 host is missing: machine deployment md-0"},
-		"another provider's workers":  {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("mixed", 2), status: success},
-		"nothing of Ingot's machines": {cluster: cluster("hosted", 0), status: success},
-		"another provider's class":    {cluster: cluster("docker", 2), err: errors.New("the book is asked"), status: success},
-		"another provider's":          {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
-		"no class":                    {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: success},
-		"no topology":                 {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
-		"at the same time":            {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
-		"the API server is away":      {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
+		"enough":                        {objects: free(3, nil), cluster: cluster("ingot", 2), status: success},
+		"one is missing":                {objects: free(2, nil), cluster: cluster("ingot", 2), status: success, held: "1 host is missing: machine deployment md-0 lacks 1 of 2 hosts"},
+		"none":                          {cluster: cluster("ingot", 2), status: success, held: "3 hosts are missing"},
+		"of the rack":                   {objects: free(3, rack("r1")), cluster: cluster("ingot", 2, inRack), status: success, held: "lacks 2 of 2 hosts in failure domain r2"},
+		"in the rack":                   {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
+		"without the labels":            {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
+		"with the labels":               {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
+		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
+		"no image":                      {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
+		"with the image":                {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
+		"images of two systems":         {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2), status: success, held: "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: flatcar, os; set the variable os"},
+		"of two systems, one asked for": {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2, with(variable("os", `"os"`))), status: success},
+		"an image of another version":   {objects: append(free(3, nil), image("v1.36.2", "amd64")), cluster: cluster("ingot-runtime", 2), status: success, held: "v1.36.1"},
+		"a hosted control plane":        {objects: append(free(2, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success},
+		"workers beside a hosted one":   {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success, held: "1 host is missing: machine deployment md-0"},
+		"another provider's workers":    {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("mixed", 2), status: success},
+		"nothing of Ingot's machines":   {cluster: cluster("hosted", 0), status: success},
+		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("the book is asked"), status: success},
+		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
+		"no class":                      {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: success},
+		"no topology":                   {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
+		"at the same time":              {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
+		"the API server is away":        {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
 		"more groups than a promise has": {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", tooManyGroups), status: failure,
 			message: "the topology asks for what cannot be promised: spec.groups: Too many: 129: must have at most 128 items"},
 		"a selector of nonsense": {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", inventory.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
@@ -180,7 +183,8 @@ func TestBeforeUpgrades(t *testing.T) {
 			Spec:   infrav1.IngotHostSpec{Claim: &infrav1.HostClaim{ClusterName: "c1", MachineRef: infrav1.LocalReference{Name: machine}, State: infrav1.ClaimProvisioned}},
 			Status: infrav1.IngotHostStatus{Conditions: []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: reachable}}}}
 	}
-	controlPlane := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp-1", Labels: map[string]string{clusterv1.MachineControlPlaneLabel: "", clusterv1.ClusterNameLabel: "c1"}}}
+	controlPlane, worker, going := machineOf("cp-1", ""), machineOf("w", "md-0"), machineOf("w", "md-0")
+	going.DeletionTimestamp, going.Finalizers = &metav1.Time{Time: time.Unix(5, 0)}, []string{"test/hold"}
 	all := func(lists ...[]client.Object) []client.Object {
 		var out []client.Object
 		for _, list := range lists {
@@ -193,20 +197,22 @@ func TestBeforeUpgrades(t *testing.T) {
 		objects                        []client.Object
 		all, controlPlane, workersHeld string
 	}{
-		"no surge, images":     {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
-		"surge, a host":        {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
-		"surge, no host":       {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
-		"workers surge":        {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
-		"no image":             {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
-		"inline image":         {class: "ingot", objects: rollout(0, 0)},
-		"a silent BMC":         {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False"), claimed("h8", "w", "True")}), all: "the BMCs of hosts h9 do not answer", controlPlane: "hosts h9 do"},
-		"a silent worker":      {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "w", "False")}), all: "hosts h8", workersHeld: "hosts h8"},
-		"a BMC not asked yet":  {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "w", "Unknown")})},
-		"nothing there yet":    {class: "ingot", objects: nil},
-		"many silent BMCs":     {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
-		"class of another":     {class: "docker"},
-		"class that is gone":   {class: "none"},
-		"image for a way only": {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"no surge, images":       {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
+		"surge, a host":          {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
+		"surge, no host":         {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
+		"workers surge":          {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
+		"no image":               {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"inline image":           {class: "ingot", objects: rollout(0, 0)},
+		"a silent BMC":           {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, worker, claimed("h9", "cp-1", "False"), claimed("h8", "w", "True")}), all: "the BMCs of hosts h9 do not answer", controlPlane: "hosts h9 do"},
+		"a silent worker":        {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "False")}), all: "hosts h8", workersHeld: "hosts h8"},
+		"a silent one given up":  {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "gone", "False")})},
+		"a silent one that goes": {class: "ingot", objects: all(rollout(0, 0), []client.Object{going, claimed("h8", "w", "False")})},
+		"a BMC not asked yet":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "Unknown")})},
+		"nothing there yet":      {class: "ingot", objects: nil},
+		"many silent BMCs":       {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
+		"class of another":       {class: "docker"},
+		"class that is gone":     {class: "none"},
+		"image for a way only":   {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)
@@ -221,8 +227,10 @@ func TestBeforeUpgrades(t *testing.T) {
 			var workers runtimehooksv1.BeforeWorkersUpgradeResponse
 			s.beforeWorkersUpgrade(t.Context(), &runtimehooksv1.BeforeWorkersUpgradeRequest{Cluster: c, ToKubernetesVersion: "v1.37.0"}, &workers)
 			holds(t, &workers, tc.workersHeld)
-			if len(s.book.asked) > 0 {
-				t.Error("an upgrade promised hosts")
+			for _, asked := range s.book.asked {
+				if asked.Purpose != infrav1.ReservationUpgrade || asked.Surge {
+					t.Errorf("an upgrade asks for %+v", asked)
+				}
 			}
 		})
 	}
@@ -268,6 +276,7 @@ func TestBeforeClusterDelete(t *testing.T) {
 func TestAfter(t *testing.T) {
 	for _, edit := range []func(*clusterv1.Cluster){isBuilt, ofAnother} {
 		s := newSite(t)
+		s.book.err = errors.New("the API server is away")
 		c := *cluster("ingot", 1, edit)
 		var a runtimehooksv1.AfterControlPlaneInitializedResponse
 		s.afterControlPlaneInitialized(t.Context(), &runtimehooksv1.AfterControlPlaneInitializedRequest{Cluster: c}, &a)
@@ -284,8 +293,8 @@ func TestAfter(t *testing.T) {
 		if c.Spec.InfrastructureRef.Kind != kindCluster {
 			want = 0
 		}
-		if a.Status != success || len(s.events.Events) != want {
-			t.Errorf("%s, %d events, want %d", a.Status, len(s.events.Events), want)
+		if a.Status != success || len(s.events.Events) != want || len(s.book.finished) != want/4 {
+			t.Errorf("%s, %d events, want %d; promises of upgrades that ended: %v", a.Status, len(s.events.Events), want, s.book.finished)
 		}
 	}
 }

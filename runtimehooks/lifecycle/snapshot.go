@@ -6,16 +6,16 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
-	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
 // Inventory gathers what decisions are made over.
@@ -121,7 +121,47 @@ func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish,
 		return nil, err
 	}
 	wish := WishOf(cluster, blueprint)
-	return &wish, nil
+	return &wish, i.systems(ctx, cluster, wish.Groups)
+}
+
+// systems fills in, where nobody says which, the operating system that machines of a
+// group run, as mutation will.
+func (i Inventory) systems(ctx context.Context, cluster *clusterv1.Cluster, groups []Group) error {
+	open := func(g Group) bool { return g.Image.Version != "" && g.Image.OS == "" }
+	if !slices.ContainsFunc(groups, open) {
+		return nil
+	}
+	templates, err := i.Templates(ctx, client.ObjectKeyFromObject(cluster))
+	if err != nil || len(templates) == 0 {
+		return err
+	}
+	images, err := i.Images(ctx)
+	if err != nil {
+		return err
+	}
+	for at := range groups {
+		g := &groups[at]
+		if !open(*g) {
+			continue
+		}
+		deployment := g.Name
+		if g.ControlPlane {
+			deployment = ""
+		}
+		g.Image.OS = mutation.SystemInUse(templates, images, deployment)
+	}
+	return nil
+}
+
+// Templates are the machine templates that Cluster API made for a Cluster's topology.
+func (i Inventory) Templates(ctx context.Context, cluster client.ObjectKey) ([]infrav1.IngotMachineTemplate, error) {
+	list := &infrav1.IngotMachineTemplateList{}
+	if err := i.Cache.List(ctx, list, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy, client.MatchingLabels{
+		clusterv1.ClusterNameLabel: cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
+	}); err != nil {
+		return nil, fmt.Errorf("machine templates of Cluster %s: %w", cluster.Name, err)
+	}
+	return list.Items, nil
 }
 
 // Parts of a Cluster that are upgraded apart.
@@ -136,7 +176,7 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	if err != nil || wish == nil {
 		return nil, err
 	}
-	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster}
+	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Groups: wish.Groups}
 	ingotCluster := &infrav1.IngotCluster{}
 	found, err := i.get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}, ingotCluster)
 	if err != nil {
@@ -163,50 +203,4 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	}
 	out.Stock, err = i.stock(ctx, cluster.Namespace)
 	return out, err
-}
-
-// surges says, by name of the group, which of them make a machine before they give one
-// up. Control planes of other kinds than kubeadm's are not known to.
-func (i Inventory) surges(ctx context.Context, cluster *clusterv1.Cluster, p part) (map[string]bool, error) {
-	out := map[string]bool{}
-	if ref := cluster.Spec.ControlPlaneRef; p.controlPlane && ref.Kind == "KubeadmControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group {
-		kcp := &controlplanev1.KubeadmControlPlane{}
-		err := i.Live.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, kcp)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("KubeadmControlPlane %s: %w", ref.Name, err)
-		}
-		out[ControlPlaneGroup] = err == nil && surge(kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge, kcp.Spec.Replicas)
-	}
-	if !p.workers {
-		return out, nil
-	}
-	list := &clusterv1.MachineDeploymentList{}
-	if err := i.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{
-		clusterv1.ClusterNameLabel: cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
-	}); err != nil {
-		return nil, fmt.Errorf("MachineDeployments of Cluster %s: %w", cluster.Name, err)
-	}
-	for _, md := range list.Items {
-		name := md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
-		strategy := md.Spec.Rollout.Strategy
-		out[name] = strategy.Type != clusterv1.OnDeleteMachineDeploymentStrategyType && surge(strategy.RollingUpdate.MaxSurge, md.Spec.Replicas)
-	}
-	return out, nil
-}
-
-// surge says whether maxSurge lets a rollout begin with a machine more. Cluster API's
-// default is one.
-func surge(most *intstr.IntOrString, replicas *int32) bool {
-	if replicas != nil && *replicas == 0 {
-		return false
-	}
-	if most == nil {
-		return true
-	}
-	of := 1
-	if replicas != nil {
-		of = int(*replicas)
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(most, of, true)
-	return err != nil || n > 0
 }

@@ -64,11 +64,12 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	if label, ok := read[string](global, variableFailureDomainLabel); ok && label != "" {
 		wish.Cluster.FailureDomainLabel = label
 	}
-	// As patches of the classes do: of the cluster's variables, not of one group's.
-	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); ok && len(selector.MatchLabels) > 0 {
+	catalogue := TakesImages(b.Class)
+	// As patches of the classes do: of the cluster's variables, not of one group's. Those
+	// of the extension put it in place of the template's whatever it is.
+	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); catalogue || ok && len(selector.MatchLabels) > 0 {
 		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
 	}
-	catalogue := TakesImages(b.Class)
 	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, variable string) {
 		if !machinesAreOurs(template) {
 			return // they stand on no host of the inventory, or there are none: a hosted control plane

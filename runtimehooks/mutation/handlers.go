@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/types"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	"sigs.k8s.io/cluster-api/exp/runtime/server"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,8 @@ type Options struct {
 	Images func(context.Context) ([]infrav1.IngotImage, error)
 	// Choose names the image for what is wanted; its error is for people.
 	Choose func([]infrav1.IngotImage, Wanted) (string, error)
+	// Templates are the machine templates that a Cluster's topology has now.
+	Templates func(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error)
 }
 
 // Handlers of the topology mutation hooks.
@@ -48,23 +51,49 @@ func discoverVariables(_ context.Context, _ *runtimehooksv1.DiscoverVariablesReq
 }
 
 func (o Options) generatePatches(ctx context.Context, request *runtimehooksv1.GeneratePatchesRequest, answer *runtimehooksv1.GeneratePatchesResponse) {
-	var images []infrav1.IngotImage
-	read := false
-	items, err := generate(request, func(wanted Wanted) (string, error) {
-		if !read {
-			var err error
-			if images, err = o.Images(ctx); err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "Failed to list the IngotImages")
-				return "", errCatalogue
-			}
-			read = true
+	in := &inUse{Options: o, request: request}
+	items, err := generate(request, func(wanted Wanted, deployment string) (string, error) {
+		if err := in.read(ctx); err != nil {
+			return "", err
 		}
-		return o.Choose(images, wanted)
+		if wanted.OS == "" {
+			wanted.OS = SystemInUse(in.templates, in.images, deployment)
+		}
+		return o.Choose(in.images, wanted)
 	})
 	if err == nil {
 		answer.Items = items
 	}
 	settle(answer, err)
+}
+
+// inUse is the catalogue, and what of it the Cluster of a request uses.
+type inUse struct {
+	Options
+	request   *runtimehooksv1.GeneratePatchesRequest
+	done      bool
+	images    []infrav1.IngotImage
+	templates []infrav1.IngotMachineTemplate
+}
+
+// read reads it once.
+func (u *inUse) read(ctx context.Context) error {
+	if u.done {
+		return nil
+	}
+	cluster, err := clusterOf(u.request)
+	if err != nil {
+		return err
+	}
+	if u.images, err = u.Images(ctx); err == nil && cluster.Name != "" {
+		u.templates, err = u.Templates(ctx, cluster)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the image catalogue")
+		return errCatalogue
+	}
+	u.done = true
+	return nil
 }
 
 func validateTopology(_ context.Context, request *runtimehooksv1.ValidateTopologyRequest, answer *runtimehooksv1.ValidateTopologyResponse) {

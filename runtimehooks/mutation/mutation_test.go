@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 const (
@@ -98,7 +101,7 @@ func TestOverrides(t *testing.T) {
 	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("workerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "workerHostSelector", `{"arch":"arm64"}`),
 	}}}
-	items, err := generate(request, func(w Wanted) (string, error) { return w.Architecture, nil })
+	items, err := generate(request, func(w Wanted, _ string) (string, error) { return w.Architecture, nil })
 	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Patch), `"name":"arm64"`) {
 		t.Errorf("%v %v", items, err)
 	}
@@ -192,5 +195,78 @@ func walk(t *testing.T, path string, schema clusterv1.JSONSchemaProps) {
 			t.Errorf("%s.%s has no description", path, name)
 		}
 		walk(t, path+"."+name, child)
+	}
+}
+
+// Another operating system in the catalogue is for Clusters to come: machines keep the one
+// that their templates name, and where it is not known the request is refused.
+func TestSystemInUse(t *testing.T) {
+	image := func(name, os string) infrav1.IngotImage {
+		i := infrav1.IngotImage{Spec: infrav1.IngotImageSpec{KubernetesVersion: "v1.36.1", Architecture: "amd64", OS: os}}
+		i.Name = name
+		return i
+	}
+	template := func(deployment, image string) infrav1.IngotMachineTemplate {
+		m := infrav1.IngotMachineTemplate{}
+		if deployment != "" {
+			m.Labels = map[string]string{clusterv1.ClusterTopologyMachineDeploymentNameLabel: deployment}
+		}
+		m.Spec.Template.Spec.ImageRef = &infrav1.ImageReference{Name: image}
+		return m
+	}
+	images := []infrav1.IngotImage{image("debian", "debian-13"), image("ubuntu", "ubuntu-24.04"), image("ubuntu-2", "ubuntu-24.04")}
+	const ofCluster, workers = `{"cluster":{"name":"c","namespace":"n"}}`, `{"machineDeployment":{"version":"v1.36.1","topologyName":"md-0"}}`
+	several := "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: debian-13, ubuntu-24.04; set the variable os to one of them"
+	for name, tc := range map[string]struct {
+		images          []infrav1.IngotImage
+		templates       []infrav1.IngotMachineTemplate
+		builtin, system string
+		want, fails     string
+	}{
+		"a new Cluster":                     {images: images, builtin: ofControlPlane, fails: several},
+		"a new Cluster that says which":     {images: images, builtin: ofControlPlane, system: `"debian-13"`, want: `"name":"debian"`},
+		"a new Cluster, one system":         {images: images[1:], builtin: ofControlPlane, want: `"name":"ubuntu"`},
+		"the control plane's own":           {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu-2"), template("md-0", "debian")}, builtin: ofControlPlane, want: `"name":"ubuntu"`},
+		"the workers' own":                  {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-0", "debian")}, builtin: workers, want: `"name":"debian"`},
+		"new workers, as all others":        {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "ubuntu")}, builtin: workers, want: `"name":"ubuntu"`},
+		"new workers, beside two systems":   {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "debian")}, builtin: workers, fails: several},
+		"an upgrade to another system only": {images: append(images[:1:1], infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: infrav1.IngotImageSpec{KubernetesVersion: "v1.35.0", Architecture: "amd64", OS: "ubuntu-24.04"}}), templates: []infrav1.IngotMachineTemplate{template("", "old")}, builtin: ofControlPlane, fails: "no IngotImage for Kubernetes v1.36.1 on amd64 with ubuntu-24.04; add one to the catalogue"},
+		"asked for another system":          {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu")}, builtin: ofControlPlane, system: `"debian-13"`, want: `"name":"debian"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []types.NamespacedName
+			o := Options{
+				Images: func(context.Context) ([]infrav1.IngotImage, error) { return tc.images, nil },
+				Templates: func(_ context.Context, cluster types.NamespacedName) ([]infrav1.IngotMachineTemplate, error) {
+					asked = append(asked, cluster)
+					return tc.templates, nil
+				},
+				Choose: func(images []infrav1.IngotImage, w Wanted) (string, error) {
+					image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: w.Version, Architecture: w.Architecture, OS: w.OS})
+					if err != nil {
+						return "", err
+					}
+					return image.Name, nil
+				},
+			}
+			request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+				UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", tc.builtin),
+			}}}
+			if tc.system != "" {
+				request.Variables = append(request.Variables, variables("os", tc.system)...)
+			}
+			answer := &runtimehooksv1.GeneratePatchesResponse{}
+			o.generatePatches(t.Context(), request, answer)
+			got := ""
+			if len(answer.Items) > 0 {
+				got = string(answer.Items[0].Patch)
+			}
+			if answer.Message != tc.fails || !strings.Contains(got, tc.want) || (got == "") != (tc.fails != "") {
+				t.Errorf("message %q, patch %s", answer.Message, got)
+			}
+			if diff := cmp.Diff([]types.NamespacedName{{Namespace: "n", Name: "c"}}, asked); diff != "" {
+				t.Errorf("whose templates (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Kinds of templates that are patched.
@@ -83,10 +86,10 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if err := v.into(runtimehooksv1.BuiltinsName, &builtin); err != nil {
 		return nil, err
 	}
-	name, version := VariableWorkerHosts, ""
+	name, version, deployment := VariableWorkerHosts, "", ""
 	switch {
 	case builtin.MachineDeployment != nil:
-		version = builtin.MachineDeployment.Version
+		version, deployment = builtin.MachineDeployment.Version, builtin.MachineDeployment.TopologyName
 	case builtin.ControlPlane != nil:
 		name, version = VariableControlPlaneHosts, builtin.ControlPlane.Version
 	default:
@@ -100,7 +103,7 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if err := v.into(VariableOS, &wanted.OS); err != nil {
 		return nil, err
 	}
-	image, err := choose(wanted)
+	image, err := choose(wanted, deployment)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +127,37 @@ type Wanted struct {
 	Version, Architecture, OS string
 }
 
-// chooser names the IngotImage for what is wanted, or says that there is none.
-type chooser func(Wanted) (string, error)
+// chooser names the IngotImage for what is wanted, or says that there is none. Whose
+// machines it is for tells the name of a MachineDeployment in the topology; of the control
+// plane it is empty.
+type chooser func(wanted Wanted, deployment string) (string, error)
+
+// clusterOf is the Cluster that a request is about. What is said of all templates and what
+// is said of each have the same name, so that it is only in the former.
+func clusterOf(request *runtimehooksv1.GeneratePatchesRequest) (types.NamespacedName, error) {
+	var builtin runtimehooksv1.Builtins
+	if err := merged(request.Variables, nil).into(runtimehooksv1.BuiltinsName, &builtin); err != nil || builtin.Cluster == nil {
+		return types.NamespacedName{}, err
+	}
+	return types.NamespacedName{Namespace: builtin.Cluster.Namespace, Name: builtin.Cluster.Name}, nil
+}
+
+// SystemInUse is the operating system of the machines of a MachineDeployment, by its name
+// in the topology, or where that is empty of the control plane: as their templates name
+// it, or where there are none yet, as all of the Cluster's do. Empty: it is not known. So
+// another system in the catalogue is for Clusters to come, and reinstalls nobody.
+func SystemInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, deployment string) string {
+	var own []infrav1.IngotMachineTemplate
+	for i := range templates {
+		if templates[i].Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == deployment {
+			own = append(own, templates[i])
+		}
+	}
+	if len(own) > 0 {
+		return inventory.OSInUse(own, images)
+	}
+	return inventory.OSInUse(templates, images)
+}
 
 // generate answers GeneratePatches.
 func generate(request *runtimehooksv1.GeneratePatchesRequest, choose chooser) ([]runtimehooksv1.GeneratePatchesResponseItem, error) {

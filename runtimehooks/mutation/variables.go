@@ -42,7 +42,7 @@ func definitions() []clusterv1.ClusterClassVariable {
 			Type:        "string", Enum: []apiextensionsv1.JSON{raw(`"None"`), raw(`"Metadata"`)},
 		}),
 		variable(VariableOS, clusterv1.JSONSchemaProps{
-			Description: "Operating system of the images, as IngotImages have it. Unset: any, where the catalogue has but one.",
+			Description: "Operating system of the images, as IngotImages have it. Unset: the one that the cluster's machines run; of a new cluster any, where the catalogue has but one.",
 			Type:        "string", MinLength: ptr.To[int64](1), MaxLength: ptr.To[int64](63), Example: ptr.To(raw(`"ubuntu-24.04"`)),
 		}),
 	}

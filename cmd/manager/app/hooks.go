@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
@@ -34,11 +35,14 @@ type HookOptions struct {
 	KeyName  string
 	// ClientCA is the name of a file in CertDir; empty: anybody may ask.
 	ClientCA string
+	// PromiseExpiry is how long the hosts of a Cluster that is to be created are kept.
+	PromiseExpiry time.Duration
 }
 
 // defaultHookOptions are those of the Deployment.
 func defaultHookOptions() HookOptions {
-	return HookOptions{Port: runtimehooks.DefaultPort, CertDir: "/tmp/runtime-hooks/serving-certs", CertName: "tls.crt", KeyName: "tls.key"}
+	return HookOptions{Port: runtimehooks.DefaultPort, CertDir: "/tmp/runtime-hooks/serving-certs", CertName: "tls.crt", KeyName: "tls.key",
+		PromiseExpiry: reservation.DefaultExpiry}
 }
 
 func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
@@ -48,12 +52,16 @@ func (h *HookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.CertName, "hooks-cert-name", h.CertName, "File of the runtime extension's certificate.")
 	fs.StringVar(&h.KeyName, "hooks-key-name", h.KeyName, "File of the runtime extension's private key.")
 	fs.StringVar(&h.ClientCA, "hooks-client-ca-name", h.ClientCA, "File, in the same directory, of the authorities whose clients alone may call hooks (mTLS); empty: anybody who reaches the port.")
+	fs.DurationVar(&h.PromiseExpiry, "hooks-promise-expiry", h.PromiseExpiry, "How long the runtime extension keeps the hosts of a Cluster that is to be created, and does not come; at least a minute.")
 }
 
 func (h *HookOptions) validate() error {
 	const ports = 1 << 16
 	if h.Port < 1 || h.Port >= ports {
 		return fmt.Errorf("--hooks-port: %d is no port", h.Port)
+	}
+	if h.PromiseExpiry < time.Minute {
+		return fmt.Errorf("--hooks-promise-expiry: %s is less than a minute", h.PromiseExpiry)
 	}
 	return nil
 }
@@ -93,9 +101,9 @@ func addHooksRole(mgr manager.Manager, o *Options) error {
 	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	handlers := lifecycle.Handlers(lifecycle.Options{
 		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended,
-		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}},
+		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry},
 	})
-	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage})...)
+	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage, Templates: inventory.Templates})...)
 	server, err := runtimehooks.New(runtimehooks.Options{
 		Host: o.Hooks.Host, Port: o.Hooks.Port, CertDir: o.Hooks.CertDir, CertName: o.Hooks.CertName, KeyName: o.Hooks.KeyName,
 		// Of the manifest's variable without a value a space is left.
