@@ -23,10 +23,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	corev1 "k8s.io/api/core/v1"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/qemu"
+	"github.com/ingot-metal/ingot/test/nodeimage"
 )
 
 const (
@@ -35,8 +37,6 @@ const (
 	nodeDeadline = 30 * time.Minute
 	// nodeDiskBytes is the server's disk, into which the image's file system grows.
 	nodeDiskBytes = 10 << 30
-	// nodeProviderID is what the seed's meta-data say, as the agent writes it.
-	nodeProviderID = "ingot://dc1/server-1/0d7c1c0c-6a4e-4c9e-8a64-8f2f5a9c1b11"
 	// networkConfig is the seed's, for the card with nodeMAC.
 	networkConfig = `version: 2
 ethernets:
@@ -72,12 +72,12 @@ func TestNodeImage(t *testing.T) {
 	} {
 		t.Run(firmware.name, func(t *testing.T) {
 			image := nodeImage(t, version)
-			cloudConfig := controlPlaneUserData(t, version)
+			userData := controlPlaneUserData(t, version, image)
 			sw, stack := startNetwork(t)
 			sink := startSink(t, stack)
 			vm := newVM(t, sw, qemu.Config{
 				Firmware: firmware.kind, MemoryMiB: 3072, CPUs: 2, NICs: []qemu.NIC{{MAC: nodeMAC}},
-				Disks: []qemu.Disk{{Path: nodeDisk(t, image), Model: firmware.disk}, {Path: seedDisk(t, cloudConfig)}},
+				Disks: []qemu.Disk{{Path: nodeDisk(t, image), Model: firmware.disk}, {Path: seedDisk(t, userData)}},
 			})
 			runControlPlane(t, vm, sink)
 			checkNode(t, sink, version)
@@ -182,7 +182,7 @@ func seedDisk(t *testing.T, userData string) string {
 	makeDisk(t, path, 4<<20)
 	seed := map[string]string{
 		"user-data":      userData,
-		"meta-data":      "instance-id: i-1\nlocal-hostname: server-1\nprovider_id: " + nodeProviderID + "\n",
+		"meta-data":      "instance-id: i-1\nlocal-hostname: " + hostName + "\nprovider_id: " + providerID + "\n",
 		"network-config": networkConfig,
 	}
 	for name, content := range seed {
@@ -199,6 +199,53 @@ func seedDisk(t *testing.T, userData string) string {
 		}
 	}
 	return path
+}
+
+// reportScript runs after kubeadm, as an operator would go on: a network plugin for
+// the node's own pods, and then waiting. What it sees it sends to the sink.
+const reportScript = `#!/bin/bash
+send() { curl -sS --retry 5 --retry-all-errors --max-time 60 -T - http://192.0.2.1:8000/$1; }
+if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
+  { cat /var/log/cloud-init-output.log; journalctl -b --no-pager -u kubelet -u containerd | tail -n 150; } 2>&1 | send failure
+  exit
+fi
+export KUBECONFIG=/etc/kubernetes/admin.conf
+date | send kubeadm
+until cidr=$(kubectl get node server-1 -o jsonpath={.spec.podCIDR}) && [ -n "$cidr" ]; do sleep 1; done
+mkdir -p /etc/cni/net.d
+cat >/etc/cni/net.d/10-pods.conflist <<T
+{"cniVersion": "1.0.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$cidr"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+T
+kubectl wait --for=condition=Ready node/server-1 --timeout=900s
+kubectl get node server-1 -o json | send node
+kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=900s
+kubectl -n kube-system get pods -o json | send pods
+`
+
+// controlPlaneUserData is the shipped template's for its first server, with the
+// kube-vip that the disk holds.
+func controlPlaneUserData(t *testing.T, version, image string) string {
+	t.Helper()
+	names, err := os.ReadFile(filepath.Join(image, "images.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(strings.Fields(string(names)), func(name string) bool { return strings.Contains(name, "/kube-vip:") })
+	if at < 0 {
+		t.Fatalf("no kube-vip in the image: %s", names)
+	}
+	userData, err := template(t, "cluster-template.yaml", version, strings.Fields(string(names))[at]).Init(nodeimage.Addition{
+		Files:  []bootstrapv1.File{{Path: "/run/report", Permissions: "0755", Content: reportScript}},
+		Before: []string{"curl -sS -T /etc/hostname http://192.0.2.1:8000/cloud-init"},
+		After:  []string{"/run/report"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return userData
 }
 
 // A sink takes what the server sends by PUT, each name once.
@@ -279,7 +326,7 @@ func checkNode(t *testing.T, s *sink, version string) {
 		t.Fatal(err)
 	}
 	type identity struct{ Name, ProviderID, Kubelet string }
-	want := identity{"server-1", nodeProviderID, version}
+	want := identity{hostName, providerID, version}
 	got := identity{node.Name, node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Node (-want +got):\n%s", diff)
