@@ -189,6 +189,9 @@ type Bootstrap struct {
 	UserData   Sensitive `json:"userData"`
 	MetaData   string    `json:"metaData"`
 	VendorData Sensitive `json:"vendorData"`
+	// NetworkConfig is cloud-init's network configuration, version 2. Empty: the system
+	// finds its own.
+	NetworkConfig string `json:"networkConfig,omitempty"`
 }
 
 // Outcome of an order.

@@ -44,6 +44,14 @@ tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
 busybox            busybox                                 test test-full
 curl               curl                                    test test-full
+netplan.io         netplan                                 test test-full
+python3-jsonschema /usr/lib/python3/dist-packages/jsonschema test test-full
+python3-configobj  /usr/lib/python3/dist-packages/configobj test test-full
+python3-jinja2     /usr/lib/python3/dist-packages/jinja2   test test-full
+python3-jsonpatch  /usr/lib/python3/dist-packages/jsonpatch.py test test-full
+python3-oauthlib   /usr/lib/python3/dist-packages/oauthlib test test-full
+python3-requests   /usr/lib/python3/dist-packages/requests test test-full
+python3-yaml       /usr/lib/python3/dist-packages/yaml     test test-full
 iproute2           ip                                      bench-boot
 util-linux         nsenter                                 bench-boot
 runc               runc                                    e2e-clusterctl

@@ -25,8 +25,9 @@ var (
 // The search begins where a hash of the MAC address points to and goes upwards round
 // the range: a host that is deleted and registered again most often gets its old
 // address back, and hosts that register together do not all try for the same one.
-// Never given: addresses in taken, those of routers, relays, DNS and NTP servers, and
-// the subnet's own and broadcast address.
+// Never given: addresses in taken, those of routers, relays, DNS and NTP servers, those
+// reserved for others, and the subnet's own and broadcast address. What is reserved for
+// the MAC address itself is given, in the range or beside it.
 //
 // It fails with ErrAddressesExhausted, naming the range, or ErrNetworkInvalid.
 func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {
@@ -43,6 +44,18 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 		if address, err := netip.ParseAddr(text); err == nil {
 			reserved[address] = true
 		}
+	}
+	for _, kept := range network.Reservations {
+		address, err := netip.ParseAddr(kept.IP)
+		switch {
+		case err != nil || !subnet.Contains(address):
+			continue
+		case kept.MAC == mac && taken[address]:
+			return netip.Addr{}, fmt.Errorf("%w: spec.reservations keeps %s for %s, and it is recorded for another host; correct it there, or delete that host", ErrNetworkInvalid, address, mac)
+		case kept.MAC == mac:
+			return address, nil
+		}
+		reserved[address] = true
 	}
 	size := uint64(last-first) + 1
 	h := fnv.New64a()

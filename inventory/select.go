@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // ErrSelectorInvalid: a label selector of the cluster or the machine does not parse.
@@ -47,6 +48,10 @@ type SelectionRequest struct {
 	// Promises that are outstanding, the machine's own Cluster's among them (see
 	// Outstanding): no host is taken without which they were worse off.
 	Promises []Promise
+	// Networks by their names, and what pools have given the machine: what networkData
+	// needs beside the host. They are not looked at where the machine has none.
+	Networks map[string]infrav1.IngotNetworkSpec
+	Pooled   map[networkdata.Place]networkdata.Given
 }
 
 // Selection is the pick, or why there is none.
@@ -257,6 +262,7 @@ func (c *criteria) judgeHardware(j *judgement) {
 	if least := c.minimum.MemoryGiB; least != nil && MemoryGiB(spec.MemoryBytes) < *least {
 		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", MemoryGiB(spec.MemoryBytes), *least))
 	}
+	c.judgeNetwork(j)
 	disk, err := SelectRootDisk(spec.Disks, c.hints(j.Host))
 	if err != nil {
 		j.miss("without a root disk that suits", err.Error())
@@ -265,6 +271,18 @@ func (c *criteria) judgeHardware(j *judgement) {
 	j.rootDisk = disk
 	if least := c.minimum.DiskGB; least != nil && diskSize(disk) < *least*bytesPerGB {
 		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", diskSize(disk)/bytesPerGB, *least))
+	}
+}
+
+// judgeNetwork: whether networkData of the machine fits the host's interfaces and
+// addresses.
+func (c *criteria) judgeNetwork(j *judgement) {
+	data := c.Machine.Spec.NetworkData
+	if data == nil {
+		return
+	}
+	if _, err := networkdata.Resolve(data, networkdata.SourcesOf(j.Host, j.Hardware, c.Networks, c.Pooled)); err != nil {
+		j.miss("without the network asked for", err.Error())
 	}
 }
 

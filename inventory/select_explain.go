@@ -66,6 +66,9 @@ func (c *criteria) asked() string {
 	if n := c.minimum.DiskGB; n != nil {
 		words = append(words, fmt.Sprintf("a root disk of %d GB", *n))
 	}
+	if data := c.Machine.Spec.NetworkData; data != nil {
+		words = append(words, fmt.Sprintf("%d ethernets by networkData", len(data.Ethernets)))
+	}
 	return strings.Join(words, ", ")
 }
 

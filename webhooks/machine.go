@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 	"github.com/ingot-metal/ingot/webhooks/canonical"
 	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
@@ -33,7 +34,8 @@ var _ admission.Validator[*v1beta2.IngotMachine] = &machineValidator{}
 // ValidateCreate admits a new machine. A providerID in it is a claim on a host
 // (I1), so that only those who may restore can create it.
 func (v *machineValidator) ValidateCreate(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
-	errs := checkHostSelector(field.NewPath("spec", "hostSelector"), machine.Spec.HostSelector)
+	errs := append(checkHostSelector(field.NewPath("spec", "hostSelector"), machine.Spec.HostSelector),
+		networkdata.Check(field.NewPath("spec", "networkData"), machine.Spec.NetworkData)...)
 	if machine.Spec.ProviderID != "" {
 		errs = append(errs, checkProviderID(machine)...)
 		ok, err := v.mayCreate(ctx, "ingotmachines", machine)
@@ -150,6 +152,9 @@ func checkMachineTemplate(before, after v1beta2.IngotMachineTemplateResource) fi
 	if !equality.Semantic.DeepEqual(before.Spec.HostSelector, after.Spec.HostSelector) {
 		errs = append(errs, checkHostSelector(path.Child("spec", "hostSelector"), after.Spec.HostSelector)...)
 	}
+	if !equality.Semantic.DeepEqual(before.Spec.NetworkData, after.Spec.NetworkData) {
+		errs = append(errs, networkdata.Check(path.Child("spec", "networkData"), after.Spec.NetworkData)...)
+	}
 	return errs
 }
 
@@ -174,6 +179,7 @@ func (v *machineTemplateValidator) ValidateCreate(ctx context.Context, template 
 		out = append(out, fmt.Sprintf("%s: %q becomes the name of every machine made from the template; leave it out, each then has the name of its Machine",
 			path.Child("hostname"), resource.Spec.Hostname))
 	}
+	out = append(out, onlyOnce(path.Child("networkData"), resource.Spec.NetworkData)...)
 	return append(out, v.outlook.Machine(ctx, template.Namespace, path, resource.Spec)...), nil
 }
 

@@ -35,7 +35,7 @@ var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}
 
 // ValidateCreate admits a new network.
 func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	errs := checkAddresses(network.Spec)
+	errs := append(checkAddresses(network.Spec), checkReservations(network.Spec)...)
 	overlaps, err := v.overlaps(ctx, network)
 	if err != nil {
 		return nil, err
@@ -54,6 +54,7 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
 	out := strayCommands(before.Annotations, after)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
+		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
 	}
@@ -61,7 +62,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", after, append(checkAddresses(after.Spec), ipv6...)); err != nil {
+	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6)); err != nil {
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil

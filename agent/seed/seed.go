@@ -29,11 +29,16 @@ func Write(root *os.Root, data agentapi.Bootstrap) error {
 	if err := root.Mkdir(Dir, 0o700); err != nil {
 		return fmt.Errorf("make the seed's directory: %w", err)
 	}
-	for _, file := range []struct{ name, content string }{
+	type file struct{ name, content string }
+	files := []file{
 		{"user-data", data.UserData.Reveal()},
 		{"meta-data", data.MetaData},
 		{"vendor-data", data.VendorData.Reveal()},
-	} {
+	}
+	if data.NetworkConfig != "" { // an empty file would say: no network
+		files = append(files, file{"network-config", data.NetworkConfig})
+	}
+	for _, file := range files {
 		if err := writeFile(root, path.Join(Dir, file.name), file.content); err != nil {
 			return fmt.Errorf("write %s: %w", file.name, err)
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-var data = agentapi.Bootstrap{UserData: "#cloud-config\n", MetaData: "instance-id: i1-1\n", VendorData: "#cloud-config\n{}\n"}
+var data = agentapi.Bootstrap{UserData: "#cloud-config\n", MetaData: "instance-id: i1-1\n", VendorData: "#cloud-config\n{}\n",
+	NetworkConfig: "version: 2\n"}
 
 func openRoot(t *testing.T) (*os.Root, string) {
 	t.Helper()
@@ -53,6 +54,7 @@ func TestWrite(t *testing.T) {
 			}
 			want := map[string]string{
 				"user-data": data.UserData.Reveal(), "meta-data": data.MetaData, "vendor-data": data.VendorData.Reveal(),
+				"network-config": data.NetworkConfig,
 			}
 			got := map[string]string{}
 			entries, err := os.ReadDir(filepath.Join(dir, Dir))
@@ -77,6 +79,23 @@ func TestWrite(t *testing.T) {
 				t.Errorf("directory: %v, %v", info.Mode(), err)
 			}
 		})
+	}
+}
+
+// Without a network configuration there is no file of it, nor one of an older install:
+// the system finds its own.
+func TestWriteWithoutNetworkConfig(t *testing.T) {
+	root, dir := openRoot(t)
+	if err := Write(root, data); err != nil {
+		t.Fatal(err)
+	}
+	without := data
+	without.NetworkConfig = ""
+	if err := Write(root, without); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, Dir, "network-config")); !os.IsNotExist(err) {
+		t.Errorf("network-config: %v, want none", err)
 	}
 }
 

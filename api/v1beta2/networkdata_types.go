@@ -112,7 +112,7 @@ type NICSelector struct {
 // +kubebuilder:validation:Enum=balance-rr;active-backup;balance-xor;broadcast;"802.3ad";balance-tlb;balance-alb
 type BondMode string
 
-// The modes that others rules depend on.
+// The modes that other rules depend on.
 const (
 	BondActiveBackup BondMode = "active-backup"
 	BondXOR          BondMode = "balance-xor"

@@ -165,6 +165,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if out, err := r.findImage(ctx, s); err != nil || out.stop {
 		return out, err
 	}
+	if out, err := r.findNetwork(ctx, s); err != nil || out.stop {
+		return out, err
+	}
 	in, err := r.gather(ctx, s.machine.Namespace)
 	if err != nil {
 		return next, err
@@ -221,6 +224,13 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		}
 		return r.clearIntent(ctx, s, id, "IngotImage "+s.machine.Spec.ImageRef.Name+" does not exist any more")
 	}
+	network, misfit, err := r.networkOn(ctx, s, host)
+	switch {
+	case err != nil:
+		return next, err
+	case misfit != "":
+		return r.clearIntent(ctx, s, id, misfit)
+	}
 	switch kept, err := r.keepsPromises(ctx, s, id); {
 	case err != nil:
 		return next, err
@@ -234,7 +244,8 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.Claim = claimOf(s, host, id)
-	err := r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+	claimed.Spec.Claim.Network = network
+	err = r.Client.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return r.clearIntent(ctx, s, id, "the host changed while it was being claimed")
 	}

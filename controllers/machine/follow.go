@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -78,12 +79,32 @@ func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, repor
 		{Type: clusterv1.MachineHostName, Address: name},
 		{Type: clusterv1.MachineInternalDNS, Address: name},
 	}
-	recorded := hardware.Spec.Address
-	if len(reported) == 0 && recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
-		reported = []string{recorded.IP}
-	}
-	for _, ip := range reported {
+	for _, ip := range internalIPs(host, hardware, reported) {
 		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})
 	}
 	return addresses
+}
+
+// internalIPs are the addresses that the machine was assigned, and those that its system
+// reports. A system that was assigned none, and has not reported, has the one recorded
+// for its host.
+func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
+	var assigned []string
+	if network := host.Spec.Claim.Network; network != nil {
+		assigned = network.Addresses
+	}
+	if len(assigned) > 0 {
+		ips := slices.Clone(assigned)
+		for _, ip := range reported {
+			if !slices.Contains(ips, ip) {
+				ips = append(ips, ip)
+			}
+		}
+		return ips
+	}
+	recorded := hardware.Spec.Address
+	if len(reported) == 0 && recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
+		return []string{recorded.IP}
+	}
+	return reported
 }

@@ -25,12 +25,16 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters;ingothardwares,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines/finalizers,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotreservations;ingotimages,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -123,6 +127,10 @@ type scope struct {
 	ingotCluster *infrav1.IngotCluster
 	// catalogued is the IngotImage that spec.imageRef names; nil where it names none.
 	catalogued *infrav1.IngotImage
+	// networks and pooled are what spec.networkData needs beside the host; nil where the
+	// machine has none, and while they were not looked for.
+	networks map[string]infrav1.IngotNetworkSpec
+	pooled   map[networkdata.Place]networkdata.Given
 	// host holds the claim; nil while there is none.
 	host *infrav1.IngotHost
 	// base is the IngotMachine as it was read.

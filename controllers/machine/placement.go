@@ -91,6 +91,8 @@ func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRe
 		DomainUse:     map[string]int{},
 		Architecture:  s.architecture(),
 		Promises:      p.promises(s, in, now),
+		Networks:      s.networks,
+		Pooled:        s.pooled,
 	}
 	domains := map[string]string{}
 	for i := range in.hosts {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -24,6 +25,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -35,7 +37,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotMachine{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(
 			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine")))).
@@ -48,9 +50,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(relaxes())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfImage),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.IngotNetwork{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfNetwork),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
-		WithOptions(options).
-		Complete(r)
+		WithOptions(options)
+	if pool.Installed(mgr.GetRESTMapper()) { // where it comes later, machines look again by themselves
+		b = b.Owns(&ipamv1.IPAddressClaim{})
+	}
+	return b.Complete(r)
 }
 
 // matters lets through what a machine shows of its host, and what changes whom a

@@ -241,6 +241,9 @@ func isReserved(network infrav1.IngotNetworkSpec, address netip.Addr) bool {
 	if slices.Contains(others, address.String()) {
 		return true
 	}
+	if slices.ContainsFunc(network.Reservations, func(r infrav1.NetworkReservation) bool { return r.IP == address.String() }) {
+		return true // for an interface whose MAC address is named, and pools know no MAC addresses
+	}
 	if network.Discover == nil {
 		return false
 	}

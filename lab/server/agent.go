@@ -155,7 +155,8 @@ func (a *agentDisks) Seed(ctx context.Context, disk agentapi.Disk, seed agentapi
 		return err
 	}
 	return d.writeSeed(ctx, diskSeed{
-		UserData: seed.UserData.Reveal(), MetaData: seed.MetaData, VendorData: seed.VendorData.Reveal(), WrittenAt: time.Now(),
+		UserData: seed.UserData.Reveal(), MetaData: seed.MetaData, VendorData: seed.VendorData.Reveal(),
+		NetworkConfig: seed.NetworkConfig, WrittenAt: time.Now(),
 	})
 }
 

@@ -24,10 +24,12 @@ const (
 
 // diskSeed is the NoCloud seed on a simulated disk.
 type diskSeed struct {
-	UserData   string    `json:"userData"`
-	MetaData   string    `json:"metaData"`
-	VendorData string    `json:"vendorData"`
-	WrittenAt  time.Time `json:"writtenAt"`
+	UserData   string `json:"userData"`
+	MetaData   string `json:"metaData"`
+	VendorData string `json:"vendorData"`
+	// NetworkConfig is cloud-init's network configuration; empty: none.
+	NetworkConfig string    `json:"networkConfig,omitempty"`
+	WrittenAt     time.Time `json:"writtenAt"`
 	// BootedInstance is the instance-id whose first boot is over.
 	BootedInstance string `json:"bootedInstance,omitempty"`
 }

@@ -22,6 +22,29 @@ func Machine(spec *v1beta2.IngotMachineSpec) {
 	spec.Image.URL = URL(spec.Image.URL)
 	spec.Image.Checksum = Checksum(spec.Image.Checksum)
 	spec.Hostname = Hostname(spec.Hostname)
+	networkData(spec.NetworkData)
+}
+
+func networkData(data *v1beta2.NetworkData) {
+	if data == nil {
+		return
+	}
+	for i := range data.Ethernets {
+		data.Ethernets[i].NIC.MAC = MAC(data.Ethernets[i].NIC.MAC)
+		searchDomains(data.Ethernets[i].SearchDomains)
+	}
+	for i := range data.Bonds {
+		searchDomains(data.Bonds[i].SearchDomains)
+	}
+	for i := range data.VLANs {
+		searchDomains(data.VLANs[i].SearchDomains)
+	}
+}
+
+func searchDomains(domains []string) {
+	for i, domain := range domains {
+		domains[i] = Domain(domain)
+	}
 }
 
 // Image brings an image of the catalogue into its form.
@@ -43,7 +66,8 @@ func Cluster(spec *v1beta2.IngotClusterSpec) {
 // they are written: 010.0.0.1 means one thing to some programs and another to others.
 func Network(spec *v1beta2.IngotNetworkSpec) {
 	spec.Domain = Domain(spec.Domain)
-	for i, domain := range spec.SearchDomains {
-		spec.SearchDomains[i] = Domain(domain)
+	searchDomains(spec.SearchDomains)
+	for i := range spec.Reservations {
+		spec.Reservations[i].MAC = MAC(spec.Reservations[i].MAC)
 	}
 }

@@ -1,0 +1,101 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
+)
+
+// findNetwork gathers what the machine's networkData needs beside the host. Addresses of
+// pools are claimed before a host is: a host is not held while a pool has none.
+func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error) {
+	if s.machine.Spec.NetworkData == nil || s.networks != nil {
+		return next, nil
+	}
+	pooled := map[networkdata.Place]networkdata.Given{}
+	var waits []pool.Answer
+	for _, place := range networkdata.PoolPlaces(s.machine.Spec.NetworkData) {
+		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.machine, s.cluster.Name, place)
+		if err != nil {
+			return next, err
+		}
+		if answer.Problem != "" { // all are asked for at once, and the first is told of
+			waits = append(waits, answer)
+			continue
+		}
+		pooled[place.Place] = given
+	}
+	if len(waits) > 0 {
+		if first := waits[0]; s.notClaimed(first.Reason, first.Problem) && first.Reason != infrav1.ReasonWaitingForAddress {
+			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, first.Reason, action, "%s", first.Problem)
+		}
+		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil
+	}
+	list := &infrav1.IngotNetworkList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
+		return next, fmt.Errorf("networks: %w", err)
+	}
+	networks := map[string]infrav1.IngotNetworkSpec{}
+	for i := range list.Items {
+		networks[list.Items[i].Name] = list.Items[i].Spec
+	}
+	s.networks, s.pooled = networks, pooled
+	return next, nil
+}
+
+// networkOn is what networkData comes to on the host that is being claimed, by a live
+// read of its hardware; nil where the machine has none. misfit says why it cannot be.
+func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.IngotHost) (_ *infrav1.ClaimedNetwork, misfit string, _ error) {
+	if s.machine.Spec.NetworkData == nil {
+		return nil, "", nil
+	}
+	out, err := r.findNetwork(ctx, s)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case out.stop:
+		return nil, "an address of a pool that the machine was given is not there any more", nil
+	}
+	hardware := &infrav1.IngotHardware{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
+		return nil, "", fmt.Errorf("live read of the hardware of host %s: %w", host.Name, err)
+	}
+	network, err := networkdata.Resolve(s.machine.Spec.NetworkData, networkdata.SourcesOf(host, hardware, s.networks, s.pooled))
+	if errors.Is(err, networkdata.ErrMisfit) {
+		return nil, err.Error(), nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
+	}
+	return network.Claimed(), "", nil
+}
+
+// machinesOfNetwork are those that wait for a host with a network: what a network
+// reserves, or says of itself, may be what they wait for.
+func (r *Reconciler) machinesOfNetwork(ctx context.Context, o client.Object) []reconcile.Request {
+	machines := &infrav1.IngotMachineList{}
+	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines that wait for a network", "IngotNetwork", o.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		if machine := &machines.Items[i]; machine.Spec.ProviderID == "" && machine.Spec.NetworkData != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+		}
+	}
+	return requests
+}

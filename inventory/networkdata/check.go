@@ -1,0 +1,255 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Check says what is wrong with networkData whatever the host: what the schema cannot
+// see, since it needs more than one field. Each error names the field, its value and what
+// to do.
+func Check(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
+	if data == nil {
+		return nil
+	}
+	c := &checker{links: linksOf(data), byName: map[string]*link{}, memberOf: map[string]string{}, static: map[netip.Addr]string{},
+		leads: map[string]string{}, recorded: map[infrav1.AddressSource]string{}, reservation: map[string]string{}}
+	for i, at := range paths(path, data) {
+		c.paths = append(c.paths, at)
+		c.name(at.Child("name"), &c.links[i])
+	}
+	for i := range c.links {
+		switch l := &c.links[i]; l.kind {
+		case bonds:
+			c.bond(c.paths[i], l)
+		case vlans:
+			c.vlan(c.paths[i], l)
+		}
+	}
+	used := false
+	for i := range c.links {
+		l := &c.links[i]
+		used = used || len(l.config.Addresses) > 0 || l.config.DHCP != "" || l.config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
+		c.config(c.paths[i], l)
+	}
+	c.mtus()
+	if !used && len(c.errs) == 0 {
+		c.refuse(path.Child("ethernets"), c.links[0].name, "and no other link has an address, DHCP or router advertisements: nothing could reach the system; give a link addresses, for example {source: Recorded}, or dhcp: IPv4")
+	}
+	return c.errs
+}
+
+// paths are those of the links, in the order of linksOf.
+func paths(path *field.Path, data *infrav1.NetworkData) []*field.Path {
+	var out []*field.Path
+	for i := range data.Ethernets {
+		out = append(out, path.Child(ethernets).Index(i))
+	}
+	for i := range data.Bonds {
+		out = append(out, path.Child(bonds).Index(i))
+	}
+	for i := range data.VLANs {
+		out = append(out, path.Child(vlans).Index(i))
+	}
+	return out
+}
+
+// checker gathers what is wrong.
+type checker struct {
+	links []link
+	// paths of the links.
+	paths  []*field.Path
+	byName map[string]*link
+	// memberOf are the bonds of ethernets.
+	memberOf map[string]string
+	// static addresses, and who brings the default route of a family, so far.
+	static      map[netip.Addr]string
+	leads       map[string]string
+	recorded    map[infrav1.AddressSource]string
+	reservation map[string]string
+	errs        field.ErrorList
+}
+
+func (c *checker) refuse(path *field.Path, value any, format string, args ...any) {
+	c.errs = append(c.errs, field.Invalid(path, value, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) name(path *field.Path, l *link) {
+	if other, taken := c.byName[l.name]; taken && other.kind != l.kind { // within a kind the schema says so
+		c.refuse(path, l.name, "is the name of one of %s already; a link of another kind needs another name", other.kind)
+		return
+	}
+	c.byName[l.name] = l
+}
+
+func (c *checker) bond(path *field.Path, l *link) {
+	for i, name := range l.bond.Interfaces {
+		at := path.Child("interfaces").Index(i)
+		other, taken := c.memberOf[name]
+		switch member := c.byName[name]; {
+		case member == nil || member.kind != ethernets:
+			c.refuse(at, name, "must be the name of one of ethernets; add it there")
+		case taken:
+			c.refuse(at, name, "is in %s already; an interface is in one bond", other)
+		default:
+			c.memberOf[name] = l.name
+		}
+	}
+}
+
+func (c *checker) vlan(path *field.Path, l *link) {
+	at := path.Child("link")
+	switch carrier := c.byName[l.vlan.Link]; {
+	case carrier == nil || carrier.kind == vlans:
+		c.refuse(at, l.vlan.Link, "must be the name of one of ethernets or bonds")
+	case c.memberOf[l.vlan.Link] != "":
+		c.refuse(at, l.vlan.Link, "is in %s; put the VLAN on the bond", c.memberOf[l.vlan.Link])
+	}
+	for i := range c.links {
+		other := &c.links[i]
+		if other == l {
+			return
+		}
+		if other.kind == vlans && other.vlan.Link == l.vlan.Link && other.vlan.ID == l.vlan.ID {
+			c.refuse(path.Child("id"), l.vlan.ID, "is the VLAN of %s on %s already; give that one both addresses", other.name, l.vlan.Link)
+			return
+		}
+	}
+}
+
+// config checks what links of every kind have.
+func (c *checker) config(path *field.Path, l *link) {
+	config := l.config
+	if bond := c.memberOf[l.name]; bond != "" {
+		if len(config.Addresses)+len(config.Routes)+len(config.DNSServers)+len(config.SearchDomains) > 0 ||
+			config.DHCP != "" || config.RouterAdvertisements != "" {
+			c.refuse(path.Child("name"), l.name, "is in %s, and has addresses, routes, DNS or DHCP of its own, which have no effect there; give them to the bond", bond)
+		}
+		return
+	}
+	for i, address := range config.Addresses {
+		c.address(path.Child("addresses").Index(i), l, address)
+	}
+	for i, r := range config.Routes {
+		c.route(path.Child("routes").Index(i), l, r)
+	}
+}
+
+func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress) {
+	switch address.Source {
+	case infrav1.AddressStatic:
+		c.staticAddress(path.Child("address"), l, address.Address)
+		return
+	case infrav1.AddressRecorded, infrav1.AddressRecordedIPv6:
+		if other, taken := c.recorded[address.Source]; taken {
+			c.refuse(path.Child("source"), address.Source, "is the address of %s already; a host has one of them recorded", other)
+			return
+		}
+		c.recorded[address.Source] = l.name
+	case infrav1.AddressReservation:
+		if address.NetworkRef == nil {
+			return // the schema says so
+		}
+		key := l.name + "/" + address.NetworkRef.Name
+		if c.reservation[key] != "" {
+			c.refuse(path.Child("networkRef", "name"), address.NetworkRef.Name, "is asked for an address of %s already; it reserves one for an interface", l.name)
+			return
+		}
+		c.reservation[key] = l.name
+	default: // what a pool gives is not known yet
+		return
+	}
+	if address.Source != infrav1.AddressRecordedIPv6 && address.Gateway != infrav1.GatewayIgnore {
+		c.lead(path, address.Source, "0.0.0.0/0", "the gateway of an address of "+l.name)
+	}
+}
+
+// lead notes who brings a default route; two of them are one too many.
+func (c *checker) lead(path *field.Path, value any, to, who string) {
+	if other, taken := c.leads[to]; taken {
+		c.refuse(path, value, "brings a route to %s, as does %s: say gateway: Ignore at all addresses but one, or give routes a metric", to, other)
+		return
+	}
+	c.leads[to] = who
+}
+
+func (c *checker) staticAddress(path *field.Path, l *link, text string) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return // the schema says so
+	}
+	address := prefix.Addr()
+	whole := prefix.Bits() >= address.BitLen()-1 // RFC 3021: both addresses of a /31 are hosts
+	switch other, taken := c.static[address]; {
+	case taken:
+		c.refuse(path, text, "is an address of %s already", other)
+	case address.IsUnspecified() || address.IsLoopback() || address.IsMulticast():
+		c.refuse(path, text, "is no address that a host can have; give one of its own, such as 10.20.0.15/24")
+	case !whole && address == prefix.Masked().Addr():
+		c.refuse(path, text, "is the address of the subnet itself; give one in it, such as %s/%d", address.Next(), prefix.Bits())
+	case !whole && address.Is4() && address == broadcast(prefix):
+		c.refuse(path, text, "is the broadcast address of its subnet; give one in it, such as %s/%d", address.Prev(), prefix.Bits())
+	default:
+		c.static[address] = l.name
+	}
+}
+
+func broadcast(prefix netip.Prefix) netip.Addr {
+	b := prefix.Masked().Addr().As4()
+	for i := prefix.Bits(); i < 32; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
+	to, toErr := netip.ParsePrefix(r.To)
+	via, viaErr := netip.ParseAddr(r.Via)
+	if toErr != nil || viaErr != nil {
+		return // the schema says so
+	}
+	if to.Bits() == 0 && r.Metric == nil {
+		c.lead(path.Child("to"), r.To, to.String(), "a route of "+l.name)
+	}
+	config := l.config
+	static := func(a infrav1.LinkAddress) bool { return a.Source == infrav1.AddressStatic }
+	learns := config.DHCP != "" || config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
+	reaches := func(a infrav1.LinkAddress) bool {
+		prefix, err := netip.ParsePrefix(a.Address)
+		return err == nil && prefix.Contains(via)
+	}
+	switch {
+	case to.Addr().Is4() != via.Is4():
+		c.refuse(path.Child("via"), r.Via, "is of another family than %s; give a router of the same", r.To)
+	case via.IsLinkLocalUnicast() || learns:
+	case len(config.Addresses) == 0:
+		c.refuse(path.Child("via"), r.Via, "cannot be reached: %s has no address; give it one in the router's subnet", l.name)
+	case !slices.ContainsFunc(config.Addresses, func(a infrav1.LinkAddress) bool { return !static(a) || reaches(a) }):
+		c.refuse(path.Child("via"), r.Via, "is in no subnet of the addresses of %s; give a router that is, or correct the prefix length of an address", l.name)
+	}
+}
+
+// mtus: what is carried must not be larger than what carries it.
+func (c *checker) mtus() {
+	for i := range c.links {
+		l := &c.links[i]
+		carrier := c.byName[c.memberOf[l.name]] // a bond's frames are those of its members
+		small, large := l, carrier
+		if l.kind == vlans {
+			carrier = c.byName[l.vlan.Link]
+			small, large = carrier, l
+		}
+		if carrier == nil || carrier == l || l.config.MTU == nil || carrier.config.MTU == nil || *small.config.MTU >= *large.config.MTU {
+			continue
+		}
+		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; make them equal", *carrier.config.MTU, carrier.name, large.name)
+	}
+}

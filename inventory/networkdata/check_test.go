@@ -1,0 +1,79 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Each refusal names the field and says what to do. How it reads to a person, with the
+// value, stands in test/badinput.
+func TestCheck(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change      func(*infrav1.NetworkData)
+		field, want string
+	}{
+		"name of two kinds": {func(d *infrav1.NetworkData) { d.VLANs[0].Name = "bond0" }, "vlans[0].name", "another name"},
+		"member unknown":    {func(d *infrav1.NetworkData) { d.Bonds[0].Interfaces[1] = "uplink7" }, "bonds[0].interfaces[1]", "must be the name of one of ethernets"},
+		"member is a VLAN":  {func(d *infrav1.NetworkData) { d.Bonds[0].Interfaces[1] = "bond0.120" }, "bonds[0].interfaces[1]", "must be the name of one of ethernets"},
+		"member of two": {func(d *infrav1.NetworkData) {
+			d.Bonds = append(d.Bonds, infrav1.NetworkBond{Name: "bond1", Interfaces: []string{"uplink1"}, Mode: infrav1.BondActiveBackup})
+		}, "bonds[1].interfaces[0]", "is in bond0 already"},
+		"member with addresses": {func(d *infrav1.NetworkData) { d.Ethernets[0].LinkConfig = addressed(recorded) }, "ethernets[0].name", "give them to the bond"},
+		"member with DHCP":      {func(d *infrav1.NetworkData) { d.Ethernets[1].DHCP = infrav1.DHCPFamilyIPv4 }, "ethernets[1].name", "give them to the bond"},
+		"carrier unknown":       {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "bond7" }, "vlans[0].link", "must be the name of one of ethernets or bonds"},
+		"carrier is itself":     {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "bond0.120" }, "vlans[0].link", "must be the name of one of ethernets or bonds"},
+		"carrier is a member":   {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "uplink0" }, "vlans[0].link", "put the VLAN on the bond"},
+		"VLAN twice": {func(d *infrav1.NetworkData) {
+			d.VLANs = append(d.VLANs, infrav1.NetworkVLAN{Name: "other", Link: "bond0", ID: 120})
+		}, "vlans[1].id", "give that one both addresses"},
+		"nothing to reach it by": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig, d.VLANs = infrav1.LinkConfig{}, nil
+		}, "ethernets", "nothing could reach the system"},
+		"subnet's own address": {func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(static("10.20.0.0/22")) }, "bonds[0].addresses[0].address", "such as 10.20.0.1/22"},
+		"broadcast address":    {func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(static("10.20.3.255/22")) }, "bonds[0].addresses[0].address", "such as 10.20.3.254/22"},
+		"loopback":             {func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(static("127.0.0.2/8")) }, "bonds[0].addresses[0].address", "no address that a host can have"},
+		"address twice": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig = addressed(static("10.20.0.5/22"), static("10.20.0.5/24"))
+		}, "bonds[0].addresses[1].address", "is an address of bond0 already"},
+		"recorded twice": {func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(recorded, recorded) }, "bonds[0].addresses[1].source", "a host has one of them recorded"},
+		"reservation twice": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig = addressed(reservation("storage"), reservation("storage"))
+		}, "bonds[0].addresses[1].networkRef.name", "reserves one for an interface"},
+		"two default routes": {func(d *infrav1.NetworkData) { d.VLANs[0].LinkConfig = addressed(recorded) }, "vlans[0].addresses[0]", "gateway: Ignore"},
+		"default route beside": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
+		}, "vlans[0].routes[0].to", "gateway: Ignore"},
+		"route of another family": {func(d *infrav1.NetworkData) { d.VLANs[0].Routes[0].Via = "2001:db8::1" }, "vlans[0].routes[0].via", "of another family"},
+		"route without address": {func(d *infrav1.NetworkData) {
+			d.Ethernets = append(d.Ethernets, ethernet("mgmt", boot, infrav1.LinkConfig{Routes: []infrav1.LinkRoute{{To: "192.0.2.0/24", Via: "10.10.0.1"}}}))
+		}, "ethernets[2].routes[0].via", "mgmt has no address"},
+		"router out of reach": {func(d *infrav1.NetworkData) { d.VLANs[0].Addresses = []infrav1.LinkAddress{static("10.24.0.5/22")} }, "vlans[0].routes[0].via", "in no subnet of the addresses"},
+		"VLAN larger than its link": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].MTU, d.VLANs[0].MTU = new(int32(1500)), new(int32(9000))
+		}, "vlans[0].mtu", "make them equal"},
+		"member smaller than its bond": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].MTU, d.Ethernets[0].MTU = new(int32(9000)), new(int32(1500))
+		}, "ethernets[0].mtu", "make them equal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := bondAndVLAN()
+			tc.change(data)
+			errs := Check(field.NewPath("spec", "networkData"), data)
+			if len(errs) != 1 || errs[0].Field != "spec.networkData."+tc.field || !strings.Contains(errs[0].Detail, tc.want) {
+				t.Errorf("%v, want one of %s with %q", errs.ToAggregate(), tc.field, tc.want)
+			}
+		})
+	}
+	for name, data := range map[string]*infrav1.NetworkData{"nothing": nil, "bond and VLAN": bondAndVLAN()} {
+		if errs := Check(field.NewPath("spec"), data); len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs.ToAggregate())
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// ErrMisfit: this host cannot have the network that is asked for; another one may.
+var ErrMisfit = errors.New("the network asked for does not fit the host")
+
+// Host is what is known of a host's interfaces.
+type Host struct {
+	// BootMAC is the address of the interface that it boots from.
+	BootMAC string
+	NICs    []infrav1.HardwareNIC
+}
+
+// choose finds the interface of each ethernet, by its name. Two that mean the same one
+// are a misfit: the second would take the interface's name away.
+func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.HardwareNIC, error) {
+	chosen, takenBy := map[string]infrav1.HardwareNIC{}, map[string]string{}
+	for i := range ethernets {
+		name := ethernets[i].Name
+		nic, err := find(ethernets[i].NIC, host)
+		if err != nil {
+			return nil, fmt.Errorf("%w: ethernet %s: %w", ErrMisfit, name, err)
+		}
+		if other, taken := takenBy[nic.MAC]; taken {
+			return nil, fmt.Errorf("%w: ethernets %s and %s both mean %s", ErrMisfit, other, name, describe(nic))
+		}
+		chosen[name], takenBy[nic.MAC] = nic, name
+	}
+	return chosen, nil
+}
+
+// find returns the one interface that the selector means.
+func find(want infrav1.NICSelector, host Host) (infrav1.HardwareNIC, error) {
+	var left []infrav1.HardwareNIC
+	for _, nic := range host.NICs {
+		if matches(want, nic, host.BootMAC) {
+			left = append(left, nic)
+		}
+	}
+	slices.SortFunc(left, func(a, b infrav1.HardwareNIC) int {
+		return cmp.Or(comparePCI(a.PCI, b.PCI), strings.Compare(a.Name, b.Name), strings.Compare(a.MAC, b.MAC))
+	})
+	switch {
+	case want.Position != nil && int(*want.Position) > len(left):
+		return infrav1.HardwareNIC{}, fmt.Errorf("position %d of %s that %s", *want.Position, count(len(left)), asked(want))
+	case want.Position != nil:
+		return left[*want.Position-1], nil
+	case len(left) == 1:
+		return left[0], nil
+	case len(left) == 0:
+		return infrav1.HardwareNIC{}, fmt.Errorf("none of %s %s", count(len(host.NICs)), asked(want))
+	}
+	return infrav1.HardwareNIC{}, fmt.Errorf("%s %s, and no position says which", count(len(left)), asked(want))
+}
+
+func matches(want infrav1.NICSelector, nic infrav1.HardwareNIC, bootMAC string) bool {
+	switch {
+	case want.BootNIC == infrav1.BootNICOnly && nic.MAC != bootMAC,
+		want.BootNIC == infrav1.BootNICNever && nic.MAC == bootMAC,
+		want.MAC != "" && want.MAC != nic.MAC,
+		want.Name != "" && want.Name != nic.Name,
+		want.PCI != "" && !matchesPCI(want.PCI, nic.PCI),
+		want.Driver != "" && want.Driver != nic.Driver,
+		want.MinSpeedMbps != nil && nic.SpeedMbps < *want.MinSpeedMbps:
+		return false
+	}
+	return true
+}
+
+// matchesPCI compares bus addresses; a * at the end stands for anything.
+func matchesPCI(want, have string) bool {
+	if begin, ok := strings.CutSuffix(want, "*"); ok {
+		return have != "" && strings.HasPrefix(have, begin)
+	}
+	return want == have
+}
+
+// comparePCI orders bus addresses as the bus does. They are hexadecimal digits of fixed
+// width, but for the domain, which may be longer (0000:3b:00.0, 10000:01:00.0).
+func comparePCI(a, b string) int {
+	domain := func(s string) int { return strings.Index(s, ":") }
+	return cmp.Or(cmp.Compare(domain(a), domain(b)), strings.Compare(a, b))
+}
+
+// asked says in words what a selector asks, but for position.
+func asked(want infrav1.NICSelector) string {
+	var words []string
+	say := func(set bool, format string, args ...any) {
+		if set {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	say(want.BootNIC == infrav1.BootNICOnly, "boot the host")
+	say(want.BootNIC == infrav1.BootNICNever, "do not boot the host")
+	say(want.MAC != "", "have MAC address %s", want.MAC)
+	say(want.Name != "", "are named %s", want.Name)
+	say(want.PCI != "", "have bus address %s", want.PCI)
+	say(want.Driver != "", "have driver %s", want.Driver)
+	if want.MinSpeedMbps != nil {
+		say(true, "had a link of %d Mbit/s or more when inspected", *want.MinSpeedMbps)
+	}
+	if len(words) == 0 {
+		return "it has"
+	}
+	return strings.Join(words, " and ")
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 interface"
+	}
+	return fmt.Sprintf("%d interfaces", n)
+}
+
+func describe(nic infrav1.HardwareNIC) string {
+	return fmt.Sprintf("interface %s (%s, %s)", nic.MAC, cmp.Or(nic.Name, "no name"), cmp.Or(nic.PCI, "no bus address"))
+}

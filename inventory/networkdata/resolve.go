@@ -1,0 +1,294 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Network is the network of one installed system.
+type Network struct{ links []link }
+
+// link is one entry of the text.
+type link struct {
+	kind, name string
+	// mac that an ethernet is matched by, or that a bond has.
+	mac string
+	// bond and vlan are set for their kinds.
+	bond *infrav1.NetworkBond
+	vlan *infrav1.NetworkVLAN
+	// config as it was asked for; of it mtu, routes, DNS servers and search domains are
+	// filled in from where the addresses come from.
+	config    infrav1.LinkConfig
+	addresses []netip.Prefix
+	routes    []route
+}
+
+// route with where it comes from, for people.
+type route struct {
+	infrav1.LinkRoute
+	from string
+}
+
+// The kinds, in the order of the text.
+const (
+	ethernets = "ethernets"
+	bonds     = "bonds"
+	vlans     = "vlans"
+)
+
+// linksOf lists the links, each with its configuration.
+func linksOf(data *infrav1.NetworkData) []link {
+	if data == nil {
+		return nil
+	}
+	var links []link
+	for i := range data.Ethernets {
+		links = append(links, link{kind: ethernets, name: data.Ethernets[i].Name, config: data.Ethernets[i].LinkConfig})
+	}
+	for i := range data.Bonds {
+		links = append(links, link{kind: bonds, name: data.Bonds[i].Name, bond: &data.Bonds[i], config: data.Bonds[i].LinkConfig})
+	}
+	for i := range data.VLANs {
+		links = append(links, link{kind: vlans, name: data.VLANs[i].Name, vlan: &data.VLANs[i], config: data.VLANs[i].LinkConfig})
+	}
+	return links
+}
+
+// Resolve makes the network of a host. It fails with ErrMisfit and the reason where this
+// host cannot have it.
+func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
+	chosen, err := choose(data.Ethernets, from.Host)
+	if err != nil {
+		return Network{}, err
+	}
+	links := linksOf(data)
+	below := interfacesBelow(links, chosen, from.Host.BootMAC)
+	for i := range links {
+		l := &links[i]
+		if macs := below[l.name]; l.kind != vlans && len(macs) > 0 { // a VLAN has that of its link
+			l.mac = macs[0]
+		}
+		if err := l.resolve(from, below[l.name]); err != nil {
+			return Network{}, fmt.Errorf("%w: %s: %w", ErrMisfit, l.name, err)
+		}
+	}
+	passDownMTU(links)
+	network := Network{links: links}
+	if err := network.check(); err != nil {
+		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
+	}
+	return network, nil
+}
+
+// interfacesBelow are the MAC addresses of the interfaces that carry each link. The first
+// is that of the link itself: of a bond, the one that the host boots from.
+func interfacesBelow(links []link, chosen map[string]infrav1.HardwareNIC, bootMAC string) map[string][]string {
+	below := map[string][]string{}
+	for _, l := range links { // ethernets before bonds before VLANs
+		switch l.kind {
+		case ethernets:
+			below[l.name] = []string{chosen[l.name].MAC}
+		case bonds:
+			for _, name := range l.bond.Interfaces {
+				below[l.name] = append(below[l.name], chosen[name].MAC)
+			}
+			slices.SortStableFunc(below[l.name], func(a, b string) int { return cmp.Compare(notBoot(a, bootMAC), notBoot(b, bootMAC)) })
+		default:
+			below[l.name] = below[l.vlan.Link]
+		}
+	}
+	return below
+}
+
+func notBoot(mac, bootMAC string) int {
+	if mac == bootMAC {
+		return 0
+	}
+	return 1
+}
+
+// resolve fills in the addresses of a link, and what comes with them.
+func (l *link) resolve(from Sources, macs []string) error {
+	asked := l.config
+	for _, r := range asked.Routes {
+		l.routes = append(l.routes, route{LinkRoute: r, from: own(l.name)})
+	}
+	l.config.DNSServers, l.config.SearchDomains = slices.Clone(asked.DNSServers), slices.Clone(asked.SearchDomains)
+	for i, want := range asked.Addresses {
+		given, err := l.take(want, Place{Link: l.name, Index: i}, from, macs)
+		if err != nil {
+			return fmt.Errorf("addresses[%d]: %w", i, err)
+		}
+		l.addresses = append(l.addresses, given.Address)
+		l.add(given, want, asked)
+	}
+	return l.checkRoutes()
+}
+
+// take finds one address.
+func (l *link) take(want infrav1.LinkAddress, place Place, from Sources, macs []string) (Given, error) {
+	switch want.Source {
+	case infrav1.AddressStatic:
+		prefix, err := netip.ParsePrefix(want.Address)
+		if err != nil {
+			return Given{}, fmt.Errorf("%q is no address with a prefix length", want.Address)
+		}
+		return Given{Address: prefix, From: own(l.name)}, nil
+	case infrav1.AddressRecorded:
+		if from.Recorded != nil {
+			return *from.Recorded, nil
+		}
+		return Given{}, fmt.Errorf("no IPv4 address is recorded for the host; on an IngotNetwork in mode Proxy none is")
+	case infrav1.AddressRecordedIPv6:
+		if from.RecordedIPv6 != nil {
+			return *from.RecordedIPv6, nil
+		}
+		return Given{}, fmt.Errorf("no IPv6 address is recorded for the host; spec.ipv6 of its IngotNetwork gives one in mode Stateful")
+	case infrav1.AddressReservation:
+		return reserved(want, from, macs)
+	case infrav1.AddressPool:
+		if given, ok := from.Pools[place]; ok {
+			return given, nil
+		}
+		return Given{}, fmt.Errorf("its pool has given no address yet")
+	}
+	return Given{}, fmt.Errorf("source %q is not known", want.Source)
+}
+
+func reserved(want infrav1.LinkAddress, from Sources, macs []string) (Given, error) {
+	if want.NetworkRef == nil {
+		return Given{}, fmt.Errorf("no networkRef")
+	}
+	network, ok := from.Networks[want.NetworkRef.Name]
+	if !ok {
+		return Given{}, fmt.Errorf("IngotNetwork %s does not exist", want.NetworkRef.Name)
+	}
+	ip, ok := reservationFor(network, macs)
+	if !ok {
+		return Given{}, fmt.Errorf("spec.reservations of IngotNetwork %s has none of %s", want.NetworkRef.Name, strings.Join(macs, ", "))
+	}
+	given := onNetwork(want.NetworkRef.Name, network, ip)
+	if given == nil {
+		return Given{}, fmt.Errorf("IngotNetwork %s reserves %s, which is not in its subnet %s", want.NetworkRef.Name, ip, network.Subnet)
+	}
+	return *given, nil
+}
+
+// add takes over what comes with an address, where the link does not say it itself.
+func (l *link) add(given Given, want infrav1.LinkAddress, asked infrav1.LinkConfig) {
+	if l.config.MTU == nil && given.MTU != 0 {
+		l.config.MTU = &given.MTU
+	}
+	if len(asked.DNSServers) == 0 {
+		l.config.DNSServers = appendNew(l.config.DNSServers, given.DNSServers)
+	}
+	if len(asked.SearchDomains) == 0 {
+		l.config.SearchDomains = appendNew(l.config.SearchDomains, given.SearchDomains)
+	}
+	for _, r := range given.Routes {
+		if !slices.ContainsFunc(l.routes, func(have route) bool { return have.To == r.To }) {
+			l.routes = append(l.routes, route{LinkRoute: r, from: given.From})
+		}
+	}
+	if given.Gateway.IsValid() && want.Gateway != infrav1.GatewayIgnore {
+		l.routes = append(l.routes, route{from: "the gateway of " + given.From,
+			LinkRoute: infrav1.LinkRoute{To: defaultRoute(given.Gateway), Via: given.Gateway.String()}})
+	}
+}
+
+func appendNew(list, more []string) []string {
+	for _, text := range more {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func defaultRoute(gateway netip.Addr) string {
+	if gateway.Is4() {
+		return "0.0.0.0/0"
+	}
+	return "::/0"
+}
+
+// checkRoutes: the kernel takes no route by a router that is not on the link. What DHCP
+// gives is not known here.
+func (l *link) checkRoutes() error {
+	if l.config.DHCP != "" || l.config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept {
+		return nil
+	}
+	for _, r := range l.routes {
+		via, err := netip.ParseAddr(r.Via)
+		if err == nil && (via.IsLinkLocalUnicast() || slices.ContainsFunc(l.addresses, func(p netip.Prefix) bool { return p.Contains(via) })) {
+			continue
+		}
+		return fmt.Errorf("router %s (%s) is in no subnet of the link's addresses", r.Via, r.from)
+	}
+	return nil
+}
+
+// passDownMTU gives members of bonds the MTU of their bond.
+func passDownMTU(links []link) {
+	for _, b := range links {
+		if b.kind != bonds || b.config.MTU == nil {
+			continue
+		}
+		for i := range links {
+			if links[i].kind == ethernets && links[i].config.MTU == nil && slices.Contains(b.bond.Interfaces, links[i].name) {
+				links[i].config.MTU = b.config.MTU
+			}
+		}
+	}
+}
+
+// check looks for what contradicts itself over all links.
+func (n Network) check() error {
+	has, leads := map[netip.Addr]string{}, map[string]string{}
+	for _, l := range n.links {
+		for _, address := range l.addresses {
+			if other, taken := has[address.Addr()]; taken {
+				return fmt.Errorf("%s and %s both have address %s", other, l.name, address.Addr())
+			}
+			has[address.Addr()] = l.name
+		}
+		for _, r := range l.routes {
+			key := r.To
+			if r.Metric != nil {
+				key += fmt.Sprint(" metric ", *r.Metric)
+			}
+			if other, taken := leads[key]; taken {
+				return fmt.Errorf("two routes to %s, by %s and by %s: say gateway: Ignore at one of the addresses, or give one route a metric", r.To, other, r.from)
+			}
+			leads[key] = r.from
+		}
+	}
+	return nil
+}
+
+// own says for people that networkData itself says so.
+func own(link string) string { return "networkData of " + link }
+
+// Addresses that the network assigns, without prefix length, in their order.
+func (n Network) Addresses() []string {
+	var out []string
+	for _, l := range n.links {
+		for _, address := range l.addresses {
+			out = append(out, address.Addr().String())
+		}
+	}
+	return out
+}
+
+// Claimed is the network as a claim keeps it.
+func (n Network) Claimed() *infrav1.ClaimedNetwork {
+	return &infrav1.ClaimedNetwork{Config: n.Config(), Addresses: n.Addresses()}
+}

@@ -1,0 +1,57 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// checkReservations refuses reserved addresses that no interface could have on the
+// network, or that two would have.
+func checkReservations(spec v1beta2.IngotNetworkSpec) field.ErrorList {
+	subnet, err := netip.ParsePrefix(spec.Subnet)
+	if err != nil || !subnet.Addr().Is4() {
+		return nil // said already
+	}
+	var errs field.ErrorList
+	of := map[netip.Addr]string{}
+	for i, kept := range spec.Reservations {
+		path := field.NewPath("spec", "reservations").Index(i).Child("ip")
+		ip, err := netip.ParseAddr(kept.IP)
+		if err != nil {
+			continue // the schema says so
+		}
+		refuse := func(format string, args ...any) {
+			errs = append(errs, field.Invalid(path, kept.IP, fmt.Sprintf(format, args...)))
+		}
+		switch mac, taken := of[ip]; {
+		case taken:
+			refuse("is reserved for %s already; give each interface its own", mac)
+		case !subnet.Contains(ip):
+			refuse("must lie in spec.subnet %s", spec.Subnet)
+		case ip == subnet.Masked().Addr() || ip == lastAddress(subnet):
+			refuse("is the first or last address of %s, which no interface can have", spec.Subnet)
+		case kept.IP == spec.Gateway:
+			refuse("is the address of the gateway; reserve another")
+		case lentTo(spec, ip):
+			refuse("lies in spec.discover.range, which is lent to unknown machines; reserve one beside it")
+		}
+		of[ip] = kept.MAC
+	}
+	return errs
+}
+
+func lentTo(spec v1beta2.IngotNetworkSpec, ip netip.Addr) bool {
+	if spec.Discover == nil {
+		return false
+	}
+	first, firstErr := netip.ParseAddr(spec.Discover.Range.Start)
+	last, lastErr := netip.ParseAddr(spec.Discover.Range.End)
+	return firstErr == nil && lastErr == nil && !ip.Less(first) && !last.Less(ip)
+}
