@@ -52,9 +52,10 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 
 // ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	out := strayCommands(before.Annotations, after)
+	out := append(strayCommands(before.Annotations, after), v.poolLeft(ctx, before, after)...)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
 		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) &&
+		(after.Spec.Discover == nil || slices.Equal(named(before.Spec), named(after.Spec))) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
 	}
@@ -173,31 +174,6 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	case !gateway.Less(a.start) && !a.end.Less(gateway):
 		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
 			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End)))
-	}
-	return errs
-}
-
-// checkLent refuses addresses for unknown machines that are, or become, somebody's.
-func checkLent(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
-	if spec.Discover == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	path := field.NewPath("spec", "discover", "range")
-	start, end := path.Child("start"), path.Child("end")
-	lent := func(ip netip.Addr) bool { return ip.IsValid() && !ip.Less(a.lentStart) && !a.lentEnd.Less(ip) }
-	switch gateway, _ := netip.ParseAddr(spec.Gateway); {
-	case a.lentEnd.Less(a.lentStart):
-		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("must not be above discover.range.end %s; swap them", spec.Discover.Range.End)))
-	case lent(a.network):
-		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("is the address of the subnet itself; start at %s or above", a.network.Next())))
-	case lent(a.broadcast):
-		errs = append(errs, field.Invalid(end, spec.Discover.Range.End, fmt.Sprintf("is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())))
-	case lent(gateway):
-		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf("the range holds the gateway %s; make it smaller", spec.Gateway)))
-	case a.start.IsValid() && !a.lentEnd.Less(a.start) && !a.end.Less(a.lentStart):
-		errs = append(errs, field.Invalid(start, spec.Discover.Range.Start, fmt.Sprintf(
-			"to %s overlaps spec.range %s to %s, which is given to hosts for good; give unknown machines addresses beside it", spec.Discover.Range.End, spec.Range.Start, spec.Range.End)))
 	}
 	return errs
 }

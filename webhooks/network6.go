@@ -29,11 +29,19 @@ func (v *networkValidator) refuseIPv6(ctx context.Context, network *v1beta2.Ingo
 	return overlapsIPv6(network, list.Items), nil
 }
 
-// checkIPv6 refuses a range that runs backwards or holds the subnet's own address.
+// checkIPv6 refuses a range that runs backwards or holds the subnet's own address, and
+// advertisements of more than a segment.
 // Addresses of servers and relays that the network names may lie in it: they are
 // skipped when one is chosen.
 func checkIPv6(ipv6 *v1beta2.NetworkIPv6) field.ErrorList {
-	if ipv6 == nil || ipv6.Mode == v1beta2.DHCPv6ModeStateless {
+	if ipv6 == nil {
+		return nil
+	}
+	if subnet, err := netip.ParsePrefix(ipv6.Subnet); err == nil && subnet.Bits() < 64 && ipv6.RouterAdvertisements != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "ipv6", "routerAdvertisements"), "{}", fmt.Sprintf(
+			"must not be there for a subnet wider than /64: hosts would take all of %s for their neighbours; leave it out, or make an IngotNetwork of each segment's /64", ipv6.Subnet))}
+	}
+	if ipv6.Mode == v1beta2.DHCPv6ModeStateless {
 		return nil
 	}
 	path := field.NewPath("spec", "ipv6", "range")

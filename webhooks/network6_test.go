@@ -19,6 +19,13 @@ func dual(name, subnet, start, end string) *v1beta2.IngotNetwork {
 	return n
 }
 
+// advertised is a network of mode Stateless that the boot servers advertise.
+func advertised(subnet string) *v1beta2.IngotNetwork {
+	n := dual("n", subnet, "", "")
+	n.Spec.IPv6.Mode, n.Spec.IPv6.RouterAdvertisements = v1beta2.DHCPv6ModeStateless, &v1beta2.RouterAdvertisements{}
+	return n
+}
+
 func TestNetworkIPv6(t *testing.T) {
 	exists := dual("rack-a", "2001:db8:0:1::/64", "2001:db8:0:1::10", "2001:db8:0:1::99")
 	exists.Spec.Subnet, exists.Spec.Range = "10.10.0.0/24", v1beta2.AddressRange{Start: "10.10.0.10", End: "10.10.0.99"}
@@ -27,6 +34,9 @@ func TestNetworkIPv6(t *testing.T) {
 		network   *v1beta2.IngotNetwork
 		wantField string
 	}{
+		{"a segment that is advertised", advertised("2001:db8:0:2::/64"), ""},
+		{"a part of one", advertised("2001:db8:0:2::/80"), ""},
+		{"more than a segment", advertised("2001:db8::/48"), "spec.ipv6.routerAdvertisements"},
 		{"valid", dual("n", "2001:db8:0:2::/64", "2001:db8:0:2::10", "2001:db8:0:2::99"), ""},
 		{"numbers, not text, are compared", dual("n", "2001:db8:0:2::/64", "2001:db8:0:2::9", "2001:db8:0:2::10"), ""},
 		{"stateless", dual("n", "2001:db8:0:2::/64", "", ""), ""},

@@ -5,6 +5,7 @@ package webhooks
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,10 +84,24 @@ func discovering(gateway, start, end string) *v1beta2.IngotNetwork {
 func TestNetworkDiscover(t *testing.T) {
 	pool := discovering("", "10.20.0.10", "10.20.0.99")
 	pool.Spec.Range, pool.Spec.AddressPoolRef = v1beta2.AddressRange{}, &v1beta2.AddressPoolReference{Name: "pool"}
+	names := func(change func(*v1beta2.IngotNetworkSpec)) *v1beta2.IngotNetwork {
+		n := discovering("10.20.0.1", "10.20.0.100", "10.20.0.120")
+		change(&n.Spec)
+		return n
+	}
 	for name, tt := range map[string]struct {
 		network   *v1beta2.IngotNetwork
 		wantField string
 	}{
+		"a DNS server":  {names(func(s *v1beta2.IngotNetworkSpec) { s.DNSServers = []string{"10.0.0.53", "10.20.0.100"} }), "spec.discover.range.start"},
+		"an NTP server": {names(func(s *v1beta2.IngotNetworkSpec) { s.NTPServers = []string{"10.20.0.120"} }), "spec.discover.range.start"},
+		"a relay":       {names(func(s *v1beta2.IngotNetworkSpec) { s.Relays = []string{"10.20.0.110"} }), "spec.discover.range.start"},
+		"the gateway of a route": {names(func(s *v1beta2.IngotNetworkSpec) {
+			s.Routes = []v1beta2.NetworkRoute{{Destination: "10.0.0.0/8", Gateway: "10.20.0.110"}}
+		}), "spec.discover.range.start"},
+		"servers elsewhere": {names(func(s *v1beta2.IngotNetworkSpec) {
+			s.DNSServers, s.NTPServers = []string{"10.20.0.99"}, []string{"10.20.0.121", "2001:db8::1"}
+		}), ""},
 		"beside the range":      {discovering("10.20.0.1", "10.20.0.100", "10.20.0.120"), ""},
 		"below the range":       {discovering("10.20.0.1", "10.20.0.2", "10.20.0.9"), ""},
 		"no range":              {pool, ""},
@@ -106,6 +121,43 @@ func TestNetworkDiscover(t *testing.T) {
 			before.Spec.Gateway, before.Spec.Range, before.Spec.AddressPoolRef = tt.network.Spec.Gateway, tt.network.Spec.Range, tt.network.Spec.AddressPoolRef
 			_, err = v.ValidateUpdate(t.Context(), before, tt.network)
 			checkRefusal(t, err, tt.wantField)
+			before.Spec.Discover = tt.network.Spec.Discover // only who has which address changes
+			if strings.Contains(name, "server") || strings.Contains(name, "relay") || strings.Contains(name, "route") {
+				_, err = v.ValidateUpdate(t.Context(), before, tt.network)
+				checkRefusal(t, err, tt.wantField)
+			}
+		})
+	}
+}
+
+// Hosts in use do not follow a network to another pool, and who changes it is told.
+func TestNetworkPoolLeft(t *testing.T) {
+	host := claimed("h1")
+	free := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h2"}}
+	for _, h := range []*v1beta2.IngotHost{host, free} {
+		h.Spec.NetworkRef.Name = "rack-a"
+	}
+	pooled := func(pool string) *v1beta2.IngotNetwork {
+		n := network("rack-a", "10.10.0.0/24", "", "", "")
+		n.Spec.AddressPoolRef = &v1beta2.AddressPoolReference{Kind: "GlobalInClusterIPPool", Name: pool}
+		return n
+	}
+	for name, tt := range map[string]struct {
+		hosts []client.Object
+		after *v1beta2.IngotNetwork
+		told  bool
+	}{
+		"another pool":              {[]client.Object{host, free}, pooled("b"), true},
+		"a range":                   {[]client.Object{host, free}, network("rack-a", "10.10.0.0/24", "10.10.0.10", "10.10.0.99", ""), true},
+		"another pool, none in use": {[]client.Object{free}, pooled("b"), false},
+		"the same pool":             {[]client.Object{host, free}, pooled("a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newNetworkValidator(t, tt.hosts...).ValidateUpdate(t.Context(), pooled("a"), tt.after)
+			checkRefusal(t, err, "")
+			if told := strings.Contains(strings.Join(got, "\n"), `1 hosts in use keep the addresses that GlobalInClusterIPPool "a" gave them`); told != tt.told {
+				t.Errorf("warned: %q", got)
+			}
 		})
 	}
 }

@@ -57,6 +57,10 @@ func modeOf(ipv6 *infrav1.NetworkIPv6) pxe.IPv6Mode {
 	return pxe.Stateful
 }
 
+// segmentBits is the widest prefix that is one segment's: what is advertised is on the
+// link. Admission refuses to have more advertised; a network may be older than that.
+const segmentBits = 64
+
 // Advertisements implements pxe.Advertised: the networks whose IngotNetwork asks for
 // it.
 func (d *Directory) Advertisements() []pxe.Advertisement {
@@ -69,7 +73,7 @@ func (d *Directory) Advertisements() []pxe.Advertisement {
 	for i := range networks.Items {
 		network := &networks.Items[i]
 		ipv6, subnet, ok := ipv6Of(network)
-		if !ok || ipv6.RouterAdvertisements == nil {
+		if !ok || ipv6.RouterAdvertisements == nil || subnet.Bits() < segmentBits {
 			continue
 		}
 		out = append(out, pxe.Advertisement{

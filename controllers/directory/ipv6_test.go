@@ -62,6 +62,10 @@ func TestAdvertisements(t *testing.T) {
 	}{
 		"not asked for": {change: func(n *infrav1.IngotNetworkSpec) { n.IPv6 = ipv6(infrav1.DHCPv6ModeStateful) }},
 		"no IPv6":       {change: func(*infrav1.IngotNetworkSpec) {}},
+		"more than a segment": {change: func(n *infrav1.IngotNetworkSpec) {
+			n.IPv6 = ipv6(infrav1.DHCPv6ModeStateless)
+			n.IPv6.Subnet, n.IPv6.RouterAdvertisements = "2001:db8::/63", &infrav1.RouterAdvertisements{}
+		}},
 		"asked for": {change: func(n *infrav1.IngotNetworkSpec) {
 			n.IPv6, n.MTU, n.SearchDomains = ipv6(infrav1.DHCPv6ModeStateless), ptr.To[int32](9000), []string{"example"}
 			n.IPv6.RouterAdvertisements = &infrav1.RouterAdvertisements{DefaultRouterSeconds: ptr.To[int32](1800)}

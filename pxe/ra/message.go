@@ -41,33 +41,49 @@ const (
 	validLifetime     = 30 * 24 * time.Hour
 	preferredLifetime = 7 * 24 * time.Hour
 	dnsLifetime       = 3 * maxInterval
+	// leavingLifetime is how long a prefix that is advertised no more may still be used:
+	// hosts do not take less for addresses that they made of it (RFC 4862 §5.5.3).
+	leavingLifetime = 2 * time.Hour
 
 	maxDNS = 4
 )
 
-// Message is the ICMPv6 message that advertises networks of one link, from the
-// interface with this hardware address. Its checksum is the kernel's to fill in (RFC
-// 3542 §3.1). It is empty when there is nothing to advertise. Last says that the
-// sender goes: it is a default router no more (RFC 4861 §6.2.5).
-func Message(source net.HardwareAddr, networks []pxe.Advertisement, last bool) []byte {
-	if len(networks) == 0 {
+// Said is what is to be said on one link.
+type Said struct {
+	// Networks of the link; Gone are those that were, and are advertised no more: their
+	// prefixes and servers are taken back.
+	Networks, Gone []pxe.Advertisement
+	// Last says that the sender goes: it is a default router no more (RFC 4861 §6.2.5).
+	Last bool
+}
+
+// Message is the ICMPv6 message that says it, from the interface with this hardware
+// address. Its checksum is the kernel's to fill in (RFC 3542 §3.1). It is empty when
+// there is nothing to say.
+func Message(source net.HardwareAddr, said Said) []byte {
+	if len(said.Networks)+len(said.Gone) == 0 {
 		return nil
 	}
 	var flags byte
 	var lifetime time.Duration
 	mtu := 0
 	var options []byte
-	for _, n := range networks {
+	for _, n := range said.Gone { // first: what the others have as well stays
+		options = append(options, prefix(n, leavingLifetime, 0)...)
+		options = append(options, dns(n.DNS, 0)...)
+		options = append(options, search(n.Search, 0)...)
+	}
+	for _, n := range said.Networks {
 		flags |= flagsOf(n)
 		lifetime = max(lifetime, n.RouterLifetime)
 		if n.MTU >= 1280 && (mtu == 0 || n.MTU < mtu) { // RFC 8200 §5
 			mtu = n.MTU
 		}
-		options = append(options, prefix(n)...)
-		options = append(options, dns(n.DNS)...)
-		options = append(options, search(n.Search)...)
+		options = append(options, prefix(n, validLifetime, preferredLifetime)...)
+		options = append(options, dns(n.DNS, dnsLifetime)...)
+		options = append(options, search(n.Search, dnsLifetime)...)
 	}
-	if last {
+	if said.Last {
 		lifetime = 0
 	}
 	b := []byte{typeAdvertisement, 0, 0, 0, hops, flags}
@@ -92,20 +108,20 @@ func flagsOf(n pxe.Advertisement) byte {
 	return 0
 }
 
-func prefix(n pxe.Advertisement) []byte {
+func prefix(n pxe.Advertisement, valid, preferred time.Duration) []byte {
 	flags := byte(flagOnLink)
 	if n.Mode == pxe.Stateless && n.Prefix.Bits() == 64 {
 		flags |= flagAutonomous
 	}
 	b := []byte{optionPrefix, 4, byte(n.Prefix.Bits()), flags}
-	b = binary.BigEndian.AppendUint32(b, uint32(validLifetime/time.Second))
-	b = binary.BigEndian.AppendUint32(b, uint32(preferredLifetime/time.Second))
+	b = binary.BigEndian.AppendUint32(b, uint32(valid/time.Second))
+	b = binary.BigEndian.AppendUint32(b, uint32(preferred/time.Second))
 	b = append(b, 0, 0, 0, 0)
 	address := n.Prefix.Masked().Addr().As16()
 	return append(b, address[:]...)
 }
 
-func dns(servers []netip.Addr) []byte {
+func dns(servers []netip.Addr, lifetime time.Duration) []byte {
 	var list []byte
 	n := 0
 	for _, s := range servers {
@@ -118,13 +134,13 @@ func dns(servers []netip.Addr) []byte {
 		return nil
 	}
 	b := []byte{optionDNS, byte(1 + 2*n), 0, 0}
-	return append(binary.BigEndian.AppendUint32(b, uint32(dnsLifetime/time.Second)), list...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(lifetime/time.Second)), list...)
 }
 
 // maxSearch bounds the search list, in bytes.
 const maxSearch = 256
 
-func search(domains []string) []byte {
+func search(domains []string, lifetime time.Duration) []byte {
 	var names []byte
 	for _, domain := range domains {
 		var name []byte
@@ -146,7 +162,7 @@ func search(domains []string) []byte {
 		names = append(names, 0)
 	}
 	b := []byte{optionSearch, byte(1 + len(names)/8), 0, 0}
-	return append(binary.BigEndian.AppendUint32(b, uint32(dnsLifetime/time.Second)), names...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(lifetime/time.Second)), names...)
 }
 
 // isSolicitation reports a valid router solicitation (RFC 4861 §6.1.1), from an address

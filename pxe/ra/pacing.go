@@ -13,6 +13,9 @@ const (
 	initialCount     = 3
 	minDelayBetween  = 3 * time.Second
 	maxResponseDelay = 500 * time.Millisecond
+
+	// lookEvery is how soon it is seen that there is something else to say.
+	lookEvery = initialInterval
 )
 
 // pacing says when an interface is advertised to next. The zero value: at once.
@@ -42,6 +45,14 @@ func (p *pacing) done(now time.Time, chance func(time.Duration) time.Duration) {
 		wait = min(wait, initialInterval)
 	}
 	p.next = now.Add(wait)
+}
+
+// changed: there is something else to say than before.
+func (p *pacing) changed(now time.Time) {
+	p.next = now
+	if soonest := p.last.Add(minDelayBetween); p.sent > 0 && now.Before(soonest) {
+		p.next = soonest
+	}
 }
 
 // due reports that it is time.

@@ -49,6 +49,7 @@ func TestGoldenMessages(t *testing.T) {
 		source   net.HardwareAddr
 		networks []pxe.Advertisement
 		last     bool
+		gone     []pxe.Advertisement
 	}{
 		{name: "nothing to say", source: hardware},
 		{name: "stateful", source: hardware, networks: []pxe.Advertisement{stateful()}},
@@ -58,10 +59,12 @@ func TestGoldenMessages(t *testing.T) {
 		{name: "two networks on a link", source: hardware, networks: []pxe.Advertisement{stateful(), full}},
 		{name: "a default router for as long as one can be", source: hardware, networks: []pxe.Advertisement{forever}},
 		{name: "a router that goes", source: hardware, networks: []pxe.Advertisement{full}, last: true},
+		{name: "a network that is advertised no more", source: hardware, gone: []pxe.Advertisement{full}},
+		{name: "one of two", source: hardware, networks: []pxe.Advertisement{stateful()}, gone: []pxe.Advertisement{narrow}},
 		{name: "from a link without hardware addresses", networks: []pxe.Advertisement{stateful()}},
 	} {
 		fmt.Fprintf(&got, "=== %s\n", tc.name)
-		for line := range slices.Chunk(Message(tc.source, tc.networks, tc.last), 16) {
+		for line := range slices.Chunk(Message(tc.source, Said{Networks: tc.networks, Gone: tc.gone, Last: tc.last}), 16) {
 			fmt.Fprintln(&got, hex.EncodeToString(line))
 		}
 	}
@@ -197,7 +200,7 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- (&Server{Networks: networks{routed}}).Serve(ctx, w) }()
-	usual := fmt.Sprintf("3 %x", Message(hardware, networks{routed}, false))
+	usual := fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}}))
 	if got := <-w.sent; got != usual {
 		t.Errorf("%s, want %s", got, usual)
 	}
@@ -210,11 +213,80 @@ func TestServe(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got, want := <-w.sent, fmt.Sprintf("3 %x", Message(hardware, networks{routed}, true)); got != want {
+	if got, want := <-w.sent, fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}, Last: true})); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if len(w.sent) > 0 {
 		t.Errorf("besides: %s", <-w.sent)
+	}
+}
+
+// A network is advertised where the interface has just its prefix.
+func TestOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		here string
+		want bool
+	}{
+		"its prefix":        {"2001:db8:0:1::/64", true},
+		"an address of its": {"2001:db8:0:1::7/64", true},
+		"the site's":        {"2001:db8::/48", false},
+		"a part of it":      {"2001:db8:0:1::/80", false},
+		"a single address":  {"2001:db8:0:1::7/128", false},
+		"a neighbour":       {"2001:db8:0:2::/64", false},
+		"IPv4":              {"192.0.2.0/24", false},
+	} {
+		link := links.Link{Here: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix(tc.here)}}
+		if got := on(link, networks{stateful()}); (len(got) > 0) != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What is advertised no more is taken back, once, and soon; and what is said anew is said
+// soon.
+func TestChanges(t *testing.T) {
+	routed := stateful()
+	routed.RouterLifetime = time.Hour
+	var says networks
+	link := links.Link{Index: 3, Hardware: hardware, Here: []netip.Prefix{routed.Prefix}}
+	w := newWire(link)
+	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	paces := map[int]*state{}
+	for i, step := range []struct {
+		after time.Duration
+		says  networks
+		want  *Said // nil: nothing
+	}{
+		{0, nil, nil},
+		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{lookEvery, networks{routed}, nil},
+		{lookEvery, networks{stateful()}, &Said{Networks: networks{stateful()}}}, // no router any more
+		{time.Second, nil, nil},
+		{lookEvery, nil, &Said{Gone: networks{stateful()}}},
+		{lookEvery, nil, nil},
+		{maxInterval, nil, nil},
+		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},
+		{time.Second, networks{routed}, nil},
+	} {
+		now, says = now.Add(step.after), step.says
+		(&Server{Networks: says}).round(w, paces, now)
+		got, want := "", ""
+		if len(w.sent) > 0 {
+			got = <-w.sent
+		}
+		if step.want != nil {
+			want = fmt.Sprintf("3 %x", Message(hardware, *step.want))
+		}
+		if got != want {
+			t.Errorf("step %d: %q, want %q", i, got, want)
+		}
+	}
+	(&Server{Networks: networks(nil)}).leave(w, paces) // whatever it would say now
+	if len(w.sent) != 1 || !strings.HasPrefix(<-w.sent, fmt.Sprintf("3 %x", Message(hardware, Said{Networks: networks{routed}, Last: true}))) {
+		t.Error("takes no leave")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/links"
 )
 
-// Server advertises networks on the interfaces that have an address of theirs.
+// Server advertises networks on the interfaces whose subnets they are.
 type Server struct {
 	Networks pxe.Advertised
 	// Log may be nil.
@@ -81,7 +83,7 @@ func (s *Server) listen(ctx context.Context, conn Conn, asked chan<- int) error 
 func (s *Server) advertise(ctx context.Context, conn Conn, asked <-chan int) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	paces := map[int]*pacing{}
+	paces := map[int]*state{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,58 +101,82 @@ func (s *Server) advertise(ctx context.Context, conn Conn, asked <-chan int) {
 
 func chance(most time.Duration) time.Duration { return rand.N(most) }
 
+// state is one interface's.
+type state struct {
+	pacing
+	// said is what it was told last, so that it can be taken back.
+	said []pxe.Advertisement
+	// look is when to look next whether that still holds.
+	look time.Time
+}
+
 // round sends what is due on each interface.
-func (s *Server) round(conn Conn, paces map[int]*pacing, now time.Time) {
+func (s *Server) round(conn Conn, paces map[int]*state, now time.Time) {
 	var networks []pxe.Advertisement
 	looked := false
 	for _, link := range conn.Links() {
 		pace := paces[link.Index]
 		if pace == nil {
-			pace = &pacing{}
+			pace = &state{}
 			paces[link.Index] = pace
 		}
-		if !pace.due(now) {
+		if !pace.due(now) && now.Before(pace.look) {
 			continue
 		}
 		if !looked {
 			networks, looked = s.Networks.Advertisements(), true
 		}
-		message := Message(link.Hardware, on(link, networks), false)
-		if message == nil {
-			pace.next = now.Add(initialInterval) // there may be something then
-			continue
-		}
-		if err := conn.Send(message, link.Index); err != nil {
-			s.log().Debug("Router advertisement was not sent", "interface", link.Name, "error", err)
-		}
-		pace.done(now, chance)
+		s.say(conn, link, pace, on(link, networks), now)
 	}
 }
 
+// say sends what there is to say of the networks that an interface is of now, if it is
+// due or is something else than before.
+func (s *Server) say(conn Conn, link links.Link, pace *state, here []pxe.Advertisement, now time.Time) {
+	pace.look = now.Add(lookEvery)
+	if !reflect.DeepEqual(pace.said, here) {
+		pace.changed(now)
+	}
+	if !pace.due(now) {
+		return
+	}
+	gone := slices.DeleteFunc(slices.Clone(pace.said), func(n pxe.Advertisement) bool {
+		return slices.ContainsFunc(here, func(other pxe.Advertisement) bool { return other.Prefix == n.Prefix })
+	})
+	message := Message(link.Hardware, Said{Networks: here, Gone: gone})
+	if message == nil {
+		pace.next = now.Add(lookEvery) // there may be something then
+		return
+	}
+	pace.done(now, chance)
+	if err := conn.Send(message, link.Index); err != nil {
+		s.log().Debug("Router advertisement was not sent", "interface", link.Name, "error", err)
+		return
+	}
+	pace.said = here
+}
+
 // leave tells those who were told of a default router.
-func (s *Server) leave(conn Conn, paces map[int]*pacing) {
-	networks := s.Networks.Advertisements()
+func (s *Server) leave(conn Conn, paces map[int]*state) {
 	for _, link := range conn.Links() {
-		here := on(link, networks)
-		routes := slices.ContainsFunc(here, func(n pxe.Advertisement) bool { return n.RouterLifetime > 0 })
-		if pace := paces[link.Index]; pace == nil || pace.sent == 0 || !routes {
+		pace := paces[link.Index]
+		if pace == nil || !slices.ContainsFunc(pace.said, func(n pxe.Advertisement) bool { return n.RouterLifetime > 0 }) {
 			continue
 		}
-		if err := conn.Send(Message(link.Hardware, here, true), link.Index); err != nil {
+		if err := conn.Send(Message(link.Hardware, Said{Networks: pace.said, Last: true}), link.Index); err != nil {
 			s.log().Debug("Last router advertisement was not sent", "interface", link.Name, "error", err)
 		}
 	}
 }
 
-// on are the networks of an interface: those in whose prefix it has an address.
+// on are the networks of an interface: those whose prefix is that of one of its
+// addresses. One that is wider would have hosts take addresses behind routers for their
+// neighbours, one that is narrower tells that the interface is of something else.
 func on(link links.Link, networks []pxe.Advertisement) []pxe.Advertisement {
 	var out []pxe.Advertisement
 	for _, n := range networks {
-		for _, subnet := range link.Here {
-			if subnet.Addr().Is6() && subnet.Overlaps(n.Prefix) {
-				out = append(out, n)
-				break
-			}
+		if slices.ContainsFunc(link.Here, func(subnet netip.Prefix) bool { return subnet.Masked() == n.Prefix.Masked() }) {
+			out = append(out, n)
 		}
 	}
 	return out
