@@ -33,7 +33,11 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 		return err
 	}
 	seen.target = access.target
-	known := r.contacts.of(host).under(keyFor(host, access.version))
+	before := r.contacts.of(host)
+	known := before.under(keyFor(host, access.version))
+	if before.key != "" && before.key != known.key && access.problem == inventory.BMCOK {
+		r.forgive(seen.target)
+	}
 	pushed, pushing := r.works.PushingTo(seen.target)
 	same := access.problem == inventory.BMCOK || (access.problem == known.problem && access.message == known.message)
 	switch {
@@ -53,6 +57,14 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 		r.showPush(host, seen, pushed)
 	}
 	return err
+}
+
+// forgive has the pool try a BMC at once, and a password that it refused once more: what
+// was wrong may have been put right at the BMC, where nobody else sees it.
+func (r *Reconciler) forgive(target bmc.Target) {
+	if pool, can := r.BMC.(interface{ Forgive(bmc.Target) }); can {
+		pool.Forgive(target)
+	}
 }
 
 // contactBMC trusts the BMC first, if this is its first use; then finds out which
@@ -99,12 +111,10 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 		}
 		seen.Power = infrav1.PowerState(vitals.Power)
 		known.health = r.readHealth(ctx, conn, known.healthOf(host), inventory.Health(vitals.Health))
-		if session := sessionOf(conn); !firstContact && session != known.session {
-			same, err := isServer(ctx, conn, known.identity)
-			if err != nil {
+		if !firstContact {
+			if known, err = known.lookedAt(ctx, conn); err != nil {
 				return err
 			}
-			known.session, known.listed = session, same
 		}
 		if known.listed && !firstContact {
 			return nil
@@ -114,7 +124,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			facts, err = bmc.Inventory{}, nil
 		}
 		known.address, known.listed, known.macs = seen.target.Address, err == nil, facts.MACs
-		known.identity, known.session = identityOf(facts.Identity), sessionOf(conn)
+		known.identity, known.session, known.unsure = identityOf(facts.Identity), sessionOf(conn), err != nil
 		return err
 	})
 	seen.Now = r.Clock.Now()
@@ -135,7 +145,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 // nothing is no failure more; the cause is that of the last call.
 func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, now time.Time) contact {
 	if errors.Is(err, bmc.ErrUnreachable) || errors.Is(err, bmc.ErrTimeout) || errors.Is(err, bmc.ErrCertificate) {
-		known.listed = false // who answers there next may be another server's BMC
+		known.unsure = true // who answers there next may be another server's BMC
 	}
 	wait := min(bmc.RetryAfter(err), r.waits().BackoffCap)
 	var rests *bmc.RestError

@@ -39,6 +39,8 @@ type contact struct {
 	identity inventory.SystemIdentity
 	// session of the pool's by which identity was read; 0: the BMC's are not told apart.
 	session uint64
+	// unsure: it was away since, and may be another server's now.
+	unsure bool
 
 	// key names the spec and credentials that failures were counted under: a
 	// correction changes it, and is tried at once.
@@ -61,15 +63,15 @@ type contact struct {
 	firmware  firmware.Memory
 }
 
-// keyFor is a digest of all that decides whether a BMC can be talked to: spec.bmc, and
-// the version of the credentials and the CA that it names. The ledger is not among it:
-// that a machine claims a host makes its BMC no better.
+// keyFor is a digest of all that decides whether a BMC can be talked to: spec.bmc, the
+// version of the credentials and the CA that it names, and that a person asks for a try.
+// The ledger is not among it: that a machine claims a host makes its BMC no better.
 func keyFor(host *infrav1.IngotHost, version string) string {
 	text, err := json.Marshal(host.Spec.BMC)
 	if err != nil { // it came as JSON
 		text = []byte(err.Error())
 	}
-	sum := sha256.Sum256(append(text, version...))
+	sum := sha256.Sum256(append(text, version+"\x00"+host.Annotations[infrav1.RetryBMCAnnotation]...))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -79,7 +81,7 @@ func (c contact) under(key string) contact {
 		return c
 	}
 	return contact{
-		uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, session: c.session,
+		uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, session: c.session, unsure: c.unsure,
 		key: key, health: c.health, firmware: c.firmware,
 	}
 }

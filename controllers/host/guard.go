@@ -44,6 +44,26 @@ func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentit
 	return identityOf(now) == before, err
 }
 
+// lookedAt sees whether the BMC is still that of the server that it told before, where it
+// may be another's: with a new session, and after it was away. All its NICs are read anew
+// only where it is another's: a slow BMC may answer every request in time, and not that
+// many of them. One that tells no identity is known by its NICs alone.
+func (c contact) lookedAt(ctx context.Context, conn bmc.Conn) (contact, error) {
+	session := sessionOf(conn)
+	if !c.unsure && session == c.session {
+		return c, nil
+	}
+	same, err := isServer(ctx, conn, c.identity)
+	if err != nil {
+		return c, err
+	}
+	if c.unsure && c.identity == (inventory.SystemIdentity{}) {
+		same = false
+	}
+	c.session, c.listed, c.unsure = session, same, false
+	return c, nil
+}
+
 type guardKey struct{}
 
 // guard looks at the server before anything is sent by another session than the one by

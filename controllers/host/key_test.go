@@ -32,6 +32,7 @@ func TestKeyFor(t *testing.T) {
 		"the CA":        {func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca"} }, "v", true},
 		"no trust":      {func(h *infrav1.IngotHost) { h.Spec.BMC.InsecureSkipVerify = ptr.To(true) }, "v", true},
 		"its contents":  {func(*infrav1.IngotHost) {}, "w", true},
+		"a person asks": {func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.RetryBMCAnnotation: "1"} }, "v", true},
 		"what it is to": {func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }, "v", false},
 	} {
 		t.Run(name, func(t *testing.T) {

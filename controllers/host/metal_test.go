@@ -66,7 +66,7 @@ func newMetal(t *testing.T, on *ground, maker string, changes ...func(*infrav1.I
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.logged = append(m.logged, prefix+args)
-	}, funcr.Options{Verbosity: 10}))
+	}, funcr.Options{Verbosity: 5}))
 	m.restart(0)
 	m.ready("h", append([]func(*infrav1.IngotHost){func(h *infrav1.IngotHost) {
 		h.Spec.BMC.Address, h.Spec.BMC.InsecureSkipVerify = m.lab.Address(), ptr.To(true)

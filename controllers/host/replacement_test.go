@@ -5,6 +5,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,13 +27,22 @@ import (
 type identified struct {
 	*fakeBMC
 	identity bmc.Identity
+	// listed is how often its NICs were read; slow: all of them take too long.
+	listed int
+	slow   bool
 }
 
 func (i *identified) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
 	return i.fakeBMC.Do(ctx, target, func(ctx context.Context, _ bmc.Conn) error { return fn(ctx, i) })
 }
 
+func (i *identified) Identity(context.Context) (bmc.Identity, error) { return i.identity, nil }
+
 func (i *identified) Inventory(context.Context) (bmc.Inventory, error) {
+	i.listed++
+	if i.slow {
+		return bmc.Inventory{}, fmt.Errorf("NICs: %w", bmc.ErrTimeout)
+	}
 	return bmc.Inventory{Identity: i.identity, MACs: i.macs}, nil
 }
 
@@ -106,6 +116,41 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 			told := conditions.Get(y.get("h"), infrav1.HostCredentialsRotatedCondition)
 			if told == nil || told.Status != metav1.ConditionFalse || !strings.Contains(told.Message, tc.says) {
 				t.Errorf("condition %+v does not name %q", told, tc.says)
+			}
+		})
+	}
+}
+
+// testSlowAfterTimeout: a BMC that answers every request in time, and not as many as its
+// NICs take, is usable again after one timeout; one that tells no identity is asked for its
+// NICs after each, since nothing else says whose it is.
+func testSlowAfterTimeout(t *testing.T, on *ground) {
+	for name, tc := range map[string]struct {
+		identity bmc.Identity
+		listed   int
+	}{
+		"tells who it is": {bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}, 1},
+		"tells only NICs": {bmc.Identity{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			metal := &identified{fakeBMC: y.bmc, identity: tc.identity}
+			y.BMC = metal
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr.To(true) })
+			y.until("h", "in maintenance", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseMaintenance })
+			y.bmc.set(func(f *fakeBMC) { f.readErr = bmc.ErrTimeout })
+			y.clock.Step(time.Minute)
+			y.step("h")
+			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout)
+			y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
+			metal.slow = tc.listed == 1
+			for range 3 {
+				y.clock.Step(y.waits().BackoffCap)
+				y.step("h")
+			}
+			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			if metal.listed != tc.listed {
+				t.Errorf("NICs were read %d times, want %d", metal.listed, tc.listed)
 			}
 		})
 	}
@@ -248,6 +293,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 func testReplacement(t *testing.T, on *ground) {
 	t.Run("swapped", func(t *testing.T) { testSwapped(t, on) })
 	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, on) })
+	t.Run("slow after a timeout", func(t *testing.T) { testSlowAfterTimeout(t, on) })
 	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, on) })
 	y := newYard(t, on)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
