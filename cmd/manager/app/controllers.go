@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/session"
 	"github.com/ingot-metal/ingot/controllers/template"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
@@ -63,6 +64,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
 	}
+	workloads, err := addWorkloads(ctx, mgr, o)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		addCatalogue(mgr, o, recorder),
 		hosts.SetupWithManager(mgr, concurrency(o.HostConcurrency)),
@@ -76,6 +81,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		(&template.Reconciler{
 			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
+		(&remediation.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
+			Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, concurrency(o.RemediationConcurrency)),
 		(&move.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(moveConcurrency)),

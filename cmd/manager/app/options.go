@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/image"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
@@ -58,6 +59,8 @@ type Options struct {
 	MachineConcurrency         int
 	ClusterConcurrency         int
 	MachineTemplateConcurrency int
+	RemediationConcurrency     int
+	Workloads                  WorkloadOptions
 
 	AgentKeyDir        string
 	AgentKeySecret     string
@@ -94,6 +97,7 @@ type Options struct {
 	// ReservationWaits and ImageWaits are of what looks after promises and the catalogue.
 	ReservationWaits reservation.Waits
 	ImageWaits       image.Waits
+	RemediationWaits remediation.Waits
 
 	Hooks HookOptions
 
@@ -115,14 +119,15 @@ func DefaultOptions() *Options {
 		SyncPeriod: 10 * time.Minute, KubeAPIQPS: 100, KubeAPIBurst: 200,
 		WebhookPort: 9443, WebhookCertDir: "/tmp/k8s-webhook-server/serving-certs",
 		WebhookCertName: "tls.crt", WebhookKeyName: "tls.key", HealthAddress: ":9440",
-		HostConcurrency: 50, MachineConcurrency: 10, ClusterConcurrency: 5, MachineTemplateConcurrency: 1,
+		HostConcurrency: 50, MachineConcurrency: 10, ClusterConcurrency: 5, MachineTemplateConcurrency: 1, RemediationConcurrency: 5,
+		Workloads:    WorkloadOptions{Concurrency: 10, QPS: 20, Burst: 30},
 		AgentListen:  ":8843",
 		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
-		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(),
+		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(), RemediationWaits: remediation.DefaultWaits(),
 		Hooks: defaultHookOptions(),
 		Logs:  logs,
 	}
@@ -156,6 +161,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MachineConcurrency, "ingotmachine-concurrency", o.MachineConcurrency, "IngotMachines reconciled at once.")
 	fs.IntVar(&o.ClusterConcurrency, "ingotcluster-concurrency", o.ClusterConcurrency, "IngotClusters reconciled at once.")
 	fs.IntVar(&o.MachineTemplateConcurrency, "ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency, "IngotMachineTemplates reconciled at once.")
+	fs.IntVar(&o.RemediationConcurrency, "ingotremediation-concurrency", o.RemediationConcurrency, "IngotRemediations reconciled at once.")
+	fs.IntVar(&o.Workloads.Concurrency, "clustercache-concurrency", o.Workloads.Concurrency, "Workload clusters that are connected to at once.")
+	fs.Float32Var(&o.Workloads.QPS, "clustercache-client-qps", o.Workloads.QPS, "Requests a second to the API server of one workload cluster.")
+	fs.IntVar(&o.Workloads.Burst, "clustercache-client-burst", o.Workloads.Burst, "Requests at once to the API server of one workload cluster.")
 	o.addBootFlags(fs)
 	o.addPolicyFlags(fs)
 	o.Hooks.addFlags(fs)

@@ -1,0 +1,116 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// execute takes the step, and returns when to come again.
+func (r *Reconciler) execute(ctx context.Context, s *scope, decision inventory.RemedyDecision) (time.Duration, error) {
+	switch step := decision.Step.(type) {
+	case inventory.SaveLedger:
+		return r.saveLedger(ctx, s, step)
+	case inventory.HandOver:
+		return r.waits().Look, r.handOver(ctx, s, decision)
+	case inventory.LetGo:
+		return 0, r.letGo(ctx, s)
+	case inventory.Wait:
+		return min(r.waits().Look, max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
+	}
+	return r.waits().Look, nil
+}
+
+// saveLedger writes the claim on the version of the host that was decided on.
+func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.SaveLedger) (time.Duration, error) {
+	host := s.obs.Host.DeepCopy()
+	host.Spec.Claim = step.Ledger.Claim
+	err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(s.obs.Host, client.MergeFromWithOptimisticLock{}))
+	if isStale(err) {
+		return r.waits().Conflict, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("writing the claim of host %s: %w", host.Name, err)
+	}
+	s.obs.Host = host
+	return r.waits().Conflict, nil
+}
+
+// handOver does what MachineHealthCheck does where there is no external remediation: the
+// owner's controller deletes a Machine with HealthCheckSucceeded and OwnerRemediated
+// False, as far as its own rules let it.
+func (r *Reconciler) handOver(ctx context.Context, s *scope, decision inventory.RemedyDecision) error {
+	err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
+		conditions.Set(m, metav1.Condition{
+			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+			Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, Message: "Waiting for remediation: " + decision.Message,
+		})
+		v1beta1conditions.MarkFalse(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition,
+			clusterv1.WaitingForRemediationV1Beta1Reason, clusterv1.ConditionSeverityWarning, "%s", decision.Message)
+	})
+	if err != nil {
+		return fmt.Errorf("handing Machine %s over: %w", s.machine.Name, err)
+	}
+	r.Recorder.Eventf(s.machine, s.related(), corev1.EventTypeWarning, infrav1.ReasonHandedOver, action, "%s", decision.Message)
+	return nil
+}
+
+// letGo takes away what MachineHealthCheck said of a remediation that there is no more,
+// as it leaves to us, and the finalizer.
+func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
+	if s.machine != nil && conditions.Has(s.machine, clusterv1.MachineExternallyRemediatedCondition) {
+		err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
+			conditions.Delete(m, clusterv1.MachineExternallyRemediatedCondition)
+		})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("condition of Machine %s: %w", s.machine.Name, err)
+		}
+	}
+	let := s.remediation.DeepCopy()
+	s.gone = true
+	if !controllerutil.RemoveFinalizer(let, infrav1.RemediationFinalizer) {
+		return nil
+	}
+	err := r.Client.Patch(ctx, let, client.MergeFromWithOptions(s.remediation, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("finalizer of the IngotRemediation: %w", err)
+	}
+	return nil
+}
+
+// patchMachine changes the two conditions that are ours to change; what others write
+// meanwhile stays.
+func (r *Reconciler) patchMachine(ctx context.Context, machine *clusterv1.Machine, change func(*clusterv1.Machine)) error {
+	helper, err := patch.NewHelper(machine, r.Client)
+	if err != nil {
+		return err
+	}
+	change(machine)
+	return helper.Patch(ctx, machine,
+		patch.WithOwnedConditions{Conditions: []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition}},
+		patch.WithOwnedV1Beta1Conditions{Conditions: []clusterv1.ConditionType{clusterv1.MachineOwnerRemediatedV1Beta1Condition}})
+}
+
+// related is the host, for events; nil: there is none.
+func (s *scope) related() runtime.Object {
+	if s.obs.Host == nil {
+		return nil
+	}
+	return s.obs.Host
+}

@@ -1,0 +1,174 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// gather reads what the decision is made on: Machine and host live, since a power cycle
+// cannot be taken back.
+func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemediation) (*scope, error) {
+	s := &scope{remediation: remediation}
+	s.obs.Now = r.Clock.Now()
+	if err := r.readMachine(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := r.readCluster(ctx, s); err != nil || s.machine == nil {
+		return s, err
+	}
+	machine, err := r.infraMachine(ctx, s.machine)
+	if err != nil || machine == nil {
+		return s, err
+	}
+	s.another = r.WatchFilterValue != "" && !labels.HasWatchLabel(machine, r.WatchFilterValue)
+	if err := r.readHost(ctx, s, machine); err != nil {
+		return nil, err
+	}
+	s.obs.Node = r.readNode(ctx, s.machine)
+	return s, nil
+}
+
+// readMachine reads the owner. One of another UID is another Machine of the same name:
+// Cluster API corrects the owners of what it moves before it creates it.
+func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
+	s.obs.Machine.Missing = true
+	owner := ownerOf(s.remediation)
+	if owner == nil {
+		return nil
+	}
+	machine := &clusterv1.Machine{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: owner.Name}, machine)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("machine %s: %w", owner.Name, err)
+	}
+	if machine.UID != owner.UID {
+		return nil
+	}
+	s.machine = machine
+	s.obs.Machine = inventory.RemedyMachine{
+		Deleting:   !machine.DeletionTimestamp.IsZero(),
+		HandedOver: conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+	}
+	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
+		s.obs.Machine.HealthySince = healthy.LastTransitionTime.Time
+	}
+	return nil
+}
+
+// ownerOf is the reference to the Machine, of whatever version.
+func ownerOf(remediation *infrav1.IngotRemediation) *metav1.OwnerReference {
+	for i := range remediation.OwnerReferences {
+		ref := &remediation.OwnerReferences[i]
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && version.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
+			return ref
+		}
+	}
+	return nil
+}
+
+// readCluster reads the Cluster, by the Machine or by the label that Cluster API sets.
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	name := s.remediation.Labels[clusterv1.ClusterNameLabel]
+	if s.machine != nil {
+		name = s.machine.Spec.ClusterName
+	}
+	if name == "" {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: name}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	s.cluster = cluster
+	return nil
+}
+
+// infraMachine reads the IngotMachine; nil: the Machine has none.
+func (r *Reconciler) infraMachine(ctx context.Context, owner *clusterv1.Machine) (*infrav1.IngotMachine, error) {
+	ref := owner.Spec.InfrastructureRef
+	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "IngotMachine" {
+		return nil, nil
+	}
+	machine := &infrav1.IngotMachine{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, machine)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", ref.Name, err)
+	}
+	return machine, nil
+}
+
+// readHost reads the host that the machine has claimed: it must name this machine and
+// this instance in turn (I1).
+func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.IngotMachine) error {
+	id, err := infrav1.ParseProviderID(machine.Spec.ProviderID)
+	if err != nil || id.Namespace != machine.Namespace {
+		return nil // none is chosen yet
+	}
+	provisioned := machine.Status.Initialization.Provisioned
+	s.obs.HostLost = provisioned != nil && *provisioned
+	host := &infrav1.IngotHost{}
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Host}, host)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("host %s: %w", id.Host, err)
+	}
+	claim := host.Spec.Claim
+	if claim != nil && claim.MachineRef.Name == machine.Name && claim.InstanceID == id.InstanceID {
+		s.obs.Host, s.obs.HostLost = host, false
+	}
+	return nil
+}
+
+// readNode reads the Node where the workload cluster answers; that it does not is no
+// error, since a Machine that is unhealthy may be what it runs on.
+func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) inventory.RemedyNode {
+	name := machine.Status.NodeRef.Name
+	if name == "" {
+		return inventory.RemedyNode{}
+	}
+	log := ctrl.LoggerFrom(ctx).WithValues("Machine", machine.Name, "Node", name)
+	reader, err := r.Workloads.GetReader(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	if err != nil {
+		log.V(1).Info("The workload cluster is not read", "reason", err.Error())
+		return inventory.RemedyNode{}
+	}
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		log.V(1).Info("The Node is not read", "reason", err.Error())
+		return inventory.RemedyNode{}
+	}
+	known := inventory.RemedyNode{BootID: node.Status.NodeInfo.BootID}
+	for _, c := range node.Status.Conditions {
+		known.Ready = known.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	return known
+}

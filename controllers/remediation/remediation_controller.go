@@ -1,0 +1,179 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotremediations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotremediations/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// action of the events of this package: what the controller was doing.
+const action = "RemediateMachine"
+
+// Workloads reads workload clusters: Cluster API's ClusterCache does.
+type Workloads interface {
+	// GetReader returns a reader of the cluster, or an error while it is not connected.
+	GetReader(ctx context.Context, cluster client.ObjectKey) (client.Reader, error)
+}
+
+// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
+type Waits struct {
+	// Look is how often the Node and the Machine are looked at while something is waited for.
+	Look time.Duration
+	// Conflict is how soon one tries again that lost against another.
+	Conflict time.Duration
+}
+
+// DefaultWaits are the waits as shipped.
+func DefaultWaits() Waits { return Waits{Look: 15 * time.Second, Conflict: time.Second} }
+
+// Reconciler reconciles IngotRemediations. All exported fields but Waits and
+// WatchFilterValue are needed.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server: nothing is switched on a cached view (I2).
+	Live      client.Reader
+	Workloads Workloads
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
+	// WatchFilterValue selects by label the IngotMachines whose remediations are looked after.
+	WatchFilterValue string
+	// Waits of its own; the zero value means DefaultWaits.
+	Waits Waits
+}
+
+func (r *Reconciler) waits() Waits {
+	return Waits{Look: cmp.Or(r.Waits.Look, DefaultWaits().Look), Conflict: cmp.Or(r.Waits.Conflict, DefaultWaits().Conflict)}
+}
+
+// Reconcile takes one step about one Machine.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	remediation := &infrav1.IngotRemediation{}
+	if err := r.Client.Get(ctx, req.NamespacedName, remediation); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, moved := remediation.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
+		return ctrl.Result{}, nil // clusterctl moves the object: a power cycle stays in the claim (I9)
+	}
+	s, err := r.gather(ctx, remediation)
+	if err != nil || s.another {
+		return ctrl.Result{}, err
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, remediation, infrav1.RemediationFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, remediation) // M43, M44
+	if err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	s.base = remediation.DeepCopy()
+	s.obs.ActiveSince = activeSince(remediation, s.obs.Now)
+	decision := inventory.Remedy(remediation, s.obs)
+	after, err := r.execute(ctx, s, decision)
+	if err != nil || s.gone {
+		return ctrl.Result{}, err
+	}
+	r.tell(s, decision)
+	return ctrl.Result{RequeueAfter: after}, r.save(ctx, s)
+}
+
+// scope is what one reconcile knows.
+type scope struct {
+	remediation *infrav1.IngotRemediation
+	// base is the remediation as it was read.
+	base *infrav1.IngotRemediation
+	// another: the Machine is another manager's (M41).
+	another bool
+	// machine and cluster are nil where there are none.
+	machine *clusterv1.Machine
+	cluster *clusterv1.Cluster
+	obs     inventory.RemedyObservation
+	// gone: the finalizer is removed, and there is no status to write.
+	gone bool
+}
+
+// activeSince is since when somebody acts on the remediation: see
+// inventory.RemedyObservation. While a person works on the host, Ready is Unknown.
+func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
+	since := remediation.CreationTimestamp.Time
+	for _, c := range remediation.Status.Conditions {
+		switch {
+		case c.Type == infrav1.ReadyCondition && c.Status == metav1.ConditionUnknown:
+			return now
+		case c.Type != infrav1.ReadyCondition && c.Type != infrav1.PausedCondition:
+		case c.LastTransitionTime.After(since):
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
+}
+
+// tell puts what was decided into the status, and into an event when the reason is new.
+func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
+	status := metav1.ConditionFalse
+	switch decision.Reason {
+	case infrav1.ReasonNodeHealthy:
+		status = metav1.ConditionTrue
+	case infrav1.ReasonMaintenance:
+		status = metav1.ConditionUnknown
+	}
+	before := conditions.GetReason(s.remediation, infrav1.ReadyCondition)
+	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: status, Reason: decision.Reason, Message: decision.Message}
+	for _, c := range []metav1.Condition{ready, inventory.Restarted(s.obs)} {
+		c.ObservedGeneration = s.remediation.Generation
+		conditions.Set(s.remediation, c)
+	}
+	s.remediation.Status.HostRef, s.remediation.Status.Cycles, s.remediation.Status.LastCycleTime = nil, nil, metav1.Time{}
+	if host := s.obs.Host; host != nil {
+		s.remediation.Status.HostRef = &infrav1.LocalReference{Name: host.Name}
+		if cycle := host.Spec.Claim.PowerCycle; cycle != nil {
+			s.remediation.Status.Cycles, s.remediation.Status.LastCycleTime = new(cycle.Count), cycle.AskedAt
+		}
+	}
+	if decision.Event != "" && before != decision.Reason {
+		r.Recorder.Eventf(s.remediation, s.related(), decision.Event, decision.Reason, action, "%s", decision.Message)
+	}
+}
+
+// save writes the status if it changed.
+func (r *Reconciler) save(ctx context.Context, s *scope) error {
+	if equality.Semantic.DeepEqual(s.base.Status, s.remediation.Status) {
+		return nil
+	}
+	patched := s.base.DeepCopy()
+	patched.Status = s.remediation.Status
+	if err := r.Client.Status().Patch(ctx, patched, client.MergeFrom(s.base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("status of the IngotRemediation: %w", err)
+	}
+	return nil
+}
+
+// isStale says whether a write lost against another: the reconcile starts over.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

@@ -1,0 +1,241 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+func testHandedOver(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle == nil || cycle.Count != 1 || cycle.State != infrav1.PowerCycleOff || cycle.BootID != "boot-1" {
+		s.t.Fatalf("the host is asked for %+v", cycle)
+	}
+	s.cycles()
+	s.wants(infrav1.ReasonWaitingForNode)
+	if got := s.restarted(); got != infrav1.ReasonPowerReadBack {
+		s.t.Errorf("before the Node is back, Restarted says %s", got)
+	}
+	node := &corev1.Node{}
+	must(s.t, s.workload.Get(s.ctx, client.ObjectKey{Name: "m"}, node))
+	node.Status.NodeInfo.BootID = "boot-2"
+	must(s.t, s.workload.Status().Update(s.ctx, node))
+	s.wants(infrav1.ReasonWaitingForNode)
+	if got := s.restarted(); got != infrav1.ReasonBootIDChanged {
+		s.t.Errorf("with another boot ID, Restarted says %s", got)
+	}
+	s.clock.Step(11 * time.Minute)
+	s.wants(infrav1.ReasonPowerCycling)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle.Count != 2 || cycle.BootID != "boot-2" {
+		s.t.Fatalf("the second cycle is %+v", cycle)
+	}
+	s.cycles()
+	s.wants(infrav1.ReasonWaitingForNode)
+	if handed := conditions.Get(s.machine(), clusterv1.MachineOwnerRemediatedCondition); handed != nil {
+		s.t.Fatalf("handed over too early: %+v", handed)
+	}
+	s.clock.Step(11 * time.Minute)
+	s.wants(infrav1.ReasonHandedOver)
+	if q := s.host().Spec.Claim.Quarantine; q == nil || q.Reason != infrav1.QuarantineHealthFailed || q.Message == "" {
+		s.t.Errorf("the host is marked %+v", q)
+	}
+	machine := s.machine()
+	handed := conditions.Get(machine, clusterv1.MachineOwnerRemediatedCondition)
+	if handed == nil || handed.Status != metav1.ConditionFalse || handed.Reason != clusterv1.MachineOwnerRemediatedWaitingForRemediationReason {
+		s.t.Errorf("the Machine says %+v", handed)
+	}
+	if old := machine.Status.Deprecated; old == nil || old.V1Beta1 == nil || len(old.V1Beta1.Conditions) != 1 || old.V1Beta1.Conditions[0].Type != clusterv1.MachineOwnerRemediatedV1Beta1Condition {
+		s.t.Errorf("in the older contract the Machine says %+v", old)
+	}
+	if failed := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); failed == nil || failed.Status != metav1.ConditionFalse {
+		s.t.Errorf("what another says of the Machine was changed: %+v", failed)
+	}
+	want := []string{"PowerCycling", "WaitingForNode", "PowerCycling", "WaitingForNode", "HealthFailed", "HandedOver", "HandedOver"} // the last of both objects
+	if diff := cmp.Diff(want, s.told()); diff != "" {
+		s.t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if obj := s.get(); ptr.Deref(obj.Status.Cycles, 0) != 2 || obj.Status.HostRef == nil || obj.Status.HostRef.Name != "h1" {
+		s.t.Errorf("status %+v", obj.Status)
+	}
+}
+
+// testHealthyAgain: after it was handed over, too; then nothing is held against the host.
+func testHealthyAgain(s *site) {
+	s.change(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
+	})
+	s.wants(infrav1.ReasonHandedOver)
+	machine := s.machine()
+	conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded",
+		LastTransitionTime: metav1.NewTime(s.clock.Now().Add(time.Minute))})
+	must(s.t, s.api.Status().Update(s.ctx, machine))
+	s.wants(infrav1.ReasonNodeHealthy)
+	if !conditions.IsTrue(s.get(), infrav1.ReadyCondition) {
+		s.t.Error("not Ready")
+	}
+	must(s.t, s.api.Delete(s.ctx, s.get()))
+	s.turn()
+	if s.get() != nil || s.host().Spec.Claim.Quarantine != nil {
+		s.t.Errorf("remediation %v, host marked %v", s.get(), s.host().Spec.Claim.Quarantine)
+	}
+	if conditions.Has(s.machine(), clusterv1.MachineExternallyRemediatedCondition) {
+		s.t.Error("the Machine says that it waits for a remediation that there is no more")
+	}
+}
+
+func testEnded(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	must(s.t, s.api.Delete(s.ctx, s.get()))
+	s.turn()
+	if cycle := s.host().Spec.Claim.PowerCycle; s.get() != nil || cycle.State != infrav1.PowerCycleOn {
+		s.t.Errorf("remediation %v, power cycle %+v", s.get(), cycle)
+	}
+}
+
+func testPaused(s *site) {
+	cluster := &clusterv1.Cluster{}
+	must(s.t, s.api.Get(s.ctx, s.key("c"), cluster))
+	pause := func(paused bool) {
+		cluster.Spec.Paused = ptr.To(paused)
+		must(s.t, s.api.Update(s.ctx, cluster))
+	}
+	pause(true)
+	s.wants("")
+	if !conditions.IsTrue(s.get(), infrav1.PausedCondition) || s.host().Spec.Claim.PowerCycle != nil {
+		s.t.Fatalf("paused: %+v", s.get().Status)
+	}
+	pause(false)
+	s.wants(infrav1.ReasonPowerCycling)
+	// What a pause takes is not counted.
+	s.change(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.PowerCycle.AskedAt = metav1.NewTime(s.clock.Now().Add(-time.Hour))
+	})
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+func testMoved(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	before := s.host().ResourceVersion
+	obj := s.get()
+	obj.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	must(s.t, s.api.Update(s.ctx, obj))
+	must(s.t, s.api.Delete(s.ctx, obj))
+	s.turn()
+	if s.get() == nil || s.host().ResourceVersion != before {
+		s.t.Error("an object that clusterctl moves is acted on")
+	}
+}
+
+// testStatusLost: nothing is asked for twice.
+func testStatusLost(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	s.cycles()
+	s.wants(infrav1.ReasonWaitingForNode)
+	obj := s.get()
+	obj.Status = infrav1.IngotRemediationStatus{}
+	must(s.t, s.api.Status().Update(s.ctx, obj))
+	s.wants(infrav1.ReasonWaitingForNode)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle.Count != 1 || cycle.State != infrav1.PowerCycleDone {
+		s.t.Errorf("asked for again: %+v", cycle)
+	}
+}
+
+// old reads the host as it was.
+type old struct {
+	client.Reader
+	host *infrav1.IngotHost
+}
+
+func (o old) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if host, ok := obj.(*infrav1.IngotHost); ok {
+		o.host.DeepCopyInto(host)
+		return nil
+	}
+	return o.Reader.Get(ctx, key, obj, opts...)
+}
+
+func testConflict(s *site) {
+	s.Live = old{Reader: s.api, host: s.host()}
+	s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+	s.turn()
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {
+		s.t.Errorf("a power cycle of a host that is released: %+v", cycle)
+	}
+}
+
+func testWatchFilter(s *site) {
+	s.WatchFilterValue = "other"
+	s.wants("")
+	if obj := s.get(); len(obj.Finalizers) > 0 || s.host().Spec.Claim.PowerCycle != nil {
+		s.t.Errorf("another manager's: %+v", obj)
+	}
+	machine := &infrav1.IngotMachine{}
+	must(s.t, s.api.Get(s.ctx, s.key("im"), machine))
+	machine.Labels[clusterv1.WatchLabel] = "other"
+	must(s.t, s.api.Update(s.ctx, machine))
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+func testNoMachine(s *site) {
+	obj := s.get()
+	obj.OwnerReferences = nil
+	must(s.t, s.api.Update(s.ctx, obj))
+	s.wants(infrav1.ReasonMachineMissing)
+	must(s.t, s.api.Delete(s.ctx, s.get()))
+	if s.turn(); s.get() != nil {
+		s.t.Error("the remediation of no Machine is never let go")
+	}
+}
+
+func testHostLost(s *site) {
+	s.change(func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
+	s.wants(infrav1.ReasonHandedOver)
+	if !conditions.IsFalse(s.machine(), clusterv1.MachineOwnerRemediatedCondition) {
+		s.t.Error("not handed over")
+	}
+}
+
+func testPerson(s *site) {
+	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
+	s.wants(infrav1.ReasonMaintenance)
+	s.clock.Step(time.Hour)
+	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = "" })
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+func TestActiveSince(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	at := func(m int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(m) * time.Minute)) }
+	for name, c := range map[string]struct {
+		conditions []metav1.Condition
+		want       metav1.Time
+	}{
+		"new":              {nil, at(0)},
+		"after a pause":    {[]metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(7)}}, at(7)},
+		"after a person":   {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(9)}}, at(9)},
+		"a person at work": {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionUnknown, LastTransitionTime: at(1)}}, at(60)},
+		"another's":        {[]metav1.Condition{{Type: infrav1.RemediationRestartedCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(20)}}, at(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}}
+			obj.Status.Conditions = c.conditions
+			if got := activeSince(obj, at(60).Time); !got.Equal(c.want.Time) {
+				t.Errorf("active since %s, want %s", got, c.want)
+			}
+		})
+	}
+}
