@@ -196,6 +196,9 @@ var (
 	ErrTimeout = errors.New("BMC did not answer in time")
 	// ErrUnknownOutcome: a write was not answered; it may have taken effect (I17).
 	ErrUnknownOutcome = errors.New("outcome unknown: BMC did not answer the write")
+	// ErrUnsent: a write failed before anything of it was sent, though what was given with
+	// it may have been read. It is beside another error, which says why.
+	ErrUnsent = errors.New("nothing was sent")
 	// ErrBusy: the BMC asks for patience (503, sessions full, ErrRateLimited).
 	ErrBusy = errors.New("BMC is busy")
 	// ErrRateLimited: the BMC has been asked too often (429). It is an ErrBusy too.

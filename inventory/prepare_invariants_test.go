@@ -52,7 +52,7 @@ func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 	switch {
 	case host == w.host && w.fw.pushing != nil:
 		return true
-	case obs.Update.State == UpdateRunning:
+	case obs.Update.State == UpdateRunning, host == w.host && obs.BMC == BMCOK && w.fw.task == "running" && w.fw.told != "" && w.fw.told == update.TaskID:
 		return age < walkPolicy().UpdateDeadline
 	case host == w.host && update.Delivery == infrav1.DeliveryPush: // nobody knew when it would begin
 		age = min(age, obs.Now.Sub(w.fw.since))

@@ -35,11 +35,17 @@ type firmwareWorld struct {
 	stays bool
 	// loses: switching it on loses the settings, and the version.
 	loses bool
+	// busy: while it writes firmware it tells of a task once, and then fails to; asked is
+	// the task that it told of.
+	busy  bool
+	asked string
 
 	// What the manager keeps in memory.
 	reading  *FirmwareReading
 	tried    bool
 	tryError string
+	// told is the task that was running, the last time that the BMC said anything.
+	told string
 	// looked is the rule that last asked for a reading.
 	looked string
 	// dieLate: the next crash is after the BMC's call, not before it.
@@ -52,6 +58,7 @@ func (w *world) startFirmware(seed uint64) {
 	w.fw.on = true
 	w.fw.silent, w.fw.slow, w.fw.needsBMCReset = seed%4 == 0, seed%8 < 4, seed%16 < 3
 	w.fw.pushOnly, w.fw.noWay = seed%18 == 4, seed%45 == 7
+	w.fw.busy = seed%7 == 3
 	if seed%5 > 1 {
 		w.addressed = true
 		w.write(func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Time{Time: w.now}} })
@@ -97,7 +104,7 @@ func (w *world) startFirmware(seed uint64) {
 }
 
 // forget is what a restart of the manager, or a move, loses.
-func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError = nil, false, "" }
+func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError, f.told = nil, false, "", "" }
 
 // managerEnds is forget, and the end of the push of an image.
 func (w *world) managerEnds() {
@@ -135,7 +142,17 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 		return
 	}
 	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaits, "failed": UpdateFailed, "done": UpdateSucceeded}
+	running := w.fw.task == "running"
+	if w.fw.busy && running && w.fw.asked == w.fw.id {
+		if w.fw.told != w.fw.id || !w.now.Before(update.StartedAt.Add(walkPolicy().UpdateDeadline)) {
+			w.fw.told = ""
+			return
+		}
+	}
 	obs.Update = UpdateTask{State: states[w.fw.task], Percent: 50, Message: "says the BMC"}
+	if w.fw.told = ""; running {
+		w.fw.asked, w.fw.told = w.fw.id, w.fw.id
+	}
 }
 
 // look is the controller's reading.
@@ -273,10 +290,14 @@ func (w *world) taskWorks() {
 	}
 }
 
-// halfAnHour passes, which is enough for any task.
+// halfAnHour passes, which is enough for any task of a BMC that finds the time to tell of it.
 func (w *world) halfAnHour() {
 	w.now = w.now.Add(halfHour + time.Minute)
-	for range 3 {
+	steps := 3
+	if w.fw.busy {
+		steps = 2
+	}
+	for range steps {
 		w.taskWorks()
 	}
 }

@@ -133,12 +133,12 @@ func (c asrockConn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.
 	}
 	file, err := spool(ctx, update)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("%w: %w", bmc.ErrUnsent, err))
 	}
 	defer func() { _ = file.Close() }()
 	before, err := c.version(ctx, component)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("%w: %w", bmc.ErrUnsent, err))
 	}
 	err = on(ctx, c.base, write, what, func(ctx context.Context, lib uploader) error {
 		if _, err := lib.FirmwareUpload(ctx, component, file); err != nil || component == componentBIOS {

@@ -38,7 +38,12 @@ type overRedfish struct {
 	verifyEvery time.Duration
 	// old is a connection of the library whose end nobody has waited for yet.
 	old *link
+	// left are our earlier connections whose sessions the BMC may have kept.
+	left []bmc.Conn
 }
+
+// maxLeft bounds those that are kept: a BMC has few places for more.
+const maxLeft = 4
 
 func (m maker) dialOverRedfish(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	c := &overRedfish{maker: m, target: target, verifyEvery: verifyEvery}
@@ -63,19 +68,31 @@ func (c *overRedfish) redial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Conn != nil && lingers(c.Conn) {
+		if c.left = append(c.left, c.Conn); len(c.left) > maxLeft {
+			c.left = c.left[1:]
+		}
+	}
 	c.Conn = conn
 	return nil
 }
 
+func lingers(conn bmc.Conn) bool {
+	lingerer, can := conn.(bmc.Lingerer)
+	return can && lingerer.Lingers()
+}
+
 // byLibrary ends the Redfish session, makes the library's calls, and opens another.
 // Where that fails, the ended one stays: the BMC answers it with 401, and the pool
-// takes a new connection.
+// takes a new connection. An error before the calls is an ErrUnsent.
 func (c *overRedfish) byLibrary(ctx context.Context, calls func(l *link) error) error {
 	if err := c.Close(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
 	}
 	l, err := dialLink(ctx, c.maker, c.target)
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
+	} else {
 		err = calls(l)
 		if ctx.Err() != nil {
 			l.abandon(ctx)
@@ -99,10 +116,7 @@ func (c *overRedfish) SweepSessions(ctx context.Context) (int, error) {
 }
 
 // Lingers implements bmc.Lingerer.
-func (c *overRedfish) Lingers() bool {
-	lingerer, can := c.Conn.(bmc.Lingerer)
-	return can && lingerer.Lingers()
-}
+func (c *overRedfish) Lingers() bool { return lingers(c.Conn) || len(c.left) > 0 }
 
 // Close implements bmc.Conn. It also reaches the BMC when ctx has ended.
 func (c *overRedfish) Close(ctx context.Context) error {
@@ -110,6 +124,17 @@ func (c *overRedfish) Close(ctx context.Context) error {
 	if c.old != nil {
 		err = errors.Join(err, c.old.close(ctx))
 		c.old = nil
+	}
+	left := c.left
+	c.left = nil
+	for i, conn := range left {
+		if err != nil { // the BMC has no time for the others either
+			c.left = append(c.left, left[i:]...)
+			break
+		}
+		if err = conn.Close(ctx); err != nil || lingers(conn) {
+			c.left = append(c.left, conn)
+		}
 	}
 	return err
 }
@@ -151,7 +176,7 @@ func (c *overRedfish) UpdateFirmware(ctx context.Context, update bmc.Update) (bm
 	}
 	file, err := spool(ctx, update)
 	if err != nil {
-		return bmc.Task{}, fmt.Errorf("%s: %w", what, err)
+		return bmc.Task{}, fmt.Errorf("%s: %w: %w", what, bmc.ErrUnsent, err)
 	}
 	defer func() { _ = file.Close() }()
 	var task bmc.Task

@@ -30,8 +30,11 @@ const (
 	// MaxDisk bounds what is in the directory for temporary files, in bytes: images that
 	// are kept, and the copies that drivers make of them while they push (bmc/vendor).
 	MaxDisk = 2 << 30
-	// imagesAtOnce bounds how many are read at the same time.
-	imagesAtOnce = 4
+	// roomStep is the room that an image of unknown length takes at once.
+	roomStep = 64 << 20
+	// stallPart of the time for an image may pass without a byte of it: a minute of the
+	// quarter of an hour.
+	stallPart = 15
 )
 
 // errNoImage: the image cannot be read for now. That says nothing of host or wish.
@@ -45,6 +48,8 @@ type imageKey struct {
 
 // image is a file at a URL that is being read, or was.
 type image struct {
+	// begun: it is being read, and waits for its turn no more.
+	begun bool
 	// waiting hosts are told of the end.
 	waiting map[types.NamespacedName]bool
 	// at is when the reading ended; zero: it has not.
@@ -83,26 +88,35 @@ func (p *Preparer) checkImage(v View, key imageKey) (done bool, _ error) {
 		return true, known.err
 	}
 	if w.images == nil {
-		w.images, w.slots = map[imageKey]*image{}, make(chan struct{}, imagesAtOnce)
+		w.images = map[imageKey]*image{}
 	}
 	begun := &image{waiting: map[types.NamespacedName]bool{v.key(): true}}
 	w.images[key] = begun
-	w.goes(func(ctx context.Context) { p.readImage(ctx, key, begun) })
+	w.goes(func(ctx context.Context) { p.readImage(ctx, key, v.Host.Namespace, begun) })
 	return false, nil
 }
 
-// readImage ends with the manager, or after its time.
-func (p *Preparer) readImage(ctx context.Context, key imageKey, begun *image) {
-	ctx, cancel := context.WithTimeout(ctx, p.Waits.ImageTime)
-	defer cancel()
+// waitsForTurn says whether the reading of an image has not begun.
+func (w *Works) waitsForTurn(key imageKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.images[key]
+	return known != nil && known.at.IsZero() && !known.begun
+}
+
+// readImage waits for its turn, as long as the manager lives, and then takes its time at
+// most. The namespace is that of the host for which it was asked first.
+func (p *Preparer) readImage(ctx context.Context, key imageKey, namespace string, begun *image) {
 	w := p.Works
-	var err error
-	select {
-	case w.slots <- struct{}{}:
-		err = p.fetch(ctx, key, begun)
-		<-w.slots
-	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", errNoImage, ctx.Err())
+	leave, err := w.queue.enter(ctx, hostOf(key.url), namespace)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errNoImage, err)
+	} else {
+		w.mu.Lock()
+		begun.begun = true
+		w.mu.Unlock()
+		err = p.fetchInTime(ctx, key, begun)
+		leave()
 	}
 	w.mu.Lock()
 	begun.at, begun.err = p.Clock.Now(), err
@@ -119,8 +133,25 @@ func (p *Preparer) readImage(ctx context.Context, key imageKey, begun *image) {
 	}
 	w.mu.Unlock()
 	for _, host := range waiting {
-		p.Wake(host)
+		p.wake(host)
 	}
+}
+
+// fetchInTime reads an image within its time, and no longer than its server sends some of
+// it now and then.
+func (p *Preparer) fetchInTime(ctx context.Context, key imageKey, into *image) error {
+	stall := p.Waits.ImageTime / stallPart
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Waits.ImageTime, fmt.Errorf("%w: %s did not send all of it within %s", errNoImage, hostOf(key.url), p.Waits.ImageTime))
+	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	stalled := time.AfterFunc(stall, func() { giveUp(fmt.Errorf("%w: %s sent nothing of it for %s", errNoImage, hostOf(key.url), stall)) })
+	defer stalled.Stop()
+	err := p.fetch(ctx, key, into, func() { stalled.Reset(stall) })
+	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errNoImage) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // drop gives an image's room back. The lock is held.
@@ -145,24 +176,45 @@ func (w *Works) rest(key imageKey, i *image, age time.Duration) {
 	})
 }
 
-// reserve takes room for an image of so many bytes, at the cost of those that nobody
+// reserve takes room for an image of so many bytes in all, at the cost of those that nobody
 // pushes.
 func (w *Works) reserve(i *image, size int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, other := range w.images {
-		if w.room+2*size > MaxDisk && other.file != nil && !other.at.IsZero() && other.pushes == 0 && len(other.waiting) == 0 {
+		if w.room-i.room+2*size > MaxDisk && other.file != nil && !other.at.IsZero() && other.pushes == 0 && len(other.waiting) == 0 {
 			other.idle.Stop()
 			delete(w.images, key)
 			w.drop(other)
 		}
 	}
-	if w.room+2*size > MaxDisk {
+	if w.room-i.room+2*size > MaxDisk {
 		return fmt.Errorf("%w: there is no room for it beside the images for other hosts", errNoImage)
 	}
+	w.room += 2*size - i.room
 	i.room = 2 * size
-	w.room += i.room
 	return nil
+}
+
+// growing takes room for an image of unknown length as it comes: all that it might need
+// would leave none for others.
+type growing struct {
+	io.Writer
+	works *Works
+	image *image
+	// n bytes were written, and there is room for up to.
+	n, up int64
+}
+
+// Write implements io.Writer. Its error is errNoImage.
+func (g *growing) Write(b []byte) (int, error) {
+	if g.n += int64(len(b)); g.n > g.up {
+		g.up = min((g.n/roomStep+1)*roomStep, maxKept)
+		if err := g.works.reserve(g.image, g.up); err != nil {
+			return 0, err
+		}
+	}
+	return g.Writer.Write(b)
 }
 
 // hostOf is all of a URL that may be shown.
@@ -175,8 +227,8 @@ func hostOf(text string) string {
 
 // fetch reads the file, compares the checksum, where one is given, and keeps the file, if
 // it is to be. What a server or a network fails at is errNoImage; a query, which may hold
-// a signature, is not repeated.
-func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image) error {
+// a signature, is not repeated. came is told of each piece.
+func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image, came func()) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, key.url, nil)
 	if err != nil {
 		return errors.New("read the image: spec.firmware has no URL that can be read")
@@ -208,13 +260,19 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image) error {
 		if limit = maxKept; response.ContentLength >= 0 {
 			limit = min(limit, response.ContentLength)
 		}
-		if err := p.keep(into, limit, response.ContentLength); err != nil {
+		file, err := p.keep(into, response.ContentLength)
+		if err != nil {
 			return err
 		}
-		to = io.MultiWriter(digest, into.file)
+		to = io.MultiWriter(digest, file)
+		if response.ContentLength < 0 {
+			to = &growing{Writer: to, works: p.Works, image: into}
+		}
 	}
-	n, err := io.Copy(to, io.LimitReader(response.Body, limit+1))
+	n, err := io.Copy(to, io.LimitReader(pieces{response.Body, came}, limit+1))
 	switch {
+	case errors.Is(err, errNoImage):
+		return err
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", errNoImage, request.URL.Host, err)
 	case n > limit:
@@ -229,27 +287,44 @@ func (p *Preparer) fetch(ctx context.Context, key imageKey, into *image) error {
 	return nil
 }
 
+// pieces tells of each piece that is read.
+type pieces struct {
+	io.Reader
+	came func()
+}
+
+// Read implements io.Reader.
+func (r pieces) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if n > 0 {
+		r.came()
+	}
+	return n, err
+}
+
 func tooLarge(limit int64) error {
 	return fmt.Errorf("read the image: it is larger than %d MiB", limit>>20)
 }
 
-// keep makes the file of an image of at most limit bytes; length is what its server says.
-func (p *Preparer) keep(into *image, limit, length int64) error {
+// keep makes the file of an image; length is what its server says, negative: nothing.
+func (p *Preparer) keep(into *image, length int64) (*os.File, error) {
 	if length > maxKept {
-		return tooLarge(maxKept)
+		return nil, tooLarge(maxKept)
 	}
-	if err := p.Works.reserve(into, limit); err != nil {
-		return err
+	if err := p.Works.reserve(into, max(length, 0)); err != nil {
+		return nil, err
 	}
 	file, err := os.CreateTemp("", "firmware-")
 	if err != nil {
-		return fmt.Errorf("%w: keep it: %w", errNoImage, err)
+		return nil, fmt.Errorf("%w: keep it: %w", errNoImage, err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
-		return errors.Join(fmt.Errorf("%w: keep it: %w", errNoImage, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%w: keep it: %w", errNoImage, err), file.Close())
 	}
+	p.Works.mu.Lock()
+	defer p.Works.mu.Unlock()
 	into.file = file
-	return nil
+	return file, nil
 }
 
 // imageOf names the image of a component, to be pushed or to be read only.

@@ -23,13 +23,14 @@ import (
 // pushes, which the next one finds (inventory, rule cut-off) and does not push again
 // before it knows what became of it (I17).
 func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUpdate, key imageKey) error {
-	image, why := p.Works.take(key)
+	place := v.Target.Place()
+	image, why := p.Works.take(key, place)
 	if image == nil {
 		p.await(v, why)
 		return nil
 	}
 	if err := p.replaceLedger(ctx, v.Host, step.Ledger); err != nil {
-		p.Works.giveBack(key, image, p)
+		p.Works.giveBack(key, image, place, p)
 		return err
 	}
 	component := ""
@@ -37,13 +38,13 @@ func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUp
 		component = v.Memory.reading.IDs[step.Component.Component]
 	}
 	v.Forget()
-	u := &push{place: v.Target.Place(), size: image.size}
+	u := &push{place: place, size: image.size}
 	update := bmc.Update{Size: image.size, Filename: fileName(step.Component.URL), Component: component}
 	update.Image = &counted{io.NewSectionReader(image.file, 0, image.size), u}
 	p.Works.begin(v.key(), u, func(works context.Context) {
 		p.push(beside{Context: works, worker: ctx}, v.Host, v.Target, step, u, update)
-		p.Works.giveBack(key, image, p)
-		p.Wake(v.key())
+		p.Works.giveBack(key, image, place, p)
+		p.wake(v.key())
 	})
 	return nil
 }
@@ -106,15 +107,17 @@ func (w *Works) begin(host types.NamespacedName, u *push, work func(ctx context.
 	})
 }
 
-// take has an image pushed once more; nil: not now, and why.
-func (w *Works) take(key imageKey) (_ *image, why string) {
+// take has an image pushed once more, to the BMC at a place; nil: not now, and why.
+func (w *Works) take(key imageKey, place string) (_ *image, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := w.images[key]
 	switch {
-	case i == nil || i.file == nil: // dropped since it was read
+	case i == nil || i.at.IsZero() || i.file == nil: // dropped since it was read, and perhaps being read for another
 		return nil, "Ingot reads the image once more"
-	case w.taken >= pushesAtOnce:
+	case w.taken[place]: // it would wait in the time that it has for itself
+		return nil, "Ingot pushes an image to another system of this BMC"
+	case len(w.taken) >= pushesAtOnce:
 		return nil, "Ingot pushes images to as many other BMCs as it does at once"
 	case i.pushes > 0 && w.room+i.size > MaxDisk:
 		return nil, "Ingot pushes images to other BMCs, and has no room for one more"
@@ -123,16 +126,19 @@ func (w *Works) take(key imageKey) (_ *image, why string) {
 		w.room += i.size
 	}
 	i.pushes++
-	w.taken++
+	if w.taken == nil {
+		w.taken = map[string]bool{}
+	}
+	w.taken[place] = true
 	i.idle.Stop()
 	return i, ""
 }
 
 // giveBack ends a take.
-func (w *Works) giveBack(key imageKey, i *image, p *Preparer) {
+func (w *Works) giveBack(key imageKey, i *image, place string, p *Preparer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.taken--
+	delete(w.taken, place)
 	if i.pushes--; i.pushes > 0 {
 		w.room -= i.size
 		return
@@ -167,7 +173,7 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 	case verdict == unsent:
 		noted = step.Unsent()
 		why, least := p.restsFor(err)
-		p.Works.note(key, unsentPush{why, least})
+		p.Works.note(ctx, key, unsentPush{why, least})
 	default: // it may have taken it: the record stays, and is found to be nobody's
 		log.Info("The push of an image ended without an answer", "component", step.Component.Component, "error", err.Error())
 		return
@@ -184,10 +190,25 @@ func (p *Preparer) push(ctx context.Context, host *infrav1.IngotHost, target bmc
 	}
 }
 
-func (w *Works) note(host types.NamespacedName, what unsentPush) {
+// note keeps what became of a push, unless that was cancelled meanwhile, as ctx tells.
+func (w *Works) note(ctx context.Context, host types.NamespacedName, what unsentPush) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unsent[host] = what
+	if ctx.Err() == nil {
+		w.unsent[host] = what
+	}
+}
+
+// wake ends what a host waits for, also where it is being looked at right now and would
+// write what it knew before over that.
+func (p *Preparer) wake(host types.NamespacedName) {
+	p.Works.mu.Lock()
+	if p.Works.woken == nil {
+		p.Works.woken = map[types.NamespacedName]bool{}
+	}
+	p.Works.woken[host] = true
+	p.Works.mu.Unlock()
+	p.Wake(host)
 }
 
 // end strikes a push from the books.
@@ -199,12 +220,18 @@ func (w *Works) end(host types.NamespacedName, u *push) {
 	}
 }
 
-// hear takes what became of a push that did not reach its BMC.
+// hear takes that the host waits for nothing any more, and what became of a push that did
+// not reach its BMC.
 func (p *Preparer) hear(v View) {
 	p.Works.mu.Lock()
 	what, is := p.Works.unsent[v.key()]
 	delete(p.Works.unsent, v.key())
+	woken := p.Works.woken[v.key()]
+	delete(p.Works.woken, v.key())
 	p.Works.mu.Unlock()
+	if woken {
+		v.Memory.GoOn()
+	}
 	if is {
 		p.putOffUpdate(v, what.why, what.least)
 	}

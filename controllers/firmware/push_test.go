@@ -6,6 +6,7 @@ package firmware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -28,9 +29,9 @@ func TestTakenAtOnce(t *testing.T) {
 	defer w.drop(kept)
 	var taken atomic.Int32
 	var wg sync.WaitGroup
-	for range 30 {
+	for n := range 30 {
 		wg.Go(func() {
-			if i, why := w.take(key); i != nil {
+			if i, why := w.take(key, fmt.Sprint("bmc-", n)); i != nil {
 				taken.Add(1)
 			} else if !strings.Contains(why, "as many other BMCs") {
 				t.Errorf("not taken: %s", why)
@@ -42,12 +43,82 @@ func TestTakenAtOnce(t *testing.T) {
 		t.Errorf("%d pushes at once, want %d", n, pushesAtOnce)
 	}
 	p := &Preparer{Waits: Waits{ImageAge: time.Hour}}
-	w.giveBack(key, kept, p)
-	if i, why := w.take(key); i == nil {
-		t.Errorf("no place after one was given back: %s", why)
+	for place := range w.taken {
+		w.giveBack(key, kept, place, p)
+		if i, why := w.take(key, place); i == nil {
+			t.Errorf("no place after one was given back: %s", why)
+		}
+		break
 	}
-	if i, _ := w.take(key); i != nil {
+	if i, _ := w.take(key, "one more"); i != nil {
 		t.Error("one place was given back, and two are taken")
+	}
+}
+
+// One BMC is pushed to once at a time, whichever of its systems are to be updated: the
+// second push would wait in the time that it has for itself, and be cut off.
+func TestTakenOnceForABMC(t *testing.T) {
+	key := imageKey{"a", "", true}
+	kept := &image{at: time.Now(), waiting: map[types.NamespacedName]bool{}, idle: time.NewTimer(time.Hour), size: 1, file: tempFile(t)}
+	w := &Works{images: map[imageKey]*image{key: kept}}
+	defer w.drop(kept)
+	first, second := bmc.Target{Address: "redfish://bmc/redfish/v1/Systems/1"}, bmc.Target{Address: "redfish://BMC/redfish/v1/Systems/2"}
+	if i, why := w.take(key, first.Place()); i == nil {
+		t.Fatalf("not taken: %s", why)
+	}
+	if i, why := w.take(key, second.Place()); i != nil || !strings.Contains(why, "another system of this BMC") {
+		t.Errorf("taken for another system of the same BMC: %q", why)
+	}
+	w.giveBack(key, kept, first.Place(), &Preparer{Waits: Waits{ImageAge: time.Hour}})
+	if i, why := w.take(key, second.Place()); i == nil {
+		t.Errorf("not taken after the first: %s", why)
+	}
+}
+
+// An image that was dropped between the look at it and the push, and is being read anew for
+// another host, is none to push.
+func TestTakenWhileItIsRead(t *testing.T) {
+	key := imageKey{"a", "", true}
+	reading := &image{waiting: map[types.NamespacedName]bool{}, file: tempFile(t), begun: true}
+	w := &Works{images: map[imageKey]*image{key: reading}}
+	defer w.drop(reading)
+	if i, why := w.take(key, "bmc"); i != nil || !strings.Contains(why, "once more") {
+		t.Errorf("took what is being read: %q", why)
+	}
+}
+
+// A host is woken although it is being looked at in that moment, and what was known before
+// is written over it.
+func TestWokenWhileLookedAt(t *testing.T) {
+	s := newShop(t, nil)
+	memory := &Memory{}
+	v := s.view(memory)
+	s.await(v, "the image is read")
+	old := *memory
+	s.wake(v.key())
+	*memory = old // the end of the reconcile
+	if err := s.ObservePush(v); err != nil || !memory.putOff.until.IsZero() {
+		t.Errorf("it waits until %s: %v", memory.putOff.until, err)
+	}
+	s.await(v, "the next image is read")
+	if err := s.ObservePush(v); err != nil || memory.putOff.until.IsZero() {
+		t.Errorf("woken twice: %v", err)
+	}
+}
+
+// What became of a push is not told to another host of the same name.
+func TestNothingIsKeptOfTheDeleted(t *testing.T) {
+	s := newShop(t, nil)
+	memory := &Memory{}
+	v := s.view(memory)
+	s.Works.unsent = map[types.NamespacedName]unsentPush{}
+	s.Works.note(t.Context(), v.key(), unsentPush{why: "the BMC of the other host is busy"})
+	s.Works.Cancel(v.key())
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Works.note(cancelled, v.key(), unsentPush{why: "the push was cancelled at its end"})
+	if err := s.ObservePush(v); err != nil || memory.putOff.why != "" {
+		t.Errorf("put off for %q: %v", memory.putOff.why, err)
 	}
 }
 

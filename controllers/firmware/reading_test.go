@@ -147,6 +147,9 @@ func TestVerdict(t *testing.T) {
 		{bmc.ErrProtocol, refused},
 		{errors.New("400 Bad Request"), refused},
 		{bmc.ErrBusy, unsent},
+		{fmt.Errorf("%w: %w", bmc.ErrUnsent, bmc.ErrTimeout), unsent},
+		{fmt.Errorf("%w: %w", bmc.ErrUnsent, errors.New("no space left on device")), unsent},
+		{fmt.Errorf("%w: %w", bmc.ErrUnsent, bmc.ErrNotSupported), refused}, // and will be the next time
 		{bmc.ErrUnreachable, unsent},
 		{bmc.ErrUnauthorized, unsent},
 		{bmc.ErrCertificate, unsent},

@@ -38,6 +38,8 @@ func verdictOf(err error) verdict {
 	switch {
 	case err == nil:
 		return taken
+	case errors.Is(err, bmc.ErrUnsent) && !errors.Is(err, bmc.ErrNotSupported):
+		return unsent
 	case errors.As(err, &rests), errors.Is(err, bmc.ErrUnauthorized), errors.Is(err, bmc.ErrCertificate), errors.Is(err, bmc.ErrUnreachable):
 		return unsent
 	case errors.Is(err, bmc.ErrTimeout), errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded):
@@ -99,7 +101,11 @@ func (p *Preparer) startUpdate(ctx context.Context, v View, step inventory.Start
 			if pushes {
 				purpose = ", to push it to the BMC"
 			}
-			p.await(v, "Ingot reads the image at "+hostOf(key.url)+purpose)
+			why := "Ingot reads the image at " + hostOf(key.url) + purpose
+			if p.Works.waitsForTurn(key) {
+				why += fmt.Sprintf(", as soon as it is its turn: %d are read at once, %d of them from one server or for one namespace", imagesAtOnce, imagesOfOne)
+			}
+			p.await(v, why)
 			return nil
 		case errors.Is(err, errNoImage):
 			p.putOffUpdate(v, p.Stable(err.Error()), 0)

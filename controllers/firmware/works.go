@@ -31,16 +31,19 @@ type Works struct {
 	running sync.WaitGroup
 
 	images map[imageKey]*image
-	slots  chan struct{}
+	queue  queue
 	// room is what is taken of MaxDisk.
 	room int64
-	// taken is how many images are taken to be pushed: before a push is in the books its
-	// ledger is written, and many workers may be there at once.
-	taken  int
+	// taken are the BMCs to which images are taken to be pushed: before a push is in the
+	// books its ledger is written, and many workers may be there at once.
+	taken  map[string]bool
 	pushes map[types.NamespacedName]*push
 	// unsent are the pushes of which the BMC surely never heard, until their hosts are
 	// looked at.
 	unsent map[types.NamespacedName]unsentPush
+	// woken are the hosts that wait for nothing any more, until they are looked at: one
+	// that is being reconciled at that moment would forget it.
+	woken map[types.NamespacedName]bool
 }
 
 type unsentPush struct {
@@ -116,10 +119,13 @@ func (w *Works) PushingTo(target bmc.Target) (host types.NamespacedName, pushing
 }
 
 // Cancel breaks off the push for a host, of which nothing is noted any more: whoever
-// finds its record later sees that it was cut off. It says whether there is one still.
+// finds its record later sees that it was cut off; nor is anything kept for it, which may
+// be another of its name the next time. It says whether there is one still.
 func (w *Works) Cancel(host types.NamespacedName) (pushing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.unsent, host)
+	delete(w.woken, host)
 	u := w.pushes[host]
 	if u == nil {
 		return false

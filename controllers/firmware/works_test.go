@@ -336,14 +336,14 @@ func TestRoom(t *testing.T) {
 	if keep("a", 400*mebi) == nil || keep("b", 400*mebi) == nil {
 		t.Fatal("there is no room for two images")
 	}
-	first, why := w.take(a)
+	first, why := w.take(a, "1")
 	if first == nil {
 		t.Fatal(why)
 	}
-	if again, why := w.take(a); again == nil {
+	if again, why := w.take(a, "2"); again == nil {
 		t.Errorf("no second push of an image: %s", why)
 	}
-	if more, why := w.take(a); more != nil || !strings.Contains(why, "no room") {
+	if more, why := w.take(a, "3"); more != nil || !strings.Contains(why, "no room") {
 		t.Errorf("a third push beside another image: %q", why)
 	}
 	if keep("too large beside a", 600*mebi) != nil {
@@ -352,8 +352,8 @@ func TestRoom(t *testing.T) {
 	if w.images[imageKey{"b", "", true}] != nil {
 		t.Error("an image that nobody pushes takes the room of one that is wanted")
 	}
-	w.giveBack(a, first, &Preparer{Waits: Waits{ImageAge: time.Hour}})
-	w.giveBack(a, first, &Preparer{Waits: Waits{ImageAge: time.Nanosecond}})
+	w.giveBack(a, first, "1", &Preparer{Waits: Waits{ImageAge: time.Hour}})
+	w.giveBack(a, first, "2", &Preparer{Waits: Waits{ImageAge: time.Nanosecond}})
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
 		room := w.room
