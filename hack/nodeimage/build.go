@@ -54,10 +54,29 @@ func Build(ctx context.Context, c *debian.Cache, version string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return buildDisk(ctx, c, release, programs, system)
+	work, err := os.MkdirTemp("", "ingot-node-image-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	podNetwork := filepath.Join(work, "podnetd")
+	if err := buildPodNetwork(ctx, set.Root(), podNetwork); err != nil {
+		return "", err
+	}
+	return buildDisk(ctx, c, release, programs, podNetwork, system)
 }
 
-func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs string, system debian.System) (string, error) {
+// buildPodNetwork builds the lab's network plugin, of this source tree.
+func buildPodNetwork(ctx context.Context, root, output string) error {
+	_, err := debian.Run(ctx, root, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath",
+		"-buildvcs=false", "-ldflags=-s -w", "-o", output, "./lab/podnet/podnetd")
+	if err != nil {
+		return fmt.Errorf("build the network plugin: %w", err)
+	}
+	return nil
+}
+
+func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs, podNetwork string, system debian.System) (string, error) {
 	sources, err := debian.Sources(ctx)
 	if err != nil {
 		return "", err
@@ -66,7 +85,11 @@ func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs string,
 	if err != nil {
 		return "", err
 	}
-	return c.Result(Kind(r.Kubernetes), diskKey(base, r, programs), func(dir string) error {
+	plugin, err := debian.SHA256File(podNetwork)
+	if err != nil {
+		return "", err
+	}
+	return c.Result(Kind(r.Kubernetes), diskKey(base, r, programs, plugin), func(dir string) error {
 		work, err := os.MkdirTemp(dir, ".work-")
 		if err != nil {
 			return err
@@ -76,7 +99,7 @@ func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs string,
 		if err != nil {
 			return err
 		}
-		images := r.containers(programs, filter)
+		images := r.containers(programs, podNetwork, filter)
 		archive := filepath.Join(work, "images.tar")
 		if err := writeArchive(archive, images); err != nil {
 			return err
@@ -90,10 +113,11 @@ func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs string,
 }
 
 // diskKey adds what is in the archive, which is not there yet: the programs by the
-// key of their directory, and the recipe of the images made of them.
-func diskKey(base string, r Release, programs string) string {
-	return debian.Key(base, filepath.Base(programs), strings.Join(packetFilterPackages, " "),
-		fmt.Sprintf("%q", r.containers("", packetFilter{})))
+// key of their directory, the network plugin by its checksum, and the recipe of the
+// images made of them.
+func diskKey(base string, r Release, programs, plugin string) string {
+	return debian.Key(base, filepath.Base(programs), plugin, strings.Join(packetFilterPackages, " "),
+		fmt.Sprintf("%q", r.containers("", "", packetFilter{})))
 }
 
 func listOf(images []image.Image) string {

@@ -14,7 +14,7 @@ import (
 // of their images.
 var controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"}
 
-// A packetFilter is iptables and nft with all they need, for kube-proxy: paths in
+// A packetFilter is iptables and nft with all they need, for kube-proxy and the network plugin: paths in
 // the image to files of this machine, and links.
 type packetFilter struct{ files, links map[string]string }
 
@@ -39,9 +39,14 @@ func packetFilterOf(from tree) (tree, error) {
 	return part, nil
 }
 
+// podNetworkImage is the lab's network plugin under the name that its manifest says
+// (lab/podnet).
+const podNetworkImage = "ingot.lab/podnet:v1"
+
 // containers lists the container images of a release, made from the programs in a
-// directory. Those of Kubernetes have the very same layer, which is stored once.
-func (r Release) containers(programs string, filter packetFilter) []image.Image {
+// directory and the lab's network plugin. Those of Kubernetes have the very same
+// layer, which is stored once.
+func (r Release) containers(programs, podNetwork string, filter packetFilter) []image.Image {
 	files := map[string]string{"/usr/local/bin/kube": filepath.Join(programs, "kube")}
 	links := map[string]string{}
 	for _, name := range controlPlane {
@@ -62,7 +67,14 @@ func (r Release) containers(programs string, filter packetFilter) []image.Image 
 			Entrypoint: []string{"/usr/local/bin/" + program}, User: user,
 		}
 	}
-	return append(all,
+	plugin := image.Image{
+		Name: podNetworkImage, Files: maps.Clone(filter.files), Links: filter.links, Entrypoint: []string{"/usr/local/bin/podnetd"},
+	}
+	if plugin.Files == nil {
+		plugin.Files = map[string]string{}
+	}
+	plugin.Files["/usr/local/bin/podnetd"] = podNetwork
+	return append(all, plugin,
 		single("registry.k8s.io/etcd:"+r.Etcd, "etcd", ""),
 		single("registry.k8s.io/coredns/coredns:"+r.CoreDNS, "coredns", ""),
 		single("registry.k8s.io/pause:"+r.Pause, "pause", "65535"),

@@ -177,7 +177,7 @@ func TestProgramsKey(t *testing.T) {
 // The images that kubeadm, templates and containerd name, of the right programs.
 func TestContainers(t *testing.T) {
 	filter := packetFilter{files: map[string]string{"/usr/sbin/nft": "/x/nft"}, links: map[string]string{"/usr/sbin/iptables": "xtables-nft-multi"}}
-	images := release.containers("/programs", filter)
+	images := release.containers("/programs", "/podnetd", filter)
 	golden(t, "images.txt", listOf(images))
 	for _, i := range images {
 		// Entrypoints must be there, by a file or by a link beside one.
@@ -188,22 +188,22 @@ func TestContainers(t *testing.T) {
 		if i.Files[entry] == "" {
 			t.Errorf("%s has no %s", i.Name, i.Entrypoint[0])
 		}
-		isKubernetes := strings.Contains(i.Name, "/kube-") && !strings.Contains(i.Name, "kube-vip")
-		if i.Files["/usr/sbin/nft"] != "" != isKubernetes {
-			t.Errorf("%s: nft is in it: %v", i.Name, !isKubernetes)
+		filters := strings.Contains(i.Name, "/kube-") && !strings.Contains(i.Name, "kube-vip") || i.Name == podNetworkImage
+		if (i.Files["/usr/sbin/nft"] != "") != filters {
+			t.Errorf("%s: nft is in it: %v", i.Name, !filters)
 		}
 	}
 }
 
 func TestDiskKey(t *testing.T) {
-	first := diskKey("base", release, "/cache/programs-1")
-	if first != diskKey("base", release, "/elsewhere/programs-1") {
+	first := diskKey("base", release, "/cache/programs-1", "sum")
+	if first != diskKey("base", release, "/elsewhere/programs-1", "sum") {
 		t.Error("the place of the cache changes the key")
 	}
 	other := release
 	other.Pause = "3.10.3"
-	if first == diskKey("base2", release, "/cache/programs-1") || first == diskKey("base", other, "/cache/programs-1") ||
-		first == diskKey("base", release, "/cache/programs-2") {
+	if first == diskKey("base2", release, "/cache/programs-1", "sum") || first == diskKey("base", other, "/cache/programs-1", "sum") ||
+		first == diskKey("base", release, "/cache/programs-2", "sum") || first == diskKey("base", release, "/cache/programs-1", "sum2") {
 		t.Error("another content has the same key")
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/lab/podnet"
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/test/nodeimage"
 )
@@ -201,8 +202,8 @@ func seedDisk(t *testing.T, userData string) string {
 	return path
 }
 
-// reportScript runs after kubeadm, as an operator would go on: a network plugin for
-// the node's own pods, and then waiting. What it sees it sends to the sink.
+// reportScript runs after kubeadm, as an operator would go on: with a network plugin,
+// and then waiting. What it sees it sends to the sink.
 const reportScript = `#!/bin/bash
 send() { curl -sS --retry 5 --retry-all-errors --max-time 60 -T - http://192.0.2.1:8000/$1; }
 if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
@@ -211,14 +212,7 @@ if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
 fi
 export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
-until cidr=$(kubectl get node server-1 -o jsonpath={.spec.podCIDR}) && [ -n "$cidr" ]; do sleep 1; done
-mkdir -p /etc/cni/net.d
-cat >/etc/cni/net.d/10-pods.conflist <<T
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$cidr"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}}]}
-T
+kubectl apply -f /run/podnet.yaml || send failure </var/log/cloud-init-output.log
 kubectl wait --for=condition=Ready node/server-1 --timeout=900s
 kubectl get node server-1 -o json | send node
 kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=900s
@@ -237,8 +231,15 @@ func controlPlaneUserData(t *testing.T, version, image string) string {
 	if at < 0 {
 		t.Fatalf("no kube-vip in the image: %s", names)
 	}
+	plugin, err := podnet.Manifest("10.244.0.0/16")
+	if err != nil {
+		t.Fatal(err)
+	}
 	userData, err := template(t, "cluster-template.yaml", version, strings.Fields(string(names))[at]).Init(nodeimage.Addition{
-		Files:  []bootstrapv1.File{{Path: "/run/report", Permissions: "0755", Content: reportScript}},
+		Files: []bootstrapv1.File{
+			{Path: "/run/report", Permissions: "0755", Content: reportScript},
+			{Path: "/run/podnet.yaml", Permissions: "0644", Content: string(plugin)},
+		},
 		Before: []string{"curl -sS -T /etc/hostname http://192.0.2.1:8000/cloud-init"},
 		After:  []string{"/run/report"},
 	})
