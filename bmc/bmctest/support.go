@@ -13,7 +13,7 @@ import (
 // of the independent implementations of IPMI.
 type Personality string
 
-// The personalities: ten of Redfish, two of IPMI.
+// The personalities: twelve of Redfish, two of IPMI.
 const (
 	Standard      Personality = "standard"
 	IDRAC9        Personality = "iDRAC9"
@@ -25,6 +25,10 @@ const (
 	LenovoXCC     Personality = "LenovoXCC"
 	OpenBMC       Personality = "OpenBMC"
 	AMI           Personality = "AMI"
+	// IDRAC9Early and OpenBMCEarly have no MultipartHttpPushUri yet, and take images at
+	// their HttpPushUri (DSP2062, HTTP push updates), each in its own form.
+	IDRAC9Early  Personality = "iDRAC9-3.36"
+	OpenBMCEarly Personality = "OpenBMC-2.8"
 	// IPMISim is OpenIPMI's ipmi_sim, and GoIPMI the simulator of go-ipmi.
 	IPMISim Personality = "ipmi_sim"
 	GoIPMI  Personality = "go-ipmi"
@@ -35,7 +39,7 @@ func Personalities(driver string) []Personality {
 	switch driver {
 	case DriverRedfish:
 		return []Personality{
-			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI,
+			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI, IDRAC9Early, OpenBMCEarly,
 		}
 	case DriverIPMI:
 		return []Personality{IPMISim, GoIPMI}
@@ -129,7 +133,7 @@ var redfishGaps = []Gap{
 		Why: "DSP2046 Manager.SerialConsole and ComputerSystem.SerialConsole name SSH, Telnet and IPMI only: Redfish itself carries no console",
 	},
 	{
-		Driver: DriverRedfish, Personalities: []Personality{IDRAC9, IDRAC10}, Feature: BootMode,
+		Driver: DriverRedfish, Personalities: []Personality{IDRAC9, IDRAC10, IDRAC9Early}, Feature: BootMode,
 		Why: "field notes, Dell iDRAC: the boot mode changes only through a reboot job, by the BIOS attribute BootMode (capability Settings)",
 	},
 	{
@@ -137,19 +141,19 @@ var redfishGaps = []Gap{
 		Why: "field notes, HPE iLO: some iLO 5 cannot switch the boot mode; the personality is one of them",
 	},
 	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: BootHTTP,
+		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: BootHTTP,
 		Why: "bmcweb maps BootSourceOverrideTarget to None, Pxe, Hdd, Diags, Cd, BiosSetup and Usb (redfish-core/lib/systems.hpp)",
 	},
 	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: Settings,
+		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: Settings,
 		Why: "bmcweb Redfish.md: Systems/system/Bios has Actions, Description and Links only, no Attributes",
 	},
 	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: SecureBoot,
+		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: SecureBoot,
 		Why: "bmcweb Redfish.md: Systems/system has no SecureBoot",
 	},
 	{
-		Driver: DriverRedfish, Personalities: []Personality{OpenBMC}, Feature: UpdateURL,
+		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: UpdateURL,
 		Why: "bmcweb has SimpleUpdate only where built with insecure-tftp-update or for HTTPS pulls; the usual build pushes (redfish-core/lib/update_service.hpp)",
 	},
 	{
@@ -162,6 +166,6 @@ var redfishGaps = []Gap{
 	},
 	{
 		Driver: DriverRedfish, Personalities: []Personality{SupermicroX11}, Feature: UpdatePush,
-		Why: "MultipartHttpPushUri came with UpdateService 1.6 (DSP2046, 2019.2); X11 has SimpleUpdate alone",
+		Why: "MultipartHttpPushUri came with UpdateService 1.6 (DSP2046, 2019.2); X11 has neither that nor HttpPushUri, SimpleUpdate alone",
 	},
 }
