@@ -27,8 +27,9 @@ import (
 const (
 	// maxBody bounds a request, in bytes: what Cluster API's library admits.
 	maxBody = 20 << 20
-	// maxBodies bounds all requests that are read at once, in bytes.
-	maxBodies = 3 * maxBody
+	// maxBodies bounds all requests that are there at once, in bytes: three of the largest,
+	// and their last chunks.
+	maxBodies = 3 * (maxBody + 2*chunk)
 	// maxAnswer is how long Cluster API waits by default (R10).
 	maxAnswer = 10 * time.Second
 	// MaxMessage bounds a message, in bytes: it lands in a condition of the Cluster.
@@ -97,15 +98,9 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
 	if r.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, g.failure(notPost)
 	}
-	weight := int64(maxBody)
-	if r.ContentLength >= 0 {
-		weight = min(r.ContentLength, maxBody)
-	}
-	if err := g.budget.Acquire(r.Context(), weight); err != nil {
-		return http.StatusOK, g.failure(busy)
-	}
-	defer g.budget.Release(weight)
-	body, message := read(w, r)
+	taken := &share{of: g.budget}
+	defer taken.release()
+	body, message := read(w, r, taken)
 	if message == "" {
 		message = g.check(body)
 	}
@@ -115,22 +110,68 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
 	return http.StatusOK, g.call(r, body)
 }
 
+// share is what one request has of the budget: as much as has come, so that who is slow
+// to send, or only says how much will come, keeps nobody out.
+type share struct {
+	of    *semaphore.Weighted
+	bytes int64
+}
+
+// errBusy: what comes does not fit the budget.
+var errBusy = errors.New(busy)
+
+// hold takes room for what is about to come; it waits for nobody, since those who have
+// room might wait for more too.
+func (s *share) hold(n int64) error {
+	if !s.of.TryAcquire(n) {
+		return errBusy
+	}
+	s.bytes += n
+	return nil
+}
+
+func (s *share) release() { s.of.Release(s.bytes) }
+
+// within is the part of the time for an answer in which the request is to have come.
+const within = 3
+
+// chunk is how much of a request is read at a time, in bytes.
+const chunk = 64 << 10
+
 // read takes in the body of a request, or says why not.
-func read(w http.ResponseWriter, r *http.Request) (body []byte, message string) {
+func read(w http.ResponseWriter, r *http.Request, taken *share) (body []byte, message string) {
 	control := http.NewResponseController(w)
 	if deadline, ok := r.Context().Deadline(); ok {
-		_ = control.SetReadDeadline(deadline) // a server without deadlines still has the bound
+		_ = control.SetReadDeadline(time.Now().Add(time.Until(deadline) / within)) // a server without deadlines still has the bound
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxBody), taken)
 	_ = control.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, tooLarge
+	case errors.Is(err, errBusy):
+		return nil, busy
 	case err != nil:
 		return nil, notReadable
 	}
 	return body, ""
+}
+
+func readAll(from io.Reader, taken *share) ([]byte, error) {
+	var body bytes.Buffer
+	for {
+		if err := taken.hold(chunk); err != nil {
+			return nil, err
+		}
+		n, err := io.CopyN(&body, from, chunk)
+		if errors.Is(err, io.EOF) {
+			return body.Bytes(), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("after %d more bytes: %w", n, err)
+		}
+	}
 }
 
 // check says what is wrong with the envelope of a request.

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/ingot-metal/ingot/lab/pki"
@@ -271,6 +273,65 @@ func TestConcurrentCalls(t *testing.T) {
 				t.Errorf("%s: %v", family.GetName(), metric)
 			}
 		}
+	}
+}
+
+// Who says that much will come, and sends nothing, keeps nobody out; who is slow is cut
+// off long before the caller would give up.
+func TestSlowRequestsKeepNobodyOut(t *testing.T) {
+	s := serve(t, nil)
+	var slow []io.Closer
+	ended := make(chan string, 8)
+	for range cap(ended) {
+		body, end := io.Pipe()
+		slow = append(slow, end)
+		go func() {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+create+"?timeout=6s", body)
+			if err != nil {
+				ended <- err.Error()
+				return
+			}
+			request.ContentLength = maxBody
+			answer, err := s.client.Do(request)
+			if err != nil {
+				ended <- err.Error()
+				return
+			}
+			defer answer.Body.Close()
+			data, _ := io.ReadAll(answer.Body)
+			ended <- string(data)
+		}()
+		if _, err := end.Write([]byte("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, body := s.ask(t, http.MethodPost, create, goodHold); code != http.StatusOK || !strings.Contains(body, "hold c") {
+		t.Errorf("%d %s", code, body)
+	}
+	for range cap(ended) {
+		if got := <-ended; !strings.Contains(got, notReadable) {
+			t.Errorf("a request that never ends hears %s", got)
+		}
+	}
+	for _, end := range slow {
+		_ = end.Close()
+	}
+}
+
+// What has come is counted; beyond the budget the call is to be made again.
+func TestBudget(t *testing.T) {
+	budget := semaphore.NewWeighted(3 * chunk)
+	first, second := &share{of: budget}, &share{of: budget}
+	if body, err := readAll(strings.NewReader(strings.Repeat("x", 2*chunk-1)), first); err != nil || len(body) != 2*chunk-1 || first.bytes != 2*chunk {
+		t.Fatalf("%d bytes, %d held, %v", len(body), first.bytes, err)
+	}
+	if _, err := readAll(strings.NewReader(strings.Repeat("x", chunk)), second); !errors.Is(err, errBusy) {
+		t.Errorf("beyond the budget: %v", err)
+	}
+	first.release()
+	second.release()
+	if !budget.TryAcquire(3 * chunk) {
+		t.Error("what was held was not given back")
 	}
 }
 

@@ -4,6 +4,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,9 @@ type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// patience is how long a server may take to tell the head of a file.
-const patience = 30 * time.Second
+// patience is how long a server may take for one answer about a file: of two, ten seconds
+// of a worker's time, of which there are few because nothing else needs them.
+const patience = 5 * time.Second
 
 // finding is what came of a look at an image.
 type finding struct{ reason, message string }
@@ -40,12 +42,10 @@ func (f finding) status() metav1.ConditionStatus {
 // (section 14.2). The message is the same for the same fault, and holds nothing of what
 // an error of the network tells of addresses inside.
 func (r *Reconciler) ask(ctx context.Context, spec infrav1.IngotImageSpec) finding {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	response, err := r.request(ctx, http.MethodHead, spec.URL)
-	if err == nil && response.status != http.StatusOK {
+	if err == nil && response.status != http.StatusOK || err != nil && slow(err) {
 		if again, errAgain := r.request(ctx, http.MethodGet, spec.URL); errAgain == nil {
-			response = again
+			response, err = again, nil
 		}
 	}
 	switch {
@@ -68,6 +68,8 @@ type answer struct {
 }
 
 func (r *Reconciler) request(ctx context.Context, method, url string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Patience, patience))
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return answer{}, errNoURL
@@ -92,16 +94,21 @@ func (r *Reconciler) request(ctx context.Context, method, url string) (answer, e
 
 var errNoURL = errors.New("spec.url is no URL")
 
+// slow says whether a server did not answer in time: some leave HEAD alone for ever.
+func slow(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}
+
 // plainly names the kind of a fault.
 func plainly(err error) string {
 	var dns *net.DNSError
-	var network net.Error
 	switch {
 	case errors.Is(err, errNoURL):
 		return errNoURL.Error()
 	case errors.As(err, &dns):
 		return "its name is not known"
-	case errors.As(err, &network) && network.Timeout():
+	case slow(err):
 		return "no answer in time"
 	}
 	var op *net.OpError

@@ -45,7 +45,8 @@ type Waits struct {
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits { return Waits{Check: time.Hour, Retry: 10 * time.Minute} }
 
-// Reconciler checks IngotImages. All exported fields are needed but Waits.
+// Reconciler checks IngotImages. All exported fields are needed but Waits and
+// Patience.
 type Reconciler struct {
 	Client client.Client
 	// HTTP connects only to what the operator allows.
@@ -54,6 +55,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
+	// Patience is how long a server may take for one answer; zero: five seconds.
+	Patience time.Duration
 }
 
 // Reconcile asks the image's server if it is time to.

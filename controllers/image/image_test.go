@@ -94,6 +94,14 @@ func TestReachability(t *testing.T) {
 		}
 		file(w, r)
 	}
+	silent := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			<-r.Context().Done() // until the other side gives up
+			return
+		}
+		file(w, r)
+	}
+	deaf := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	sized := func(n int64) func(*infrav1.IngotImage) {
 		return func(i *infrav1.IngotImage) { i.Spec.SizeBytes = &n }
 	}
@@ -105,12 +113,16 @@ func TestReachability(t *testing.T) {
 		change func(*infrav1.IngotImage)
 		reason string
 		says   string
+		// patience; zero: as shipped.
+		patience time.Duration
 	}{
 		{name: "there", http: loopback, url: serve(file), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "without a size", http: loopback, url: serve(file), reason: infrav1.ReasonImageReachable},
 		{name: "another size", http: loopback, url: serve(file), change: sized(13), reason: infrav1.ReasonImageChanged, says: "has 12 bytes, and spec.sizeBytes says 13"},
 		{name: "no HEAD", http: loopback, url: serve(headless), change: sized(12), reason: infrav1.ReasonImageReachable},
 		{name: "no HEAD, another size", http: loopback, url: serve(headless), change: sized(13), reason: infrav1.ReasonImageChanged},
+		{name: "HEAD is never answered", http: loopback, url: serve(silent), change: sized(12), reason: infrav1.ReasonImageReachable},
+		{name: "nothing is", patience: time.Millisecond, http: loopback, url: serve(deaf), reason: infrav1.ReasonImageUnreachable, says: "no answer in time"},
 		{name: "gone", http: loopback, url: serve(http.NotFound), reason: infrav1.ReasonImageUnreachable, says: "answers 404 Not Found"},
 		{name: "redirected", http: loopback, url: serve(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/there" {
@@ -135,6 +147,7 @@ func TestReachability(t *testing.T) {
 				change = func(*infrav1.IngotImage) {}
 			}
 			d := newDesk(t, tc.http, tc.url, change)
+			d.Patience = tc.patience
 			image, after := d.look()
 			c := conditions.Get(image, infrav1.ImageReachableCondition)
 			if c == nil || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) || (c.Status == metav1.ConditionTrue) != (tc.reason == infrav1.ReasonImageReachable) {

@@ -158,22 +158,36 @@ func testImageOrReference(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 }
 
-// What a reservation's watch lets through.
+// What a reservation's watch lets through: what may leave a host to others.
 func TestRelaxes(t *testing.T) {
-	old := &infrav1.IngotReservation{}
-	shrunk, touched, changed := old.DeepCopy(), old.DeepCopy(), old.DeepCopy()
-	shrunk.Status.Outstanding = new(int32(1))
-	touched.Labels = map[string]string{"a": "b"}
-	changed.Generation = 2
+	shows := func(claimed, outstanding int32, change ...func(*infrav1.IngotReservation)) *infrav1.IngotReservation {
+		r := &infrav1.IngotReservation{Status: infrav1.IngotReservationStatus{Claimed: new(claimed), Outstanding: new(outstanding)}}
+		for _, c := range change {
+			c(r)
+		}
+		return r
+	}
 	for name, tc := range map[string]struct {
-		to   *infrav1.IngotReservation
-		want bool
-	}{"shrinks": {shrunk, true}, "is touched": {touched, false}, "is changed": {changed, true}} {
-		if got := relaxes().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: tc.to}); got != tc.want {
+		from, to *infrav1.IngotReservation
+		want     bool
+	}{
+		"is looked at first":           {&infrav1.IngotReservation{}, shows(0, 5), false},
+		"is touched":                   {shows(0, 5), shows(0, 5, func(r *infrav1.IngotReservation) { r.Labels = map[string]string{"a": "b"} }), false},
+		"is changed":                   {shows(0, 5), shows(0, 5, func(r *infrav1.IngotReservation) { r.Generation = 2 }), true},
+		"a host is claimed":            {shows(0, 5), shows(1, 4), false},
+		"three at once":                {shows(0, 5), shows(3, 2), false},
+		"expires":                      {shows(2, 3), shows(2, 0), true},
+		"expires as a host is claimed": {shows(2, 3), shows(3, 0), true},
+		"a machine is deleted":         {shows(2, 3), shows(1, 4), false},
+		"asks for less":                {shows(2, 3), shows(2, 1), true},
+		"asks for less, has less":      {shows(2, 3), shows(1, 2), true},
+	} {
+		if got := relaxes().Update(event.UpdateEvent{ObjectOld: tc.from, ObjectNew: tc.to}); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	if relaxes().Create(event.CreateEvent{Object: old}) || !relaxes().Delete(event.DeleteEvent{Object: old}) {
+	old := shows(0, 5)
+	if relaxes().Create(event.CreateEvent{Object: old}) || !relaxes().Delete(event.DeleteEvent{Object: old}) || relaxes().Update(event.UpdateEvent{ObjectOld: &infrav1.IngotHost{}, ObjectNew: &infrav1.IngotHost{}}) {
 		t.Error("a promise leaves room when it ends, not when it is made")
 	}
 }

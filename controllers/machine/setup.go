@@ -73,14 +73,22 @@ func matters() predicate.Predicate {
 	}}
 }
 
-// relaxes lets through what may leave a host to others: a promise that ends or shrinks.
+// relaxes lets through what may leave a host to others: a promise that ends, asks for
+// less, or shrinks by more than the hosts that its Cluster has claimed. One that shrinks
+// by a claim leaves nothing to anybody, and to look at all hosts for each machine that
+// waits would be dear just while many claim.
 func relaxes() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*infrav1.IngotReservation)
 			after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
-			return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
+			if !ok || !isReservation {
+				return false
+			}
+			fell := ptr.Deref(before.Status.Outstanding, 0) - ptr.Deref(after.Status.Outstanding, 0)
+			claimed := ptr.Deref(after.Status.Claimed, 0) - ptr.Deref(before.Status.Claimed, 0)
+			return before.Generation != after.Generation || fell > max(claimed, 0)
 		},
 	}
 }

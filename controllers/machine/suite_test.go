@@ -47,6 +47,7 @@ func TestMachine(t *testing.T) {
 		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
+		"changed live": testChangedLive,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}

@@ -61,7 +61,7 @@ func TestRuntimeExtension(t *testing.T) {
 	const name = "ingot-runtime-extension"
 	want := map[string][]string{
 		"Namespace": {"ingot-runtime-system"}, "ServiceAccount": {name}, "ClusterRole": {name}, "ClusterRoleBinding": {name},
-		"Issuer": {name}, "Certificate": {name}, "Service": {name}, "NetworkPolicy": {name}, "Deployment": {name},
+		"Issuer": {name}, "Certificate": {name}, "Service": {name}, "NetworkPolicy": {name}, "Deployment": {name}, "PodDisruptionBudget": {name},
 		"ExtensionConfig": {"ingot", "ingot-in-place"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -89,7 +89,7 @@ func TestRuntimeExtensionElsewhere(t *testing.T) {
 			if !slices.Contains(names, "ingot-runtime-extension.elsewhere.svc") {
 				t.Errorf("the certificate is for %v", names)
 			}
-		case "Deployment", "Service", "ServiceAccount", "NetworkPolicy", "Issuer":
+		case "Deployment", "Service", "ServiceAccount", "NetworkPolicy", "Issuer", "PodDisruptionBudget":
 			if o.GetNamespace() != elsewhere {
 				t.Errorf("%s is in %s", o.GetKind(), o.GetNamespace())
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
@@ -96,21 +97,36 @@ func selectorOf(value any) (infrav1.HostSelector, bool) {
 type Progress struct {
 	// Wait: not everything is in force.
 	Wait bool
-	// Message says what is waited for.
+	// Failed: it never will be.
+	Failed bool
+	// Message says what is waited for, or what failed.
 	Message string
 }
 
 // Decide says whether what a machine desires is in force at its host: nil, if it has
-// none.
-func Decide(machine *infrav1.IngotMachine, host *infrav1.IngotHost) Progress {
-	if machine.Spec.Cleaning == "" {
+// none. current is the machine as it is, with its status; nil: it is gone.
+func Decide(desired, current *infrav1.IngotMachine, host *infrav1.IngotHost) Progress {
+	if desired.Spec.Cleaning == "" {
 		return Progress{}
 	}
+	inForce := host != nil && host.Spec.Claim != nil && host.Spec.Claim.MachineRef.Name == desired.Name
 	switch {
-	case host == nil || host.Spec.Claim == nil || host.Spec.Claim.MachineRef.Name != machine.Name:
+	case inForce && host.Spec.Claim.Cleaning == desired.Spec.Cleaning:
+		return Progress{}
+	case current == nil || failed(current):
+		// Nothing is done for it any more (M46): to wait would be to wait for ever.
+		return Progress{Failed: true, Message: "the IngotMachine has failed, or is gone, and nothing of it is changed any more; delete the Machine to replace it"}
+	case conditions.IsTrue(current, infrav1.PausedCondition):
+		return Progress{Wait: true, Message: "waiting until the IngotMachine is no longer paused"}
+	case !inForce:
 		return Progress{Wait: true, Message: "waiting until the machine has its host again"}
-	case host.Spec.Claim.Cleaning != machine.Spec.Cleaning:
-		return Progress{Wait: true, Message: "waiting until IngotHost " + host.Name + " has the cleaning " + string(machine.Spec.Cleaning) + " in its claim"}
 	}
-	return Progress{}
+	return Progress{Wait: true, Message: "waiting until IngotHost " + host.Name + " has the cleaning " + string(desired.Spec.Cleaning) + " in its claim"}
+}
+
+// failed says whether a machine has failed for good, as its reconciler does.
+func failed(machine *infrav1.IngotMachine) bool {
+	deprecated := machine.Status.Deprecated
+	return deprecated != nil && deprecated.V1Beta1 != nil &&
+		(deprecated.V1Beta1.FailureReason != nil || deprecated.V1Beta1.FailureMessage != nil)
 }

@@ -177,6 +177,9 @@ func hostOf(ctx context.Context, reader client.Reader, machine *infrav1.IngotMac
 
 func (o Options) updateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, answer *runtimehooksv1.UpdateMachineResponse) {
 	progress, err := o.progress(ctx, request)
+	if err == nil && progress.Failed {
+		err = errFailed{progress.Message}
+	}
 	if err == nil && progress.Wait {
 		answer.RetryAfterSeconds, answer.Message = RetryAfterSeconds, progress.Message
 	}
@@ -196,8 +199,22 @@ func (o Options) progress(ctx context.Context, request *runtimehooksv1.UpdateMac
 	if err != nil {
 		return Progress{}, err
 	}
-	return Decide(machine, host), nil
+	current := &infrav1.IngotMachine{}
+	err = o.Live.Get(ctx, client.ObjectKeyFromObject(machine), current)
+	if apierrors.IsNotFound(err) {
+		return Decide(machine, nil, host), nil
+	}
+	if err != nil {
+		return Progress{}, fmt.Errorf("machine %s: %w", machine.Name, err)
+	}
+	return Decide(machine, current, host), nil
 }
+
+// errFailed is a failure whose text is for conditions.
+type errFailed struct{ message string }
+
+// Error is the text.
+func (e errFailed) Error() string { return e.message }
 
 func patchOf(operations []Operation) (runtimehooksv1.Patch, error) {
 	if len(operations) == 0 {
@@ -210,10 +227,11 @@ func patchOf(operations []Operation) (runtimehooksv1.Patch, error) {
 // settle sets status and message.
 func settle(ctx context.Context, answer runtimehooksv1.ResponseObject, err error) {
 	answer.SetStatus(runtimehooksv1.ResponseStatusSuccess)
+	var failed errFailed
 	switch {
 	case err == nil:
 		return
-	case !errors.Is(err, errForm):
+	case !errors.Is(err, errForm) && !errors.As(err, &failed):
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to answer a hook")
 		err = errInventory
 	}

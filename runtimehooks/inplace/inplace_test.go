@@ -157,6 +157,52 @@ func TestUpdateMachine(t *testing.T) {
 	}
 }
 
+// A machine that has failed, or is gone, is not waited for: nothing will change it. One that
+// is paused is, and says so.
+func TestUpdateMachineThatStandsStill(t *testing.T) {
+	failedFor := func(m *infrav1.IngotMachine) {
+		m.Status.Deprecated = &infrav1.IngotMachineDeprecatedStatus{V1Beta1: &infrav1.IngotV1Beta1DeprecatedStatus{FailureReason: new("UpdateError")}}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*infrav1.IngotMachine)
+		gone    bool
+		spec    string
+		status  runtimehooksv1.ResponseStatus
+		wait    int32
+		message string
+	}{
+		"failed":                    {change: failedFor, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusFailure, message: "delete the Machine to replace it"},
+		"failed, nothing to change": {change: failedFor, spec: `,"cleaning":"Metadata"`, status: runtimehooksv1.ResponseStatusSuccess},
+		"gone":                      {gone: true, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusFailure, message: "is gone"},
+		"paused": {change: func(m *infrav1.IngotMachine) {
+			m.Status.Conditions = []metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionTrue}}
+		}, spec: `,"cleaning":"None"`, status: runtimehooksv1.ResponseStatusSuccess, wait: RetryAfterSeconds, message: "no longer paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := world(t)
+			m := &infrav1.IngotMachine{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "dc1", Name: "m1"}, m); err != nil {
+				t.Fatal(err)
+			}
+			if tc.gone {
+				if err := c.Delete(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				tc.change(m)
+				if err := c.Update(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answer := &runtimehooksv1.UpdateMachineResponse{}
+			Options{Cache: c, Live: c}.updateMachine(t.Context(), &runtimehooksv1.UpdateMachineRequest{Desired: runtimehooksv1.UpdateMachineRequestObjects{InfrastructureMachine: machine(tc.spec)}}, answer)
+			if answer.Status != tc.status || answer.RetryAfterSeconds != tc.wait || !strings.Contains(answer.Message, tc.message) || tc.message == "" && answer.Message != "" {
+				t.Errorf("%+v", answer)
+			}
+		})
+	}
+}
+
 // Each handler is named as a DNS label, and once.
 func TestHandlers(t *testing.T) {
 	seen := map[string]bool{}

@@ -20,8 +20,8 @@ import (
 const (
 	// reservationConcurrency is one: a look at a promise is a look at all of them.
 	reservationConcurrency = 1
-	// imageConcurrency is how many image servers are asked at once: each may take half a
-	// minute, and an hour is long.
+	// imageConcurrency is how many image servers are asked at once: each may take ten
+	// seconds, and an hour is long.
 	imageConcurrency = 4
 )
 
