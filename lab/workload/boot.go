@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/ingot-metal/ingot/lab/server"
 )
 
@@ -23,8 +25,9 @@ type machine struct {
 	endpoint *endpoint
 	cluster  *cluster
 	node     string
-	// os is the boot that it runs in.
-	os server.System
+	// os is the boot that it runs in, and bootID what the kernel calls it.
+	os     server.System
+	bootID string
 	// controlPlane nodes have an etcd member.
 	controlPlane bool
 	config       *kubeadmConfig
@@ -198,6 +201,9 @@ func (m *machine) becomeControlPlane(ctx context.Context) error {
 func (p *Plane) power(ctx context.Context, m *machine, on bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if on {
+		m.bootID = uuid.NewString()
+	}
 	if m.endpoint.cluster != m.cluster || p.endpoints[m.endpoint.address] != m.endpoint {
 		return errors.New("its cluster is no more")
 	}

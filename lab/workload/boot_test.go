@@ -185,6 +185,18 @@ func (n *town) states(t *testing.T) map[string]string {
 	return states
 }
 
+// bootIDs are those of the nodes.
+func (n *town) bootIDs(t *testing.T) map[string]string {
+	t.Helper()
+	nodes, err := n.plane.Nodes(t.Context(), n.endpoint)
+	must(t, err)
+	ids := map[string]string{}
+	for _, node := range nodes {
+		ids[node.Name] = node.Status.NodeInfo.BootID
+	}
+	return ids
+}
+
 // api is a client with a certificate of an authority.
 func (n *town) api(t *testing.T, from secret.Certificates) kubernetes.Interface {
 	t.Helper()
@@ -316,6 +328,7 @@ func TestPower(t *testing.T) {
 	if leader != "etcd-cp-1" {
 		t.Errorf("%s leads, want the first", leader)
 	}
+	first := n.bootIDs(t)
 	off1()
 	if diff := cmp.Diff(map[string]string{"cp-1": "Unknown", "cp-2": "True", "cp-3": "True"}, n.states(t)); diff != "" {
 		t.Errorf("with one off (-want +got):\n%s", diff)
@@ -328,6 +341,9 @@ func TestPower(t *testing.T) {
 	}
 	n.boot(t, "cp-1", "") // the user data went with the first boot
 	n.await(t, "cp-1 to be back", func() bool { return n.states(t)["cp-1"] == "True" })
+	if now := n.bootIDs(t); now["cp-1"] == first["cp-1"] || now["cp-1"] == "" || now["cp-2"] != first["cp-2"] {
+		t.Errorf("boot IDs were %v, and are %v after a boot of cp-1", first, now)
+	}
 }
 
 func TestNoMajority(t *testing.T) {

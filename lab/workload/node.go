@@ -115,7 +115,7 @@ func (m *machine) report(ctx context.Context, on bool) error {
 // describe fills in what the kubelet knows of its machine.
 func (m *machine) describe(node *corev1.Node) {
 	node.Status.NodeInfo = corev1.NodeSystemInfo{
-		SystemUUID: m.os.UUID, MachineID: strings.ReplaceAll(m.os.UUID, "-", ""),
+		BootID: m.bootID, SystemUUID: m.os.UUID, MachineID: strings.ReplaceAll(m.os.UUID, "-", ""),
 		KubeletVersion: m.version, OSImage: "Ingot Lab", OperatingSystem: "linux", Architecture: "amd64",
 		ContainerRuntimeVersion: "containerd://2.0.0",
 	}
