@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -94,43 +93,5 @@ func TestProblemOf(t *testing.T) {
 		if got := problemOf(fmt.Errorf("power state: %w", tc.err)); got != tc.want {
 			t.Errorf("problemOf(%v) = %s, want %s", tc.err, got, tc.want)
 		}
-	}
-}
-
-func TestAllocator(t *testing.T) {
-	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
-		Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.11"}}}
-	record := func(ip, mac string) infrav1.IngotHardware {
-		return infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Address: &infrav1.RecordedAddress{NetworkName: "net", IP: ip, MAC: mac}}}
-	}
-	now := time.Unix(1000, 0)
-	var a allocator
-	take := func(mac string, after time.Duration, recorded ...infrav1.IngotHardware) (netip.Addr, error) {
-		return a.take(network, mac, recorded, now.Add(after))
-	}
-	first, err := take("m1", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := take("m1", time.Second); err != nil || again != first {
-		t.Errorf("asked again before the cache shows it: %s, %v; want %s", again, err, first)
-	}
-	second, err := take("m2", time.Second)
-	if err != nil || second == first {
-		t.Errorf("the second host gets %s, %v", second, err)
-	}
-	if _, err := take("m3", 2*time.Second); !errors.Is(err, inventory.ErrAddressesExhausted) {
-		t.Errorf("a third address of two: %v", err)
-	}
-	// One is recorded, the other never was: its host is gone.
-	if third, err := take("m3", givenMemory+3*time.Second, record(first.String(), "m1")); err != nil || third != second {
-		t.Errorf("an address that nobody holds is not given again: %s, %v; want %s", third, err, second)
-	}
-	if _, err := take("m4", 3*givenMemory, record(first.String(), "m1"), record(second.String(), "m3")); !errors.Is(err, inventory.ErrAddressesExhausted) {
-		t.Errorf("recorded addresses are given again: %v", err)
-	}
-	network.Spec.Range.End = "x"
-	if _, err := take("m5", 5*givenMemory); !errors.Is(err, inventory.ErrNetworkInvalid) {
-		t.Errorf("a network that is wrong: %v", err)
 	}
 }

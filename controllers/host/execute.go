@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/inventory"
@@ -38,7 +39,9 @@ const soon = time.Second
 var errStale = errors.New("the host has changed meanwhile")
 
 // isRetry says whether an error only means that the reconcile starts over.
-func isRetry(err error) bool { return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) }
+func isRetry(err error) bool {
+	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, address.ErrStale)
+}
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
 // base is the host as it was read; what is saved on the way is saved in it too.
@@ -221,9 +224,9 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 	case inventory.SaveLedger:
 		return r.waits().Soon, r.saveLedger(ctx, host, step)
 	case inventory.RecordAddress:
-		problem, err := r.recordAddress(ctx, host, seen)
-		if problem != "" {
-			seen.AddressProblem = problem
+		problem, err := r.book().Record(ctx, address.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
+		if problem.Message != "" {
+			seen.AddressReason, seen.AddressProblem = problem.Reason, problem.Message
 			*decision = inventory.Next(host, seen.Observation, r.Policy)
 			return r.Poll, nil
 		}

@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -75,11 +76,10 @@ type Reconciler struct {
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
 
-	contacts   contacts
-	addresses  allocator
-	addresses6 allocator
-	wakes      wakes
-	works      firmware.Works
+	contacts  contacts
+	addresses address.Memory
+	wakes     wakes
+	works     firmware.Works
 }
 
 // Reconcile takes one step in the life of a host.

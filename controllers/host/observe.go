@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -80,16 +81,14 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	case err != nil:
 		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
-	seen.network = network
-	if err := r.leaveAddress(ctx, host, seen); err != nil {
-		return err
-	}
-	if err := r.observePool(ctx, host, seen); err != nil {
-		return err
-	}
-	// In mode Proxy another DHCP server has the addresses, and none is recorded.
-	seen.AddressRecorded = !needsIPv4(host, seen.hardware, network) && !needsIPv6(host, seen.hardware, network) && !seen.addressLost
-	return nil
+	held, err := r.book().Observe(ctx, address.View{Host: host, Hardware: seen.hardware, Network: network})
+	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
+	return err
+}
+
+// book is where the addresses of hosts stand.
+func (r *Reconciler) book() *address.Book {
+	return &address.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: &r.addresses}
 }
 
 // ofAnother says whether an object belongs to another host, one of the same name

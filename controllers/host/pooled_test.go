@@ -4,9 +4,7 @@
 package host
 
 import (
-	"net/netip"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -125,31 +123,6 @@ func testPoolLeft(t *testing.T, on *ground) {
 			}
 			y.atRest("h")
 		})
-	}
-}
-
-// TestReserve: the pools of two namespaces give one address at the same time, and
-// one host alone gets it.
-func TestReserve(t *testing.T) {
-	var a allocator
-	now := time.Unix(0, 0)
-	address := netip.MustParseAddr("198.51.100.20")
-	for i, step := range []struct {
-		network, mac string
-		after        time.Duration
-		want         bool
-	}{
-		{"a", "52:54:00:00:00:01", 0, true},
-		{"a", "52:54:00:00:00:02", 0, false},
-		{"a", "52:54:00:00:00:01", 0, true}, // it asks again
-		{"b", "52:54:00:00:00:02", 0, true},
-		{"a", "52:54:00:00:00:02", givenMemory, true},
-		{"a", "52:54:00:00:00:01", 0, false},
-	} {
-		now = now.Add(step.after)
-		if got := a.reserve(step.network, step.mac, address, now); got != step.want {
-			t.Errorf("step %d: %t", i, got)
-		}
 	}
 }
 

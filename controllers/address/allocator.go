@@ -1,68 +1,17 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package address
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"net/netip"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
-
-// hasAddress says whether an address is recorded for the host's boot NIC on its
-// present network.
-func hasAddress(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
-	return facts != nil && facts.Spec.Address != nil &&
-		facts.Spec.Address.MAC == host.Spec.BootMACAddress &&
-		facts.Spec.Address.NetworkName == host.Spec.NetworkRef.Name
-}
-
-// needsIPv4 says whether an IPv4 address is still to be recorded.
-func needsIPv4(host *infrav1.IngotHost, facts *infrav1.IngotHardware, network *infrav1.IngotNetwork) bool {
-	return network.Spec.Mode != infrav1.DHCPModeProxy && !hasAddress(host, facts)
-}
-
-// recordAddress takes a free address of the network's range or pool and records it in the
-// IngotHardware, before any power-on (design §5). problem says why there is none.
-func (r *Reconciler) recordAddress(ctx context.Context, host *infrav1.IngotHost, seen *observation) (problem string, _ error) {
-	if !needsIPv4(host, seen.hardware, seen.network) && !seen.addressLost {
-		return r.recordIPv6(ctx, host, seen)
-	}
-	address, err := r.chooseAddress(ctx, host, seen)
-	if err != nil || !address.IsValid() {
-		return seen.AddressProblem, err
-	}
-	entry := &infrav1.RecordedAddress{NetworkName: seen.network.Name, MAC: host.Spec.BootMACAddress, IP: address.String()}
-	if seen.hardware == nil {
-		facts, newErr := hardware.New(host, r.Client.Scheme())
-		if newErr != nil {
-			return "", newErr
-		}
-		facts.Spec.Address = entry
-		err = r.Client.Create(ctx, facts)
-	} else {
-		facts := seen.hardware.DeepCopy()
-		facts.Spec.Address = entry
-		err = r.Client.Patch(ctx, facts, client.MergeFromWithOptions(seen.hardware, client.MergeFromWithOptimisticLock{}))
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return "", errStale
-	}
-	if err != nil {
-		return "", fmt.Errorf("recording an address for %s: %w", client.ObjectKeyFromObject(host), err)
-	}
-	return "", nil
-}
 
 // givenMemory is how long an address is kept that was given and is not recorded:
 // longer than a cache lags behind, and short enough that an address whose record

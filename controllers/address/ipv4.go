@@ -1,0 +1,134 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package address
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/pool"
+)
+
+// hasIPv4 says whether an address is recorded for the host's boot NIC on its present
+// network.
+func (v View) hasIPv4() bool {
+	return v.Hardware != nil && v.Hardware.Spec.Address != nil &&
+		v.Hardware.Spec.Address.MAC == v.Host.Spec.BootMACAddress &&
+		v.Hardware.Spec.Address.NetworkName == v.Host.Spec.NetworkRef.Name
+}
+
+// needsIPv4 says whether an IPv4 address is still to be recorded.
+func (v View) needsIPv4() bool {
+	return v.Network.Spec.Mode != infrav1.DHCPModeProxy && !v.hasIPv4()
+}
+
+// entry is an address as it is recorded.
+func (v View) entry(address netip.Addr) *infrav1.RecordedAddress {
+	return &infrav1.RecordedAddress{NetworkName: v.Network.Name, MAC: v.Host.Spec.BootMACAddress, IP: address.String()}
+}
+
+// isPooled says whether the network's addresses come from a pool of an IPAM provider.
+func (v View) isPooled() bool { return v.Network.Spec.AddressPoolRef != nil }
+
+// leaving says whether the address that is recorded is of a network that the host was on
+// before.
+func (v View) leaving() bool {
+	return v.Hardware != nil && v.Hardware.Spec.Address != nil && v.Hardware.Spec.Address.NetworkName != v.Network.Name
+}
+
+// inUse says whether a system may run with the host's address, or the agent.
+func (v View) inUse() bool { return v.Host.Spec.Claim != nil || v.Host.Spec.Order != nil }
+
+// chooseIPv4 finds an address for the boot NIC, in the network's range or from its pool.
+// Where there is none it says why; then the address is not valid.
+func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, error) {
+	if v.isPooled() {
+		return b.takeFromPool(ctx, v)
+	}
+	if err := b.leavePool(ctx, v); err != nil {
+		return netip.Addr{}, Problem{}, err
+	}
+	recorded := &infrav1.IngotHardwareList{}
+	if err := b.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: v.Network.Name}); err != nil {
+		return netip.Addr{}, Problem{}, fmt.Errorf("recorded addresses: %w", err)
+	}
+	address, err := b.Memory.v4.take(v.Network, v.Host.Spec.BootMACAddress, recorded.Items, b.Clock.Now())
+	if err != nil { // the range is exhausted or wrong: a person has to look
+		return netip.Addr{}, Problem{Message: err.Error()}, nil
+	}
+	return address, Problem{}, nil
+}
+
+func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, error) {
+	pools := pool.Pools{Client: b.Client}
+	answer, err := pools.Claim(ctx, v.Host, v.Network)
+	if err != nil || !answer.Address.IsValid() {
+		return netip.Addr{}, Problem{Reason: answer.Reason, Message: answer.Problem}, err
+	}
+	// The pools of two namespaces may give one address at once, and the cache shows
+	// neither record yet.
+	if !b.Memory.v4.reserve(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, b.Clock.Now()) {
+		return netip.Addr{}, Problem{Reason: infrav1.ReasonAddressConflict,
+			Message: fmt.Sprintf("pool %s gave %s, which was given to another host of IngotNetwork %s a moment ago: two pools have the same addresses",
+				v.Network.Spec.AddressPoolRef.Name, answer.Address, v.Network.Name)}, nil
+	}
+	return answer.Address, Problem{}, pools.Release(ctx, v.Host, v.Network.Name)
+}
+
+// leavePool lets the claim go by which the host holds an address on the network that it
+// was on before.
+func (b *Book) leavePool(ctx context.Context, v View) error {
+	if !v.leaving() {
+		return nil
+	}
+	return pool.Pools{Client: b.Client}.Leave(ctx, v.Host, v.Hardware.Spec.Address.NetworkName)
+}
+
+// leave gives up the address that a free host has on the network that it was on before,
+// where it gets none in its place that would: in mode Proxy.
+func (b *Book) leave(ctx context.Context, v View) (View, error) {
+	if !v.leaving() || v.inUse() || !v.Host.DeletionTimestamp.IsZero() || v.Network.Spec.Mode != infrav1.DHCPModeProxy {
+		return v, nil
+	}
+	if err := b.leavePool(ctx, v); err != nil {
+		return v, err
+	}
+	facts := v.Hardware.DeepCopy()
+	facts.Spec.Address = nil
+	err := b.Client.Patch(ctx, facts, client.MergeFromWithOptions(v.Hardware, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err):
+		return v, nil // the next reconcile tries again
+	case err != nil:
+		return v, fmt.Errorf("giving up the address of %s: %w", client.ObjectKeyFromObject(v.Host), err)
+	}
+	v.Hardware = facts
+	return v, nil
+}
+
+// isLost looks whether the pool still holds the recorded address for the host. A claim
+// that was deleted is made again, since the pool would give the address away. The address
+// of a free host is then the pool's new choice; one in use keeps what it has, which is the
+// only one that its system knows.
+func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
+	if !v.isPooled() || !v.hasIPv4() || !v.Host.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	answer, err := pool.Pools{Client: b.Client}.Claim(ctx, v.Host, v.Network)
+	if err != nil {
+		return false, err
+	}
+	recorded := v.Hardware.Spec.Address.IP
+	if answer.Made {
+		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The IPAddressClaim that held %s was deleted: the pool may give the address to another machine. "+
+			"Ingot makes it again; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
+	}
+	return !v.inUse() && answer.Reason != infrav1.ReasonAddressPoolUnusable && answer.Address.String() != recorded, nil
+}

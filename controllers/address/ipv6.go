@@ -1,0 +1,55 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package address
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// needsIPv6 says whether an IPv6 address is still to be recorded for the boot NIC: on
+// a network that gives some, where none of its subnet is.
+func (v View) needsIPv6() bool {
+	ipv6 := v.Network.Spec.IPv6
+	if ipv6 == nil || ipv6.Mode == infrav1.DHCPv6ModeStateless {
+		return false
+	}
+	if v.Hardware == nil || v.Hardware.Spec.IPv6Address == nil {
+		return true
+	}
+	recorded := v.Hardware.Spec.IPv6Address
+	subnet, subnetErr := netip.ParsePrefix(ipv6.Subnet)
+	address, addressErr := netip.ParseAddr(recorded.IP)
+	return recorded.MAC != v.Host.Spec.BootMACAddress || recorded.NetworkName != v.Network.Name ||
+		subnetErr != nil || addressErr != nil || !subnet.Contains(address)
+}
+
+// recordIPv6 takes a free address of the network's IPv6 range and records it.
+func (b *Book) recordIPv6(ctx context.Context, v View) (Problem, error) {
+	recorded := &infrav1.IngotHardwareList{}
+	if err := b.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByIPv6Network: v.Network.Name}); err != nil {
+		return Problem{}, fmt.Errorf("recorded IPv6 addresses: %w", err)
+	}
+	taken := map[netip.Addr]bool{}
+	for i := range recorded.Items {
+		if address, err := netip.ParseAddr(recorded.Items[i].Spec.IPv6Address.IP); err == nil {
+			taken[address] = true
+		}
+	}
+	mac := v.Host.Spec.BootMACAddress
+	address, err := b.Memory.v6.give(v.Network.Name, mac, taken, b.Clock.Now(), func(taken map[netip.Addr]bool) (netip.Addr, error) {
+		return inventory.AllocateIPv6(*v.Network.Spec.IPv6, taken, mac)
+	})
+	if err != nil { // the range is exhausted or wrong: a person has to look
+		return Problem{Message: err.Error()}, nil
+	}
+	return Problem{}, b.write(ctx, v, func(facts *infrav1.IngotHardwareSpec) { facts.IPv6Address = v.entry(address) })
+}
