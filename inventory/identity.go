@@ -108,6 +108,13 @@ func uuidBytes(text string) []byte {
 	return raw
 }
 
+// IsDistinct says whether a UUID and a serial number, as firmware tells them, tell one
+// server from another: at least one of the two is not what a maker leaves in all of a
+// board.
+func IsDistinct(uuid, serial string) bool {
+	return uuid != "" && serial != "" && (uuidBytes(uuid) != nil || usableSerial(serial) != "")
+}
+
 func likeSerials(a, b string) likeness {
 	a, b = usableSerial(a), usableSerial(b)
 	switch {

@@ -84,3 +84,22 @@ func TestWrongServer(t *testing.T) {
 		})
 	}
 }
+
+func TestIsDistinct(t *testing.T) {
+	const uuid, board = "12345678-9abc-def0-1234-56789abcdef0", "00020003-0004-0005-0006-000700080009"
+	for name, tc := range map[string]struct {
+		uuid, serial string
+		want         bool
+	}{
+		"both":                         {uuid, "ABC123", true},
+		"the UUID of a board":          {board, "ABC123", true},
+		"the serial number of a board": {uuid, "Default string", true},
+		"both of a board":              {board, "Default string", false},
+		"no serial number":             {uuid, "", false},
+		"no UUID":                      {"", "ABC123", false},
+	} {
+		if got := IsDistinct(tc.uuid, tc.serial); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

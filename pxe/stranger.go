@@ -11,10 +11,13 @@ import (
 // Stranger is a machine that asks and that the Directory does not know.
 type Stranger struct {
 	MAC net.HardwareAddr
-	// Link is an address of the network that a relay says it asks from; zero: there
-	// is no relay, and it asks from a segment with the subnets Here.
-	Link netip.Addr
-	Here []netip.Prefix
+	// Relay passed its request on, and Link is an address of the network that it says the
+	// machine asks from; zero: there is no relay, and it asks from a segment with the
+	// subnets Here.
+	Relay, Link netip.Addr
+	Here        []netip.Prefix
+	// Server is the boot server's own address, which is nobody else's.
+	Server netip.Addr
 	// Client is the address that it speaks from, where it asks for its boot script;
 	// zero: it asks for an address.
 	Client netip.Addr
@@ -24,6 +27,9 @@ type Stranger struct {
 	// it takes another server's.
 	Takes     netip.Addr
 	Elsewhere bool
+	// Declines is the address that it was lent and found to be another's; zero: it does
+	// not. It gets no answer.
+	Declines netip.Addr
 }
 
 // Discoverer is a Directory that has machines boot which it does not know. It

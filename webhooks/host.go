@@ -127,7 +127,7 @@ func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (
 	}
 	if len(others) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "bootMACAddress"), host.Spec.BootMACAddress,
-			fmt.Sprintf("is already the address of %s; correct it, or delete that host first", namesTo(host, others))))
+			"is already the address of "+takenBy(host, others)))
 	}
 	if host.Spec.BMC == nil {
 		return errs, nil
@@ -169,6 +169,20 @@ func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, fie
 		}
 	}
 	return out, nil
+}
+
+// takenBy says which hosts have the address already, and what to do about it. One that
+// reported itself is nobody's yet, so that it may be named to everybody: whoever registers
+// the server has to find it.
+func takenBy(host *v1beta2.IngotHost, others []v1beta2.IngotHost) string {
+	enrolled := slices.DeleteFunc(slices.Clone(others), func(other v1beta2.IngotHost) bool {
+		_, waits := other.Labels[v1beta2.EnrolledLabel]
+		return !waits || other.Spec.Claim != nil || other.Spec.Record != nil
+	})
+	if len(enrolled) < len(others) {
+		return namesTo(host, others) + "; correct it, or delete that host first"
+	}
+	return "IngotHost " + names(enrolled) + ", which reported itself from a network of mode Discover and waits for approval; approve that one, or delete it first"
 }
 
 // namesTo lists hosts to whoever writes a host: tenants of other namespaces stay unnamed.

@@ -257,6 +257,37 @@ func TestHostIdentity(t *testing.T) {
 	}
 }
 
+// An enrolled host is named to whoever registers its server, in whatever namespace; a
+// tenant's is not.
+func TestAddressOfAnEnrolledHost(t *testing.T) {
+	at := func(namespace, name string) *v1beta2.IngotHost {
+		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		h.Spec.BootMACAddress = "52:54:00:00:00:01"
+		return h
+	}
+	enrolled := at("found", "dc1")
+	enrolled.Labels = map[string]string{v1beta2.EnrolledLabel: ""}
+	used := claimed("h1")
+	used.Namespace, used.Spec.BootMACAddress, used.Labels = "tenant", "52:54:00:00:00:01", map[string]string{v1beta2.EnrolledLabel: ""}
+	for name, tt := range map[string]struct {
+		there []client.Object
+		named bool
+	}{
+		"enrolled":                 {[]client.Object{enrolled}, true},
+		"in use, whatever it says": {[]client.Object{used}, false},
+		"both":                     {[]client.Object{enrolled, used}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newHostValidator(t, "ingot", tt.there...).ValidateCreate(request(t.Context(), "somebody"), at("ns", "h2"))
+			checkRefusal(t, err, "spec.bootMACAddress")
+			text := fmt.Sprint(err)
+			if named := strings.Contains(text, "found/dc1, which reported itself"); named != tt.named || strings.Contains(text, "tenant/") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
 // A host that was let in before a rule existed can still be changed and deleted.
 func TestUnchangedIsNotLookedAtAgain(t *testing.T) {
 	before := claimed("h1")

@@ -72,7 +72,7 @@ func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	address, ok := d.strangers.of(network.Name).lend(d.Clock.Now(), s, house{
 		first: first, last: last, perMinute: int(network.Spec.Discover.PerMinute),
 		admits: func() bool { return d.admits(ctx, network, s) },
-		taken:  func(a netip.Addr) bool { return d.isRecorded(ctx, network, a) },
+		taken:  func(a netip.Addr) bool { return a == s.Server || d.isRecorded(ctx, network, a) },
 	})
 	if !ok {
 		return pxe.Host{}, false
@@ -112,7 +112,9 @@ func comesFrom(network *infrav1.IngotNetwork, s pxe.Stranger) bool {
 	case s.Client.IsValid():
 		return subnet.Contains(s.Client)
 	case s.Link.IsValid():
-		return subnet.Contains(s.Link) || slices.Contains(network.Spec.Relays, s.Link.String())
+		// As in package dhcp: the relay must be of the network as well as what it says.
+		of := func(a netip.Addr) bool { return subnet.Contains(a) || slices.Contains(network.Spec.Relays, a.String()) }
+		return of(s.Link) && (!s.Relay.IsValid() || of(s.Relay))
 	}
 	return len(s.Here) == 0 || slices.ContainsFunc(s.Here, subnet.Overlaps)
 }
@@ -126,7 +128,7 @@ func (d *Directory) admits(ctx context.Context, network *infrav1.IngotNetwork, s
 	if err := d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil || len(hosts.Items) > 0 {
 		return false
 	}
-	if err := d.Cache.List(ctx, facts, client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy); err != nil || len(facts.Items) > 0 {
+	if err := d.Cache.List(ctx, facts, client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy); err != nil || slices.ContainsFunc(facts.Items, d.counts(ctx)) {
 		return false
 	}
 	waiting := &infrav1.IngotHostList{}
@@ -141,6 +143,20 @@ func (d *Directory) admits(ctx context.Context, network *infrav1.IngotNetwork, s
 			"network", network.Name, "waiting", len(waiting.Items), "mac", mac)
 	}
 	return false
+}
+
+// counts says whether the NICs in a host's facts are a known machine's. What one told of
+// itself that waits for approval is not known: a made-up list must not keep others from
+// being discovered. Its boot NIC is its own whatever it told.
+func (d *Directory) counts(ctx context.Context) func(infrav1.IngotHardware) bool {
+	return func(facts infrav1.IngotHardware) bool {
+		host := &infrav1.IngotHost{}
+		if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(&facts), host, client.UnsafeDisableDeepCopy); err != nil {
+			return true // its host is about to be made, or gone
+		}
+		_, enrolled := host.Labels[infrav1.EnrolledLabel]
+		return !enrolled
+	}
 }
 
 func (d *Directory) isRecorded(ctx context.Context, network *infrav1.IngotNetwork, address netip.Addr) bool {

@@ -109,23 +109,32 @@ func TestDiscoverNobody(t *testing.T) {
 	agent.Agent = true
 	second := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h2"}}
 	second.Spec.NICs = []infrav1.HardwareNIC{{MAC: mac}, {MAC: stranger(1).MAC.String()}}
+	afar := relayed("192.0.2.254")
+	afar.Relay = netip.MustParseAddr("203.0.113.9")
+	loopback := relayed("192.0.2.254")
+	loopback.Relay = netip.MustParseAddr("198.51.100.1")
+	boasting := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e1"}}
+	boasting.Spec.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:01"}, {MAC: stranger(1).MAC.String()}}
 	full := []client.Object{waitingHost("e1", "02:00:00:00:00:01"), waitingHost("e2", "02:00:00:00:00:02")}
 	for name, tc := range map[string]struct {
 		ask  pxe.Stranger
 		more []client.Object
 		want bool
 	}{
-		"unknown":                         {ask: stranger(1), want: true},
-		"by a relay of the network":       {ask: relayed("192.0.2.254"), want: true},
-		"by a relay that is named":        {ask: relayed("198.51.100.1"), want: true},
-		"by another relay":                {ask: relayed("198.51.100.2")},
-		"on another segment":              {ask: other},
-		"an agent out of nowhere":         {ask: agent},
-		"another NIC of a host":           {ask: stranger(1), more: []client.Object{second}},
-		"a host that has no address yet":  {ask: stranger(1), more: []client.Object{waitingHost("e1", stranger(1).MAC.String())}},
-		"one place left":                  {ask: stranger(1), more: full[:1], want: true},
-		"as many wait as may":             {ask: stranger(1), more: full},
-		"script before it has an address": {ask: pxe.Stranger{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
+		"unknown":                   {ask: stranger(1), want: true},
+		"by a relay of the network": {ask: relayed("192.0.2.254"), want: true},
+		"by a relay that is named":  {ask: relayed("198.51.100.1"), want: true},
+		"by another relay":          {ask: relayed("198.51.100.2")},
+		"by a relay from afar that says it is of the network": {ask: afar},
+		"by a relay that is named, of a link of the network":  {ask: loopback, want: true},
+		"a NIC of which one that waits has told":              {ask: stranger(1), more: []client.Object{waitingHost("e1", "02:00:00:00:00:01"), boasting}, want: true},
+		"on another segment":                                  {ask: other},
+		"an agent out of nowhere":                             {ask: agent},
+		"another NIC of a host":                               {ask: stranger(1), more: []client.Object{second}},
+		"a host that has no address yet":                      {ask: stranger(1), more: []client.Object{waitingHost("e1", stranger(1).MAC.String())}},
+		"one place left":                                      {ask: stranger(1), more: full[:1], want: true},
+		"as many wait as may":                                 {ask: stranger(1), more: full},
+		"script before it has an address":                     {ask: pxe.Stranger{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory(t, append(inventory(discovering), tc.more...)...)
@@ -176,6 +185,80 @@ func TestDiscoverFlood(t *testing.T) {
 	g := d.strangers.of("net")
 	if n := len(g.byMAC); n > maxRemembered || n > given || len(g.byAddress) > n {
 		t.Errorf("%d machines are remembered", n)
+	}
+}
+
+// Whoever writes another machine's address into a packet takes neither its visit nor its
+// rest away, and no place.
+func TestDiscoverForged(t *testing.T) {
+	d := newDirectory(t, inventory(discovering)...)
+	clock := settableClock(d)
+	s := stranger(1)
+	host, _ := d.Discover(s)
+	take := s
+	take.Takes = host.Address.Addr()
+	d.Discover(take)
+	agent := take
+	agent.Agent = true
+	forged := s
+	forged.Takes, forged.Elsewhere = take.Takes.Next(), true
+	known := stranger(2)
+	known.MAC = parse(t, mac)
+	known.Takes, known.Elsewhere = forged.Takes.Next(), true
+	places := d.strangers.of("net").places
+	for range 20 {
+		for _, packet := range []pxe.Stranger{forged, known} {
+			if _, ok := d.Discover(packet); ok {
+				t.Error("a machine is answered that takes another server's address")
+			}
+		}
+	}
+	if got := d.strangers.of("net").places; got < places {
+		t.Errorf("%v places are left of %v", got, places)
+	}
+	if got, ok := d.Discover(agent); !ok || got.Address != host.Address {
+		t.Errorf("its agent gets %v, %t", got.Address, ok)
+	}
+	clock.SetTime(now.Add(visit + time.Minute))
+	d.Discover(forged)
+	if _, ok := d.Discover(s); ok {
+		t.Error("it is let in again within the hour")
+	}
+}
+
+// An address that its guest declines rests, and the guest gets another; nobody declines
+// another's.
+func TestDiscoverDeclined(t *testing.T) {
+	d := newDirectory(t, inventory(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+		discovering(h, f, n)
+		n.Spec.Discover.Range.End = "192.0.2.102"
+	})...)
+	clock := settableClock(d)
+	s := stranger(1)
+	s.Server = netip.MustParseAddr("192.0.2.100") // lies in the range
+	lent := map[netip.Addr]bool{}
+	for range 2 {
+		host, ok := d.Discover(s)
+		if !ok || lent[host.Address.Addr()] || host.Address.Addr() == s.Server {
+			t.Fatalf("it gets %v, %t", host.Address, ok)
+		}
+		lent[host.Address.Addr()] = true
+		other := stranger(2)
+		other.Declines = host.Address.Addr()
+		decline := s
+		decline.Declines = host.Address.Addr()
+		for _, packet := range []pxe.Stranger{other, decline} {
+			if _, ok := d.Discover(packet); ok {
+				t.Error("a declining machine is answered")
+			}
+		}
+	}
+	if host, ok := d.Discover(s); ok {
+		t.Errorf("%v is lent although all rest, or are somebody's", host.Address)
+	}
+	clock.SetTime(now.Add(rests))
+	if _, ok := d.Discover(s); !ok {
+		t.Error("they rest for ever")
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	// again is how long after a visit's begin the machine is not let in again: it goes
 	// on to boot something else meanwhile.
 	again = time.Hour
+	// rests is how long an address is not lent that a guest declined (as in package dhcp).
+	rests = 10 * time.Minute
 	// maxGuests bounds the machines of one network that report at once, and
 	// maxRemembered those that are remembered.
 	maxGuests     = 256
@@ -70,6 +72,11 @@ func (g *guests) lend(now time.Time, s pxe.Stranger, h house) (netip.Addr, bool)
 		known = nil
 	}
 	switch {
+	case s.Declines.IsValid():
+		if known != nil && known.address == s.Declines && now.Before(known.until) {
+			g.rest(now, known)
+		}
+		return netip.Addr{}, false
 	case s.Elsewhere:
 		g.learn(now, known, s, h)
 		return netip.Addr{}, false
@@ -111,13 +118,23 @@ func (g *guests) learn(now time.Time, known *guest, s pxe.Stranger, h house) {
 	if other := g.byAddress[s.Takes]; other != nil && now.Before(other.until) {
 		return
 	}
+	if known != nil && !known.refused.IsZero() {
+		return // it visits, or has: a packet that says otherwise changes nothing of that
+	}
+	if !h.admits() || !g.place(now, h) {
+		return
+	}
 	if known != nil {
 		g.forget(known)
 	}
-	if !g.place(now, h) {
-		return
-	}
 	g.keep(&guest{mac: string(s.MAC), address: s.Takes}).stay(now)
+}
+
+// rest keeps an address from being lent for a while, because its guest found it to be
+// another's. The guest may have another one.
+func (g *guests) rest(now time.Time, one *guest) {
+	g.forget(one)
+	g.keep(&guest{mac: "rests " + one.address.String(), address: one.address, until: now.Add(rests), refused: now.Add(rests)})
 }
 
 // admit lets a machine in; nil: not now.

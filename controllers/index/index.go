@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
@@ -192,7 +193,7 @@ func claimImage(h *infrav1.IngotHost) string {
 // System names a server by what its firmware says; empty when it says too little
 // to tell two servers apart (I8).
 func System(h *infrav1.IngotHardware) string {
-	if h.Spec.System.UUID == "" || h.Spec.System.SerialNumber == "" {
+	if !inventory.IsDistinct(h.Spec.System.UUID, h.Spec.System.SerialNumber) {
 		return ""
 	}
 	return h.Spec.System.UUID + "/" + h.Spec.System.SerialNumber

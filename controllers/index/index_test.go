@@ -66,6 +66,8 @@ func TestValues(t *testing.T) {
 			System: infrav1.HardwareSystem{UUID: "u", SerialNumber: "s"}, Address: &infrav1.RecordedAddress{NetworkName: "net"}, IPv6Address: &infrav1.RecordedAddress{NetworkName: "net6"}}},
 			map[string][]string{index.HardwareBySystem: {"u/s"}, index.HardwareByNetwork: {"net"}, index.HardwareByIPv6Network: {"net6"}}},
 		"hardware that tells too little": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: infrav1.HardwareSystem{UUID: "u"}}}, nil},
+		"hardware that tells what many do": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
+			System: infrav1.HardwareSystem{UUID: "03000200-0400-0500-0006-000700080009", SerialNumber: "To be filled by O.E.M."}}}, nil},
 		"machine": {&infrav1.IngotMachine{ObjectMeta: meta, Spec: infrav1.IngotMachineSpec{ProviderID: "ingot://n/h/1"}},
 			map[string][]string{index.MachineByHost: {"n/h"}}},
 		"machine without a host": {&infrav1.IngotMachine{ObjectMeta: meta}, map[string][]string{index.MachineWithoutHost: {"n"}}},

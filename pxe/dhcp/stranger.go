@@ -13,7 +13,8 @@ import (
 // boots from the network: whatever else looks for an address gets silence.
 func (ex *exchange) stranger(dir pxe.Directory) bool {
 	discoverer, ok := dir.(pxe.Discoverer)
-	if !ok || !opens(ex.req.MessageType()) {
+	kind := ex.req.MessageType()
+	if !ok || !opens(kind) && kind != dhcpv4.MessageTypeDecline {
 		return false
 	}
 	ex.firmware = identify(ex.req)
@@ -22,9 +23,17 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 	}
 	ex.relay = relayOf(ex.req)
 	s := pxe.Stranger{
-		MAC: ex.req.ClientHWAddr, Link: ex.relay.link, Here: ex.link.Here, Agent: ex.firmware == agent,
+		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Here,
+		Server: ex.id.Address, Agent: ex.firmware == agent,
 	}
-	if ex.req.MessageType() == dhcpv4.MessageTypeRequest {
+	switch kind {
+	case dhcpv4.MessageTypeDecline:
+		// As from hosts: not from afar, where nothing says that it is of the network.
+		if ex.from.IsValid() && !ex.from.IsUnspecified() && ex.from != ex.relay.address {
+			return false
+		}
+		s.Declines = addressOf(ex.req.RequestedIPAddress())
+	case dhcpv4.MessageTypeRequest:
 		if s.Takes = addressOf(ex.req.RequestedIPAddress()); !s.Takes.IsValid() {
 			s.Takes = addressOf(ex.req.ClientIPAddr)
 		}

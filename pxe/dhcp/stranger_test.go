@@ -1,0 +1,67 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dhcp
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// lodging is a Directory without hosts that lends nothing and keeps who asked.
+type lodging struct {
+	pxe.Table
+	asked []pxe.Stranger
+}
+
+func (l *lodging) Discover(s pxe.Stranger) (pxe.Host, bool) {
+	l.asked = append(l.asked, s)
+	return pxe.Host{}, false
+}
+
+// What the directory is told of an unknown machine.
+func TestStrangers(t *testing.T) {
+	rom := class("PXEClient:Arch:00007:UNDI:003016")
+	here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	mine, addr := netip.MustParseAddr(ours), netip.MustParseAddr
+	nic := net.HardwareAddr{0x52, 0x54, 0, 0x12, 0x34, 0x56}
+	for _, tc := range []struct {
+		name string
+		in   *dhcpv4.DHCPv4
+		from string
+		want []pxe.Stranger
+	}{
+		{"firmware looks for an address", message(dhcpv4.MessageTypeDiscover, rom), "0.0.0.0:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine}}},
+		{"takes ours", message(dhcpv4.MessageTypeRequest, rom, serverID(ours), requested(right)), "0.0.0.0:68",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Takes: addr(right)}}},
+		{"takes another's", message(dhcpv4.MessageTypeRequest, rom, serverID(theirs), requested(right)), "0.0.0.0:68",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Takes: addr(right), Elsewhere: true}}},
+		{"by a relay", message(dhcpv4.MessageTypeDiscover, rom, giaddr("203.0.113.9"), info("5:0xc00002fe")), "203.0.113.9:67",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("203.0.113.9"), Link: addr("192.0.2.254")}}},
+		{"declines", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right)), "0.0.0.0:68",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Declines: addr(right)}}},
+		{"declines behind a relay", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right), giaddr("192.0.2.254")), "192.0.2.254:67",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254"), Declines: addr(right)}}},
+		{"declines from afar", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right)), "203.0.113.9:68", nil},
+		{"a system looks for an address", message(dhcpv4.MessageTypeDiscover), "0.0.0.0:68", nil},
+		{"firmware gives it back", message(dhcpv4.MessageTypeRelease, rom, ciaddr(right)), "192.0.2.17:68", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := &lodging{}
+			q := Query{Packet: tc.in.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Here: here}}
+			if a, err := Reply(testIdentity, dir, q); err != nil || a.Packet != nil {
+				t.Errorf("answered %v, %v", a.To, err)
+			}
+			if diff := cmp.Diff(tc.want, dir.asked, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
