@@ -5,9 +5,14 @@ package webhooks
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -15,6 +20,8 @@ import (
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingotimage,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,versions=v1beta2,name=default.ingotimage.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotimage,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,versions=v1beta2,name=validation.ingotimage.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages;ingotmachinetemplates,verbs=list;watch
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotreservation,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotreservations,versions=v1beta2,name=validation.ingotreservation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // defaultImage brings an image of the catalogue into the form that one in a machine has.
@@ -22,6 +29,112 @@ import (
 func defaultImage(image *v1beta2.IngotImage) { canonical.Image(&image.Spec) }
 
 var _ admission.Defaulter[*v1beta2.IngotImage] = defaulter[*v1beta2.IngotImage](defaultImage)
+
+// imageValidator watches over what the catalogue does to Clusters whose images are chosen
+// by version: one object of it may reinstall all machines of a fleet (decision 0181).
+type imageValidator struct {
+	// reader is an indexed cache.
+	reader client.Reader
+}
+
+var _ admission.Validator[*v1beta2.IngotImage] = &imageValidator{}
+
+// ValidateCreate admits, and names the Clusters that the image rolls out, or that will
+// have to say which operating system they want. What cannot be read is not warned of.
+func (v *imageValidator) ValidateCreate(ctx context.Context, image *v1beta2.IngotImage) (admission.Warnings, error) {
+	ctx, cancel := context.WithTimeout(ctx, warningPatience)
+	defer cancel()
+	images := &v1beta2.IngotImageList{}
+	if err := v.reader.List(ctx, images, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil
+	}
+	var rolled, others []string
+	for i := range images.Items {
+		other := &images.Items[i]
+		switch {
+		case other.Name == image.Name || other.Spec.KubernetesVersion != image.Spec.KubernetesVersion || other.Spec.Architecture != image.Spec.Architecture:
+		case other.Spec.OS != image.Spec.OS:
+			others = append(others, other.Spec.OS)
+		case other.Name > image.Name:
+			rolled = append(rolled, other.Name)
+		}
+	}
+	var out admission.Warnings
+	if used, err := v.users(ctx, rolled...); err == nil && len(used.clusters) > 0 {
+		out = append(out, fmt.Sprintf("metadata.name: %q sorts before the image that Clusters %s use, of the same version, architecture and operating system: where their "+
+			"ClusterClass chooses images by version, all their machines are replaced now; give the image a name that sorts later, or delete it at once", image.Name, listed(used.clusters)))
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		out = append(out, fmt.Sprintf("spec.os: with %q the catalogue has images of several operating systems for Kubernetes %s on %s (%s too): new Clusters whose ClusterClass chooses "+
+			"images by version have to set the variable os; those that there are keep theirs", image.Spec.OS, image.Spec.KubernetesVersion, image.Spec.Architecture, listed(slices.Compact(others))))
+	}
+	return out, nil
+}
+
+// ValidateUpdate admits: what may change of an image is no reason for anybody to choose
+// another.
+func (v *imageValidator) ValidateUpdate(context.Context, *v1beta2.IngotImage, *v1beta2.IngotImage) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// ValidateDelete keeps an image that the machines of Clusters with a topology are made
+// from: without it they are all replaced, from the next image of the catalogue, or the
+// topology stands still. Templates of others it only warns of.
+func (v *imageValidator) ValidateDelete(ctx context.Context, image *v1beta2.IngotImage) (admission.Warnings, error) {
+	if isLetGo(image) {
+		return nil, nil
+	}
+	used, err := v.users(ctx, image.Name)
+	if err != nil {
+		return nil, err
+	}
+	if _, forced := image.Annotations[v1beta2.DeleteInUseAnnotation]; !forced && len(used.clusters) > 0 {
+		return nil, refusal("IngotImage", image, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), image.Name, fmt.Sprintf(
+			"is the image of Clusters %s: without it their machines are replaced, or their topology stands still; change their version, image or variable os first, "+
+				"or, to delete it all the same, annotate it with %s", listed(used.clusters), v1beta2.DeleteInUseAnnotation))})
+	}
+	if len(used.templates) > 0 {
+		return admission.Warnings{fmt.Sprintf("metadata.name: IngotMachineTemplates %s name image %q; new machines of theirs wait until there is one of that name", listed(used.templates), image.Name)}, nil
+	}
+	return nil, nil
+}
+
+// usedBy are the Clusters whose topologies name an image, and the templates of nobody's
+// topology that do, by namespace and name.
+type usedBy struct{ clusters, templates []string }
+
+func (v *imageValidator) users(ctx context.Context, images ...string) (usedBy, error) {
+	var out usedBy
+	templates := &v1beta2.IngotMachineTemplateList{}
+	if err := v.reader.List(ctx, templates, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("look for templates that name the image: %w", err)
+	}
+	for i := range templates.Items {
+		t := &templates.Items[i]
+		if ref := t.Spec.Template.Spec.ImageRef; ref == nil || !slices.Contains(images, ref.Name) || !t.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if _, owned := t.Labels[clusterv1.ClusterTopologyOwnedLabel]; owned {
+			out.clusters = append(out.clusters, t.Namespace+"/"+t.Labels[clusterv1.ClusterNameLabel])
+		} else {
+			out.templates = append(out.templates, t.Namespace+"/"+t.Name)
+		}
+	}
+	for _, list := range []*[]string{&out.clusters, &out.templates} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return out, nil
+}
+
+// listed names a few, and counts the others.
+func listed(list []string) string {
+	if n := len(list) - maxNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNamed], ", "), n)
+	}
+	return strings.Join(list, ", ")
+}
 
 // reservationValidator admits IngotReservations.
 type reservationValidator struct{}

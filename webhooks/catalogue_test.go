@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -17,6 +22,78 @@ func TestImageIsBroughtIntoForm(t *testing.T) {
 	defaultImage(image)
 	if want := "sha256:" + strings.Repeat("ab", 32); image.Spec.Checksum != want {
 		t.Errorf("checksum %s, want %s", image.Spec.Checksum, want)
+	}
+}
+
+// What an image that comes or goes does to Clusters is said, or refused.
+func TestImagesAndTheirClusters(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	image := func(name, os string) *v1beta2.IngotImage {
+		return &v1beta2.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.IngotImageSpec{KubernetesVersion: "v1.36.1", Architecture: "amd64", OS: os}}
+	}
+	template := func(namespace, name, cluster, image string) *v1beta2.IngotMachineTemplate {
+		m := &v1beta2.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if cluster != "" {
+			m.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster, clusterv1.ClusterTopologyOwnedLabel: ""}
+		}
+		m.Spec.Template.Spec.ImageRef = &v1beta2.ImageReference{Name: image}
+		return m
+	}
+	newer := image("a", "debian-13")
+	newer.Spec.KubernetesVersion = "v1.37.0"
+	annotated := func(key string) *v1beta2.IngotImage {
+		i := image("m", "debian-13")
+		i.Annotations = map[string]string{key: ""}
+		return i
+	}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		image("m", "debian-13"), image("unused", "debian-13"), image("lone", "debian-13"),
+		template("dc1", "t1", "prod", "m"), template("dc1", "t2", "prod", "m"), template("dc2", "t", "test", "m"), template("dc3", "t", "x", "m"), template("dc4", "t", "y", "m"),
+		template("dc1", "mine", "", "lone"), template("dc1", "mine-too", "", "m"),
+	).Build()
+	v := &imageValidator{reader: reader}
+	create := func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateCreate(t.Context(), i) }
+	remove := func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateDelete(t.Context(), i) }
+	for name, tc := range map[string]struct {
+		do           func(*v1beta2.IngotImage) (admission.Warnings, error)
+		image        *v1beta2.IngotImage
+		warns, fails string
+	}{
+		"one that sorts later":          {create, image("z", "debian-13"), "", ""},
+		"one that sorts before":         {create, image("b", "debian-13"), `metadata.name: "b" sorts before the image that Clusters dc1/prod, dc2/test, dc3/x and 1 more use`, ""},
+		"of another version":            {create, newer, "", ""},
+		"another system":                {create, image("a", "ubuntu-24.04"), `spec.os: with "ubuntu-24.04" the catalogue has images of several operating systems for Kubernetes v1.36.1 on amd64 (debian-13 too)`, ""},
+		"deleted, unused":               {remove, image("unused", "debian-13"), "", ""},
+		"deleted, in use":               {remove, image("m", "debian-13"), "", "is the image of Clusters dc1/prod, dc2/test, dc3/x and 1 more: without it their machines are replaced"},
+		"deleted, in use, all the same": {remove, annotated(v1beta2.DeleteInUseAnnotation), "metadata.name: IngotMachineTemplates dc1/mine-too name", ""},
+		"deleted by a move":             {remove, annotated(clusterctlv1.DeleteForMoveAnnotation), "", ""},
+		"deleted, named by a template":  {remove, image("lone", "debian-13"), "metadata.name: IngotMachineTemplates dc1/mine name image \"lone\"", ""},
+		"its URL changes":               {func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateUpdate(t.Context(), i, i) }, image("m", "debian-13"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warned, err := tc.do(tc.image)
+			if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("error %v, want %q", err, tc.fails)
+			}
+			if got := strings.Join(warned, "\n"); !strings.Contains(got, tc.warns) || (got == "") != (tc.warns == "") || strings.Contains(got, "\n") {
+				t.Errorf("warned of %q, want %q", got, tc.warns)
+			}
+		})
+	}
+}
+
+// A cache that cannot be read is no reason to refuse a new image; one that is to be deleted
+// stays until it is known that nobody uses it.
+func TestImagesWithoutACache(t *testing.T) {
+	v := &imageValidator{reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()}
+	if warned, err := v.ValidateCreate(t.Context(), &v1beta2.IngotImage{}); err != nil || len(warned) > 0 {
+		t.Errorf("created: %v, %v", warned, err)
+	}
+	if _, err := v.ValidateDelete(t.Context(), &v1beta2.IngotImage{}); err == nil {
+		t.Error("deleted, and nobody knows who uses it")
 	}
 }
 

@@ -8,6 +8,10 @@ package v1beta2
 // at, unless it is "false".
 const RetainAnnotation = AnnotationPrefix + "retain"
 
+// DeleteInUseAnnotation on an IngotImage lets it be deleted though Clusters use it. Its
+// value is not looked at.
+const DeleteInUseAnnotation = AnnotationPrefix + "delete-in-use"
+
 // Reasons of the events by which the runtime extension writes down what Cluster API
 // told it of a Cluster.
 const (
