@@ -73,6 +73,12 @@ test-node-image: node-image ## Boot that image on BIOS and UEFI in QEMU; kubeadm
 	hack/packages.sh test-node-image
 	INGOT_NODE_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/nodeimage
 
+# The short form: one control plane, one worker.
+.PHONY: e2e-cluster
+e2e-cluster: packages-e2e tools tools-e2e agent-image node-image ## As root: a cluster of KUBERNETES_VERSION by the shipped template on virtual servers, until it is deleted.
+	hack/packages.sh e2e-cluster
+	INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/cluster
+
 .PHONY: bench-boot
 bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".
 	hack/packages.sh bench-boot

@@ -18,12 +18,12 @@ table() {
 gcc                gcc                                     test test-full
 libc6-dev          /usr/include/stdio.h                    test test-full
 git                git                                     verify test test-full
-qemu-system-x86    qemu-system-x86_64                      test test-full demo test-node-image
-ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo test-node-image
+qemu-system-x86    qemu-system-x86_64                      test test-full demo test-node-image e2e-cluster
+ipxe-qemu          /usr/lib/ipxe/qemu/efi-virtio.rom       test test-full demo test-node-image e2e-cluster
 sbsigntool         sbsign                                  test-full
 openssl            openssl                                 test-full
 ipxe               /usr/lib/ipxe/undionly.kpxe             test test-full demo release e2e-clusterctl
-ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo test-node-image
+ovmf               /usr/share/OVMF/OVMF_CODE_4M.fd         test test-full demo test-node-image e2e-cluster
 mmdebstrap         mmdebstrap                              test test-full demo test-image node-image
 uidmap             newuidmap                               test test-full demo test-image node-image
 mtools             mcopy                                   test test-full demo test-image node-image

@@ -23,7 +23,7 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 		return err
 	}
 	config := qemu.Config{
-		Name: s.Spec.Name, Dir: dir, Firmware: s.Spec.Firmware, MemoryMiB: s.Spec.MemoryMiB,
+		Name: s.Spec.Name, Dir: dir, Firmware: s.Spec.Firmware, MemoryMiB: s.Spec.MemoryMiB, CPUs: s.Spec.CPUs,
 		UUID: id, SerialNumber: s.Spec.Name, Manufacturer: "Ingot Lab", Product: "Virtual Server",
 		NICs:  []qemu.NIC{{MAC: s.MAC, Model: s.Spec.NIC, Socket: socket}},
 		Accel: cfg.Accel,

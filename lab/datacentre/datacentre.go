@@ -49,7 +49,8 @@ type ServerSpec struct {
 	// DiskBytes is the size of the only disk; 0 means 10 GiB, sparse; negative: the
 	// server has no disk.
 	DiskBytes int64
-	MemoryMiB int
+	// MemoryMiB and CPUs are a virtual server's; 0 means 1024 and 1.
+	MemoryMiB, CPUs int
 	// Simulate changes what a simulated server is; may be nil.
 	Simulate func(*server.Config)
 	// Protocol of its BMC.

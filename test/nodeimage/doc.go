@@ -11,5 +11,5 @@
 // runs: it is the image, the template and the instance metadata that are tried.
 //
 //	t, err := nodeimage.Read("templates/cluster-template.yaml", variables)
-//	userData, err := t.Init(nodeimage.Addition{After: []string{"/run/report"}})
+//	userData, err := t.Init(nodeimage.Addition{After: []string{"bash /run/report"}})
 package nodeimage

@@ -237,11 +237,12 @@ func controlPlaneUserData(t *testing.T, version, image string) string {
 	}
 	userData, err := template(t, "cluster-template.yaml", version, strings.Fields(string(names))[at]).Init(nodeimage.Addition{
 		Files: []bootstrapv1.File{
-			{Path: "/run/report", Permissions: "0755", Content: reportScript},
+			{Path: "/run/report", Permissions: "0600", Content: reportScript},
 			{Path: "/run/podnet.yaml", Permissions: "0644", Content: string(plugin)},
 		},
 		Before: []string{"curl -sS -T /etc/hostname http://192.0.2.1:8000/cloud-init"},
-		After:  []string{"/run/report"},
+		// /run is mounted noexec.
+		After: []string{"bash /run/report"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// PlainFlavor stands for cluster-template.yaml, whose flavor has no name.
+const PlainFlavor = "-"
+
 // A Cluster is what is asked of a template of the release.
 type Cluster struct {
 	Name string
 	// Namespace; the site's if empty.
 	Namespace string
 	// Flavor of the template; "external-endpoint" if empty: endpoints of a World
-	// are load balancers of their own.
+	// are load balancers of their own. PlainFlavor is the template without one.
 	Flavor string
 	// ControlPlanes and Workers are numbers of machines.
 	ControlPlanes, Workers int
@@ -69,7 +73,7 @@ func (s *Site) Generate(t testing.TB, c Cluster) (Cluster, []byte) {
 		"INGOT_IMAGE_URL": url, "INGOT_IMAGE_CHECKSUM": checksum,
 	}
 	maps.Copy(variables, c.Variables)
-	out := s.Clusterctl(t, variables, "generate", "cluster", c.Name, "--infrastructure=ingot", "--flavor="+c.Flavor,
+	out := s.Clusterctl(t, variables, "generate", "cluster", c.Name, "--infrastructure=ingot", "--flavor="+strings.TrimPrefix(c.Flavor, PlainFlavor),
 		"--target-namespace="+c.Namespace, "--kubernetes-version="+c.Kubernetes,
 		"--control-plane-machine-count="+strconv.Itoa(c.ControlPlanes), "--worker-machine-count="+strconv.Itoa(c.Workers))
 	return c, out.Stdout

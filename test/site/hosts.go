@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/qemu"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *Site) HostObjects(name string) []client.Object {
 				Address: server.BMC.Address(), CredentialsRef: infrav1.LocalReference{Name: name + secretSuffix},
 				CABundleRef: &infrav1.CABundleReference{Name: name + bundleSuffix},
 			},
-			BootMACAddress: server.MAC.String(), BootMode: infrav1.BootModeUEFI, NetworkRef: infrav1.NetworkReference{Name: Network},
+			BootMACAddress: server.MAC.String(), BootMode: bootMode(server.Spec), NetworkRef: infrav1.NetworkReference{Name: Network},
 		},
 	}
 	host.Labels = map[string]string{HostLabel: name, RackLabel: s.World.Rack(name)}
@@ -87,6 +88,14 @@ func (s *Site) HostObjects(name string) []client.Object {
 		},
 		host,
 	}
+}
+
+// bootMode is that of the server's firmware; a simulated one has UEFI.
+func bootMode(spec datacentre.ServerSpec) infrav1.BootMode {
+	if spec.Kind == datacentre.Virtual && spec.Firmware == qemu.BIOS {
+		return infrav1.BootModeBIOS
+	}
+	return infrav1.BootModeUEFI
 }
 
 // Host by name, as it is now.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/lab/workload"
 )
@@ -45,6 +47,20 @@ type WorldConfig struct {
 	Address netip.Addr
 	// Simulate changes a server before it is made; may be nil.
 	Simulate func(name string, c *server.Config)
+	// Virtual makes the servers virtual ones, with real firmware, that install real
+	// images; nil: they are simulated.
+	Virtual *Virtual
+}
+
+// Virtual says what virtual servers are.
+type Virtual struct {
+	// Server has what is the same for all of them; its Name is set.
+	Server datacentre.ServerSpec
+	// Accel runs them.
+	Accel qemu.Accel
+	// Images are files of disk images by version of Kubernetes, each with its
+	// checksum beside it, as sha256sum writes it, under the ending .sha256.
+	Images map[string]string
 }
 
 // A World is racks of servers that are off, and what runs on them later.
@@ -54,11 +70,12 @@ type World struct {
 	// Password of every BMC (user datacentre.Username).
 	Password string
 
-	dir    string
-	racks  map[string]string // by server
-	sites  int
-	images *httptest.Server
-	mu     sync.Mutex
+	dir     string
+	virtual *Virtual          // nil: servers are simulated
+	racks   map[string]string // by server
+	sites   int
+	images  *httptest.Server
+	mu      sync.Mutex
 	// checksums of the images that were made, by version.
 	checksums map[string]string
 }
@@ -75,11 +92,20 @@ func NewWorld(t testing.TB, cfg WorldConfig) *World {
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Workload.Close()) })
 	config := datacentre.Config{Dir: filepath.Join(w.dir, "dc"), Password: w.Password, Address: cfg.Address}
+	if cfg.Virtual != nil {
+		w.virtual, config.Accel = cfg.Virtual, cfg.Virtual.Accel
+	}
 	for rack := range max(cfg.Racks, 1) {
 		for n := range max(cfg.ServersPerRack, 1) {
 			name := fmt.Sprintf("r%d-s%d", rack+1, n+1)
 			w.racks[name] = fmt.Sprintf("rack-%d", rack+1)
-			config.Servers = append(config.Servers, w.server(name, cfg.Simulate))
+			if w.virtual == nil {
+				config.Servers = append(config.Servers, w.server(name, cfg.Simulate))
+				continue
+			}
+			spec := w.virtual.Server
+			spec.Name, spec.Kind, spec.MaxSessions = name, datacentre.Virtual, maxSessions
+			config.Servers = append(config.Servers, spec)
 		}
 	}
 	w.DataCentre, err = datacentre.Start(config)
@@ -131,6 +157,9 @@ func (w *World) Image(t testing.TB, version string) (url, checksum string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := version + ".raw.zst"
+	if w.virtual != nil && w.checksums[version] == "" {
+		w.checksums[version] = w.publish(t, version, name)
+	}
 	if w.checksums[version] == "" {
 		var err error
 		image := datacentre.Image{Bytes: 4 << 20, Noise: 1 << 20, Release: version}
@@ -140,11 +169,29 @@ func (w *World) Image(t testing.TB, version string) (url, checksum string) {
 	return w.images.URL + "/" + name, w.checksums[version]
 }
 
+// publish serves the file of a disk image, and returns its checksum.
+func (w *World) publish(t testing.TB, version, name string) string {
+	t.Helper()
+	file, ok := w.virtual.Images[version]
+	if !ok {
+		t.Fatalf("no image of a node with Kubernetes %s", version)
+	}
+	sum, err := os.ReadFile(file + ".sha256")
+	check(t, err)
+	hex, _, found := strings.Cut(string(sum), " ")
+	if !found {
+		t.Fatalf("no checksum in %s.sha256", file)
+	}
+	check(t, os.MkdirAll(filepath.Join(w.dir, "images"), 0o700))
+	check(t, os.Symlink(file, filepath.Join(w.dir, "images", name)))
+	return "sha256:" + hex
+}
+
 // Count is what was asked of one server, since it was built.
 type Count struct {
 	// Reads and Writes of its BMC; a login or logout is neither.
 	Reads, Writes int
-	// DiskBytes were written or zeroed.
+	// DiskBytes were written or zeroed; not counted of virtual servers.
 	DiskBytes int64
 	Powered   bool
 }
@@ -159,9 +206,11 @@ func (w *World) Counts() map[string]Count {
 				count.Writes++
 			}
 		}
-		for _, d := range s.Simulated.Disks() {
-			written, zeroed := d.BytesWritten()
-			count.DiskBytes += written + zeroed
+		if s.Simulated != nil {
+			for _, d := range s.Simulated.Disks() {
+				written, zeroed := d.BytesWritten()
+				count.DiskBytes += written + zeroed
+			}
 		}
 		counts[s.Spec.Name] = count
 	}
