@@ -47,8 +47,13 @@ func (p *progress) wait() { <-p.done }
 
 // set records how far the work is. It never blocks.
 func (p *progress) set(step agentapi.Step, percent int, bytes int64) {
+	p.put(agentapi.Progress{Step: step, Percent: int32(percent), Bytes: bytes})
+}
+
+func (p *progress) put(now agentapi.Progress) {
+	now.OrderID = p.opts.orderID
 	p.mu.Lock()
-	p.latest = agentapi.Progress{OrderID: p.opts.orderID, Step: step, Percent: int32(percent), Bytes: bytes}
+	p.latest = now
 	p.mu.Unlock()
 	select {
 	case p.notify <- struct{}{}:

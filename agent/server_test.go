@@ -46,6 +46,8 @@ type server struct {
 	// onWrite is called before each write to a disk, with the context of the work.
 	onWrite func(context.Context)
 	clock   time.Time
+	// failing is the serial number of a disk that takes no writes behind its first MiB.
+	failing string
 }
 
 func newServer(t *testing.T, disks ...agentapi.Disk) *server {
@@ -86,7 +88,7 @@ func (s *server) List(context.Context) ([]agentapi.Disk, error) {
 // Open implements agent.Disks.
 func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error) {
 	dev, err := block.OpenFile(s.path(d))
-	return watched{dev, func() {
+	return watched{Device: dev, fails: s.failing != "" && d.Serial == s.failing, before: func() {
 		if s.onWrite != nil {
 			s.onWrite(ctx)
 		}
@@ -98,12 +100,16 @@ func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error
 type watched struct {
 	block.Device
 	before func()
+	fails  bool
 }
 
 func (watched) Sync() error { return nil }
 
 func (w watched) WriteAt(b []byte, off int64) (int, error) {
 	w.before()
+	if w.fails && off >= mib {
+		return 0, errors.New("medium error")
+	}
 	return w.Device.WriteAt(b, off)
 }
 

@@ -34,7 +34,12 @@ func TestWipe(t *testing.T) {
 	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
 		t.Fatalf("%s, %v", action, err)
 	}
-	want := []agentapi.Report{{OrderID: "w1", Outcome: agentapi.Succeeded, WipedDisks: refs}}
+	var cleaned []agentapi.CleanedDisk
+	for _, ref := range refs {
+		// The first 5 MiB, the last one.
+		cleaned = append(cleaned, agentapi.CleanedDisk{Disk: ref, Mode: "Metadata", Method: "Metadata", ErasedBytes: 6 * mib, VerifiedBytes: 6 * mib})
+	}
+	want := []agentapi.Report{{OrderID: "w1", Outcome: agentapi.Succeeded, WipedDisks: refs, Cleaned: cleaned}}
 	if diff := cmp.Diff(want, m.Reports()); diff != "" {
 		t.Error(diff)
 	}
@@ -56,7 +61,9 @@ func TestWipeFailures(t *testing.T) {
 	}{
 		{"disk not there", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "Z" }, agent.ReasonDiskNotFound},
 		{"disk of another instance", func(w *agentapi.WipeOrder) { w.Disks[1].Serial = "C" }, agent.ReasonDiskOwnedByOther},
-		{"another mode", func(w *agentapi.WipeOrder) { w.Mode = "Full" }, agent.ReasonOrderNotUnderstood},
+		{"another mode for one disk", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full", "None"} }, agent.ReasonOrderNotUnderstood},
+		{"modes for other disks", func(w *agentapi.WipeOrder) { w.Modes = []string{"Full"} }, agent.ReasonOrderNotUnderstood},
+		{"another mode", func(w *agentapi.WipeOrder) { w.Mode = "Shred" }, agent.ReasonOrderNotUnderstood},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"},
@@ -75,5 +82,48 @@ func TestWipeFailures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Full cleaning leaves nothing of a disk, each disk has its own mode, and one that
+// cannot be erased fails the order and no other disk.
+func TestWipeFull(t *testing.T) {
+	s := newServer(t, agentapi.Disk{Serial: "A", Marker: &agentapi.Marker{InstanceID: "i1", Complete: true}},
+		agentapi.Disk{Serial: "B"}, agentapi.Disk{Serial: "C", Rotational: true})
+	refs := []agentapi.DiskRef{{Serial: "A"}, {Serial: "B"}, {Serial: "C"}}
+	m := wipeOrder(refs...)
+	m.Order.Wipe.Mode, m.Order.Wipe.Modes = "Full", []string{"Full", "Metadata", "Full"}
+	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
+		t.Fatalf("%s, %v", action, err)
+	}
+	reports := m.Reports()
+	if len(reports) != 1 || reports[0].Outcome != agentapi.Succeeded || len(reports[0].Cleaned) != 3 {
+		t.Fatalf("reports %+v", reports)
+	}
+	for i, want := range []string{"Overwrite", "Metadata", "Overwrite"} {
+		got := reports[0].Cleaned[i]
+		if got.Method != want || got.Disk != refs[i] || got.VerifiedBytes < 4*mib-64<<10 || got.FailedBefore != "" {
+			t.Errorf("%+v, want %s", got, want)
+		}
+		if erased := bytes.Equal(s.content(i), make([]byte, 8*mib)); erased != (want == "Overwrite") {
+			t.Errorf("disk %d: all of it is zero: %t", i, erased)
+		}
+	}
+}
+
+func TestWipeFullOfABadDisk(t *testing.T) {
+	s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"})
+	s.failing = "B"
+	m := wipeOrder(agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"})
+	m.Order.Wipe.Mode = "Full"
+	if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
+		t.Fatalf("%s, %v", action, err)
+	}
+	reports := m.Reports()
+	if len(reports) != 1 || reports[0].Reason != agent.ReasonWipeFailed || len(reports[0].Cleaned) != 1 || reports[0].Cleaned[0].Disk.Serial != "A" {
+		t.Fatalf("reports %+v", reports)
+	}
+	if !bytes.Contains([]byte(reports[0].Message), []byte("Overwrite: ")) {
+		t.Errorf("the message does not name what was tried: %s", reports[0].Message)
 	}
 }

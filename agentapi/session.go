@@ -123,10 +123,20 @@ type InstallOrder struct {
 	ReleasedInstances []string `json:"releasedInstances,omitempty"`
 }
 
+// The modes of cleaning.
+const (
+	// WipeMetadata removes partition tables and signatures.
+	WipeMetadata = "Metadata"
+	// WipeFull erases the content, by the best means that each disk has.
+	WipeFull = "Full"
+)
+
 // WipeOrder says which disks to clean.
 type WipeOrder struct {
-	// Mode of cleaning: "Metadata" removes partition tables and signatures.
+	// Mode of cleaning: WipeMetadata or WipeFull.
 	Mode string `json:"mode"`
+	// Modes are those of single disks, in the order of Disks; empty: Mode for all.
+	Modes []string `json:"modes,omitempty"`
 	// Disks to clean; a disk that is not named is not touched.
 	Disks []DiskRef `json:"disks"`
 	// ReleasedInstances are other instances whose markers may be removed (I8), as
@@ -170,6 +180,9 @@ type Progress struct {
 	// Percent of the step, 0..100; Bytes written so far in this step.
 	Percent int32 `json:"percent"`
 	Bytes   int64 `json:"bytes,omitempty"`
+	// Seconds for which a disk has been erasing itself, which may be hours without any
+	// other news. It stands still when the disk takes much longer than it said.
+	Seconds int64 `json:"seconds,omitempty"`
 }
 
 // ProgressReply may call the agent off.
@@ -228,6 +241,22 @@ type Report struct {
 	WipedDisks   []DiskRef `json:"wipedDisks,omitempty"`
 	RootDisk     *DiskRef  `json:"rootDisk,omitempty"`
 	BytesWritten int64     `json:"bytesWritten,omitempty"`
+	// Cleaned says what was done to each of WipedDisks, in the same order.
+	Cleaned []CleanedDisk `json:"cleaned,omitempty"`
+}
+
+// CleanedDisk is what was done to one disk.
+type CleanedDisk struct {
+	Disk DiskRef `json:"disk"`
+	// Mode of cleaning, and the Method by which the content was erased (package
+	// agent/erase), or WipeMetadata again.
+	Mode   string `json:"mode"`
+	Method string `json:"method"`
+	// ErasedBytes are those whose old content is gone, VerifiedBytes were read back.
+	ErasedBytes   int64 `json:"erasedBytes"`
+	VerifiedBytes int64 `json:"verifiedBytes"`
+	// FailedBefore names better methods that failed, and why.
+	FailedBefore string `json:"failedBefore,omitempty"`
 }
 
 // Action is what the agent does after its report is acknowledged.

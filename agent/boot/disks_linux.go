@@ -5,6 +5,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agent/probe"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -87,9 +89,26 @@ func markerOf(name string) *agentapi.Marker {
 	return m
 }
 
+// opened is a disk that can be told to erase itself (erase.Commands).
+type opened struct {
+	block.Device
+	*erase.Kernel
+}
+
+// Close implements block.Device.
+func (o opened) Close() error { return errors.Join(o.Device.Close(), o.Kernel.Close()) }
+
 // Open implements agent.Disks.
 func (d *Disks) Open(_ context.Context, disk agentapi.Disk) (block.Device, error) {
-	return block.Open(disk.Name)
+	dev, err := block.Open(disk.Name)
+	if err != nil {
+		return nil, err
+	}
+	commands, err := erase.OpenKernel(disk.Name)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return opened{dev, commands}, nil
 }
 
 // Hardware reads the facts of this machine, with the addresses of its NICs.

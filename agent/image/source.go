@@ -67,8 +67,8 @@ type Source struct {
 	// read bytes given out; size of the whole, -1 when unknown; end is where a part
 	// ends, 0 for the whole.
 	read, size, end int64
-	failures   int
-	lastSign   time.Time
+	failures        int
+	lastSign        time.Time
 }
 
 // OpenSource returns a source at once; the first Read or Size connects.

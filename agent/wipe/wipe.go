@@ -4,9 +4,11 @@
 package wipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -29,8 +31,9 @@ const (
 )
 
 // Metadata removes partition tables and signatures from a disk, verifies by
-// reading back that they are gone, and then removes the Ingot marker.
-func Metadata(ctx context.Context, dev block.Device) error {
+// reading back that they are gone, and then removes the Ingot marker. It returns how
+// many bytes it has zeroed and read back, those counted once that have several reasons.
+func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	size := dev.Size()
 	marker := extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
 	disk := extent{0, size}
@@ -42,10 +45,24 @@ func Metadata(ctx context.Context, dev block.Device) error {
 	steps := [][]extent{avoid(inner, marker), avoid(signatures(disk), marker), {marker}}
 	for _, extents := range steps {
 		if err := clean(ctx, dev, extents); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return covered(slices.Concat(steps...)), nil
+}
+
+// covered is how many bytes extents cover together.
+func covered(extents []extent) int64 {
+	slices.SortFunc(extents, func(a, b extent) int { return cmp.Compare(a.off, b.off) })
+	var sum, end int64
+	for _, e := range extents {
+		if e.len <= 0 || e.end() <= end {
+			continue
+		}
+		sum += e.end() - max(e.off, end)
+		end = e.end()
+	}
+	return sum
 }
 
 func signatures(e extent) []extent {

@@ -139,7 +139,7 @@ func TestMetadata(t *testing.T) {
 			content := []byte("content is not touched")
 			put(t, f, 30*mib, content)
 			dev := open(t, path)
-			if err := wipe.Metadata(t.Context(), dev); err != nil {
+			if _, err := wipe.Metadata(t.Context(), dev); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range signs {
@@ -173,7 +173,7 @@ func TestMarkerGoesLast(t *testing.T) {
 	}
 	for budget := 0; ; budget++ {
 		dev := &limited{Device: open(t, path), budget: budget}
-		err := wipe.Metadata(t.Context(), dev)
+		_, err := wipe.Metadata(t.Context(), dev)
 		if err == nil {
 			break
 		}
@@ -213,7 +213,7 @@ func (liar) Zero(int64, int64) error { return nil }
 func TestWipeIsVerified(t *testing.T) {
 	f, path := newDisk(t)
 	put(t, f, 1080, []byte("\x53\xef"))
-	if err := wipe.Metadata(t.Context(), liar{open(t, path)}); !errors.Is(err, wipe.ErrNotClean) {
+	if _, err := wipe.Metadata(t.Context(), liar{open(t, path)}); !errors.Is(err, wipe.ErrNotClean) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestWipeStopsWhenCalledOff(t *testing.T) {
 	off := errors.New("called off")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(off)
-	if err := wipe.Metadata(ctx, open(t, path)); !errors.Is(err, off) {
+	if _, err := wipe.Metadata(ctx, open(t, path)); !errors.Is(err, off) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -243,7 +243,7 @@ func FuzzMetadata(f *testing.F) {
 		if err := os.WriteFile(path, disk, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := wipe.Metadata(t.Context(), open(t, path)); err != nil {
+		if _, err := wipe.Metadata(t.Context(), open(t, path)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)

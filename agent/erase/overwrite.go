@@ -1,0 +1,144 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package erase
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+const (
+	// piece is discarded or overwritten at a time; in between the work can be stopped.
+	piece = 64 << 20
+	// journalEvery is how much is overwritten between two entries of the journal.
+	journalEvery = 4 << 30
+	// journalOffset: the journal lies before the marker, where nothing else is either.
+	journalOffset = agentapi.MarkerOffset - journalSize
+	journalSize   = 4096
+	bodyFrom      = reservedTo
+)
+
+// discard tells the disk that nothing on it is needed.
+func (e *eraser) discard(ctx context.Context, secure bool) error {
+	for off := int64(0); off < e.size; off += piece {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(piece, e.size-off)
+		if err := e.Commands.Discard(ctx, DiscardRange{Off: off, Len: n, Secure: secure}); err != nil {
+			return err
+		}
+		e.tell(off + n)
+	}
+	return nil
+}
+
+// discardAndZero frees the flash, and then makes the disk zero itself. What the
+// discard alone promises is nothing.
+func (e *eraser) discardAndZero(ctx context.Context) error {
+	if err := e.discard(ctx, false); err != nil {
+		return err
+	}
+	return e.each(ctx, bodyFrom, func(off, n int64) error { return block.Zero(ctx, e.Device, off, n) })
+}
+
+// overwrite writes zeroes over all of the disk, from a byte of it on.
+func (e *eraser) overwrite(ctx context.Context, from int64) error {
+	zeroes := make([]byte, 4<<20)
+	saved := from
+	err := e.each(ctx, max(from, bodyFrom), func(off, n int64) error {
+		for n > 0 {
+			part := min(n, int64(len(zeroes)))
+			if _, err := e.Device.WriteAt(zeroes[:part], off); err != nil {
+				return fmt.Errorf("write at %d: %w", off, err)
+			}
+			off, n = off+part, n-part
+		}
+		if off-saved < journalEvery {
+			return nil
+		}
+		saved = off
+		return e.note(off)
+	})
+	if err != nil {
+		return err
+	}
+	return e.note(0)
+}
+
+// each does all of the disk piece by piece: the body, and then what is before the
+// reserved part.
+func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) error) error {
+	for off := from; off < e.size; off += piece {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(piece, e.size-off)
+		if err := do(off, n); err != nil {
+			return err
+		}
+		e.tell(off + n)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return block.Zero(ctx, e.Device, 0, min(reservedFrom, e.size))
+}
+
+func (e *eraser) tell(done int64) {
+	e.opts.OnProgress(Progress{Bytes: done, Percent: int(done * 100 / e.size)})
+}
+
+// The journal is one block: magic, the byte to go on at, a sum over both, the owner
+// and the size of the disk.
+const journalMagic = "ingot erase 1\x00\x00\x00"
+
+func (e *eraser) journal(done int64) []byte {
+	b := make([]byte, journalSize)
+	copy(b, journalMagic)
+	binary.BigEndian.PutUint64(b[16:], uint64(done))
+	sum := sha256.Sum256(fmt.Appendf(b[:24:24], "%s\x00%d", e.Owner, e.size))
+	copy(b[24:], sum[:])
+	return b
+}
+
+// note writes how far the overwriting is, once that is durable; 0 removes the journal.
+func (e *eraser) note(done int64) error {
+	if e.Owner == "" || e.size < bodyFrom {
+		return nil
+	}
+	if err := e.Device.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	b := make([]byte, journalSize)
+	if done > 0 {
+		b = e.journal(done)
+	}
+	if _, err := e.Device.WriteAt(b, journalOffset); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return e.Device.Sync()
+}
+
+// resumeFrom reads the journal. Where it is another's, or not there, it is 0.
+func (e *eraser) resumeFrom() int64 {
+	b := make([]byte, journalSize)
+	if e.Owner == "" || e.size < bodyFrom {
+		return 0
+	}
+	if _, err := e.Device.ReadAt(b, journalOffset); err != nil {
+		return 0
+	}
+	done := int64(binary.BigEndian.Uint64(b[16:]))
+	if done <= 0 || done > e.size || !bytes.Equal(b, e.journal(done)) {
+		return 0
+	}
+	return done
+}
