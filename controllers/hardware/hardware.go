@@ -5,6 +5,7 @@ package hardware
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,4 +21,12 @@ func New(host *infrav1.IngotHost, scheme *runtime.Scheme) (*infrav1.IngotHardwar
 		return nil, fmt.Errorf("owner of the hardware of %s: %w", host.Name, err)
 	}
 	return object, nil
+}
+
+// IsOwner says whether an object has the host among its owners, by the version of the API
+// that is written today.
+func IsOwner(host *infrav1.IngotHost, object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		return owner.UID == host.UID && owner.APIVersion == infrav1.GroupVersion.String()
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/access"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -25,28 +26,28 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	if host.Spec.BMC == nil {
 		return nil
 	}
-	access, err := r.accessOf(ctx, host, seen.hardware)
+	found, err := r.finder().Find(ctx, host, seen.hardware)
 	if err != nil {
 		return err
 	}
-	if err := r.unpin(ctx, host, seen); err != nil {
+	if seen.hardware, err = r.finder().Unpin(ctx, host, seen.hardware); err != nil {
 		return err
 	}
-	seen.target = access.target
+	seen.target = found.Target
 	before := r.contacts.of(host)
-	known := before.under(keyFor(host, access.version))
-	if before.key != "" && before.key != known.key && access.problem == inventory.BMCOK {
+	known := before.under(keyFor(host, found.Version))
+	if before.key != "" && before.key != known.key && found.Problem == inventory.BMCOK {
 		r.forgive(seen.target)
 	}
 	pushed, pushing := r.works.PushingTo(seen.target)
-	same := access.problem == inventory.BMCOK || (access.problem == known.problem && access.message == known.message)
+	same := found.Problem == inventory.BMCOK || (found.Problem == known.problem && found.Message == known.message)
 	switch {
 	case same && seen.Now.Before(known.retryAt):
-	case access.problem != inventory.BMCOK:
-		known = known.failed(access.problem, access.message, seen.Now, r.waits())
+	case found.Problem != inventory.BMCOK:
+		known = known.failed(found.Problem, found.Message, seen.Now, r.waits())
 	case pushing: // one call in flight is enough
 	default:
-		known, err = r.contactBMC(ctx, host, seen, access, known)
+		known, err = r.contactBMC(ctx, host, seen, found, known)
 		if ctx.Err() != nil { // the manager stops: that is no news of the BMC
 			return ctx.Err()
 		}
@@ -70,8 +71,8 @@ func (r *Reconciler) forgive(target bmc.Target) {
 // contactBMC trusts the BMC first, if this is its first use; then finds out which
 // password it has, if that is being changed; reads it; and changes its password, if
 // somebody asks for that. An error is not the BMC's.
-func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, access access, known contact) (contact, error) {
-	if access.unpinned {
+func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation, found access.Access, known contact) (contact, error) {
+	if found.Unpinned {
 		refused, err := r.pin(ctx, host, seen)
 		if err != nil {
 			return known, err
@@ -81,9 +82,9 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 			return r.failed(host, known, refused, seen.Now), nil
 		}
 	}
-	begun := isRotating(access.secret)
+	begun := isRotating(found.Secret)
 	if begun {
-		after, settled, err := r.rotate(ctx, host, seen, access.secret, known)
+		after, settled, err := r.rotate(ctx, host, seen, found.Secret, known)
 		if err != nil || !settled {
 			return after, err
 		}
@@ -94,11 +95,28 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	case begun, known.problem != inventory.BMCOK:
 		return known, nil
 	case !asksRotation(host):
-		seen.rotated = lastRotation(host, access.secret)
+		seen.rotated = lastRotation(host, found.Secret)
 		return known, nil
 	}
-	known, _, err := r.rotate(ctx, host, seen, access.secret, known)
+	known, _, err := r.rotate(ctx, host, seen, found.Secret, known)
 	return known, err
+}
+
+func (r *Reconciler) finder() *access.Finder {
+	return &access.Finder{Client: r.Client, Live: r.Live, Fingerprint: r.Fingerprint, Note: r.note, Turn: r.waits().Turn}
+}
+
+// pin trusts the certificate that the BMC presents, at its first use. From two errors the
+// first is the BMC's.
+func (r *Reconciler) pin(ctx context.Context, host *infrav1.IngotHost, seen *observation) (refused, _ error) {
+	if err := r.mustNotBePaused(ctx, host); err != nil {
+		return nil, err
+	}
+	facts, refused, err := r.finder().Pin(ctx, host, seen.hardware)
+	if refused == nil && err == nil {
+		seen.hardware, seen.target.Fingerprint = facts, facts.Spec.BMC.CertificateFingerprint
+	}
+	return refused, err
 }
 
 // readBMC makes the calls and returns what is known after them.

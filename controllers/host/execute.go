@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/access"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/controllers/move"
@@ -40,7 +41,7 @@ var errStale = errors.New("the host has changed meanwhile")
 
 // isRetry says whether an error only means that the reconcile starts over.
 func isRetry(err error) bool {
-	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, address.ErrStale)
+	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, access.ErrStale) || errors.Is(err, address.ErrStale)
 }
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.

@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/address"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -59,16 +59,16 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 
 // observeHardware reads the facts, the network and the recorded address.
 func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	hardware := &infrav1.IngotHardware{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), hardware)
+	facts := &infrav1.IngotHardware{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(host), facts)
 	switch {
-	case err == nil && ofAnother(host, hardware):
+	case err == nil && ofAnother(host, facts):
 		// What a deleted host of this name left behind is about to be collected.
 	case err == nil:
-		if err := r.ownHardware(ctx, host, hardware); err != nil {
+		if err := r.ownHardware(ctx, host, facts); err != nil {
 			return err
 		}
-		seen.hardware = hardware
+		seen.hardware = facts
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("hardware of the host: %w", err)
 	}
@@ -93,22 +93,22 @@ func (r *Reconciler) book() *address.Book {
 
 // ofAnother says whether an object belongs to another host, one of the same name
 // that was deleted.
-func ofAnother(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
-	owner := metav1.GetControllerOf(hardware)
+func ofAnother(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
+	owner := metav1.GetControllerOf(facts)
 	return owner != nil && owner.UID != host.UID
 }
 
 // ownHardware puts back that the facts belong to the host, which a backup or a
 // person may have removed: they would not move with it, nor go with it.
-func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) error {
-	if !host.DeletionTimestamp.IsZero() || (names(host, hardware) && metav1.IsControlledBy(hardware, host)) {
+func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) error {
+	if !host.DeletionTimestamp.IsZero() || (hardware.IsOwner(host, facts) && metav1.IsControlledBy(facts, host)) {
 		return nil
 	}
-	base := hardware.DeepCopy()
-	if err := controllerutil.SetControllerReference(host, hardware, r.Client.Scheme()); err != nil {
+	base := facts.DeepCopy()
+	if err := controllerutil.SetControllerReference(host, facts, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("owner of the hardware: %w", err)
 	}
-	err := r.Client.Patch(ctx, hardware, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, facts, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return nil // the facts are what was read; the next reconcile tries again
 	}
@@ -116,14 +116,6 @@ func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, h
 		return fmt.Errorf("owner of the hardware: %w", err)
 	}
 	return nil
-}
-
-// names says whether the object has the host as an owner, by the version of the
-// API that is written today.
-func names(host *infrav1.IngotHost, object metav1.Object) bool {
-	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
-		return owner.UID == host.UID && owner.APIVersion == infrav1.GroupVersion.String()
-	})
 }
 
 // observeDuplicates looks for another host that is the same server (I8).

@@ -183,21 +183,12 @@ func checkCA(t *testing.T, object client.Object, moved, owned bool, kept []metav
 		t.Errorf("moved: %t, want %t", labelled, moved)
 	}
 	if owned {
-		if !slices.ContainsFunc(object.GetOwnerReferences(), isHost) {
+		if !slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.Kind == "IngotHost" }) {
 			t.Error("the host's password would not be moved with it")
 		}
 		return
 	}
 	if diff := cmp.Diff(kept, object.GetOwnerReferences()); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
-	}
-}
-
-// What holds a key or a token stays where it is.
-func TestTravels(t *testing.T) {
-	for kind, want := range map[corev1.SecretType]bool{"": true, corev1.SecretTypeOpaque: true, corev1.SecretTypeTLS: false, corev1.SecretTypeServiceAccountToken: false, "example.com/mine": false} {
-		if got := travels(&corev1.Secret{Type: kind, Data: map[string][]byte{infrav1.CAKey: []byte("pem")}}); got != want {
-			t.Errorf("a Secret of type %q travels: %t, want %t", kind, got, want)
-		}
 	}
 }

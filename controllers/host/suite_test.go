@@ -52,6 +52,8 @@ type fakeBMC struct {
 	health  bmc.HealthState
 	parts   []bmc.ComponentHealth
 	details int
+	// forgiven is how often it was to be tried at once.
+	forgiven int
 	// drive is the virtual CD drive and what else boot methods need.
 	drive fakeDrive
 }
@@ -65,6 +67,8 @@ func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Con
 	}
 	return fn(ctx, f)
 }
+
+func (f *fakeBMC) Forgive(bmc.Target) { f.forgiven++ }
 
 func (f *fakeBMC) PowerState(context.Context) (bmc.PowerState, error) {
 	f.mu.Lock()

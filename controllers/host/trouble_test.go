@@ -79,6 +79,9 @@ func testBMCErrors(t *testing.T, on *ground) {
 			y.bmc.readErr = nil
 			y.step("h")
 			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+			if y.bmc.forgiven != 1 {
+				t.Errorf("for one correction the pool was asked %d times to try at once", y.bmc.forgiven)
+			}
 			y.toldOnce(tc.reason)
 		})
 	}

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package access
 
 import (
 	"cmp"
@@ -35,11 +35,11 @@ func trustsFirstUse(host *infrav1.IngotHost) bool {
 
 // pinOf is the fingerprint that was taken at the first use of the host's BMC at its
 // present address; empty: there was none.
-func pinOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) string {
-	if hardware == nil || hardware.Spec.BMC == nil {
+func pinOf(host *infrav1.IngotHost, facts *infrav1.IngotHardware) string {
+	if facts == nil || facts.Spec.BMC == nil {
 		return ""
 	}
-	was, is := hardware.Spec.BMC.Address, host.Spec.BMC.Address
+	was, is := facts.Spec.BMC.Address, host.Spec.BMC.Address
 	if was != is {
 		before, beforeErr := tlsAddress(was)
 		now, nowErr := tlsAddress(is)
@@ -47,7 +47,7 @@ func pinOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) string {
 			return ""
 		}
 	}
-	return hardware.Spec.BMC.CertificateFingerprint
+	return facts.Spec.BMC.CertificateFingerprint
 }
 
 // tlsAddress is host:port of the BMC's TLS. The error wraps bmc.ErrAddress.
@@ -66,64 +66,60 @@ func tlsAddress(text string) (string, error) {
 	return net.JoinHostPort(address.Host, strconv.Itoa(cmp.Or(address.Port, port))), nil
 }
 
-// pin takes the certificate that the BMC presents for its own, for good: the pin is
-// written down before anything is sent to the BMC. From two errors the first is the
-// BMC's and the second the API server's.
-func (r *Reconciler) pin(ctx context.Context, host *infrav1.IngotHost, seen *observation) (bmcErr, _ error) {
-	if err := r.mustNotBePaused(ctx, host); err != nil {
-		return nil, err
-	}
+// Pin takes the certificate that the BMC presents for its own, for good: the pin is
+// written down before anything is sent to the BMC. It returns the facts with the pin.
+// From two errors the first is the BMC's and the second the API server's, or ErrStale.
+func (f *Finder) Pin(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (_ *infrav1.IngotHardware, bmcErr, _ error) {
 	address, err := tlsAddress(host.Spec.BMC.Address)
 	if err != nil {
-		return err, nil
+		return facts, err, nil
 	}
-	look, cancel := context.WithTimeout(ctx, r.waits().Turn)
+	look, cancel := context.WithTimeout(ctx, f.Turn)
 	defer cancel()
-	fingerprint, err := r.Fingerprint(look, address)
+	fingerprint, err := f.Fingerprint(look, address)
 	if err != nil {
-		return err, nil
+		return facts, err, nil
 	}
 	pin := &infrav1.PinnedBMC{Address: host.Spec.BMC.Address, CertificateFingerprint: fingerprint}
-	if err := r.savePin(ctx, host, seen, pin); err != nil {
-		return nil, err
+	if facts, err = f.save(ctx, host, facts, pin); err != nil {
+		return facts, nil, err
 	}
-	seen.target.Fingerprint = fingerprint
 	ctrl.LoggerFrom(ctx).Info("Trusting the certificate of the BMC at its first use", "address", address, "fingerprint", fingerprint)
-	r.note(host, infrav1.ReasonCertificatePinned, "spec.bmc.trustOnFirstUse: the BMC at "+address+" presented the certificate "+fingerprint+
+	f.Note(host, infrav1.ReasonCertificatePinned, "spec.bmc.trustOnFirstUse: the BMC at "+address+" presented the certificate "+fingerprint+
 		", and no other is trusted there from now on; compare it with the BMC's own")
-	return nil, nil
+	return facts, nil, nil
 }
 
-// unpin forgets the pin of a host that is no longer to be trusted on its first use:
-// whoever asks for that anew gets a new pin.
-func (r *Reconciler) unpin(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	if trustsFirstUse(host) || seen.hardware == nil || seen.hardware.Spec.BMC == nil {
-		return nil
+// Unpin forgets the pin of a host that is no longer to be trusted on its first use:
+// whoever asks for that anew gets a new pin. It returns the facts without it; they may be
+// nil.
+func (f *Finder) Unpin(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (*infrav1.IngotHardware, error) {
+	if trustsFirstUse(host) || facts == nil || facts.Spec.BMC == nil {
+		return facts, nil
 	}
-	return r.savePin(ctx, host, seen, nil)
+	return f.save(ctx, host, facts, nil)
 }
 
-// savePin writes the pin by optimistic lock: who acts on an old view takes no pin.
-func (r *Reconciler) savePin(ctx context.Context, host *infrav1.IngotHost, seen *observation, pin *infrav1.PinnedBMC) error {
-	var facts *infrav1.IngotHardware
+// save writes the pin by optimistic lock: who acts on an old view takes no pin.
+func (f *Finder) save(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware, pin *infrav1.PinnedBMC) (*infrav1.IngotHardware, error) {
+	var changed *infrav1.IngotHardware
 	var err error
-	if seen.hardware == nil {
-		if facts, err = hardware.New(host, r.Client.Scheme()); err != nil {
-			return err
+	if facts == nil {
+		if changed, err = hardware.New(host, f.Client.Scheme()); err != nil {
+			return nil, err
 		}
-		facts.Spec.BMC = pin
-		err = r.Client.Create(ctx, facts)
+		changed.Spec.BMC = pin
+		err = f.Client.Create(ctx, changed)
 	} else {
-		facts = seen.hardware.DeepCopy()
-		facts.Spec.BMC = pin
-		err = r.Client.Patch(ctx, facts, client.MergeFromWithOptions(seen.hardware, client.MergeFromWithOptimisticLock{}))
+		changed = facts.DeepCopy()
+		changed.Spec.BMC = pin
+		err = f.Client.Patch(ctx, changed, client.MergeFromWithOptions(facts, client.MergeFromWithOptimisticLock{}))
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return errStale
+		return facts, ErrStale
 	}
 	if err != nil {
-		return fmt.Errorf("pin of the BMC's certificate: %w", err)
+		return facts, fmt.Errorf("pin of the BMC's certificate: %w", err)
 	}
-	seen.hardware = facts
-	return nil
+	return changed, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package access
 
 import (
 	"context"
@@ -17,73 +17,75 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
-// access is how a BMC is reached, or what is missing for it.
-type access struct {
-	target  bmc.Target
-	problem inventory.BMCProblem
-	message string
-	// version is a digest of the credentials and the CA: it changes when they do,
+// Access is how a BMC is reached, or what is missing for it.
+type Access struct {
+	Target bmc.Target
+	// Problem is BMCOK where nothing is missing; Message says for people what is.
+	Problem inventory.BMCProblem
+	Message string
+	// Version is a digest of the credentials and the CA: it changes when they do,
 	// and not when somebody labels the Secret. It is kept in memory only.
-	version string
-	// secret holds the credentials, and during a rotation the next password.
-	secret *corev1.Secret
-	// unpinned: the certificate is to be pinned before anything is sent to the BMC.
-	unpinned bool
+	Version string
+	// Secret holds the credentials, and during a rotation the next password.
+	Secret *corev1.Secret
+	// Unpinned: the certificate is to be pinned before anything is sent to the BMC.
+	Unpinned bool
 }
 
 // missing says what a person has to make.
-func (a access) missing(problem inventory.BMCProblem, format string, args ...any) access {
-	a.problem, a.message = problem, fmt.Sprintf(format, args...)
+func (a Access) missing(problem inventory.BMCProblem, format string, args ...any) Access {
+	a.Problem, a.Message = problem, fmt.Sprintf(format, args...)
 	return a
 }
 
-// accessOf reads credentials and trust. hardware may be nil. An error is the API
-// server's only.
-func (r *Reconciler) accessOf(ctx context.Context, host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (access, error) {
+// Find reads credentials and trust of a host that has a BMC. facts may be nil. An error
+// is the API server's only.
+func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) (Access, error) {
 	spec := host.Spec.BMC
-	out := access{secret: &corev1.Secret{}, target: bmc.Target{
+	out := Access{Secret: &corev1.Secret{}, Target: bmc.Target{
 		Address: spec.Address, InsecureSkipVerify: ptr.Deref(spec.InsecureSkipVerify, false), Fingerprint: spec.CertificateFingerprint,
 	}}
 	if trustsFirstUse(host) {
-		out.target.Fingerprint = pinOf(host, hardware)
-		out.unpinned = out.target.Fingerprint == ""
+		out.Target.Fingerprint = pinOf(host, facts)
+		out.Unpinned = out.Target.Fingerprint == ""
 	}
-	err := r.adopt(ctx, host, spec.CredentialsRef.Name, out.secret, secretKeys()...)
+	err := f.adopt(ctx, host, spec.CredentialsRef.Name, out.Secret, secretKeys()...)
 	switch {
 	case apierrors.IsNotFound(err):
 		return out.missing(inventory.BMCCredentialsMissing, "Secret %q does not exist in namespace %q", spec.CredentialsRef.Name, host.Namespace), nil
 	case err != nil:
 		return out, fmt.Errorf("credentials of the BMC: %w", err)
 	}
-	if key := missingKey(out.secret, secretKeys()...); key != "" {
-		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.secret.Name, key), nil
+	if key := missingKey(out.Secret, secretKeys()...); key != "" {
+		return out.missing(inventory.BMCCredentialsMissing, "Secret %q has no key %q, or it is empty", out.Secret.Name, key), nil
 	}
 	digest := sha256.New()
 	for _, key := range secretKeys() {
-		_, _ = fmt.Fprintf(digest, "%q", out.secret.Data[key])
+		_, _ = fmt.Fprintf(digest, "%q", out.Secret.Data[key])
 	}
-	out.target.Username = string(out.secret.Data[infrav1.SecretKeyUsername])
-	out.target.Password = bmc.Password(out.secret.Data[infrav1.SecretKeyPassword])
+	out.Target.Username = string(out.Secret.Data[infrav1.SecretKeyUsername])
+	out.Target.Password = bmc.Password(out.Secret.Data[infrav1.SecretKeyPassword])
 	if spec.CABundleRef != nil {
-		if out, err = r.caBundle(ctx, host, out); err != nil || out.problem != inventory.BMCOK {
+		if out, err = f.caBundle(ctx, host, out); err != nil || out.Problem != inventory.BMCOK {
 			return out, err
 		}
-		_, _ = digest.Write(out.target.CABundle)
+		_, _ = digest.Write(out.Target.CABundle)
 	}
-	out.version = hex.EncodeToString(digest.Sum(nil))
+	out.Version = hex.EncodeToString(digest.Sum(nil))
 	return out, nil
 }
 
 // read gets a Secret or ConfigMap that the host names. The cache holds labelled ones
 // only: one that a person has just made is read live.
-func (r *Reconciler) read(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
+func (f *Finder) read(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object) error {
 	key := client.ObjectKey{Namespace: host.Namespace, Name: name}
-	err := r.Client.Get(ctx, key, obj)
+	err := f.Client.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, obj)
+		err = f.Live.Get(ctx, key, obj)
 	}
 	return err
 }
@@ -92,8 +94,8 @@ func (r *Reconciler) read(ctx context.Context, host *infrav1.IngotHost, name str
 // an owner: so it is cached, watched and moved (I18), and goes with the last of its
 // hosts, not with the first. One without the keys that it was named for, by mistake
 // surely, is watched and gets no owner: it would be deleted with the host.
-func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
-	err := r.read(ctx, host, name, obj)
+func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
+	err := f.read(ctx, host, name, obj)
 	fits := err == nil && missingKey(obj, keys...) == ""
 	if err != nil || !host.DeletionTimestamp.IsZero() || adopted(host, obj, fits) {
 		return err
@@ -104,18 +106,18 @@ func (r *Reconciler) adopt(ctx context.Context, host *infrav1.IngotHost, name st
 	}
 	label(obj, infrav1.BMCCredentialsLabel)
 	if fits {
-		if err := controllerutil.SetOwnerReference(host, obj, r.Client.Scheme()); err != nil {
+		if err := controllerutil.SetOwnerReference(host, obj, f.Client.Scheme()); err != nil {
 			return err
 		}
 	}
-	return r.patchShared(ctx, base, obj)
+	return f.patchShared(ctx, base, obj)
 }
 
 // patchShared writes what hosts change in an object that they may share, at the same
 // time: by optimistic lock, so that none is lost. Who comes too late has read the data
 // all the same, and changes it at the next reconcile.
-func (r *Reconciler) patchShared(ctx context.Context, base, obj client.Object) error {
-	err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+func (f *Finder) patchShared(ctx context.Context, base, obj client.Object) error {
+	err := f.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return nil
 	}
@@ -143,7 +145,7 @@ func label(obj client.Object, name string) {
 // it is to have one, since it fits.
 func adopted(host *infrav1.IngotHost, obj client.Object, fits bool) bool {
 	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	return labelled && (names(host, obj) || !fits)
+	return labelled && (hardware.IsOwner(host, obj) || !fits)
 }
 
 func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }

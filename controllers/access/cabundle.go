@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package access
 
 import (
 	"context"
@@ -22,13 +22,13 @@ import (
 )
 
 // caBundle reads the certificates that the BMC's is verified with.
-func (r *Reconciler) caBundle(ctx context.Context, host *infrav1.IngotHost, out access) (access, error) {
+func (f *Finder) caBundle(ctx context.Context, host *infrav1.IngotHost, out Access) (Access, error) {
 	ref := host.Spec.BMC.CABundleRef
 	kind, bundle := infrav1.CABundleConfigMap, client.Object(&corev1.ConfigMap{})
 	if ref.Kind == infrav1.CABundleSecret {
 		kind, bundle = ref.Kind, &corev1.Secret{}
 	}
-	err := r.markCA(ctx, host, ref.Name, bundle)
+	err := f.markCA(ctx, host, ref.Name, bundle)
 	switch {
 	case apierrors.IsNotFound(err):
 		return out.missing(inventory.BMCCAMissing, "%s %q does not exist in namespace %q", kind, ref.Name, host.Namespace), nil
@@ -37,7 +37,7 @@ func (r *Reconciler) caBundle(ctx context.Context, host *infrav1.IngotHost, out 
 	case missingKey(bundle, infrav1.CAKey) != "":
 		return out.missing(inventory.BMCCAMissing, "%s %q has no key %q, or it is empty", kind, ref.Name, infrav1.CAKey), nil
 	}
-	out.target.CABundle = dataOf(bundle)[infrav1.CAKey]
+	out.Target.CABundle = dataOf(bundle)[infrav1.CAKey]
 	return out, nil
 }
 
@@ -45,8 +45,8 @@ func (r *Reconciler) caBundle(ctx context.Context, host *infrav1.IngotHost, out 
 // and to be moved where it travels. A CA is not the host's own, as its password is:
 // others verify with it, and it may be the cluster's. So no host owns it, nor did one
 // for long that an earlier version made an owner; it stays when its hosts go.
-func (r *Reconciler) markCA(ctx context.Context, host *infrav1.IngotHost, name string, bundle client.Object) error {
-	if err := r.read(ctx, host, name, bundle); err != nil || !host.DeletionTimestamp.IsZero() {
+func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name string, bundle client.Object) error {
+	if err := f.read(ctx, host, name, bundle); err != nil || !host.DeletionTimestamp.IsZero() {
 		return err
 	}
 	base, err := copyOf(bundle)
@@ -57,7 +57,7 @@ func (r *Reconciler) markCA(ctx context.Context, host *infrav1.IngotHost, name s
 	if travels(bundle) {
 		label(bundle, clusterctlv1.ClusterctlMoveLabel)
 	}
-	isPassword, err := r.isCredentials(ctx, bundle)
+	isPassword, err := f.isCredentials(ctx, bundle)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (r *Reconciler) markCA(ctx context.Context, host *infrav1.IngotHost, name s
 	if equality.Semantic.DeepEqual(base, bundle) {
 		return nil
 	}
-	return r.patchShared(ctx, base, bundle)
+	return f.patchShared(ctx, base, bundle)
 }
 
 // travels says whether clusterctl is to take an object with certificates along with the
@@ -86,12 +86,12 @@ func travels(bundle client.Object) bool {
 
 // isCredentials says whether some host has its password in the object, too: it is that
 // host's then.
-func (r *Reconciler) isCredentials(ctx context.Context, bundle client.Object) (bool, error) {
+func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool, error) {
 	if _, ok := bundle.(*corev1.Secret); !ok {
 		return false, nil
 	}
 	hosts := &infrav1.IngotHostList{}
-	err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByCredentials: bundle.GetNamespace() + "/" + bundle.GetName()})
+	err := f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCredentials: bundle.GetNamespace() + "/" + bundle.GetName()})
 	if err != nil {
 		return false, fmt.Errorf("hosts whose password is in Secret %s: %w", bundle.GetName(), err)
 	}
