@@ -78,6 +78,9 @@ func TestQuirks(t *testing.T) {
 			_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "http://127.0.0.1:1/x"})
 			return err
 		}, []string{"POST 202 /UpdateService.SimpleUpdate"}, "", nil},
+		{"firmware as a form, installed from where it is kept", bmctest.IDRAC9Early, pushImage,
+			[]string{"POST 201 /FirmwareInventory", "POST 202 /UpdateService.SimpleUpdate"}, "POST 415 /FirmwareInventory", bmc.ErrProtocol},
+		{"firmware alone", bmctest.OpenBMCEarly, pushImage, []string{"POST 202 /UpdateService"}, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newMaker(t, tc.maker, nil)

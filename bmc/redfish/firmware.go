@@ -4,19 +4,12 @@
 package redfish
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
-
-	"github.com/stmcginnis/gofish/common"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -26,9 +19,11 @@ const maxFirmware = 150
 
 // updateServiceResource is UpdateService (DSP2046).
 type updateServiceResource struct {
-	Inventory link   `json:"FirmwareInventory"`
-	PushURI   string `json:"MultipartHttpPushUri"`
-	Actions   struct {
+	Inventory link `json:"FirmwareInventory"`
+	// PushURI takes an image with parameters, PlainPushURI one alone.
+	PushURI      string `json:"MultipartHttpPushUri"`
+	PlainPushURI string `json:"HttpPushUri"`
+	Actions      struct {
 		Simple *simpleUpdateAction `json:"#UpdateService.SimpleUpdate"`
 	} `json:"Actions"`
 }
@@ -89,15 +84,18 @@ func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error
 	return items, nil
 }
 
-// UpdateWays implements bmc.Firmware. HttpPushUri is none of them: what is sent there is
-// each maker's own (DSP2046).
+// UpdateWays implements bmc.Firmware.
 func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	c.transport.begin(ctx)
 	service, err := c.updateService()
 	if err != nil {
 		return bmc.UpdateWays{}, fmt.Errorf("read update service: %w", err)
 	}
-	ways := bmc.UpdateWays{Push: isLink(service.PushURI)}
+	way, err := c.pushWay(service)
+	if err != nil {
+		return bmc.UpdateWays{}, fmt.Errorf("read who made the BMC: %w", err)
+	}
+	ways := bmc.UpdateWays{Push: way != ""}
 	if service.Actions.Simple != nil && service.Actions.Simple.Target != "" {
 		ways.Fetch, ways.Protocols = true, service.Actions.Simple.protocols()
 	}
@@ -161,83 +159,4 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 		return bmc.Task{}, err
 	}
 	return taskOf(a), nil
-}
-
-// push streams the image (DSP0266, multipart HTTP push updates). gofish would
-// hold all of it in memory.
-func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
-	if service.PushURI == "" {
-		return bmc.Task{}, lacking("no MultipartHttpPushUri: the BMC has to fetch the image")
-	}
-	what := "push to " + shorten(service.PushURI, 200)
-	if !isLink(service.PushURI) {
-		return bmc.Task{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
-	}
-	body, length, contentType, err := multipartBody(update)
-	if err != nil {
-		return bmc.Task{}, fmt.Errorf("%s: %w", c.clean(what), err)
-	}
-	// The transport gives the request the call's context.
-	r, err := http.NewRequestWithContext(c.transport.ctx, http.MethodPost, c.base+service.PushURI, body)
-	if err != nil {
-		return bmc.Task{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
-	}
-	r.ContentLength = length
-	r.Header.Set("Content-Type", contentType)
-	r.Header.Set("Accept", "application/json")
-	resp, err := c.client.HTTPClient.Do(r)
-	if err != nil {
-		return bmc.Task{}, c.failure(write, what, err)
-	}
-	a := c.answered(resp)
-	if a.status < 200 || a.status > 299 {
-		return bmc.Task{}, c.failure(write, what, common.ConstructError(a.status, a.body))
-	}
-	return taskOf(a), nil
-}
-
-// multipartBody is the two parts, the image as it is read. Its length is -1 where
-// the image's size is not known; many BMCs do not take that.
-func multipartBody(update bmc.Update) (body io.Reader, length int64, contentType string, err error) {
-	parameters := map[string]any{"Targets": update.Targets}
-	if update.Targets == nil {
-		parameters["Targets"] = []string{}
-	}
-	text, err := json.Marshal(parameters)
-	if err != nil {
-		return nil, 0, "", err
-	}
-	var head bytes.Buffer
-	w := multipart.NewWriter(&head)
-	part := func(disposition, kind string) (io.Writer, error) {
-		return w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
-	}
-	p, err := part(`form-data; name="UpdateParameters"`, "application/json")
-	if err == nil {
-		_, err = p.Write(text)
-	}
-	if err == nil {
-		name := strings.Map(plainRune, update.Filename)
-		if name == "" {
-			name = "firmware.bin"
-		}
-		_, err = part(`form-data; name="UpdateFile"; filename="`+name+`"`, "application/octet-stream")
-	}
-	if err != nil {
-		return nil, 0, "", err
-	}
-	tail := "\r\n--" + w.Boundary() + "--\r\n"
-	length = -1
-	if update.Size > 0 {
-		length = int64(head.Len()) + update.Size + int64(len(tail))
-	}
-	return io.MultiReader(&head, update.Image, strings.NewReader(tail)), length, w.FormDataContentType(), nil
-}
-
-// plainRune keeps what needs no quoting in a header.
-func plainRune(r rune) rune {
-	if r > ' ' && r < 0x7f && r != '"' && r != '\\' && r != '/' {
-		return r
-	}
-	return -1
 }

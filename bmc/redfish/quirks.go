@@ -47,6 +47,11 @@ const (
 	waitForJob trait = "waitForJob"
 	// waitInPOST: a refusal that names POST passes in 5 s.
 	waitInPOST trait = "waitInPOST"
+	// pushAsForm: what is pushed to HttpPushUri is a form, and is installed from where it
+	// is kept.
+	pushAsForm trait = "pushAsForm"
+	// pushIsOwn: HttpPushUri is for the maker's own tools.
+	pushIsOwn trait = "pushIsOwn"
 )
 
 // quirk is one deviation of one maker. Empty patterns match all.
@@ -80,6 +85,10 @@ var quirks = []quirk{
 	{secureBootSetting, dell, nil, nil, `400 to SecureBootEnable: Secure Boot changes only through a reboot job`},
 	{waitAfterOff, dell, nil, nil, `409 to On right after ForceOff`},
 	{waitForJob, dell, nil, nil, `400 SYS011 "Pending configuration values are already committed" while a job waits for its boot`},
+	// github.com/dell/iDRAC-Redfish-Scripting, DeviceFirmwareSimpleUpdateREDFISH
+	{pushAsForm, dell, nil, nil, `415 to an image alone at HttpPushUri: it wants a form, and the ETag of the inventory; 201, and nothing is installed before a SimpleUpdate of its Location`},
+	// github.com/HewlettPackard/python-redfish-utility, uploadcomp
+	{pushIsOwn, hpe, nil, nil, `400 at HttpPushUri, /cgi-bin/uploadFile: it wants the session's key as a cookie, and in a form of HPE's own`},
 	{noEmptyURI, hpe, nil, nil, `400 to an HttpBootUri that is present and empty`},
 	{noTargetNone, hpe, nil, nil, `400 to BootSourceOverrideEnabled with target None`},
 	{modeWithBoot, supermicro, nil, nil, `204, and BootSourceOverrideMode falls back to Legacy when the device changes without it`},

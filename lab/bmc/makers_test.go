@@ -279,7 +279,8 @@ func TestEveryMakersLinks(t *testing.T) {
 }
 
 func TestNamesAreUnique(t *testing.T) {
-	want := []string{"standard", "dell-idrac9", "dell-idrac10", "hpe-ilo5", "hpe-ilo6", "supermicro-x11", "supermicro-x12", "lenovo-xcc", "openbmc", "ami"}
+	want := []string{"standard", "dell-idrac9", "dell-idrac10", "hpe-ilo5", "hpe-ilo6", "supermicro-x11", "supermicro-x12", "lenovo-xcc", "openbmc", "ami",
+		"dell-idrac9-early", "openbmc-early"}
 	var got []string
 	for _, p := range bmc.Personalities() {
 		got = append(got, p.Name)

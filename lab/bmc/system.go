@@ -127,7 +127,12 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 			unauthorized(w)
 			return ""
 		}
-		a := b.services.update.Push(r)
+		var a resource.Answer
+		if strings.TrimSuffix(r.URL.Path, "/") == b.p.HTTPPush {
+			a = b.services.update.HTTPPush(r)
+		} else {
+			a = b.services.update.Push(r)
+		}
 		a.Send(w)
 		return a.Action
 	}
@@ -163,7 +168,8 @@ func (b *BMC) isWeb(r *http.Request) bool {
 
 // isPush says whether a request carries an image.
 func (b *BMC) isPush(r *http.Request) bool {
-	return b.services != nil && r.Method == http.MethodPost && b.p.PushPath != "" && r.URL.Path == b.p.PushPath ||
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	return b.services != nil && r.Method == http.MethodPost && path != "" && (path == b.p.PushPath || path == b.p.HTTPPush) ||
 		b.isWeb(r) && b.services.web.Uploads(r)
 }
 

@@ -40,6 +40,15 @@ func iDRAC9() Personality {
 	}
 }
 
+// iDRAC9Early takes images in two steps: as a form below its inventory, and by SimpleUpdate
+// from there.
+func iDRAC9Early() Personality {
+	p := iDRAC9()
+	p.Name, p.BMCFirmware, p.RedfishVersion = "dell-idrac9-early", "3.36.36.36", "1.4.0"
+	p.PushPath, p.HTTPPush, p.HTTPPushForm = "", root+"/UpdateService/FirmwareInventory", true
+	return p
+}
+
 // iDRAC10 has what iDRAC9 has, media below the system, and the Boot object
 // read-only where it is shown, with tags that end in -gzip.
 func iDRAC10() Personality {
@@ -158,6 +167,14 @@ func openBMC() Personality {
 			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true,
 		},
 	}
+}
+
+// openBMCEarly takes images at its update service itself.
+func openBMCEarly() Personality {
+	p := openBMC()
+	p.Name, p.BMCFirmware = "openbmc-early", "2.8.0"
+	p.PushPath, p.HTTPPush = "", root+"/UpdateService"
+	return p
 }
 
 // ami takes boot override and settings only at its future state URIs, whole and

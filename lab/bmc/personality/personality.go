@@ -85,6 +85,11 @@ type Personality struct {
 	// SimpleUpdate and the path for multipart push; empty: none.
 	SimpleUpdate bool
 	PushPath     string
+	// HTTPPush is the path for a push of an image alone (HttpPushUri); empty: none.
+	// HTTPPushForm wants it as the file of a form, with the ETag of what is at the path,
+	// and installs it only by a SimpleUpdate of where it then is (Dell).
+	HTTPPush     string
+	HTTPPushForm bool
 	// StagedPush lets an image that was pushed for it wait for StartUpdate, after a
 	// task that verifies it, and takes the system's Bios and the manager for targets
 	// (Supermicro X12).
@@ -134,7 +139,7 @@ func (p Personality) Bare() bool { return p.Name == "" }
 // All lists the personalities, the standard's own first. Each call makes new ones.
 func All() []Personality {
 	return []Personality{
-		Standard(), iDRAC9(), iDRAC10(), iLO5(), iLO6(), supermicroX11(), supermicroX12(), xcc(), openBMC(), ami(),
+		Standard(), iDRAC9(), iDRAC10(), iLO5(), iLO6(), supermicroX11(), supermicroX12(), xcc(), openBMC(), ami(), iDRAC9Early(), openBMCEarly(),
 	}
 }
 

@@ -103,9 +103,12 @@ func Collection(path, kind string, members []string) Object {
 	}
 }
 
-// Tag is the ETag of a resource: the same for the same content. It is empty for
-// collections, whose order changes with each read.
+// Tag is the ETag of a resource: its own, or the same for the same content. It is empty for
+// collections without one, whose order changes with each read.
 func Tag(o Object) string {
+	if tag, own := o["@odata.etag"].(string); own {
+		return tag
+	}
 	if _, ok := o["Members"]; ok {
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +94,8 @@ type Service struct {
 	versions map[string]string
 	previous map[string]string
 	pushed   int64
-	// staged is a component whose image was pushed for StartUpdate, with its version.
+	// staged is a component whose image was pushed for StartUpdate, or for a SimpleUpdate
+	// from the inventory, with its version.
 	staged, stagedVersion string
 }
 
@@ -132,7 +134,7 @@ func (s *Service) Pushed() int64 {
 func (s *Service) items() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cfg.Personality.Vendor != "Dell" {
+	if p := s.cfg.Personality; p.Vendor != "Dell" && !p.HTTPPushForm {
 		return map[string]string{BIOS: BIOS, BMC: BMC}
 	}
 	form := map[string]string{BIOS: "159-%s__BIOS.Setup.1-1", BMC: "25227-%s__iDRAC.Embedded.1-1"}
@@ -141,6 +143,9 @@ func (s *Service) items() map[string]string {
 		items["Installed-"+fmt.Sprintf(f, s.versions[c])] = c
 		if s.previous[c] != "" {
 			items["Previous-"+fmt.Sprintf(f, s.previous[c])] = c
+		}
+		if s.cfg.Personality.HTTPPushForm && s.staged == c {
+			items[available+fmt.Sprintf(f, s.stagedVersion)] = c
 		}
 	}
 	return items
@@ -156,6 +161,9 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 		if p.PushPath != "" {
 			o["MultipartHttpPushUri"] = p.PushPath
 		}
+		if p.HTTPPush != "" {
+			o["HttpPushUri"] = p.HTTPPush
+		}
 		if p.SimpleUpdate {
 			o["Actions"] = resource.Object{"#UpdateService.SimpleUpdate": resource.Object{
 				"target": pathSimple, "TransferProtocol@Redfish.AllowableValues": []string{"HTTP", "HTTPS"},
@@ -168,7 +176,12 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 		for id := range s.items() {
 			paths = append(paths, pathInventory+"/"+id)
 		}
-		return resource.Collection(path, "SoftwareInventory", paths), true
+		list := resource.Collection(path, "SoftwareInventory", paths)
+		if p.HTTPPushForm {
+			slices.Sort(paths)
+			list["@odata.etag"] = resource.Tag(resource.Object{"paths": paths})
+		}
+		return list, true
 	case strings.HasPrefix(path, pathInventory+"/"):
 		s.cfg.Tasks.Step()
 		id := strings.TrimPrefix(path, pathInventory+"/")
@@ -182,6 +195,9 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 		o["Version"], o["Updateable"], o["Status"] = s.versions[component], true, resource.Health("OK")
 		if strings.HasPrefix(id, "Previous-") {
 			o["Version"] = s.previous[component]
+		}
+		if strings.HasPrefix(id, available) {
+			o["Version"] = s.stagedVersion
 		}
 		return o, true
 	}
@@ -205,6 +221,9 @@ func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 	}
 	if a, ok := r.Decode(&body); !ok {
 		return a, true
+	}
+	if strings.HasPrefix(body.ImageURI, pathInventory+"/"+available) {
+		return s.installStaged(body.ImageURI).Named("SimpleUpdate"), true
 	}
 	if !strings.HasPrefix(body.ImageURI, "http://") && !strings.HasPrefix(body.ImageURI, "https://") {
 		return resource.Fail(http.StatusBadRequest, "ActionParameterValueFormatError", "ImageURI is no http or https URL").Named("SimpleUpdate"), true

@@ -1,0 +1,224 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/stmcginnis/gofish/common"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// pushWay is how a BMC takes an image as a stream; empty: it does not.
+type pushWay string
+
+const (
+	// pushMultipart is MultipartHttpPushUri (DSP0266, multipart HTTP push updates).
+	pushMultipart pushWay = "MultipartHttpPushUri"
+	// pushPlain is HttpPushUri, which takes the image and nothing else (DSP2062, HTTP push
+	// updates). DSP2046 leaves the form to the makers; this one is common to most.
+	pushPlain pushWay = "HttpPushUri"
+	// pushForm is HttpPushUri as older iDRACs have it.
+	pushForm pushWay = "HttpPushUri, a form"
+)
+
+// pushWay finds out how to push; the newer way is the better one.
+func (c *conn) pushWay(service updateServiceResource) (pushWay, error) {
+	switch {
+	case isLink(service.PushURI):
+		return pushMultipart, nil
+	case !isLink(service.PlainPushURI):
+		return "", nil
+	}
+	if strings.TrimSpace(c.root.Vendor) == "" { // older ones tell it with the system only
+		if _, err := c.systemForWrite(); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case c.has(pushIsOwn):
+		return "", nil
+	case c.has(pushAsForm):
+		return pushForm, nil
+	}
+	return pushPlain, nil
+}
+
+// push streams the image. gofish would hold all of it in memory.
+func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
+	way, err := c.pushWay(service)
+	switch {
+	case err != nil:
+		return bmc.Task{}, err
+	case way == "" && service.PushURI != "":
+		return bmc.Task{}, fmt.Errorf("push to %s: %w: not a path of this BMC", c.clean(shorten(service.PushURI, 200)), bmc.ErrProtocol)
+	case way == "":
+		return bmc.Task{}, lacking("no MultipartHttpPushUri, and no HttpPushUri that is known: the BMC has to fetch the image")
+	case way != pushMultipart && len(update.Targets) > 0:
+		return bmc.Task{}, lacking("HttpPushUri takes no targets: the image says what it is of")
+	}
+	switch way {
+	case pushPlain:
+		length := int64(-1)
+		if update.Size > 0 {
+			length = update.Size
+		}
+		a, err := c.stream(service.PlainPushURI, streamed{body: update.Image, length: length, contentType: "application/octet-stream"})
+		return taskOf(a), err
+	case pushForm:
+		return c.pushForm(service, update)
+	}
+	parts, err := multipartBody(update)
+	if err != nil {
+		return bmc.Task{}, err
+	}
+	a, err := c.stream(service.PushURI, parts)
+	return taskOf(a), err
+}
+
+// pushForm has an older iDRAC keep the image, and then install it from there. Its form is
+// refused without the ETag of the inventory.
+func (c *conn) pushForm(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
+	action := service.Actions.Simple
+	if action == nil || action.Target == "" {
+		return bmc.Task{}, lacking("no SimpleUpdate, which would install what was pushed")
+	}
+	var inventory struct{}
+	if err := c.get(service.PlainPushURI, &inventory); err != nil {
+		return bmc.Task{}, fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
+	}
+	tag := c.transport.last.etag
+	form := newParts()
+	form.add(`form-data; name="file"; filename="`+pushedName(update)+`"`, "application/octet-stream", nil)
+	what, err := form.around(update)
+	if err != nil {
+		return bmc.Task{}, err
+	}
+	if tag != "" {
+		what.header = map[string]string{"If-Match": c.tagFor(tag)}
+	}
+	kept, err := c.stream(service.PlainPushURI, what)
+	if err != nil {
+		return bmc.Task{}, err
+	}
+	if !isLink(kept.location) {
+		return bmc.Task{}, fmt.Errorf("push to %s: %w: it does not tell where it keeps the image", c.clean(shorten(service.PlainPushURI, 200)), bmc.ErrProtocol)
+	}
+	// No If-Match: see UpdateFirmware.
+	a, err := c.ask(http.MethodPost, action.Target, map[string]any{"ImageURI": kept.location}, nil)
+	if err != nil {
+		return bmc.Task{}, err
+	}
+	return taskOf(a), nil
+}
+
+// streamed is the body of a push.
+type streamed struct {
+	body io.Reader
+	// length is -1 where it is not known; many BMCs do not take that.
+	length      int64
+	contentType string
+	header      map[string]string
+}
+
+// stream makes one write of an image.
+func (c *conn) stream(path string, s streamed) (answer, error) {
+	what := "push to " + shorten(path, 200)
+	// The transport gives the request the call's context.
+	r, err := http.NewRequestWithContext(c.transport.ctx, http.MethodPost, c.base+path, s.body)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
+	}
+	r.ContentLength = s.length
+	r.Header.Set("Content-Type", s.contentType)
+	r.Header.Set("Accept", "application/json")
+	for name, value := range s.header {
+		r.Header.Set(name, value)
+	}
+	resp, err := c.client.HTTPClient.Do(r)
+	if err != nil {
+		return answer{}, c.failure(write, what, err)
+	}
+	a := c.answered(resp)
+	if a.status < 200 || a.status > 299 {
+		return answer{}, c.failure(write, what, common.ConstructError(a.status, a.body))
+	}
+	return a, nil
+}
+
+// multipartBody is the two parts of the standard, the image as it is read.
+func multipartBody(update bmc.Update) (streamed, error) {
+	parameters := map[string]any{"Targets": update.Targets}
+	if update.Targets == nil {
+		parameters["Targets"] = []string{}
+	}
+	text, err := json.Marshal(parameters)
+	if err != nil {
+		return streamed{}, err
+	}
+	form := newParts()
+	form.add(`form-data; name="UpdateParameters"`, "application/json", text)
+	form.add(`form-data; name="UpdateFile"; filename="`+pushedName(update)+`"`, "application/octet-stream", nil)
+	return form.around(update)
+}
+
+// parts is a form, up to the image in its last part.
+type parts struct {
+	head bytes.Buffer
+	form *multipart.Writer
+	err  error
+}
+
+func newParts() *parts {
+	p := &parts{}
+	p.form = multipart.NewWriter(&p.head)
+	return p
+}
+
+func (p *parts) add(disposition, kind string, content []byte) {
+	if p.err != nil {
+		return
+	}
+	var part io.Writer
+	part, p.err = p.form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
+	if p.err == nil {
+		_, p.err = part.Write(content)
+	}
+}
+
+// around puts the image into the last part.
+func (p *parts) around(update bmc.Update) (streamed, error) {
+	tail := "\r\n--" + p.form.Boundary() + "--\r\n"
+	length := int64(-1)
+	if update.Size > 0 {
+		length = int64(p.head.Len()) + update.Size + int64(len(tail))
+	}
+	return streamed{
+		body: io.MultiReader(&p.head, update.Image, strings.NewReader(tail)), length: length, contentType: p.form.FormDataContentType(),
+	}, p.err
+}
+
+// pushedName is the image's name, as a header may have it.
+func pushedName(update bmc.Update) string {
+	if name := strings.Map(plainRune, update.Filename); name != "" {
+		return name
+	}
+	return "firmware.bin"
+}
+
+// plainRune keeps what needs no quoting in a header.
+func plainRune(r rune) rune {
+	if r > ' ' && r < 0x7f && r != '"' && r != '\\' && r != '/' {
+		return r
+	}
+	return -1
+}

@@ -1,0 +1,106 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/update"
+)
+
+// pushImage pushes a small image of the server's firmware.
+func pushImage(ctx context.Context, c bmc.Conn) error {
+	image := update.Image(update.BIOS, newVersion)
+	_, err := c.UpdateFirmware(ctx, bmc.Update{Image: bytes.NewReader(image), Size: int64(len(image)), Filename: "bios.bin"})
+	return err
+}
+
+// TestPushWays: which way an image goes, and that none goes where nobody knows the form.
+func TestPushWays(t *testing.T) {
+	const own = "/cgi-bin/uploadFile"
+	for _, tc := range []struct {
+		name   string
+		p      bmctest.Personality
+		change func(*labbmc.Config)
+		want   string // where the image goes; empty: nowhere
+	}{
+		{"the standard's", bmctest.OpenBMC, nil, "/update-multipart"},
+		{"the standard's before another", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/update-multipart"},
+		{"an image alone", bmctest.OpenBMCEarly, nil, "/UpdateService"},
+		{"a form", bmctest.IDRAC9Early, nil, "/FirmwareInventory"},
+		{"a form, by who made the system", bmctest.IDRAC9Early, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/FirmwareInventory"},
+		{"the maker's own", bmctest.ILO5, func(c *labbmc.Config) { c.Personality.PushPath, c.Personality.HTTPPush = "", own }, ""},
+		{"none", bmctest.SupermicroX11, nil, ""},
+		{"no path of this BMC", bmctest.OpenBMCEarly, func(c *labbmc.Config) { c.Personality.HTTPPush = "//192.0.2.1/update" }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newMaker(t, tc.p, tc.change)
+			conn := r.dial(t)
+			ways, err := conn.UpdateWays(t.Context())
+			if err != nil || ways.Push != (tc.want != "") {
+				t.Errorf("ways %+v, %v", ways, err)
+			}
+			err = pushImage(t.Context(), conn)
+			if tc.want == "" {
+				if !errors.Is(err, bmc.ErrNotSupported) || r.PushedBytes() > 0 {
+					t.Errorf("error %v, and %d bytes were pushed", err, r.PushedBytes())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if writes := writesOf(r); !slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, " "+tc.want) }) {
+				t.Errorf("writes %v, want one to %s", writes, tc.want)
+			}
+		})
+	}
+}
+
+// TestPlainPushTakesNoTargets: the image says what it is of; for more there is no place.
+func TestPlainPushTakesNoTargets(t *testing.T) {
+	for _, p := range []bmctest.Personality{bmctest.OpenBMCEarly, bmctest.IDRAC9Early} {
+		r := newMaker(t, p, nil)
+		_, err := r.dial(t).UpdateFirmware(t.Context(), bmc.Update{Image: strings.NewReader("x"), Size: 1, Targets: []string{"/redfish/v1/Managers/bmc"}})
+		if !errors.Is(err, bmc.ErrNotSupported) || r.PushedBytes() > 0 {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+// TestPlainPushFaults: what becomes of a push that goes wrong, in either of its steps.
+func TestPlainPushFaults(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		p     bmctest.Personality
+		path  string
+		fault labbmc.Faults
+		want  error
+	}{
+		{"answer lost", bmctest.OpenBMCEarly, "/redfish/v1/UpdateService", labbmc.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
+		{"busy", bmctest.OpenBMCEarly, "/redfish/v1/UpdateService", labbmc.Faults{Status: 503}, bmc.ErrBusy},
+		{"not kept", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Status: 503}, bmc.ErrBusy},
+		{"kept nowhere", bmctest.IDRAC9Early, "/FirmwareInventory", labbmc.Faults{Body: "{}"}, bmc.ErrProtocol},
+		{"installed, and not told", bmctest.IDRAC9Early, "/UpdateService.SimpleUpdate", labbmc.Faults{LoseReply: true}, bmc.ErrUnknownOutcome},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newMaker(t, tc.p, nil)
+			conn := r.dial(t)
+			fault := tc.fault
+			fault.Match = func(method, path string) bool { return method == "POST" && strings.HasSuffix(path, tc.path) }
+			r.SetFaults(fault)
+			if err := pushImage(t.Context(), conn); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
