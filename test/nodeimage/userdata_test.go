@@ -141,6 +141,7 @@ type registration struct {
 		KubeletExtraArgs []struct{ Name, Value string }
 	}
 	LocalAPIEndpoint struct{ BindPort int }
+	Timeouts         struct{ KubernetesAPICall string }
 	ControlPlane     *struct{ LocalAPIEndpoint struct{ BindPort int } }
 }
 
@@ -210,8 +211,12 @@ func TestClusterConfiguration(t *testing.T) {
 	if diff := cmp.Diff(want, document[configuration](t, text, "ClusterConfiguration")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if port := document[registration](t, text, "InitConfiguration").LocalAPIEndpoint.BindPort; port != 7443 {
+	first := document[registration](t, text, "InitConfiguration")
+	if port := first.LocalAPIEndpoint.BindPort; port != 7443 {
 		t.Errorf("the API server listens on %d: the virtual address leads to 7443", port)
+	}
+	if patience := first.Timeouts.KubernetesAPICall; patience != "5m0s" {
+		t.Errorf("kubeadm waits %q for the API server", patience)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubeadm "k8s.io/kubernetes/cmd/kubeadm/app"
+	kubeadmerrors "k8s.io/kubernetes/cmd/kubeadm/app/util/errors"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
@@ -43,9 +44,7 @@ var programs = map[string]func() *cobra.Command{
 func main() {
 	name := filepath.Base(os.Args[0])
 	if name == "kubeadm" {
-		if err := kubeadm.Run(); err != nil {
-			os.Exit(1)
-		}
+		kubeadmerrors.HandleError(kubeadm.Run()) // says what it is, and ends the program
 		return
 	}
 	newCommand, ok := programs[name]
