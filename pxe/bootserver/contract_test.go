@@ -5,6 +5,7 @@ package bootserver_test
 
 import (
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/script"
 )
 
 // TestEveryRowCanBeFetched walks the whole table of DHCP answers: every request
@@ -66,19 +68,41 @@ func TestEveryRowCanBeFetched(t *testing.T) {
 	}
 }
 
-// TestSignedLoaders: what shim and GRUB ask for by themselves leads to the host's script.
+// TestSignedLoaders: what shim and GRUB ask for by themselves leads to the host's script,
+// and that one to kernel and initramfs, all by TFTP; a script is for its host alone.
 func TestSignedLoaders(t *testing.T) {
 	var files pxe.Files
-	r := startFor(t, &files, pxe.Table{hostMAC.String(): {MAC: hostMAC, Plan: pxe.Plan{Kind: pxe.LocalDisk}}})
-	for name, want := range map[string]string{"shimx64.efi": "shim", "grubx64.efi": "GRUB", `/grub/grub.cfg`: "/boot/${net_default_mac}/script.grub"} {
+	path := filepath.Join(t.TempDir(), "vmlinuz")
+	if err := os.WriteFile(path, []byte("the kernel"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := files.Add(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := func(n byte) net.HardwareAddr { return net.HardwareAddr{0x52, 0x54, 0, 0, 0, n} }
+	host := func(n byte, loader pxe.Loader, address string, plan pxe.PlanKind) pxe.Host {
+		return pxe.Host{MAC: mac(n), Loader: loader, Address: netip.MustParsePrefix(address + "/8"),
+			Plan: pxe.Plan{Kind: plan, Agent: pxe.AgentBoot{Kernel: kernel, Server: "192.0.2.1:8843", Token: "secret"}}}
+	}
+	table := pxe.Table{}
+	for _, h := range []pxe.Host{host(1, pxe.SignedLoader, "127.0.0.1", pxe.Agent), host(2, pxe.SignedLoader, "127.0.0.2", pxe.Agent),
+		host(3, pxe.SmallLoader, "127.0.0.1", pxe.Agent), host(4, pxe.SignedLoader, "127.0.0.2", pxe.LocalDisk), host(5, pxe.SignedLoader, "127.0.0.1", pxe.None)} {
+		table[h.MAC.String()] = h
+	}
+	r := startFor(t, &files, table)
+	for name, want := range map[string]string{
+		"shimx64.efi": "shim", "grubx64.efi": "GRUB", "/grub/grub.cfg": "/boot/${net_default_mac}/script.grub",
+		script.ScriptGRUB(mac(1)): "ingot.token=secret", script.ScriptGRUB(mac(4)): "exit", "/" + kernel.Path(): "the kernel",
+	} {
 		if got := r.fetch(t, name); !strings.Contains(got, want) {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
-	if got := r.fetch(t, r.base+"/boot/"+hostMAC.String()+"/script.grub"); got != "exit\n" {
-		t.Errorf("the script of a host that boots its disk is %q", got)
+	for _, name := range []string{"grub/x86_64-efi/grub.cfg", script.ScriptGRUB(mac(2)), script.ScriptGRUB(mac(3)), script.ScriptGRUB(mac(5)), script.ScriptGRUB(mac(6)),
+		"files/" + kernel.SHA256 + "/other", "boot/x/script.grub"} {
+		r.refused(t, name)
 	}
-	r.refused(t, "grub/x86_64-efi/grub.cfg")
 }
 
 // namedBy lists the boot files of all replies.

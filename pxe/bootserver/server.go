@@ -71,15 +71,6 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// Signed are boot loaders that Microsoft's keys vouch for: Debian's shim and its build of
-// GRUB for the network.
-type Signed struct {
-	Shim, GRUB []byte
-}
-
-// nextOfShim is what shim loads, by the way and from the directory that it came.
-const nextOfShim = "grubx64.efi"
-
 // Sockets are what the server listens on. Run closes them.
 type Sockets struct {
 	// DHCP is bound to port 67 and may send to 255.255.255.255. A *dhcp.Socket
@@ -171,16 +162,7 @@ func New(cfg Config) (*Server, error) {
 // keepInMemory collects the files of TFTP that are in no directory.
 func (s *Server) keepInMemory() error {
 	s.memory = map[string][]byte{"autoexec.ipxe": []byte(s.autoexec)}
-	if signed := s.cfg.Signed; len(signed.Shim) > 0 && len(signed.GRUB) > 0 {
-		start, err := script.StartGRUB(s.baseURL)
-		if err != nil {
-			return fmt.Errorf("make %s: %w", script.ConfigGRUB, err)
-		}
-		s.memory[dhcp.DefaultLoaders().Signed] = signed.Shim
-		s.memory[nextOfShim] = signed.GRUB
-		s.memory[script.ConfigGRUB] = []byte(start)
-	}
-	return nil
+	return s.cfg.Signed.addTo(s.memory, s.baseURL)
 }
 
 // present leaves of the loaders those that can be served. Debian's ipxe.efi, a link
@@ -233,7 +215,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
 		srv := tftp.Server{
-			Files: loaders, Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
+			Files: s.filesByTFTP(loaders), Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
 			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)

@@ -119,6 +119,7 @@ func TestFilesAreSentByTheKernel(t *testing.T) {
 	if n != size || err != nil {
 		t.Errorf("read %d bytes, %v", n, err)
 	}
+	must(t, srv.Shutdown(t.Context())) // what was sent is noted after the client has it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// net/http looks at the first 512 bytes itself.

@@ -84,9 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(part) == 3 && part[0] == "boot" && part[2] == "script.ipxe":
-		h.script(w, r, part[1], script.Render)
-	case len(part) == 3 && part[0] == "boot" && part[2] == "script.grub":
-		h.script(w, r, part[1], script.RenderGRUB)
+		h.script(w, r, part[1])
 	case len(part) == 3 && part[0] == "boot" && part[2] == "agent.efi":
 		h.unified(w, r, part[1])
 	case len(part) == 3 && part[0] == "media" && part[2] == "agent.iso" && h.Discs != nil:
@@ -121,7 +119,7 @@ func refuseBody(w http.ResponseWriter, _ *http.Request) {
 
 // script answers with what the host boots now. The text holds the boot token,
 // so it is neither cached nor logged.
-func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string, render func(pxe.Host, string) (string, error)) {
+func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string) {
 	mac, err := net.ParseMAC(macText)
 	if err != nil || len(mac) != 6 {
 		http.Error(w, "not a MAC address", http.StatusNotFound)
@@ -137,7 +135,7 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string,
 		http.Error(w, "not from there", http.StatusNotFound)
 		return
 	}
-	text, err := render(host, h.BaseURL)
+	text, err := script.Render(host, h.BaseURL)
 	switch {
 	case errors.Is(err, script.ErrNoScript):
 		http.Error(w, "nothing to boot", http.StatusNotFound)

@@ -122,7 +122,6 @@ func TestPaths(t *testing.T) {
 		{"agent's script", "GET", "/boot/" + agentMAC + "/script.ipxe", 200, "ingot.token=" + token},
 		{"MAC in capitals", "GET", "/boot/" + strings.ToUpper(agentMAC) + "/script.ipxe", 200, "#!ipxe"},
 		{"escaped colons", "GET", "/boot/" + strings.ReplaceAll(agentMAC, ":", "%3A") + "/script.ipxe", 200, "#!ipxe"},
-		{"agent's script for GRUB", "GET", "/boot/" + agentMAC + "/script.grub", 200, "ingot.token=" + token},
 		{"disk's script", "GET", "/boot/" + diskMAC + "/script.ipxe", 200, "sanboot"},
 		{"nothing to boot", "GET", "/boot/" + noneMAC + "/script.ipxe", 404, ""},
 		{"script that cannot be made", "GET", "/boot/" + badMAC + "/script.ipxe", 500, ""},

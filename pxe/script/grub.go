@@ -5,14 +5,29 @@ package script
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// ConfigGRUB is where GRUB's builds for the network look for their configuration, by
-// the way that they came (Debian: the prefix of grubnetx64.efi).
+// ConfigGRUB is the file that GRUB's builds for the network ask for by TFTP (Debian: the
+// prefix of grubnetx64.efi).
 const ConfigGRUB = "grub/grub.cfg"
+
+// ScriptGRUB is the name, by TFTP, of what RenderGRUB returns for a boot NIC.
+func ScriptGRUB(mac net.HardwareAddr) string { return "boot/" + mac.String() + "/" + grubScript }
+
+const grubScript = "script.grub"
+
+// ParseScriptGRUB takes the boot NIC from such a name.
+func ParseScriptGRUB(name string) (net.HardwareAddr, bool) {
+	middle, ok := strings.CutPrefix(name, "boot/")
+	text, isScript := strings.CutSuffix(middle, "/"+grubScript)
+	mac, err := net.ParseMAC(text)
+	return mac, ok && isScript && err == nil && len(mac) == 6
+}
 
 // StartGRUB returns ConfigGRUB: it sends each host to its own script. GRUB's own menu
 // waits for a person, so a script that does not arrive is asked for again for ever (see
@@ -24,7 +39,7 @@ func StartGRUB(base string) (string, error) {
 	}
 	return `set timeout=0
 while true; do
-  source ` + device + `/boot/${net_default_mac}/script.grub
+  source ` + device + `/boot/${net_default_mac}/` + grubScript + `
   sleep 3
 done
 `, nil
@@ -74,11 +89,12 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 	return b.String(), nil
 }
 
-// grubDevice is GRUB's name of the boot server's HTTP port.
+// grubDevice is GRUB's name of the boot server's TFTP port: Debian's signed builds know
+// no HTTP, and Secure Boot lets them load nothing more.
 func grubDevice(base string) (string, error) {
-	address, ok := strings.CutPrefix(base, "http://")
-	if !ok || !isClean(address) || strings.ContainsAny(address, "(),/[]") {
-		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
+	address, err := netip.ParseAddrPort(strings.TrimPrefix(base, "http://"))
+	if err != nil || !strings.HasPrefix(base, "http://") || !address.Addr().Is4() {
+		return "", fmt.Errorf("%w: boot server URL %q, want http:// with an IPv4 address and a port", ErrUnsafe, base)
 	}
-	return "(http," + address + ")", nil
+	return "(tftp," + address.Addr().String() + ")", nil
 }

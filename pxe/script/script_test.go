@@ -115,6 +115,7 @@ func TestRefusesWhatGRUBReads(t *testing.T) {
 		"kernel name with a path":     {agentHost(func(h *pxe.Host) { h.Plan.Agent.Kernel.Name = "../vmlinuz" }), base},
 		"IPv6":                        {agentHost(), "http://[2001:db8::1]:8880"},
 		"base URL that ends a device": {agentHost(), "http://192.0.2.1)/x"},
+		"base URL without a port":     {agentHost(), "http://192.0.2.1"},
 		"base URL of another kind":    {agentHost(), "https://192.0.2.1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path"
 	"strings"
+
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 // Files is what the server serves.
@@ -20,12 +23,31 @@ type Files interface {
 	Open(name string) (File, error)
 }
 
+// ClientFiles are Files of which some are for some clients only.
+type ClientFiles interface {
+	// OpenFor is Files.Open for the client at an address.
+	OpenFor(client netip.Addr, name string) (File, error)
+}
+
 // File is an open file of known size.
 type File interface {
 	io.ReaderAt
 	io.Closer
 	// Size is in bytes.
 	Size() int64
+}
+
+// StagedFile is a File that is a stage of its own of the boot, and not a boot loader.
+type StagedFile interface {
+	File
+	// Stage is what Observers are told when the file was sent.
+	Stage() (stage pxe.Stage, detail string)
+}
+
+// Clean is a file's name as Dir understands it. Firmware writes names with slashes in
+// front, twice, or with backslashes; all mean the same file.
+func Clean(name string) string {
+	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
 }
 
 // Dir serves the files of one directory tree and some made in memory, which
@@ -50,12 +72,11 @@ func (d *Dir) Close() error { return d.root.Close() }
 // FS is the directory alone, for others who serve it.
 func (d *Dir) FS() fs.FS { return d.root.FS() }
 
-// Open implements Files. Firmware writes names with slashes in front, twice,
-// or with backslashes; all mean the same file.
+// Open implements Files.
 func (d *Dir) Open(name string) (File, error) {
-	clean := strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
+	clean := Clean(name)
 	if b, ok := d.memory[clean]; ok {
-		return memoryFile{bytes.NewReader(b)}, nil
+		return InMemory(b), nil
 	}
 	f, err := d.root.Open(clean)
 	if err != nil {
@@ -71,6 +92,9 @@ func (d *Dir) Open(name string) (File, error) {
 	}
 	return diskFile{File: f, size: info.Size()}, nil
 }
+
+// InMemory is a file of these bytes.
+func InMemory(b []byte) File { return memoryFile{bytes.NewReader(b)} }
 
 type memoryFile struct{ *bytes.Reader }
 

@@ -49,7 +49,7 @@ const (
 
 // Server serves files on a socket that it is given.
 type Server struct {
-	// Files is what can be read. Required.
+	// Files is what can be read; they may be ClientFiles. Required.
 	Files Files
 	// Absent are names that clients are given on purpose and that Files does
 	// not have: they are refused like any other, but that is no failure.
@@ -177,7 +177,7 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 		return
 	}
 	// A missing file is refused at once, however many transfers run.
-	file, err := s.open(req.name)
+	file, err := s.open(from, req.name)
 	if err != nil {
 		s.refuseFile(from, req.name, err)
 		return
@@ -206,13 +206,16 @@ func (s *serving) noRequest(from netip.AddrPort, p []byte) {
 }
 
 // open opens a file; one that panics is one that cannot be read.
-func (s *serving) open(name string) (f File, err error) {
+func (s *serving) open(from netip.AddrPort, name string) (f File, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log().Error("TFTP request panicked", "file", name, "panic", p, "stack", string(debug.Stack()))
 			f, err = nil, errPanic
 		}
 	}()
+	if files, ok := s.Files.(ClientFiles); ok {
+		return files.OpenFor(from.Addr(), name)
+	}
 	return s.Files.Open(name)
 }
 
@@ -259,7 +262,7 @@ func (s *serving) next(session *session) {
 			return
 		}
 		session = nil
-		file, err := s.open(next.req.name)
+		file, err := s.open(next.from, next.req.name)
 		if err == nil {
 			go s.run(next, file)
 			continue
@@ -290,7 +293,11 @@ func (s *serving) run(session *session, file File) {
 	switch {
 	case s.ctx.Err() != nil || session.replaced.Load():
 	case err == nil:
-		s.observe(session.from, pxe.StageLoader, session.req.name)
+		stage, detail := pxe.StageLoader, session.req.name
+		if staged, ok := file.(StagedFile); ok {
+			stage, detail = staged.Stage()
+		}
+		s.observe(session.from, stage, detail)
 	case errors.Is(err, errAborted), session.repeat && errors.Is(err, errGone):
 		s.log().Debug("TFTP transfer ended by the client", "from", session.from, "file", session.req.name, "error", err)
 	default:

@@ -111,7 +111,7 @@ func signedLoaders(t *testing.T) bootserver.Signed {
 }
 
 // TestSecureBootMicrosoft: firmware with Microsoft's keys loads shim by TFTP, that one
-// GRUB, and GRUB the agent's kernel, which Debian has signed, by HTTP. iPXE, which
+// GRUB, and GRUB the agent's kernel, which Debian has signed. iPXE, which
 // nobody has signed, is refused.
 func TestSecureBootMicrosoft(t *testing.T) {
 	power := func(t *testing.T, loader pxe.Loader, manager *inspector, pin string) (*segment, *qemu.VM) {
@@ -147,7 +147,7 @@ func TestSecureBootMicrosoft(t *testing.T) {
 		seg, vm := power(t, pxe.SignedLoader, manager, pin)
 		serveManager(t, seg, cert, manager)
 		inspected(t, seg, vm, manager)
-		want := []string{"Offer UEFI x64", "Ack UEFI x64", "Loader shimx64.efi", "Loader grubx64.efi", "Loader grub/grub.cfg",
+		want := []string{"Offer UEFI x64", "Ack UEFI x64", "Loader shimx64.efi", "Loader grubx64.efi", "Loader /grub/grub.cfg",
 			"Script Agent", "File vmlinuz", "File initramfs.cpio.zst", "Ack agent"}
 		if got := seg.record.stages(); !inOrder(got, want) {
 			t.Errorf("boot went by\n  %s\nwant, in this order,\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))

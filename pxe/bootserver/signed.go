@@ -1,0 +1,120 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bootserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/script"
+	"github.com/ingot-metal/ingot/pxe/tftp"
+)
+
+// Signed are boot loaders that Microsoft's keys vouch for: Debian's shim and its build of
+// GRUB for the network. That one speaks TFTP alone, so hosts that are given them get
+// their script, kernel and initramfs by TFTP as well.
+type Signed struct {
+	Shim, GRUB []byte
+}
+
+// nextOfShim is what shim loads, by the way and from the directory that it came.
+const nextOfShim = "grubx64.efi"
+
+// isThere says whether there are such loaders.
+func (l Signed) isThere() bool { return len(l.Shim) > 0 && len(l.GRUB) > 0 }
+
+// addTo puts the loaders, and what GRUB begins with, among the files of TFTP.
+func (l Signed) addTo(files map[string][]byte, baseURL string) error {
+	if !l.isThere() {
+		return nil
+	}
+	start, err := script.StartGRUB(baseURL)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", script.ConfigGRUB, err)
+	}
+	files[dhcp.DefaultLoaders().Signed], files[nextOfShim], files[script.ConfigGRUB] = l.Shim, l.GRUB, []byte(start)
+	return nil
+}
+
+// filesByTFTP are the loaders, and what GRUB asks for where there is one.
+func (s *Server) filesByTFTP(loaders *tftp.Dir) tftp.Files {
+	if !s.cfg.Signed.isThere() {
+		return loaders
+	}
+	return &grubFiles{Dir: loaders, directory: s.cfg.Directory, files: s.cfg.Files, baseURL: s.baseURL}
+}
+
+// grubFiles serves hosts with signed loaders besides.
+type grubFiles struct {
+	*tftp.Dir
+	directory pxe.Directory
+	files     *pxe.Files
+	baseURL   string
+}
+
+// OpenFor implements tftp.ClientFiles. Scripts hold the boot token: they are for the
+// host alone.
+func (g *grubFiles) OpenFor(client netip.Addr, name string) (tftp.File, error) {
+	name = tftp.Clean(name)
+	if mac, ok := script.ParseScriptGRUB(name); ok {
+		host, known := g.directory.Lookup(mac)
+		if !known || host.Loader != pxe.SignedLoader || host.Plan.Loaded() == pxe.Agent && !host.Speaks(client) {
+			return nil, fmt.Errorf("boot script for %s at %s: %w", mac, client, fs.ErrNotExist)
+		}
+		return g.script(host)
+	}
+	if part := strings.Split(name, "/"); len(part) == 3 && part[0] == "files" {
+		return g.file(pxe.File{SHA256: part[1], Name: part[2]})
+	}
+	return g.Open(name)
+}
+
+func (g *grubFiles) script(host pxe.Host) (tftp.File, error) {
+	text, err := script.RenderGRUB(host, g.baseURL)
+	if errors.Is(err, script.ErrNoScript) {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("boot script: %w", err)
+	}
+	return staged{tftp.InMemory([]byte(text)), pxe.StageScript, host.Plan.Loaded().String()}, nil
+}
+
+func (g *grubFiles) file(file pxe.File) (tftp.File, error) {
+	src, _, err := g.files.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	info, err := src.Stat()
+	if err != nil {
+		_ = src.Close()
+		return nil, fmt.Errorf("boot file %s: %w", file.Name, err)
+	}
+	return staged{onDisk{src, info.Size()}, pxe.StageFile, file.Name}, nil
+}
+
+// staged is a file that is a stage of its own.
+type staged struct {
+	tftp.File
+	stage  pxe.Stage
+	detail string
+}
+
+// Stage implements tftp.StagedFile.
+func (f staged) Stage() (pxe.Stage, string) { return f.stage, f.detail }
+
+// onDisk is an open file as TFTP serves it.
+type onDisk struct {
+	*os.File
+	size int64
+}
+
+// Size implements tftp.File.
+func (f onDisk) Size() int64 { return f.size }
