@@ -66,10 +66,12 @@ type Report struct {
 	Network, MAC string
 	// Source is the address that it speaks from; zero: not known.
 	Source netip.Addr
-	Facts  infrav1.IngotHardwareSpec
+	// Key names the key that it speaks with.
+	Key   string
+	Facts infrav1.IngotHardwareSpec
 }
 
-// Registrar enrols. All fields are needed.
+// Registrar enrols. All fields are needed, but for Pace.
 type Registrar struct {
 	// Client reads from a cache with the indexes of package index.
 	Client client.Client
@@ -77,14 +79,20 @@ type Registrar struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
+	// Pace bounds what reports cost; nil: nothing does.
+	Pace *Pace
 }
 
 // Enrol returns the host of the machine that reports itself, and makes it where there
 // is none. Errors: ErrRefused with the reason, one that Later knows, or the API
-// server's.
+// server's. What the cache can tell is not read live: the network's status is written by
+// optimistic lock, and a cache that lags costs another try.
 func (r *Registrar) Enrol(ctx context.Context, report Report) (client.ObjectKey, error) {
+	if err := r.Pace.enter(report, r.Clock.Now()); err != nil {
+		return client.ObjectKey{}, err
+	}
 	network := &infrav1.IngotNetwork{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: report.Network}, network); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: report.Network}, network); err != nil {
 		if apierrors.IsNotFound(err) {
 			return client.ObjectKey{}, fmt.Errorf("%w: network %s does not exist", ErrRefused, report.Network)
 		}
@@ -102,6 +110,12 @@ func (r *Registrar) Enrol(ctx context.Context, report Report) (client.ObjectKey,
 	known, err := r.known(ctx, report)
 	if err != nil || known != nil {
 		return ptr.Deref(known, client.ObjectKey{}), err
+	}
+	if err := r.room(ctx, network); err != nil {
+		return client.ObjectKey{}, err
+	}
+	if err := r.Pace.look(network.Name, discover.PerMinute, r.Clock.Now()); err != nil {
+		return client.ObjectKey{}, err
 	}
 	key, there, err := r.choose(ctx, discover.Namespace, report.Facts)
 	if err != nil {
@@ -265,9 +279,7 @@ func (r *Registrar) turn(ctx context.Context, network *infrav1.IngotNetwork, key
 	pace := time.Minute / time.Duration(max(network.Spec.Discover.PerMinute, 1))
 	switch {
 	case waiting >= int(network.Spec.Discover.MaxHosts):
-		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, action,
-			"%d enrolled hosts wait for approval, as many as spec.discover.maxHosts allows: no other machine is enrolled. Approve or delete some, or raise it", waiting)
-		return later{full, "too many hosts wait for approval"}
+		return r.isFull(network, waiting)
 	case status == nil:
 	case !last && status.LastHost != key.Name && now.Before(status.LastTime.Add(settling)):
 		return later{soon, "another machine is being enrolled"}
@@ -284,6 +296,28 @@ func (r *Registrar) turn(ctx context.Context, network *infrav1.IngotNetwork, key
 		return fmt.Errorf("status of network %s: %w", network.Name, err)
 	}
 	return nil
+}
+
+// room looks in the cache whether the network takes anybody in: while it does not, its
+// machines come again and again. What the cache does not show yet, turn counts.
+func (r *Registrar) room(ctx context.Context, network *infrav1.IngotNetwork) error {
+	hosts := &infrav1.IngotHostList{}
+	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByEnrolment: network.Name}); err != nil {
+		return fmt.Errorf("hosts that wait for approval: %w", err)
+	}
+	if len(hosts.Items) >= int(network.Spec.Discover.MaxHosts) {
+		return r.isFull(network, len(hosts.Items))
+	}
+	return nil
+}
+
+// isFull says so, to people once in a while.
+func (r *Registrar) isFull(network *infrav1.IngotNetwork, waiting int) error {
+	if r.Pace.tell(network.Name, r.Clock.Now()) {
+		r.Recorder.Eventf(network, nil, corev1.EventTypeWarning, infrav1.ReasonEnrolmentRefused, action,
+			"%d enrolled hosts wait for approval, as many as spec.discover.maxHosts allows: no other machine is enrolled. Approve or delete some, or raise it", waiting)
+	}
+	return later{full, "too many hosts wait for approval"}
 }
 
 // waiting counts the hosts of the network that wait for approval, and says whether the

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestEnrol(t *testing.T) {
 		run  func(*testing.T, *site)
 	}{
 		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"made-up NICs", testMadeUpNICs}, {"refused", testRefused},
-		{"cap", testCap}, {"pace", testPace}, {"cut off", testCutOff}, {"boot", testBoot},
+		{"cap", testCap}, {"pace", testPace}, {"flood", testFlood}, {"cut off", testCutOff}, {"boot", testBoot},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newSite(t, cfg, scheme)) })
 	}
@@ -318,6 +319,59 @@ func testPace(t *testing.T, s *site) {
 	}
 	if made != 10 {
 		t.Errorf("%d machines were enrolled in a minute, want 10", made)
+	}
+}
+
+// counted is a Reader that counts.
+type counted struct {
+	client.Reader
+	reads atomic.Int32
+}
+
+func (c *counted) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	c.reads.Add(1)
+	return c.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (c *counted) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c.reads.Add(1)
+	return c.Reader.List(ctx, list, opts...)
+}
+
+// However often machines report themselves, the API server is read a few times for each
+// that may be enrolled, not at all while the network is full, and people are told once.
+func testFlood(t *testing.T, s *site) {
+	live := &counted{Reader: s}
+	registrar := s.registrar()
+	registrar.Live, registrar.Pace = live, &enrol.Pace{}
+	for n := range 100 {
+		report := s.machine(n)
+		report.Key = "k"
+		_, err := registrar.Enrol(t.Context(), report)
+		if _, ok := enrol.Later(err); err != nil && !ok {
+			t.Fatal(err)
+		}
+	}
+	const looks = 10 * 4 // perMinute, times what is allowed for each
+	if got := live.reads.Load(); got == 0 || got > 2*looks {
+		t.Errorf("%d reads of the API server, want at most two for each of %d looks", got, looks)
+	}
+	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts = 1 })
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	live.reads.Store(0)
+	for n := range 10 {
+		report := s.machine(2000 + n)
+		if _, err := registrar.Enrol(t.Context(), report); err == nil {
+			t.Error("enrolled on a network that is full")
+		}
+	}
+	if got, told := live.reads.Load(), s.said(infrav1.ReasonEnrolmentRefused); got != 0 || told != 1 {
+		t.Errorf("%d reads for a network that is full, and told %d times", got, told)
+	}
+	late := s.machine(0)
+	late.Key = "another"
+	if _, err := registrar.Enrol(t.Context(), late); !errors.Is(err, enrol.ErrRefused) {
+		t.Errorf("a second key with the same token: %v", err)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestInstallOverTLS(t *testing.T) {
 		t.Fatalf("order refused: %s", reason)
 	}
 	want := agentapi.Order{Kind: agentapi.Install, ID: orderID, InstanceID: instanceID, Attempt: 2, Install: &agentapi.InstallOrder{
-		ImageURL: "/images/" + firstKey, Checksum: "sha256:" + firstKey, RootDisk: agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9},
+		ImageURL: "/images/" + firstKey, Checksum: "sha256:" + firstKey, Format: "raw", RootDisk: agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9},
 	}}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)

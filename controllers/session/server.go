@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/controllers/bootlog"
+	"github.com/ingot-metal/ingot/controllers/enrol"
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
@@ -67,7 +68,8 @@ type Options struct {
 // Server serves the agent API.
 type Server struct {
 	Options
-	progress progressLog
+	progress   progressLog
+	enrolments enrol.Pace
 	// small is for calls of some names and numbers, facts for those with lists of
 	// hardware.
 	small, facts limit

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/controllers/enrol"
 	"github.com/ingot-metal/ingot/controllers/token"
@@ -40,9 +38,9 @@ func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequ
 	if refusal := s.admitStranger(c); refusal != nil {
 		return agentapi.Session{}, refusal
 	}
-	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock}
-	key, err := registrar.Enrol(r.Context(), enrol.Report{
-		Network: c.claims.Host, MAC: c.claims.OrderID, Source: c.source, Facts: inventory.HardwareFromAgent(in.Hardware),
+	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock, Pace: &s.enrolments}
+	_, err := registrar.Enrol(r.Context(), enrol.Report{
+		Network: c.claims.Host, MAC: c.claims.OrderID, Source: c.source, Key: c.key, Facts: inventory.HardwareFromAgent(in.Hardware),
 	})
 	if after, ok := enrol.Later(err); ok {
 		refusal := notReady(err.Error())
@@ -57,13 +55,13 @@ func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequ
 		s.Log.Error(err, "Could not enrol an unknown machine", "network", c.claims.Host, "mac", c.claims.OrderID)
 		return agentapi.Session{}, notReady("the machine could not be enrolled yet")
 	}
-	return agentapi.Session{
-		Now: s.Clock.Now().UTC(), Host: hostText(key), ProgressInterval: agentapi.Duration(ProgressInterval),
-	}, nil
+	return agentapi.Session{Now: s.Clock.Now().UTC(), Host: unnamed, ProgressInterval: agentapi.Duration(ProgressInterval)}, nil
 }
 
-// hostText is for the console.
-func hostText(key client.ObjectKey) string { return key.String() + " (waits for approval)" }
+// unnamed is what the machine reads for its host, on its console. Which one it is, and of
+// what namespace, is not said: a stranger may have told another machine's MAC address or
+// serial number to find that out.
+const unnamed = "(taken down; a person has to approve it)"
 
 // strangerOrder is the only order that an unknown machine gets: to do nothing.
 func (s *Server) strangerOrder(c caller) (agentapi.Order, *agentapi.Error) {
