@@ -15,8 +15,8 @@ import (
 
 // MinRootDiskBytes is the least size of a disk that is chosen without being named:
 // smaller ones are boot sticks, SD cards and a BMC's virtual drives. Hints that
-// name a disk (deviceName, hctl, serialNumber, wwn) or give minSizeGigabytes say
-// what is big enough themselves.
+// name a disk (deviceName, hctl, serialNumber, the three of wwn) or give
+// minSizeGigabytes say what is big enough themselves.
 const MinRootDiskBytes = 4_000_000_000
 
 // bytesPerGB is what disk makers, and the API, mean by a gigabyte.
@@ -77,7 +77,8 @@ func bigEnough(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	if diskSize(disk) <= 0 {
 		return false
 	}
-	if hints != nil && (hints.DeviceName != "" || hints.HCTL != "" || hints.SerialNumber != "" || hints.WWN != "" || hints.MinSizeGigabytes != nil) {
+	if hints != nil && (hints.DeviceName != "" || hints.HCTL != "" || hints.SerialNumber != "" || hints.WWN != "" ||
+		hints.WWNWithExtension != "" || hints.WWNVendorExtension != "" || hints.MinSizeGigabytes != nil) {
 		return true
 	}
 	return diskSize(disk) >= MinRootDiskBytes
@@ -92,10 +93,23 @@ func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 		containsFold(disk.Model, hints.Model) &&
 		containsFold(disk.Vendor, hints.Vendor) &&
 		(hints.SerialNumber == "" || hints.SerialNumber == disk.SerialNumber) &&
-		(hints.WWN == "" || strings.EqualFold(hints.WWN, disk.WWN)) &&
+		wwnHolds(disk.WWN, hints) &&
 		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*bytesPerGB) &&
 		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*bytesPerGB) &&
 		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
+}
+
+// wwnHolds compares the three hints about a World Wide Name. A name of NAA format 6
+// (SPC-5 section 7.7.6.6.4) has 32 digits, of which the last 16 are the vendor's
+// extension; udev calls the first 16 ID_WWN.
+func wwnHolds(wwn string, hints *infrav1.RootDeviceHints) bool {
+	name, extension := wwn, ""
+	if len(wwn) == len("0x")+32 && strings.HasPrefix(strings.ToLower(wwn), "0x") {
+		name, extension = wwn[:18], "0x"+wwn[18:]
+	}
+	return (hints.WWN == "" || strings.EqualFold(hints.WWN, wwn) || strings.EqualFold(hints.WWN, name)) &&
+		(hints.WWNWithExtension == "" || strings.EqualFold(hints.WWNWithExtension, wwn)) &&
+		(hints.WWNVendorExtension == "" || strings.EqualFold(hints.WWNVendorExtension, extension))
 }
 
 func containsFold(text, part string) bool {
@@ -153,6 +167,8 @@ func describeHints(hints *infrav1.RootDeviceHints) string {
 	say("vendor", hints.Vendor)
 	say("serialNumber", hints.SerialNumber)
 	say("wwn", hints.WWN)
+	say("wwnWithExtension", hints.WWNWithExtension)
+	say("wwnVendorExtension", hints.WWNVendorExtension)
 	if hints.MinSizeGigabytes != nil {
 		say("minSizeGigabytes", fmt.Sprint(*hints.MinSizeGigabytes))
 	}

@@ -133,6 +133,7 @@ func concludeWipe(in *input) Decision {
 	record := ledger.recorded()
 	record.Preparation = nil // as in endClaim
 	record.SanitizedAt = in.order.Result.At
+	record.CleanedDisks = in.order.Result.CleanedDisks
 	record.LastClusterName = ""
 	record.CleaningDue = ""
 	ledger.Order = nil

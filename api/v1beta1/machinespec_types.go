@@ -107,11 +107,16 @@ type HardwareMinimum struct {
 }
 
 // ImageFormat is what an image file holds after decompression.
-// +kubebuilder:validation:Enum=raw
+// +kubebuilder:validation:Enum=raw;qcow2
 type ImageFormat string
 
-// ImageFormatRaw is a raw disk image.
-const ImageFormatRaw ImageFormat = "raw"
+// The formats.
+const (
+	// ImageFormatRaw is a raw disk image.
+	ImageFormatRaw ImageFormat = "raw"
+	// ImageFormatQcow2 is an image of QEMU's format, in one file and not encrypted.
+	ImageFormatQcow2 ImageFormat = "qcow2"
+)
 
 // ImageReference names a cluster-scoped IngotImage.
 type ImageReference struct {
@@ -124,15 +129,21 @@ type ImageReference struct {
 }
 
 // Image is an operating system image.
-// +kubebuilder:validation:XValidation:rule="!self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
+// +kubebuilder:validation:XValidation:rule="!self.url.contains('@') || self.url.startsWith('oci://') && !self.url.matches('^oci://[^/]*@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here); serve the image where none is needed"
+// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]qcow2([.](gz|xz|zst|zstd))?([?#].*)?$') || has(self.format) && self.format == 'qcow2'",fieldPath=".format",messageExpression="(has(self.format) ? self.format : 'raw') + ' is not the format of a url that ends in .qcow2, and no server would boot from it; set format to qcow2, or correct url'"
+// +kubebuilder:validation:XValidation:rule="!self.url.lowerAscii().matches('[.]raw([.](gz|xz|zst|zstd))?([?#].*)?$') || !has(self.format) || self.format == 'raw'",fieldPath=".format",messageExpression="self.format + ' is not the format of a url that ends in .raw; set format to raw, or correct url'"
 type Image struct {
-	// url of the image, http or https. gzip and zstd are recognised by content.
+	// url of the image: http, https, or oci://registry/repository@sha256:… of an artefact
+	// whose one layer is the image file. gzip, xz and zstd are recognised by content.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/os.raw.zst"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.startsWith('oci://') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http, https or oci URL with a host, for example https://images.example/os.raw.zst"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/]*@') || self.matches('^oci://([a-z0-9-]+([.][a-z0-9-]+)+(:[0-9]+)?|[a-z0-9-]+:[0-9]+)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+@sha256:[0-9a-f]{64}$')",message="must be oci://registry/repository@sha256: and the 64 digits of the manifest's digest, without a tag, which may name another file tomorrow; oras resolve prints the digest"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.lowerAscii().matches('[.](vmdk|vhdx?|vdi|ova|iso|tar([.](gz|xz|zst|bz2))?|tgz|zip|7z|bz2|lz4)([?#].*)?$')",message="names a file that cannot be installed: an image is raw or qcow2, as it is or compressed by gzip, xz or zstd; make one of it with qemu-img convert -O qcow2, and correct url"
 	URL string `json:"url,omitempty"`
-	// checksum of the file at the URL: "sha256:<hex>" or "sha512:<hex>".
+	// checksum of the file at the URL, of an artefact the digest of its layer:
+	// "sha256:<hex>" or "sha512:<hex>".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -149,6 +160,8 @@ type Image struct {
 // serial number, WWN and path. At least one hint is set.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",messageExpression="'%d must not be above maxSizeGigabytes %d; lower the one or raise the other'.format([self.minSizeGigabytes, self.maxSizeGigabytes])"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 type RootDeviceHints struct {
 	// deviceName is the kernel's name, for example "/dev/sda". Names change
 	// between boots: prefer a serial number or a WWN.
@@ -177,11 +190,26 @@ type RootDeviceHints struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the whole World Wide Name.
+	// wwn is the World Wide Name: the whole one, or, of one with a vendor's extension
+	// (NAA 6, 32 digits), its first 16 digits, as udev's ID_WWN has it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
+	// wwnWithExtension is the World Wide Name with the vendor's extension, as udev's
+	// ID_WWN_WITH_EXTENSION has it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=34
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}([0-9a-fA-F]{16})?$')",message="must be 0x and 16 or 32 hexadecimal digits, as lsblk -o WWN or udev's ID_WWN_WITH_EXTENSION shows them; for other names (eui., nvme.) use wwn"
+	WWNWithExtension string `json:"wwnWithExtension,omitempty"`
+	// wwnVendorExtension is the vendor's extension alone, as udev's
+	// ID_WWN_VENDOR_EXTENSION has it: the last 16 digits of a name with 32.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=18
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}$')",message="must be 0x and 16 hexadecimal digits, as udev's ID_WWN_VENDOR_EXTENSION shows them"
+	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
 	// minSizeGigabytes and maxSizeGigabytes bound the size, in 10^9 bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -208,7 +236,7 @@ type LocalReference struct {
 }
 
 // CleaningMode is how a host is cleaned when it is released.
-// +kubebuilder:validation:Enum=None;Metadata
+// +kubebuilder:validation:Enum=None;Metadata;Full
 type CleaningMode string
 
 // The cleaning modes.
@@ -218,4 +246,7 @@ const (
 	CleaningNone CleaningMode = "None"
 	// CleaningMetadata removes partition tables and signatures of every disk.
 	CleaningMetadata CleaningMode = "Metadata"
+	// CleaningFull erases the content of every disk, by the best means that it has:
+	// minutes for flash, many hours for large spinning disks.
+	CleaningFull CleaningMode = "Full"
 )

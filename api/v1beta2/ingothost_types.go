@@ -73,7 +73,7 @@ const (
 )
 
 // CleaningMode is how a host is cleaned when it is released.
-// +kubebuilder:validation:Enum=None;Metadata
+// +kubebuilder:validation:Enum=None;Metadata;Full
 type CleaningMode string
 
 // The cleaning modes.
@@ -83,6 +83,9 @@ const (
 	CleaningNone CleaningMode = "None"
 	// CleaningMetadata removes partition tables and signatures of every disk.
 	CleaningMetadata CleaningMode = "Metadata"
+	// CleaningFull erases the content of every disk, by the best means that it has:
+	// minutes for flash, many hours for large spinning disks.
+	CleaningFull CleaningMode = "Full"
 )
 
 // IngotHostSpec is what people say of a server, and the ledger: claim, record and
@@ -149,6 +152,15 @@ type IngotHostSpec struct {
 	// +kubebuilder:default=Metadata
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
+	// diskCleaning chooses the cleaning of some disks otherwise, whenever the host is
+	// cleaned at all; the first entry whose hints hold counts. It is read when the host
+	// is cleaned. All other disks are cleaned as cleaning says.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	DiskCleaning []DiskCleaning `json:"diskCleaning,omitempty"`
+
 	// maintenance takes a free host out of the choice, and lets Ingot do nothing
 	// to it; a claimed host stays with its machine.
 	// +optional
@@ -182,6 +194,19 @@ type IngotHostSpec struct {
 	Order *HostOrder `json:"order,omitempty"`
 }
 
+// DiskCleaning chooses the cleaning of the disks that its hints describe.
+type DiskCleaning struct {
+	// hints that a disk must fulfil, all of them. Unlike root device hints they may hold
+	// for several disks.
+	// +required
+	Hints RootDeviceHints `json:"hints,omitempty,omitzero"`
+	// mode of cleaning: Metadata or Full. None is not possible for single disks: what
+	// would be left on them would be the next cluster's (I12).
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self != 'None'",message="must be Metadata or Full: what is left on a disk would be the next cluster's; to leave all disks, set cleaning to None"
+	Mode CleaningMode `json:"mode,omitempty"`
+}
+
 // LocalReference names an object in the same namespace.
 type LocalReference struct {
 	// name of the object.
@@ -207,6 +232,8 @@ type NetworkReference struct {
 // serial number, WWN and path. At least one hint is set.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.minSizeGigabytes) || !has(self.maxSizeGigabytes) || self.minSizeGigabytes <= self.maxSizeGigabytes",fieldPath=".minSizeGigabytes",messageExpression="'%d must not be above maxSizeGigabytes %d; lower the one or raise the other'.format([self.minSizeGigabytes, self.maxSizeGigabytes])"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 type RootDeviceHints struct {
 	// deviceName is the kernel's name, for example "/dev/sda". Names change
 	// between boots: prefer a serial number or a WWN.
@@ -235,11 +262,26 @@ type RootDeviceHints struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the whole World Wide Name.
+	// wwn is the World Wide Name: the whole one, or, of one with a vendor's extension
+	// (NAA 6, 32 digits), its first 16 digits, as udev's ID_WWN has it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
+	// wwnWithExtension is the World Wide Name with the vendor's extension, as udev's
+	// ID_WWN_WITH_EXTENSION has it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=34
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}([0-9a-fA-F]{16})?$')",message="must be 0x and 16 or 32 hexadecimal digits, as lsblk -o WWN or udev's ID_WWN_WITH_EXTENSION shows them; for other names (eui., nvme.) use wwn"
+	WWNWithExtension string `json:"wwnWithExtension,omitempty"`
+	// wwnVendorExtension is the vendor's extension alone, as udev's
+	// ID_WWN_VENDOR_EXTENSION has it: the last 16 digits of a name with 32.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=18
+	// +kubebuilder:validation:XValidation:rule="self.matches('^0x[0-9a-fA-F]{16}$')",message="must be 0x and 16 hexadecimal digits, as udev's ID_WWN_VENDOR_EXTENSION shows them"
+	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
 	// minSizeGigabytes and maxSizeGigabytes bound the size, in 10^9 bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

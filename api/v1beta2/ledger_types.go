@@ -168,6 +168,11 @@ type HostRecord struct {
 	// sanitizedAt is when cleaning was last confirmed.
 	// +optional
 	SanitizedAt metav1.Time `json:"sanitizedAt,omitempty,omitzero"`
+	// cleanedDisks is what was done to each disk then.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
 	// lastClusterName is the Cluster last served, when the host was not cleaned
 	// after it: no other cluster gets the host before it is (I12).
 	// +optional
@@ -315,4 +320,40 @@ type OrderResult struct {
 	// at is when the report came.
 	// +required
 	At metav1.Time `json:"at,omitempty,omitzero"`
+	// cleanedDisks are those that were cleaned, also where others could not be.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
+}
+
+// CleanedDisk is what was done to one disk, as the agent that did it says.
+type CleanedDisk struct {
+	// disk that was cleaned.
+	// +required
+	Disk DiskReference `json:"disk,omitempty,omitzero"`
+	// mode of cleaning.
+	// +required
+	Mode CleaningMode `json:"mode,omitempty"`
+	// method by which its content was erased: NVMeSanitizeBlock, NVMeSanitizeCrypto,
+	// NVMeFormatCrypto, NVMeFormat, ATAEnhancedSecureErase, ATASecureErase, SecureDiscard,
+	// DiscardAndZero, Overwrite; or Metadata, where only tables and signatures were.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Method string `json:"method,omitempty"`
+	// erasedBytes are those whose old content is gone: the size of the disk, or what
+	// Metadata zeroed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ErasedBytes *int64 `json:"erasedBytes,omitempty"`
+	// verifiedBytes were read back, and did not show what was there before.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	VerifiedBytes *int64 `json:"verifiedBytes,omitempty"`
+	// failedBefore names better methods that the disk has and that failed, and why.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	FailedBefore string `json:"failedBefore,omitempty"`
 }

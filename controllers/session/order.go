@@ -65,13 +65,11 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		}
 		return out, nil
 	case infrav1.OrderWipe:
-		disks, refusal := s.disksToWipe(ctx, host)
+		wipe, refusal := s.wipeOrder(ctx, host)
 		if refusal != nil {
 			return agentapi.Order{}, refusal
 		}
-		out.Wipe = &agentapi.WipeOrder{
-			Mode: string(cleaningOf(host)), Disks: disks, ReleasedInstances: releasedInstances(host),
-		}
+		out.Wipe = wipe
 		return out, nil
 	}
 	return agentapi.Order{}, orderGone("the order is of an unknown kind")
@@ -95,18 +93,22 @@ func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	return infrav1.CleaningMetadata
 }
 
-// disksToWipe are all disks that the agent has just found: the mode Metadata
-// covers every disk of the host.
-func (s *Server) disksToWipe(ctx context.Context, host *infrav1.IngotHost) ([]agentapi.DiskRef, *agentapi.Error) {
+// wipeOrder names all disks that the agent has just found: every mode covers every
+// disk of the host.
+func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.WipeOrder, *agentapi.Error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
 		return nil, notReady("the hardware facts are not there yet")
 	}
-	disks := make([]agentapi.DiskRef, 0, len(hardware.Spec.Disks))
+	mode := cleaningOf(host)
+	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: releasedInstances(host)}
 	for _, disk := range hardware.Spec.Disks {
-		disks = append(disks, inventory.AgentDiskRef(inventory.DiskRefOf(disk)))
+		order.Disks = append(order.Disks, inventory.AgentDiskRef(inventory.DiskRefOf(disk)))
+		if len(host.Spec.DiskCleaning) > 0 {
+			order.Modes = append(order.Modes, string(inventory.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
+		}
 	}
-	return disks, nil
+	return order, nil
 }
 
 // releasedInstances are those whose marker on a disk does not forbid an install:

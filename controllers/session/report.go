@@ -6,7 +6,9 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Bounds of what an agent may write into an order's result (the schema's).
@@ -102,7 +105,10 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 		host.Spec.Order = nil
 		return
 	}
-	result := &infrav1.OrderResult{Outcome: infrav1.OrderOutcome(in.Outcome), At: metav1.NewTime(s.Clock.Now())}
+	result := &infrav1.OrderResult{
+		Outcome: infrav1.OrderOutcome(in.Outcome), At: metav1.NewTime(s.Clock.Now()),
+		CleanedDisks: inventory.CleanedDisks(in.Cleaned),
+	}
 	if in.Outcome == agentapi.Failed {
 		result.Reason, result.Message = truncate(in.Reason, maxReason), truncate(in.Message, maxMessage)
 	}
@@ -131,10 +137,23 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
 			"The image is on the disk and verified (%s written); the server now boots from it", bytesText(in.BytesWritten))
 	case c.claims.Purpose == token.Wipe:
-		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonCleaned, action, "%d disks wiped", len(in.WipedDisks))
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonCleaned, action, "%s", wiped(in))
 	default:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonInspected, action, "The hardware was inspected")
 	}
+}
+
+// wiped sums up by what methods the disks were cleaned.
+func wiped(in agentapi.Report) string {
+	text := fmt.Sprintf("%d disks wiped", len(in.WipedDisks))
+	count := map[string]int{}
+	for _, disk := range in.Cleaned {
+		count[truncate(disk.Method, maxReason)]++
+	}
+	for _, method := range slices.Sorted(maps.Keys(count)) {
+		text += fmt.Sprintf("; %s: %d", method, count[method])
+	}
+	return truncate(text, maxMessage)
 }
 
 func bytesText(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

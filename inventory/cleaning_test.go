@@ -1,0 +1,126 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+func TestCleaningOfDisk(t *testing.T) {
+	spins := infrav1.HardwareDisk{Name: "/dev/sdb", SerialNumber: "S2", SizeBytes: ptr(int64(8e12)), Rotational: ptr(true)}
+	single := []infrav1.DiskCleaning{
+		{Hints: infrav1.RootDeviceHints{SerialNumber: "S2"}, Mode: infrav1.CleaningFull},
+		{Hints: infrav1.RootDeviceHints{Rotational: ptr(true)}, Mode: infrav1.CleaningMetadata},
+	}
+	for _, c := range []struct {
+		name   string
+		disk   infrav1.HardwareDisk
+		single []infrav1.DiskCleaning
+		want   infrav1.CleaningMode
+	}{
+		{"none of its own", spins, nil, infrav1.CleaningFull},
+		{"the first that holds", spins, single, infrav1.CleaningFull},
+		{"the second", spins, single[1:], infrav1.CleaningMetadata},
+		{"none that holds", infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "S1", Rotational: ptr(false)}, single, infrav1.CleaningFull},
+		{"not known whether it spins", infrav1.HardwareDisk{Name: "/dev/sda"}, single[1:], infrav1.CleaningFull},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := CleaningOfDisk(c.disk, infrav1.CleaningFull, c.single); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCleanedDisks(t *testing.T) {
+	good := agentapi.CleanedDisk{
+		Disk: agentapi.DiskRef{Serial: "S1", SizeBytes: 1e12}, Mode: "Full", Method: "ATASecureErase",
+		ErasedBytes: 1e12, VerifiedBytes: 4 << 20, FailedBefore: "ATAEnhancedSecureErase: aborted",
+	}
+	kept := infrav1.CleanedDisk{
+		Disk: infrav1.DiskReference{SerialNumber: "S1", SizeBytes: ptr(int64(1e12))}, Mode: infrav1.CleaningFull, Method: "ATASecureErase",
+		ErasedBytes: ptr(int64(1e12)), VerifiedBytes: ptr(int64(4 << 20)), FailedBefore: "ATAEnhancedSecureErase: aborted",
+	}
+	change := func(how func(*agentapi.CleanedDisk)) []agentapi.CleanedDisk {
+		c := good
+		how(&c)
+		return []agentapi.CleanedDisk{c}
+	}
+	for _, c := range []struct {
+		name string
+		in   []agentapi.CleanedDisk
+		want []infrav1.CleanedDisk
+	}{
+		{"none", nil, nil},
+		{"one", []agentapi.CleanedDisk{good}, []infrav1.CleanedDisk{kept}},
+		{"a mode that is none", change(func(c *agentapi.CleanedDisk) { c.Mode = "None" }), nil},
+		{"no method", change(func(c *agentapi.CleanedDisk) { c.Method = "" }), nil},
+		{"no name", change(func(c *agentapi.CleanedDisk) { c.Disk = agentapi.DiskRef{Serial: strings.Repeat("x", 300)} }), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, CleanedDisks(c.in)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	many := make([]agentapi.CleanedDisk, 100)
+	for i := range many {
+		many[i] = good
+	}
+	if n := len(CleanedDisks(many)); n != 64 {
+		t.Errorf("%d disks kept", n)
+	}
+	long := CleanedDisks(change(func(c *agentapi.CleanedDisk) { c.FailedBefore = strings.Repeat("é", 2000) }))
+	if n := len([]rune(long[0].FailedBefore)); n > 512 {
+		t.Errorf("%d characters kept", n)
+	}
+}
+
+// Every hint, alone, for a disk that fulfils it and for one that does not.
+func TestEveryHint(t *testing.T) {
+	wanted := infrav1.HardwareDisk{
+		Name: "/dev/sdb", HCTL: "2:0:1:0", Model: "PERC H755 Front", Vendor: "DELL", SerialNumber: "00b1", Rotational: ptr(false),
+		WWN: "0x6f4ee080123456782d1a000012345678", SizeBytes: ptr(int64(960e9)),
+	}
+	other := infrav1.HardwareDisk{
+		Name: "/dev/sda", HCTL: "2:0:0:0", Model: "ST8000NM", Vendor: "SEAGATE", SerialNumber: "ZA1", Rotational: ptr(true),
+		WWN: "0x5000c500a1b2c3d4", SizeBytes: ptr(int64(8e12)),
+	}
+	for name, hints := range map[string]infrav1.RootDeviceHints{
+		"deviceName":         {DeviceName: "/dev/sdb"},
+		"hctl":               {HCTL: "2:0:1:0"},
+		"model":              {Model: "perc"},
+		"vendor":             {Vendor: "dell"},
+		"serialNumber":       {SerialNumber: "00b1"},
+		"wwn whole":          {WWN: "0x6F4EE080123456782D1A000012345678"},
+		"wwn":                {WWN: "0x6f4ee08012345678"},
+		"wwnWithExtension":   {WWNWithExtension: "0x6f4ee080123456782d1a000012345678"},
+		"wwnVendorExtension": {WWNVendorExtension: "0x2D1A000012345678"},
+		"maxSizeGigabytes":   {MaxSizeGigabytes: ptr(int64(960))},
+		"rotational":         {Rotational: ptr(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &hints); err != nil || got.Name != wanted.Name {
+				t.Errorf("%s, %v", got.Name, err)
+			}
+			if _, err := SelectRootDisk([]infrav1.HardwareDisk{other}, &hints); err == nil || !strings.Contains(err.Error(), strings.Fields(name)[0]) {
+				t.Errorf("no disk suits: %v", err)
+			}
+		})
+	}
+	minimum := infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(961))}
+	if got, err := SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &minimum); err != nil || got.Name != other.Name {
+		t.Errorf("minSizeGigabytes: %s, %v", got.Name, err)
+	}
+	short := infrav1.RootDeviceHints{WWNWithExtension: "0x5000c500a1b2c3d4"}
+	if got, err := SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &short); err != nil || got.Name != other.Name {
+		t.Errorf("wwnWithExtension without one: %s, %v", got.Name, err)
+	}
+}
