@@ -197,6 +197,8 @@ const (
 	ReasonInstalled                 = "Installed"
 	ReasonBooted                    = "Booted"
 	ReasonWaitingForBoot            = "WaitingForBoot"
+	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
+	ReasonNodeIdentified = "NodeIdentified"
 
 	// Remediations of machines.
 	// ReasonPowerCycling: the BMC switches the host off and on again.

@@ -56,6 +56,10 @@ const EnrolledLabel = AnnotationPrefix + "enrolled"
 // its host.
 const RotatedAtAnnotation = AnnotationPrefix + "rotated-at"
 
+// LabelsFromHostAnnotation on a Node of a workload cluster lists the labels, separated by
+// commas, that Ingot has written there because its host has them.
+const LabelsFromHostAnnotation = AnnotationPrefix + "labels-from-host"
+
 // MovePausedAnnotation pauses a host for clusterctl move (I10). The manager sets it
 // on every host of a namespace whose Clusters are all paused, and takes it away when
 // one of them is unpaused and the host's claim resolves; a person may take it away

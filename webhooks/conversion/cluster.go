@@ -100,6 +100,7 @@ func clusterSpecToHub(in v1beta1.IngotClusterSpec) v1beta2.IngotClusterSpec {
 		HostSelector:         in.HostSelector,
 		ControlPlaneSelector: in.ControlPlaneSelector,
 		FailureDomainLabel:   in.FailureDomainLabel,
+		NodeLabels:           in.NodeLabels,
 	}
 }
 
@@ -110,5 +111,6 @@ func clusterSpecFromHub(in v1beta2.IngotClusterSpec) v1beta1.IngotClusterSpec {
 		HostSelector:         in.HostSelector,
 		ControlPlaneSelector: in.ControlPlaneSelector,
 		FailureDomainLabel:   in.FailureDomainLabel,
+		NodeLabels:           in.NodeLabels,
 	}
 }
