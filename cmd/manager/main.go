@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command manager is Ingot's manager: controllers, webhooks and agent API, and
-// the boot server, by --roles.
+// the boot server, by --roles. As "manager bmc" it is a person's way to one BMC.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/logs"
@@ -17,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/cmd/manager/byhand"
 )
 
 // version is set by the linker.
@@ -30,6 +34,11 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 1 && os.Args[1] == "bmc" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return byhand.Run(ctx, os.Args[2:], app.NewDialer().Dial, byhand.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	}
 	options := app.DefaultOptions()
 	logs.InitLogs()
 	options.AddFlags(pflag.CommandLine)

@@ -1,0 +1,275 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package byhand
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// defaultEntries of an event log are shown, newest first, and maxEntries at most.
+const (
+	defaultEntries = 50
+	maxEntries     = 1000
+)
+
+// verb is one thing to do. Its words are the beginning of the command line; what follows
+// them are least to most arguments.
+type verb struct {
+	words       string
+	arguments   string
+	least, most int
+	help        string
+	do          func(ctx context.Context, conn bmc.Conn, c *call) error
+}
+
+// verbs in the order in which they are explained. Of those that begin alike the longer
+// words come first.
+func verbs() []verb {
+	return []verb{
+		{"identity", "", 0, 0, "which server it is", identity},
+		{"power", "[ACTION]", 0, 1, "tell the power state, or change it: " + strings.Join(actions(), ", "), power},
+		{"identify", "[on|off]", 0, 1, "tell whether the lamp by which a person finds the server is lit, or switch it", identify},
+		{"eventlog clear", "", 0, 0, "clear the event log", clearLog},
+		{"eventlog", "[COUNT]", 0, 1, "show the event log, newest first", eventLog},
+		{"health", "", 0, 0, "show fans, supplies, drives and sensors", health},
+		{"console", "", 0, 0, "open the serial console (ipmi:// addresses); ~. at the beginning of a line ends it", console},
+		{"media insert", "CD|DVD|USBStick URL", 2, 2, "put the image at a URL into a virtual drive", insertMedia},
+		{"media eject", "DRIVE", 1, 1, "empty a virtual drive", ejectMedia},
+		{"media", "", 0, 0, "list the virtual drives", media},
+		{"settings reset", "", 0, 0, "have all BIOS settings as the factory had them, from the next boot on", resetSettings},
+		{"settings", "[NAME...]", 0, 100, "show BIOS settings, with what the next boot changes", settings},
+		{"firmware", "", 0, 0, "list the firmware", firmware},
+	}
+}
+
+func actions() []string {
+	return []string{
+		string(bmc.ActionOn), string(bmc.ActionGracefulOff), string(bmc.ActionForceOff), string(bmc.ActionGracefulRestart),
+		string(bmc.ActionForceRestart), string(bmc.ActionNMI),
+	}
+}
+
+// find the verb and its arguments.
+func find(args []string) (verb, []string, error) {
+	for _, v := range verbs() {
+		words := strings.Fields(v.words)
+		if len(args) < len(words) || !slices.Equal(args[:len(words)], words) {
+			continue
+		}
+		rest := args[len(words):]
+		if len(rest) < v.least || len(rest) > v.most {
+			return verb{}, nil, fmt.Errorf("want: %s", strings.TrimSpace(v.words+" "+v.arguments))
+		}
+		return v, rest, nil
+	}
+	return verb{}, nil, fmt.Errorf("no verb %q; --help lists them", args[0])
+}
+
+func usage(out io.Writer, flags *flag.FlagSet) {
+	_, _ = fmt.Fprintln(out, "Usage: manager bmc [flags] VERB [arguments]\n\nWhat a person does at one BMC. Ingot is not told.")
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, v := range verbs() {
+		_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(v.words+" "+v.arguments), v.help)
+	}
+	_ = table.Flush()
+	_, _ = fmt.Fprintln(out)
+	flags.PrintDefaults()
+}
+
+// shown is a BMC's text without what would move a terminal's cursor.
+func shown(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// table prints rows of cells.
+func (c *call) table(rows [][]string) error {
+	t := tabwriter.NewWriter(c.out, 0, 8, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = shown(row[i])
+		}
+		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+func (c *call) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(c.out, shown(fmt.Sprintf(format, args...)))
+	return err
+}
+
+func identity(ctx context.Context, conn bmc.Conn, c *call) error {
+	id, err := conn.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	return c.table([][]string{
+		{"system", id.SystemID}, {"manufacturer", id.Manufacturer}, {"model", id.Model}, {"serial number", id.Serial}, {"UUID", id.UUID}, {"BMC firmware", id.BMCFirmware},
+	})
+}
+
+func power(ctx context.Context, conn bmc.Conn, c *call) error {
+	if len(c.args) == 0 {
+		state, err := conn.PowerState(ctx)
+		if err != nil {
+			return err
+		}
+		return c.say("%s", state)
+	}
+	i := slices.IndexFunc(actions(), func(a string) bool { return strings.EqualFold(a, c.args[0]) })
+	if i < 0 {
+		return fmt.Errorf("no power action %q; there are %s", c.args[0], strings.Join(actions(), ", "))
+	}
+	return conn.SetPower(ctx, bmc.PowerAction(actions()[i]))
+}
+
+func identify(ctx context.Context, conn bmc.Conn, c *call) error {
+	if len(c.args) > 0 {
+		if c.args[0] != "on" && c.args[0] != "off" {
+			return fmt.Errorf("the lamp is on or off, not %q", c.args[0])
+		}
+		return conn.SetIndicator(ctx, c.args[0] == "on")
+	}
+	lit, err := conn.Indicator(ctx)
+	if err != nil {
+		return err
+	}
+	return c.say("%s", map[bool]string{true: "on", false: "off"}[lit])
+}
+
+func eventLog(ctx context.Context, conn bmc.Conn, c *call) error {
+	count := defaultEntries
+	if len(c.args) > 0 {
+		n, err := strconv.Atoi(c.args[0])
+		if err != nil || n < 1 || n > maxEntries {
+			return fmt.Errorf("the count is a number from 1 to %d, not %q", maxEntries, c.args[0])
+		}
+		count = n
+	}
+	entries, err := conn.EventLog(ctx, count)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(entries))
+	for _, e := range entries {
+		at := "-"
+		if !e.Created.IsZero() {
+			at = e.Created.UTC().Format(time.RFC3339)
+		}
+		rows = append(rows, []string{at, string(e.Severity), e.Message})
+	}
+	return c.table(rows)
+}
+
+func clearLog(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ClearEventLog(ctx) }
+
+func health(ctx context.Context, conn bmc.Conn, c *call) error {
+	report, err := conn.Health(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"overall", "", string(report.Overall), ""}}
+	for _, part := range report.Components {
+		rows = append(rows, []string{part.Kind, part.Name, string(part.State), part.Reading})
+	}
+	return c.table(rows)
+}
+
+func media(ctx context.Context, conn bmc.Conn, c *call) error {
+	slots, err := conn.MediaSlots(ctx)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(slots))
+	for _, s := range slots {
+		kinds := make([]string, len(s.Kinds))
+		for i, kind := range s.Kinds {
+			kinds[i] = string(kind)
+		}
+		image := "empty"
+		if s.Inserted {
+			image = s.Image
+		}
+		rows = append(rows, []string{s.ID, strings.Join(kinds, ","), image})
+	}
+	return c.table(rows)
+}
+
+func insertMedia(ctx context.Context, conn bmc.Conn, c *call) error {
+	kind := bmc.MediaKind(c.args[0])
+	if !slices.Contains([]bmc.MediaKind{bmc.MediaCD, bmc.MediaDVD, bmc.MediaUSB}, kind) {
+		return fmt.Errorf("no kind of drive %q; there are CD, DVD and USBStick", c.args[0])
+	}
+	slot, err := conn.InsertMedia(ctx, kind, c.args[1])
+	if err != nil {
+		return err
+	}
+	return c.say("%s", slot.ID)
+}
+
+func ejectMedia(ctx context.Context, conn bmc.Conn, c *call) error {
+	return conn.EjectMedia(ctx, c.args[0])
+}
+
+func settings(ctx context.Context, conn bmc.Conn, c *call) error {
+	values, err := conn.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(values))
+	if len(c.args) > 0 {
+		names = c.args
+	}
+	pending, err := conn.PendingSettings(ctx)
+	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
+		return err
+	}
+	rows := make([][]string, 0, len(names))
+	for _, name := range names {
+		value, known := values[name]
+		if !known {
+			return fmt.Errorf("there is no setting %q", name)
+		}
+		row := []string{name, value.String()}
+		if next, is := pending[name]; is && next != value {
+			row = append(row, "next boot: "+next.String())
+		}
+		rows = append(rows, row)
+	}
+	return c.table(rows)
+}
+
+func resetSettings(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ResetSettings(ctx) }
+
+func firmware(ctx context.Context, conn bmc.Conn, c *call) error {
+	items, err := conn.FirmwareInventory(ctx)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(items))
+	for _, item := range items {
+		rows = append(rows, []string{item.Name, item.Version, item.ID})
+	}
+	return c.table(rows)
+}
