@@ -22,8 +22,10 @@ type Client struct {
 
 // BootFile is what the table of answers says for a Client.
 type BootFile struct {
-	// Firmware names the client, for people.
-	Firmware string
+	// Firmware names the client, for people. Agent: it is Ingot's agent. System: it is an
+	// operating system.
+	Firmware      string
+	Agent, System bool
 	// Name is a URL, or a file's name on the TFTP server; empty: nothing to boot.
 	Name string
 	// Silent: the best answer is none, because of Why.
@@ -37,7 +39,7 @@ func (id Identity) BootFile(c Client, host pxe.Host) BootFile {
 	host.Mode = pxe.Reserve
 	fw := c.firmware()
 	b := id.bootFor(fw, host)
-	return BootFile{Firmware: fw.String(), Name: b.file, Silent: !b.answer, Why: b.why}
+	return BootFile{Firmware: fw.String(), Agent: fw == agent, System: fw == plain, Name: b.file, Silent: !b.answer, Why: b.why}
 }
 
 func (c Client) firmware() firmware {

@@ -190,7 +190,7 @@ func (ex exchange) lease(kind dhcpv6.MessageType, stage pxe.Stage, more ...dhcpv
 	ex.addNetwork(r)
 	ex.addBoot(r)
 	a := ex.send(r, stage, ex.boot.Firmware+", DHCPv6")
-	a.address = address
+	a.address, a.Event.Address = address, address
 	return a
 }
 
@@ -228,7 +228,7 @@ func (ex exchange) release() Answer {
 			r.AddOption(unknown) // RFC 8415 §18.3.7
 		}
 	}
-	return ex.send(r, pxe.StageAck, ex.boot.Firmware+", DHCPv6, released")
+	return ex.quietly(r)
 }
 
 // decline hears that the address is somebody else's (RFC 8415 §18.3.8).
@@ -237,7 +237,7 @@ func (ex exchange) decline() Answer {
 	r.AddOption(status(iana.StatusSuccess, ""))
 	address := ex.host.IPv6.Address
 	if !slices.Contains(ex.addresses(), address) {
-		return ex.send(r, pxe.StageAck, ex.boot.Firmware+", DHCPv6, declined what it was not given")
+		return ex.quietly(r)
 	}
 	a := ex.send(r, pxe.StageConflict, address.String()+" is in use by another machine")
 	a.address = address
@@ -298,12 +298,20 @@ func (ex exchange) send(r *dhcpv6.Message, stage pxe.Stage, detail string) Answe
 	return a
 }
 
+// quietly finishes a reply that is no step of a boot, and not worth a word.
+func (ex exchange) quietly(r *dhcpv6.Message) Answer {
+	a := ex.send(r, "", "")
+	a.Event = pxe.BootEvent{}
+	return a
+}
+
 func (ex exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, why) }
 
 func (ex exchange) event(stage pxe.Stage, detail string) Answer {
 	a := ex.nothing()
 	a.Event = pxe.BootEvent{MAC: ex.host.MAC, Host: ex.host.Namespace + "/" + ex.host.Name,
-		Stage: stage, Detail: strings.TrimSpace(detail), Port: ex.req.port(ex.link)}
+		Stage: stage, Detail: strings.TrimSpace(detail), Port: ex.req.port(ex.link),
+		Firmware: ex.boot.Firmware, FromAgent: ex.boot.Agent, FromSystem: ex.boot.System, Plan: ex.host.Plan.Kind}
 	return a
 }
 
