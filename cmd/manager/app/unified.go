@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -104,24 +105,35 @@ func keepUnified(o *Options, image []byte) (string, error) {
 }
 
 // checkUnified refuses an image that would trust another manager, or any: its command
-// line is signed with it, and nothing that comes later takes the place of its pin.
+// line is signed with it, and nothing that comes later takes the place of its pins. So
+// each of them must be one of this manager's, that of its present key among them. The
+// argument stands there once and as it is: of several, or between quotes, the agent might
+// read another.
 func checkUnified(image []byte, pins []token.Pin) error {
 	line, err := uki.CommandLine(image)
 	if err != nil {
 		return err
 	}
+	const again = "; make and sign it again (docs/book/boot.md)"
+	var value string
 	for word := range strings.FieldsSeq(line) {
-		name, value, _ := strings.Cut(word, "=")
-		if name != agentapi.ArgPin {
-			continue
-		}
-		for built := range strings.SplitSeq(value, ",") {
-			if len(pins) > 0 && built == string(pins[0]) {
-				return nil
-			}
+		if name, v, _ := strings.Cut(word, "="); name == agentapi.ArgPin {
+			value = v
 		}
 	}
-	return fmt.Errorf("its command line has no %s with the pin of this manager's agent key; make and sign it again (docs/book/boot.md)", agentapi.ArgPin)
+	built := strings.Split(value, ",")
+	if len(pins) == 0 || !slices.Contains(built, string(pins[0])) {
+		return fmt.Errorf("its command line has no %s with the pin of this manager's agent key%s", agentapi.ArgPin, again)
+	}
+	if strings.Count(line, agentapi.ArgPin) > 1 {
+		return fmt.Errorf("its command line has %s more than once%s", agentapi.ArgPin, again)
+	}
+	for _, pin := range built {
+		if !slices.Contains(pins, token.Pin(pin)) {
+			return fmt.Errorf("its command line has an %s with %q, which is no pin of this manager's agent keys%s", agentapi.ArgPin, pin, again)
+		}
+	}
+	return nil
 }
 
 func joinPins(pins []token.Pin) string {

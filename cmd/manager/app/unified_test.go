@@ -66,15 +66,20 @@ func TestLoadUnified(t *testing.T) {
 		missing bool
 		err     string
 	}{
-		"made":                       {},
-		"no stub":                    {more: map[string][]byte{agentStub: nil}, missing: true},
-		"a stub that is none":        {more: map[string][]byte{agentStub: []byte("x")}, err: "not a UEFI program"},
-		"given":                      {more: map[string][]byte{agentUnified: image("quiet ingot.pin=" + string(pins[0]))}},
-		"given, with the next pin":   {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[1]) + "," + string(pins[0]))}},
-		"given, of another manager":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
-		"given, without a pin":       {more: map[string][]byte{agentUnified: image("quiet")}, err: "no ingot.pin"},
-		"given, and not an image":    {more: map[string][]byte{agentUnified: []byte("x")}, err: "not a UEFI program"},
-		"given, and no stub to make": {more: map[string][]byte{agentStub: nil, agentUnified: image("ingot.pin=" + string(pins[0]))}},
+		"made":                              {},
+		"no stub":                           {more: map[string][]byte{agentStub: nil}, missing: true},
+		"a stub that is none":               {more: map[string][]byte{agentStub: []byte("x")}, err: "not a UEFI program"},
+		"given":                             {more: map[string][]byte{agentUnified: image("quiet ingot.pin=" + string(pins[0]))}},
+		"given, with the next pin":          {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[1]) + "," + string(pins[0]))}},
+		"given, of another manager":         {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
+		"given, with another's pin as well": {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + "," + string(token.PinOf([]byte("c"))))}, err: "no pin of this manager"},
+		"given, with an empty pin as well":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + ",")}, err: "no pin of this manager"},
+		"given, another's pin comes later":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + " ingot.pin=" + string(token.PinOf([]byte("c"))))}, err: "no ingot.pin with the pin of this manager"},
+		"given, another's pin comes first":  {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(token.PinOf([]byte("c"))) + " ingot.pin=" + string(pins[0]))}, err: "more than once"},
+		"given, another's pin in quotes":    {more: map[string][]byte{agentUnified: image("ingot.pin=" + string(pins[0]) + ` "ingot.pin=` + string(token.PinOf([]byte("c"))) + `"`)}, err: "more than once"},
+		"given, without a pin":              {more: map[string][]byte{agentUnified: image("quiet")}, err: "no ingot.pin"},
+		"given, and not an image":           {more: map[string][]byte{agentUnified: []byte("x")}, err: "not a UEFI program"},
+		"given, and no stub to make":        {more: map[string][]byte{agentStub: nil, agentUnified: image("ingot.pin=" + string(pins[0]))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, files := agentDir(t, tc.more), &pxe.Files{}
