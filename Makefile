@@ -84,6 +84,15 @@ bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and
 	hack/packages.sh bench-boot
 	go run ./test/bench/boot -peers "$$(hack/peers.sh)" $(BENCHFLAGS)
 
+.PHONY: bench-image
+bench-image: ## Compare writing images with curl | zstd -d | dd and qemu-img convert; lines "bench: NAME ratio R bar 0.90".
+	hack/packages.sh bench-image
+	go run ./test/bench/image $(BENCHFLAGS)
+
+.PHONY: bench-hooks
+bench-hooks: packages-test tools ## Load the runtime extension: 5,000 hosts, 200 calls per second for a minute; line "bench: hooks p99 T bar 100ms".
+	INGOT_BENCH_HOOKS=1 go test -count=1 -timeout 30m -v -run TestLoad $(BENCHFLAGS) ./test/hooks
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (1m) each.
 	hack/fuzz.sh $(FUZZTIME)

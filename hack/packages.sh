@@ -43,7 +43,9 @@ ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full releas
 tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
 busybox            busybox                                 test test-full
-curl               curl                                    test test-full
+curl               curl                                    test test-full bench-image
+zstd               zstd                                    bench-image
+qemu-utils         qemu-img                                bench-image
 netplan.io         netplan                                 test test-full
 python3-jsonschema /usr/lib/python3/dist-packages/jsonschema test test-full
 python3-configobj  /usr/lib/python3/dist-packages/configobj test test-full

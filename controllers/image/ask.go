@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/pxe/oci"
 )
 
 // Doer sends requests: *http.Client does.
@@ -100,12 +102,21 @@ func slow(err error) bool {
 	return errors.As(err, &network) && network.Timeout()
 }
 
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
 // plainly names the kind of a fault.
 func plainly(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, errNoURL):
 		return errNoURL.Error()
+	case errors.Is(err, oci.ErrArtefact), errors.Is(err, oci.ErrReference):
+		return withoutURL(err).Error() // of what the registry holds, and of no address
 	case errors.As(err, &dns):
 		return "its name is not known"
 	case slow(err):
