@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/access"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -82,7 +83,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 			return r.failed(host, known, refused, seen.Now), nil
 		}
 	}
-	begun := isRotating(found.Secret)
+	begun := rotation.IsPending(found.Secret)
 	if begun {
 		after, settled, err := r.rotate(ctx, host, seen, found.Secret, known)
 		if err != nil || !settled {
@@ -94,10 +95,11 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	switch {
 	case begun, known.problem != inventory.BMCOK:
 		return known, nil
-	case !asksRotation(host):
-		seen.rotated = lastRotation(host, found.Secret)
+	case !rotation.IsAsked(host):
+		seen.rotated = rotation.Last(host, found.Secret)
 		return known, nil
 	}
+	seen.contact(host, known)
 	known, _, err := r.rotate(ctx, host, seen, found.Secret, known)
 	return known, err
 }

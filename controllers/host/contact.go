@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/firmware"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -59,7 +60,7 @@ type contact struct {
 	// ejections is how often in a row the BMC did not empty its virtual drive.
 	ejections int
 	health    health
-	rotation  rotationMemory
+	rotation  rotation.Memory
 	firmware  firmware.Memory
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/firmware"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -41,7 +42,8 @@ var errStale = errors.New("the host has changed meanwhile")
 
 // isRetry says whether an error only means that the reconcile starts over.
 func isRetry(err error) bool {
-	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, access.ErrStale) || errors.Is(err, address.ErrStale)
+	return errors.Is(err, errStale) || errors.Is(err, firmware.ErrStale) || errors.Is(err, access.ErrStale) ||
+		errors.Is(err, address.ErrStale) || errors.Is(err, rotation.ErrStale)
 }
 
 // execute takes the step. It returns when to come again; 0 leaves that to again.
@@ -233,7 +235,7 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 		}
 		return r.waits().Soon, err
 	case inventory.Forget:
-		if err := r.keepRotated(ctx, host); err != nil {
+		if err := r.rotator(nil).Keep(ctx, host); err != nil {
 			return soon, err
 		}
 		let := host.DeepCopy()

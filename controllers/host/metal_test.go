@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/bmc/trust"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
@@ -210,7 +211,7 @@ func (m *metal) ask() {
 // done says that the rotation is over.
 func (m *metal) done(h *infrav1.IngotHost) bool {
 	_, asked := h.Annotations[infrav1.RotateCredentialsAnnotation]
-	return !asked && !isRotating(m.credentials())
+	return !asked && !rotation.IsPending(m.credentials())
 }
 
 // mortal counts the calls of a process, and from the at-th on makes all fail. Each

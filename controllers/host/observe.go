@@ -136,6 +136,12 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 	return nil
 }
 
+// isUpdating says whether an update of the host's firmware is under way.
+func isUpdating(host *infrav1.IngotHost) bool {
+	record := host.Spec.Record
+	return record != nil && record.Preparation != nil && record.Preparation.Update != nil
+}
+
 // observeMachine looks for the machine that the claim names. It must name this host
 // and this instance in turn: one that does not, since it was made anew under its
 // old name for example, is not the claim's. Only a live read may say so (I6).

@@ -195,7 +195,7 @@ type sessioned struct {
 	*identified
 	session, guarded uint64
 	guard            func(context.Context) error
-	asked            int
+	asked, passwords int
 	next             func()
 }
 
@@ -237,6 +237,47 @@ func (s *sessioned) SetPower(ctx context.Context, action bmc.PowerAction) error 
 		return err
 	}
 	return s.identified.SetPower(ctx, action)
+}
+
+// SetPassword takes a password that reaches it.
+func (s *sessioned) SetPassword(ctx context.Context, _ bmc.Password) error {
+	if err := s.pass(ctx); err != nil {
+		return err
+	}
+	s.passwords++
+	return nil
+}
+
+// testRotationSwapped: the server is another between the look at it and the sending of
+// its new password.
+func testRotationSwapped(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
+	metal := &sessioned{identified: &identified{fakeBMC: y.bmc, identity: server}, session: 7}
+	swap := func() { metal.session, metal.identity = 8, bmc.Identity{UUID: uuid.NewString(), Serial: "B2"} }
+	metal.next = func() { metal.next = swap } // it is read once before the rotation begins
+	y.BMC = metal
+	host := y.ready("h", func(h *infrav1.IngotHost) {
+		h.Spec.Maintenance = ptr.To(true)
+		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+	})
+	facts, err := hardware.New(host, on.scheme)
+	must(y, err)
+	facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
+	y.create(facts)
+	for range 6 {
+		y.step("h")
+		y.clock.Step(y.waits().BackoffCap)
+	}
+	if metal.identity == server {
+		t.Fatal("the server was never swapped")
+	}
+	if metal.passwords != 0 {
+		t.Errorf("another server was given a password %d times", metal.passwords)
+	}
+	if told := conditions.Get(y.get("h"), infrav1.HostCredentialsRotatedCondition); told == nil || !strings.Contains(told.Message, "another server") {
+		t.Errorf("condition %+v", told)
+	}
 }
 
 // testSwappedUnseen: another server's BMC takes the place of the host's, and no call
@@ -293,6 +334,7 @@ func testSwappedUnseen(t *testing.T, on *ground) {
 func testReplacement(t *testing.T, on *ground) {
 	t.Run("swapped", func(t *testing.T) { testSwapped(t, on) })
 	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, on) })
+	t.Run("its password, unseen", func(t *testing.T) { testRotationSwapped(t, on) })
 	t.Run("slow after a timeout", func(t *testing.T) { testSlowAfterTimeout(t, on) })
 	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, on) })
 	y := newYard(t, on)

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
@@ -43,7 +44,7 @@ func testRotationIPMI(t *testing.T, on *ground) {
 	y.want("h", infrav1.HostCredentialsRotatedCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
 	must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(secret), secret))
 	target := bmc.Target{Address: lab.Address(), Username: "root", Password: bmc.Password(secret.Data[infrav1.SecretKeyPassword])}
-	if n := len(target.Password.Reveal()); n != lengthIPMI || len(secret.Data) != 2 {
+	if n := len(target.Password.Reveal()); n != rotation.LengthIPMI || len(secret.Data) != 2 {
 		t.Errorf("a password of %d bytes, %d keys", n, len(secret.Data))
 	}
 	conn, err := ipmi.Dial(t.Context(), target)

@@ -4,8 +4,6 @@
 package host
 
 import (
-	"crypto/rand"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,7 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/rotation"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
@@ -39,7 +37,7 @@ func testRotation(t *testing.T, on *ground) {
 			}
 			secret := m.credentials()
 			password := string(secret.Data[infrav1.SecretKeyPassword])
-			if password == canary || password != m.lab.Password() || len(password) != lengthRedfish || len(secret.Data) != 2 {
+			if password == canary || password != m.lab.Password() || len(password) != rotation.LengthRedfish || len(secret.Data) != 2 {
 				t.Errorf("Secret with %d keys and a password of %d bytes; the BMC's? %v", len(secret.Data), len(password), password == m.lab.Password())
 			}
 			m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
@@ -231,7 +229,7 @@ func testRotationFails(t *testing.T, on *ground) {
 			m.tick() // two tries at each; never two wrong ones at once
 		}
 		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected)
-		if !isRotating(m.credentials()) {
+		if !rotation.IsPending(m.credentials()) {
 			t.Error("a password was thrown away that may be the BMC's")
 		}
 		m.lab.SetFaults(labbmc.Faults{}) // the lock is over
@@ -244,7 +242,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		m.lab.SetFaults(labbmc.Faults{Match: isAccount, Status: http.StatusServiceUnavailable})
 		m.ask()
 		m.tick()
-		if !isRotating(m.credentials()) {
+		if !rotation.IsPending(m.credentials()) {
 			t.Fatal("not under way")
 		}
 		m.rotated(metav1.ConditionFalse, infrav1.ReasonCredentialsRotating)
@@ -313,39 +311,3 @@ func testKeptSecret(t *testing.T, on *ground) {
 		})
 	}
 }
-
-func TestNewPassword(t *testing.T) {
-	seen := map[bmc.Password]bool{}
-	for range 500 {
-		password, err := newPassword(rand.Reader, lengthIPMI)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := password.Reveal()
-		if len(text) != lengthIPMI || !fitsPolicies(text) || strings.ContainsAny(text, "0O1lI\"'\\$&<> ") || seen[password] {
-			t.Fatalf("password %q", text)
-		}
-		seen[password] = true
-	}
-	for _, text := range []string{"ABCDEFGH-2345678", "abcdefgh-2345678", "ABCDefghABCDefg-", "ABCDefgh23456789", "-BCDefgh23456789", "AAABefgh-3456789"} {
-		if fitsPolicies(text) {
-			t.Errorf("%q fits", text)
-		}
-	}
-	if _, err := newPassword(exhausted{}, lengthIPMI); !errors.Is(err, errExhausted) {
-		t.Errorf("without random bytes: %v", err)
-	}
-	for address, want := range map[string]int{
-		"redfish://bmc": lengthRedfish, "redfish+http://bmc": lengthRedfish, "ipmi://bmc": lengthIPMI, "bmc": lengthIPMI, "vendor+dell://bmc": lengthIPMI, "?": lengthIPMI,
-	} {
-		if got := passwordLength(address); got != want {
-			t.Errorf("length for %q = %d, want %d", address, got, want)
-		}
-	}
-}
-
-var errExhausted = errors.New("no random bytes")
-
-type exhausted struct{}
-
-func (exhausted) Read([]byte) (int, error) { return 0, errExhausted }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package rotation
 
 import (
 	"crypto/rand"
@@ -17,8 +17,8 @@ import (
 // Lengths of new passwords, in bytes. IPMI has room for 20, and many BMCs keep 16
 // (IPMI v2.0 §22.30); at 16 a password of this alphabet still has 94 bits.
 const (
-	lengthRedfish = 20
-	lengthIPMI    = 16
+	LengthRedfish = 20
+	LengthIPMI    = 16
 )
 
 // passwordClasses are the characters of new passwords: each class at least once, as
@@ -34,9 +34,9 @@ func passwordClasses() []string {
 func passwordLength(text string) int {
 	address, err := bmcaddress.Parse(text)
 	if err == nil && (address.Scheme == bmcaddress.Redfish || address.Scheme == bmcaddress.RedfishHTTP) {
-		return lengthRedfish
+		return LengthRedfish
 	}
-	return lengthIPMI
+	return LengthIPMI
 }
 
 // newPassword makes a password from random bytes: those that fit no policy are thrown
