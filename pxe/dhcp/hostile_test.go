@@ -19,6 +19,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
@@ -81,15 +82,13 @@ func TestFloods(t *testing.T) {
 			if grown := retained() - before; grown > 16<<20 {
 				t.Errorf("%d packets made it keep %d KiB", packets, grown>>10)
 			}
-			for _, n := range []int{d.memory.told.Len(), d.memory.declined.Len()} {
-				if n > expiring.Max {
-					t.Errorf("%d things are remembered, at most %d may be", n, expiring.Max)
-				}
+			if n := d.memory.Len(); n > 2*expiring.Max {
+				t.Errorf("%d things are remembered, at most %d may be", n, 2*expiring.Max)
 			}
 			if n := d.others.Len(); n > maxOthers {
 				t.Errorf("%d other servers are told apart, at most %d may be", n, maxOthers)
 			}
-			d.now = d.now.Add(quarantine)
+			d.now = d.now.Add(dhcpserver.Quarantine)
 			d.handle(&d.out, Query{Packet: message(dhcpv4.MessageTypeDiscover).ToBytes()}, decide)
 			if len(d.out.answers) != 1 || d.out.answers[0].reply != dhcpv4.MessageTypeOffer {
 				t.Errorf("afterwards the host is not served: %v", d.out.answers)
@@ -156,8 +155,8 @@ func TestDeclinedFromAfar(t *testing.T) {
 			d := newDesk(t, host)
 			q := Query{Packet: message(dhcpv4.MessageTypeDecline, append(decline, tc.in...)...).ToBytes(), From: netip.MustParseAddrPort(tc.from)}
 			d.handle(&d.out, q, func(q Query) (Answer, error) { return Reply(d.Identity, d.Directory, q) })
-			if _, heard := d.memory.declined.Has(netip.MustParseAddr(right), d.now); heard != tc.heard {
-				t.Errorf("the address rests: %t", heard)
+			if why := d.memory.Withheld(netip.MustParseAddr(right), d.now); (why != "") != tc.heard {
+				t.Errorf("the address rests: %q", why)
 			}
 		})
 	}
@@ -223,7 +222,7 @@ func TestClockOfFindings(t *testing.T) {
 	for i, step := range []struct {
 		wait time.Duration
 		logs int
-	}{{0, 1}, {time.Second, 1}, {quiet - 2*time.Second, 1}, {time.Second, 2}} {
+	}{{0, 1}, {time.Second, 1}, {dhcpserver.Quiet - 2*time.Second, 1}, {time.Second, 2}} {
 		d.now = d.now.Add(step.wait)
 		if got := d.ask(relayed); got != string(pxe.StageMisplaced) {
 			t.Fatalf("step %d: got %q", i, got)

@@ -16,6 +16,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
 // sent collects what a server sends.
@@ -88,7 +89,7 @@ func TestDeclinedAddressRests(t *testing.T) {
 		{in: decline, want: "AddressConflict"},
 		{in: discover, want: "AddressConflict"},
 		{in: request, want: "AddressConflict"},
-		{in: discover, wait: quarantine - time.Second, want: "AddressConflict"},
+		{in: discover, wait: dhcpserver.Quarantine - time.Second, want: "AddressConflict"},
 		{in: discover, wait: time.Second, want: "OFFER Offer"},
 		// Given by a replica and declined: known here, too, and told there.
 		{in: message(dhcpv4.MessageTypeDecline, serverID(theirs), requested(right)), want: ""},
@@ -108,12 +109,12 @@ func TestDeclinedAddressRests(t *testing.T) {
 		}
 	}
 	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 2 {
-		t.Errorf("logged %d times, want once in each of two times %s:\n%s", lines, quiet, d.log.String())
+		t.Errorf("logged %d times, want once in each of two times %s:\n%s", lines, dhcpserver.Quiet, d.log.String())
 	}
-	d.now = d.now.Add(quiet)
+	d.now = d.now.Add(dhcpserver.Quiet)
 	d.ask(decline)
 	if lines := strings.Count(d.log.String(), "used by another machine"); lines != 3 {
-		t.Errorf("logged %d times after another %s, want once more", lines, quiet)
+		t.Errorf("logged %d times after another %s, want once more", lines, dhcpserver.Quiet)
 	}
 }
 

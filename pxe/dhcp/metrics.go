@@ -88,9 +88,13 @@ func (m *Metrics) count(kind dhcpv4.MessageType, o outcome) {
 	m.known[kind][o].Inc()
 }
 
-// find counts something wrong.
+// find counts something wrong; other stages do not count.
 func (m *Metrics) find(stage pxe.Stage) {
-	if m != nil {
+	if m == nil {
+		return
+	}
+	switch stage {
+	case pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed:
 		m.findings.WithLabelValues(string(stage)).Inc()
 	}
 }

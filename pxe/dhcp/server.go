@@ -5,19 +5,18 @@ package dhcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
@@ -36,7 +35,7 @@ type Server struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	memory memory
+	memory dhcpserver.Memory
 	others expiring.Set[netip.Addr]
 }
 
@@ -107,67 +106,37 @@ func (s *Server) serve(ctx context.Context, p port, readers int, decide decide) 
 
 func (s *Server) read(ctx context.Context, p port, decide decide) error {
 	buf := make([]byte, maxPacket)
-	for {
+	return dhcpserver.Read(ctx, s.log(), "DHCP request", func() error {
 		n, from, link, err := p.receive(buf)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("read DHCP request: %w", err)
-		case err != nil:
-			// ICMP errors of earlier answers surface here; they are not ours.
-			s.log().Debug("DHCP read failed", "error", err)
-			if !pause(ctx) {
-				return nil
-			}
-			continue
+		if err == nil {
+			s.handle(p, Query{Packet: buf[:n], From: from, Link: link}, decide)
 		}
-		s.handle(p, Query{Packet: buf[:n], From: from, Link: link}, decide)
-	}
+		return err
+	})
 }
 
 // listen hears what other servers reply. That it cannot is no reason to stop.
 func (s *Server) listen(ctx context.Context, e eavesdropper) error {
 	buf := make([]byte, maxPacket)
-	for {
+	err := dhcpserver.Read(ctx, s.log(), "DHCP reply", func() error {
 		n, link, err := e.overhear(buf)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, errDeaf), errors.Is(err, net.ErrClosed):
-			s.log().Info("Replies of other DHCP servers are not heard; only what hosts tell of them is", "reason", err)
-			return nil
-		case err != nil:
-			s.log().Debug("DHCP reply was not heard", "error", err)
-			if !pause(ctx) {
-				return nil
-			}
-			continue
+		if err == nil {
+			s.hear(Query{Packet: buf[:n], Link: link})
 		}
-		s.hear(Query{Packet: buf[:n], Link: link})
+		return err
+	})
+	if err != nil {
+		s.log().Info("Replies of other DHCP servers are not heard; only what hosts tell of them is", "reason", err)
 	}
+	return nil
 }
 
 // errDeaf reports that the replies of others cannot be heard.
-var errDeaf = errors.New("no packet socket")
+var errDeaf = fmt.Errorf("no packet socket: %w", net.ErrClosed)
 
-// pause keeps a socket that fails at once, again and again, from taking a
-// whole processor. False: ctx ended.
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(10 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// handle answers one packet. A packet that makes the parser panic costs its
-// sender an answer, not everybody their boot server.
+// handle answers one packet.
 func (s *Server) handle(p port, q Query, decide decide) {
-	defer s.survive(q)
+	defer dhcpserver.Survive(s.log(), "DHCP request", q.From)
 	answer, err := decide(q)
 	if err != nil {
 		s.Metrics.count(dhcpv4.MessageTypeNone, outcomeMalformed)
@@ -187,19 +156,13 @@ func (s *Server) handle(p port, q Query, decide decide) {
 
 // hear looks at a reply of another server.
 func (s *Server) hear(q Query) {
-	defer s.survive(q)
+	defer dhcpserver.Survive(s.log(), "DHCP reply", q.From)
 	answer, err := Overheard(s.Identity, s.Directory, q)
 	if err != nil {
 		s.log().Debug("Overheard DHCP reply dropped", "error", err)
 		return
 	}
 	s.tell(answer)
-}
-
-func (s *Server) survive(q Query) {
-	if p := recover(); p != nil {
-		s.log().Error("DHCP message caused a panic", "from", q.From, "panic", p, "stack", string(debug.Stack()))
-	}
 }
 
 // recall brings in what was heard before: an address that was declined is not
@@ -210,18 +173,14 @@ func (s *Server) recall(a *Answer) {
 	}
 	switch {
 	case a.kind == dhcpv4.MessageTypeDecline:
-		s.memory.declined.Add(a.address, s.now(), quarantine)
+		s.memory.Decline(a.address, s.now())
 	case a.reply == dhcpv4.MessageTypeAck && a.Event.Client == a.address:
-		s.memory.declined.Remove(a.address)
+		s.memory.Use(a.address)
 	default:
-		until, declined := s.memory.declined.Has(a.address, s.now())
-		if !declined {
-			return
+		if why := s.memory.Withheld(a.address, s.now()); why != "" {
+			a.Packet, a.reply = nil, dhcpv4.MessageTypeNone
+			a.Event.Stage, a.Event.Detail = pxe.StageConflict, why
 		}
-		a.Packet, a.reply = nil, dhcpv4.MessageTypeNone
-		a.Event.Stage = pxe.StageConflict
-		a.Event.Detail = fmt.Sprintf("%s was declined, because another machine uses it; it is not given before %s",
-			a.address, until.UTC().Format(time.TimeOnly+" UTC"))
 	}
 }
 
@@ -234,23 +193,11 @@ func (s *Server) tell(a Answer) {
 	if s.Observer != nil {
 		s.Observer.Observe(a.Event)
 	}
-	switch a.Event.Stage {
-	case pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed:
-	default:
-		return
-	}
 	s.Metrics.find(a.Event.Stage)
 	if a.other.IsValid() {
 		s.see(a.other, a.Event.At)
 	}
-	about := finding{stage: a.Event.Stage, peer: a.other}
-	if !a.other.IsValid() { // another server is told once, not for each host
-		copy(about.mac[:], a.Event.MAC)
-	}
-	if s.memory.told.Add(about, a.Event.At, quiet) {
-		s.log().Warn(warning(a.Event.Stage), "host", a.Event.Host, "mac", a.Event.MAC.String(),
-			"detail", a.Event.Detail, "port", a.Event.Port.String())
-	}
+	s.memory.Warn(s.log(), a.Event, a.other)
 }
 
 // see keeps the metric of other servers bounded.
@@ -260,19 +207,6 @@ func (s *Server) see(other netip.Addr, at time.Time) {
 	}
 	s.others.Add(other, at, 365*24*time.Hour)
 	s.Metrics.saw(other, float64(at.Unix()))
-}
-
-// warning is what an operator reads in the log.
-func warning(stage pxe.Stage) string {
-	switch stage {
-	case pxe.StageConflict:
-		return "The address recorded for a host is used by another machine"
-	case pxe.StageMisplaced:
-		return "A host asked from another network than its own"
-	case pxe.StageOtherServer:
-		return "Another DHCP server answers a host"
-	}
-	return "A DHCP reply could not be sent"
 }
 
 func (s *Server) now() time.Time {

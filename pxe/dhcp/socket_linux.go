@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -57,35 +56,27 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if port == 0 {
 		port = serverPort
 	}
-	var listen net.ListenConfig
-	if len(cfg.Interfaces) == 1 {
-		listen.Control = func(_, _ string, raw syscall.RawConn) error {
-			var bindErr error
-			err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), cfg.Interfaces[0]) })
-			return errors.Join(err, bindErr)
-		}
-	}
 	known, err := links.Open()
 	if err != nil {
 		return nil, fmt.Errorf("DHCP: %w", err)
 	}
 	s := &Socket{source: cfg.Source, only: cfg.Interfaces, links: known}
-	if err := s.open(ctx, listen, port); err != nil {
+	if err := s.open(ctx, port); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 // open opens the rest of a socket that has its route socket.
-func (s *Socket) open(ctx context.Context, listen net.ListenConfig, port uint16) error {
+func (s *Socket) open(ctx context.Context, port uint16) error {
 	if name := s.links.Missing(s.only); name != "" {
 		return fmt.Errorf("DHCP: there is no interface %s", name)
 	}
-	conn, err := listen.ListenPacket(ctx, "udp4", netip.AddrPortFrom(netip.IPv4Unspecified(), port).String())
+	conn, err := links.ListenUDP(ctx, netip.AddrPortFrom(netip.IPv4Unspecified(), port), s.only)
 	if err != nil {
-		return fmt.Errorf("listen for DHCP: %w", err)
+		return fmt.Errorf("DHCP: %w", err)
 	}
-	s.UDPConn = conn.(*net.UDPConn)
+	s.UDPConn = conn
 	_ = s.SetReadBuffer(receiveBuffer) // as much as is allowed
 	if err := ipv4.NewPacketConn(s.UDPConn).SetControlMessage(ipv4.FlagInterface, true); err != nil {
 		return fmt.Errorf("ask for the interface of DHCP requests: %w", err)

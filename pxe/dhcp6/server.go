@@ -5,17 +5,16 @@ package dhcp6
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"runtime/debug"
+	"net/netip"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
 // Server answers DHCPv6 requests. It must not be copied after its first use.
@@ -31,7 +30,7 @@ type Server struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	memory memory
+	memory dhcpserver.Memory
 }
 
 // Conn is a socket that knows its interfaces: a *Socket, or a test's.
@@ -65,35 +64,18 @@ func (s *Server) Serve(ctx context.Context, conn Conn) error {
 
 func (s *Server) read(ctx context.Context, conn Conn) error {
 	buf := make([]byte, maxPacket)
-	for {
+	return dhcpserver.Read(ctx, s.log(), "DHCPv6 request", func() error {
 		q, err := conn.Receive(buf)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("read DHCPv6 request: %w", err)
-		case err != nil:
-			// ICMP errors of earlier answers surface here; they are not ours.
-			s.log().Debug("DHCPv6 read failed", "error", err)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(10 * time.Millisecond): // no busy loop when it fails again
-			}
-			continue
+		if err == nil {
+			s.handle(conn, q)
 		}
-		s.handle(conn, q)
-	}
+		return err
+	})
 }
 
-// handle answers one packet. One that makes the parser panic costs its sender an
-// answer, not everybody their boot server.
+// handle answers one packet.
 func (s *Server) handle(conn Conn, q Query) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log().Error("DHCPv6 message caused a panic", "from", q.From, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
+	defer dhcpserver.Survive(s.log(), "DHCPv6 request", q.From)
 	answer, err := Reply(s.Identity, s.Directory, q)
 	if err != nil {
 		s.Metrics.count(0, outcomeMalformed)
@@ -118,17 +100,15 @@ func (s *Server) recall(a *Answer) {
 		return
 	}
 	if a.kind == dhcpv6.MessageTypeDecline {
-		s.memory.declined.Add(a.address, s.now(), quarantine)
+		s.memory.Decline(a.address, s.now())
 		return
 	}
-	until, declined := s.memory.declined.Has(a.address, s.now())
-	if !declined || (a.kind != dhcpv6.MessageTypeSolicit && a.kind != dhcpv6.MessageTypeRequest) {
+	why := s.memory.Withheld(a.address, s.now())
+	if why == "" || (a.kind != dhcpv6.MessageTypeSolicit && a.kind != dhcpv6.MessageTypeRequest) {
 		return
 	}
 	a.Packet, a.reply = nil, 0
-	a.Event.Stage = pxe.StageConflict
-	a.Event.Detail = fmt.Sprintf("%s was declined, because another machine uses it; it is not given before %s",
-		a.address, until.UTC().Format(time.TimeOnly+" UTC"))
+	a.Event.Stage, a.Event.Detail = pxe.StageConflict, why
 }
 
 // tell passes an event on, and logs what people should look at.
@@ -140,15 +120,7 @@ func (s *Server) tell(a Answer) {
 	if s.Observer != nil {
 		s.Observer.Observe(a.Event)
 	}
-	switch a.Event.Stage {
-	case pxe.StageConflict, pxe.StageMisplaced, pxe.StageFailed:
-	default:
-		return
-	}
-	if s.memory.told.Add(finding{stage: a.Event.Stage, host: a.Event.Host}, a.Event.At, quiet) {
-		s.log().Warn("DHCPv6: "+string(a.Event.Stage), "host", a.Event.Host, "mac", a.Event.MAC.String(),
-			"detail", a.Event.Detail, "port", a.Event.Port.String())
-	}
+	s.memory.Warn(s.log(), a.Event, netip.Addr{})
 }
 
 func (s *Server) now() time.Time {

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/dhcpserver"
 )
 
 // wire is a socket in memory.
@@ -136,7 +137,7 @@ func TestDeclined(t *testing.T) {
 	if got := send(renew); got != dhcpv6.MessageTypeReply {
 		t.Errorf("a renewal is answered by %s", got)
 	}
-	now = now.Add(quarantine)
+	now = now.Add(dhcpserver.Quarantine)
 	if got := send(solicit); got != dhcpv6.MessageTypeAdvertise {
 		t.Errorf("after the quarantine: %s", got)
 	}
@@ -193,7 +194,7 @@ func TestFloods(t *testing.T) {
 			if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
 				t.Errorf("it keeps %d KiB", grown>>10)
 			}
-			now = now.Add(quarantine)
+			now = now.Add(dhcpserver.Quarantine)
 			s.handle(&c, Query{Packet: solicit, From: linkLocal})
 			if len(c.answers) != 1 || c.answers[0].reply != dhcpv6.MessageTypeAdvertise {
 				t.Errorf("afterwards the host is not served: %v", c.answers)

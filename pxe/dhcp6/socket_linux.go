@@ -11,11 +11,9 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/ipv6"
-	"golang.org/x/sys/unix"
 
 	"github.com/ingot-metal/ingot/pxe/links"
 )
@@ -51,14 +49,6 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if cfg.Port == 0 {
 		cfg.Port = serverPort
 	}
-	var listen net.ListenConfig
-	if len(cfg.Interfaces) == 1 {
-		listen.Control = func(_, _ string, raw syscall.RawConn) error {
-			var bindErr error
-			err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), cfg.Interfaces[0]) })
-			return errors.Join(err, bindErr)
-		}
-	}
 	known, err := links.Open()
 	if err != nil {
 		return nil, fmt.Errorf("DHCPv6: %w", err)
@@ -66,11 +56,11 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if name := known.Missing(cfg.Interfaces); name != "" {
 		return nil, errors.Join(fmt.Errorf("DHCPv6: there is no interface %s", name), known.Close())
 	}
-	conn, err := listen.ListenPacket(ctx, "udp6", netip.AddrPortFrom(netip.IPv6Unspecified(), cfg.Port).String())
+	conn, err := links.ListenUDP(ctx, netip.AddrPortFrom(netip.IPv6Unspecified(), cfg.Port), cfg.Interfaces)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for DHCPv6: %w", err), known.Close())
+		return nil, errors.Join(fmt.Errorf("DHCPv6: %w", err), known.Close())
 	}
-	s := &Socket{UDPConn: conn.(*net.UDPConn), packets: ipv6.NewPacketConn(conn), only: cfg.Interfaces, links: known, done: make(chan struct{})}
+	s := &Socket{UDPConn: conn, packets: ipv6.NewPacketConn(conn), only: cfg.Interfaces, links: known, done: make(chan struct{})}
 	if err := s.packets.SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask for the interface of DHCPv6 requests: %w", err), s.Close())
 	}
