@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +27,19 @@ var (
 	// TCG translates them. Without the bound on translated code a guest of 1
 	// GiB takes 2 GiB; the plain CPU model boots Linux faster than "max"; rdrand
 	// spares the kernel its wait for entropy.
-	TCG = Accel{Accelerator: "tcg,thread=multi,tb-size=128", CPU: "qemu64,+rdrand"}
+	TCG = Accel{Accelerator: "tcg,thread=multi," + tcgRoom, CPU: "qemu64,+rdrand"}
 )
+
+// tcgRoom is the bound on translated code in TCG.
+const tcgRoom = "tb-size=128"
+
+// WithRoom is the same with that many MiB for translated code: a node of a cluster
+// runs hundreds of MiB of programs, and when the room is full all of it is
+// translated anew. KVM translates nothing.
+func (a Accel) WithRoom(mib int) Accel {
+	a.Accelerator = strings.Replace(a.Accelerator, tcgRoom, "tb-size="+strconv.Itoa(mib), 1)
+	return a
+}
 
 // probeTime is how long each step of the probe may take. Where KVM works, the
 // longest takes five seconds, four of which iPXE waits for a key.

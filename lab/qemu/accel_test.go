@@ -71,3 +71,12 @@ func TestProbeKnowsRealFirmware(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWithRoom(t *testing.T) {
+	if got, want := TCG.WithRoom(512).Accelerator, "tcg,thread=multi,tb-size=512"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := KVM.WithRoom(512); got != KVM {
+		t.Errorf("KVM became %v", got)
+	}
+}

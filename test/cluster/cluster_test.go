@@ -94,7 +94,7 @@ func setUp(t *testing.T, version string) *stage {
 		Racks: 2, Address: s.node.HostAddress(),
 		Virtual: &site.Virtual{
 			Server: datacentre.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
-			Accel:  probe.Accel(t.Context()),
+			Accel:  probe.Accel(t.Context()).WithRoom(512),
 			Images: map[string]string{version: filepath.Join(cache, "images", "node-"+version, "current", "disk.raw.zst")},
 		},
 	})

@@ -150,7 +150,7 @@ func newVM(t *testing.T, sw *network.Switch, cfg qemu.Config) *qemu.VM {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var probe qemu.Probe
-	cfg.Name, cfg.Dir, cfg.UUID, cfg.Accel = "server-1", dir, "4c4c4544-0000-2010-8020-80c04f202020", probe.Accel(t.Context())
+	cfg.Name, cfg.Dir, cfg.UUID, cfg.Accel = "server-1", dir, "4c4c4544-0000-2010-8020-80c04f202020", probe.Accel(t.Context()).WithRoom(512)
 	cfg.NICs[0].Socket = filepath.Join(dir, "nic0.sock")
 	if err := sw.ListenUnix(cfg.Name, cfg.NICs[0].Socket); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func seedDisk(t *testing.T, userData string) string {
 const reportScript = `#!/bin/bash
 send() { curl -sS --retry 5 --retry-all-errors --max-time 60 -T - http://192.0.2.1:8000/$1; }
 if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
-  { cat /var/log/cloud-init-output.log; journalctl -b --no-pager -u kubelet -u containerd | tail -n 150; } 2>&1 | send failure
+  { journalctl -b --no-pager -u kubelet -u containerd | tail -n 60; tail -n 40 /var/log/pods/*/*/*.log; ip address; cat /var/log/cloud-init-output.log; } 2>&1 | send failure
   exit
 fi
 export KUBECONFIG=/etc/kubernetes/admin.conf
@@ -313,7 +313,7 @@ func runControlPlane(t *testing.T, vm *qemu.VM, s *sink) {
 			t.Logf("%6.1f s  %s", time.Since(start).Seconds(), name)
 			s.received[name] <- body // for who checks
 		case body := <-s.received["failure"]:
-			t.Fatalf("the server failed before %q:\n%s", name, tail(string(body), 20000))
+			t.Fatalf("the server failed before %q:\n%s", name, tail(string(body), 60000))
 		case <-ctx.Done():
 			t.Fatalf("no %q from the server; its console ends in:\n%s", name, tail(console(vm), 6000))
 		}
