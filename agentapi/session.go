@@ -196,9 +196,18 @@ type BootstrapRequest struct {
 	OrderID string `json:"orderID"`
 }
 
-// Bootstrap is the seed of the first boot, for cloud-init's NoCloud datasource.
-// It is written to the installed disk and kept nowhere else (I15).
+// The formats of user data (Cluster API, key "format" of a bootstrap Secret).
+const (
+	FormatCloudConfig = "cloud-config"
+	FormatIgnition    = "ignition"
+)
+
+// Bootstrap is the seed of the first boot, for cloud-init's NoCloud datasource or for
+// Ignition, which takes the user data alone. It is written to the installed disk and
+// kept nowhere else (I15).
 type Bootstrap struct {
+	// Format of the user data: FormatCloudConfig or FormatIgnition; empty: the former.
+	Format     string    `json:"format,omitempty"`
 	UserData   Sensitive `json:"userData"`
 	MetaData   string    `json:"metaData"`
 	VendorData Sensitive `json:"vendorData"`

@@ -45,15 +45,19 @@ type partition struct {
 
 // Seed implements agent.Seeder.
 func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bootstrap) error {
+	how, err := kindOf(data)
+	if err != nil {
+		return err
+	}
 	parts, err := m.partitions(ctx, disk.Name)
 	if err != nil {
 		return err
 	}
-	root, err := m.choose(parts)
+	root, err := m.choose(parts, how)
 	if err != nil {
 		return err
 	}
-	return m.mounted(root, 0, func(dir *os.Root) error { return Write(dir, data) })
+	return m.mounted(root, 0, func(dir *os.Root) error { return how.write(dir, data) })
 }
 
 // partitions makes the kernel read the new partition table and lists what is
@@ -123,12 +127,12 @@ func nodes(disk string) ([]partition, error) {
 	return parts, nil
 }
 
-// choose takes the one partition whose type says root; without one, the only
-// partition that looks like a system when mounted.
-func (m *Mounter) choose(parts []partition) (partition, error) {
+// choose takes the one partition whose type says root, where a root is looked for;
+// without one, the only partition that is what is looked for when mounted.
+func (m *Mounter) choose(parts []partition, how kind) (partition, error) {
 	var typed, found []partition
 	for _, p := range parts {
-		if p.isRoot {
+		if p.isRoot && how.onRoot {
 			typed = append(typed, p)
 		}
 	}
@@ -138,7 +142,7 @@ func (m *Mounter) choose(parts []partition) (partition, error) {
 	for _, p := range parts {
 		system := false
 		err := m.mounted(p, unix.MS_RDONLY, func(dir *os.Root) error {
-			system = looksLikeSystem(dir)
+			system = how.holds(dir)
 			return nil
 		})
 		if err == nil && system {
@@ -146,8 +150,8 @@ func (m *Mounter) choose(parts []partition) (partition, error) {
 		}
 	}
 	if len(found) != 1 {
-		return partition{}, fmt.Errorf("%w: %d partitions with ext4 or xfs, %d typed as root, %d with cloud-init",
-			ErrNoRoot, len(parts), len(typed), len(found))
+		return partition{}, fmt.Errorf("%w: %d partitions with ext4 or xfs, %d typed as root, %d %s",
+			ErrNoRoot, len(parts), len(typed), len(found), how.name)
 	}
 	return found[0], nil
 }

@@ -14,6 +14,65 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
+// ErrFormat says that the seed is of a kind that cannot be written.
+var ErrFormat = errors.New("the bootstrap data cannot be given to the installed system")
+
+// kind is a way to give a system its seed.
+type kind struct {
+	// holds says whether a mounted file system is the one to write to.
+	holds func(*os.Root) bool
+	write func(*os.Root, agentapi.Bootstrap) error
+	// onRoot: it is a root file system, which its partition's type may tell.
+	onRoot bool
+	// name of what holds looks for.
+	name string
+}
+
+// kindOf chooses by the format of the data.
+func kindOf(data agentapi.Bootstrap) (kind, error) {
+	switch data.Format {
+	case "", agentapi.FormatCloudConfig:
+		return kind{holds: looksLikeSystem, write: Write, onRoot: true, name: "with cloud-init"}, nil
+	case agentapi.FormatIgnition:
+		if data.NetworkConfig != "" {
+			return kind{}, fmt.Errorf("%w: network data is for cloud-init; with Ignition say it in the configuration, and leave networkData out", ErrFormat)
+		}
+		return kind{holds: awaitsIgnition, write: writeIgnition, name: "with ignition.firstboot"}, nil
+	}
+	return kind{}, fmt.Errorf("%w: its format is %.40q, and this agent knows %s and %s",
+		ErrFormat, data.Format, agentapi.FormatCloudConfig, agentapi.FormatIgnition)
+}
+
+// firstBoot is the file by which the boot loader of Fedora CoreOS and its relatives
+// knows the first boot, and config what Ignition then reads, both below the boot file
+// system.
+const (
+	firstBoot   = "ignition.firstboot"
+	ignitionDir = "ignition"
+	config      = ignitionDir + "/config.ign"
+)
+
+// awaitsIgnition says whether a file system is the boot file system of a system that
+// has not been set up.
+func awaitsIgnition(root *os.Root) bool {
+	info, err := root.Lstat(firstBoot)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// writeIgnition writes the configuration, readable by root alone.
+func writeIgnition(root *os.Root, data agentapi.Bootstrap) error {
+	if err := root.RemoveAll(ignitionDir); err != nil {
+		return fmt.Errorf("remove the old configuration: %w", err)
+	}
+	if err := root.Mkdir(ignitionDir, 0o700); err != nil {
+		return fmt.Errorf("make Ignition's directory: %w", err)
+	}
+	if err := writeFile(root, config, data.UserData.Reveal()); err != nil {
+		return fmt.Errorf("write %s: %w", config, err)
+	}
+	return nil
+}
+
 // Dir is where cloud-init looks for a NoCloud seed, below the root.
 const Dir = "var/lib/cloud/seed/nocloud"
 

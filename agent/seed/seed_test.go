@@ -5,6 +5,7 @@ package seed
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -201,4 +202,72 @@ func FuzzGPTTypes(f *testing.F) {
 			gptTypes(bytes.NewReader(b), sector)
 		}
 	})
+}
+
+// The format decides what is written where, and what cannot be done is said.
+func TestKinds(t *testing.T) {
+	const config = `{"ignition":{"version":"3.4.0"}}`
+	for _, c := range []struct {
+		name string
+		data agentapi.Bootstrap
+		err  error
+		want map[string]string
+	}{
+		{"no format", agentapi.Bootstrap{UserData: "#cloud-config\n"}, nil, map[string]string{Dir + "/user-data": "#cloud-config\n"}},
+		{"cloud-config", agentapi.Bootstrap{Format: "cloud-config", UserData: "#cloud-config\n"}, nil, map[string]string{Dir + "/user-data": "#cloud-config\n"}},
+		{"Ignition", agentapi.Bootstrap{Format: "ignition", UserData: config, MetaData: "unused"}, nil, map[string]string{"ignition/config.ign": config}},
+		{"Ignition with network data", agentapi.Bootstrap{Format: "ignition", UserData: config, NetworkConfig: "version: 2\n"}, ErrFormat, nil},
+		{"another format", agentapi.Bootstrap{Format: "kickstart"}, ErrFormat, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			how, err := kindOf(c.data)
+			if !errors.Is(err, c.err) {
+				t.Fatalf("error %v, want %v", err, c.err)
+			}
+			if err != nil {
+				return
+			}
+			root, dir := openRoot(t)
+			if err := os.MkdirAll(filepath.Join(dir, "ignition"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "ignition/config.ign"), []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := how.write(root, c.data); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range c.want {
+				got, err := os.ReadFile(filepath.Join(dir, name))
+				if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+					t.Error(err, diff)
+				}
+				if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("%v, %v", info.Mode(), err)
+				}
+			}
+		})
+	}
+}
+
+func TestAwaitsIgnition(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(dir string) error
+		want    bool
+	}{
+		"empty":       {func(string) error { return nil }, false},
+		"first boot":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, "ignition.firstboot"), nil, 0o600) }, true},
+		"a directory": {func(dir string) error { return os.Mkdir(filepath.Join(dir, "ignition.firstboot"), 0o700) }, false},
+		"a link":      {func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "ignition.firstboot")) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := openRoot(t)
+			if err := c.prepare(dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := awaitsIgnition(root); got != c.want {
+				t.Errorf("%t, want %t", got, c.want)
+			}
+		})
+	}
 }

@@ -19,8 +19,12 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
-// bootstrapKey is the key of a bootstrap Secret (Cluster API, bootstrap contract).
-const bootstrapKey = "value"
+// Keys of a bootstrap Secret (Cluster API, bootstrap contract): the data, and its
+// format, without which it is cloud-config.
+const (
+	bootstrapKey = "value"
+	formatKey    = "format"
+)
 
 // giveBootstrap hands the bootstrap data to the agent that holds the install
 // order, and to nobody else (I15). It is read live and kept nowhere.
@@ -42,7 +46,7 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Bootstrap{}, notReady("the machine of the claim cannot be read")
 	}
-	userData, err := s.userData(ctx, machine)
+	userData, format, err := s.userData(ctx, machine)
 	if err != nil {
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return agentapi.Bootstrap{}, notReady("the bootstrap data is not there yet")
@@ -57,7 +61,7 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
 	}
 	data := agentapi.Bootstrap{
-		UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
+		Format: format, UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
 	}
 	if network := host.Spec.Claim.Network; network != nil {
 		data.NetworkConfig = network.Config
@@ -84,27 +88,27 @@ func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav
 }
 
 // userData reads the bootstrap Secret of the Cluster API Machine that owns machine.
-func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (string, error) {
+func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (data, format string, err error) {
 	owner, err := util.GetOwnerMachine(ctx, readOnly{s.Live, s.Client}, machine.ObjectMeta)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if owner == nil || owner.Spec.Bootstrap.DataSecretName == nil {
-		return "", fmt.Errorf("the Machine has no bootstrap data yet")
+		return "", "", fmt.Errorf("the Machine has no bootstrap data yet")
 	}
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: ptr.Deref(owner.Spec.Bootstrap.DataSecretName, "")}
 	if err := s.Live.Get(ctx, key, secret); err != nil {
-		return "", err
+		return "", "", err
 	}
 	value, ok := secret.Data[bootstrapKey]
 	if !ok {
-		return "", fmt.Errorf("secret %s has no key %q", key, bootstrapKey)
+		return "", "", fmt.Errorf("secret %s has no key %q", key, bootstrapKey)
 	}
 	if len(value) > agentapi.MaxBootstrapBytes {
-		return "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
+		return "", "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
 	}
-	return string(value), nil
+	return string(value), string(secret.Data[formatKey]), nil
 }
 
 // readOnly reads live where a helper of Cluster API asks for a client.
