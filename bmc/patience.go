@@ -284,8 +284,7 @@ func Committed(ctx context.Context) {
 // mayBeCut says whether a call may be ended before its deadline when its BMC is silent.
 // A write never is: what became of it would be unknown (I17); nor is the login of a dial
 // (Committed), nor the question how far an update is: BMCs answer slowly while they write
-// firmware. Nor is what is not asked
-// by those who wait in a queue.
+// firmware; nor is what is not asked by those who wait in a queue.
 func (n CallName) mayBeCut() bool {
 	switch n {
 	case CallDial, CallPowerState, CallVitals, CallBootOverride, CallIdentity, CallInventory, CallMediaSlots, CallSettings,
