@@ -94,8 +94,10 @@ func (r *Reconciler) told(host *infrav1.IngotHost, seen *observation, decision i
 		return decision
 	}
 	known.problem, known.message = known.orders.problem, known.orders.message
+	shown := seen.Power
 	seen.contact(host, known)
 	if _, idle := decision.Step.(inventory.Idle); idle {
+		seen.Power = shown
 		return decision
 	}
 	told := inventory.Next(host, seen.Observation, r.Policy)

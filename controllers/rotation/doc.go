@@ -5,7 +5,7 @@
 // when a person asks for that by annotation. inventory decides each step; this package
 // writes the new password down before the BMC hears of it, sends it, and believes no more
 // than a login proves: whatever dies in the middle, the Secret holds the password that the
-// BMC has (docs/decisions, rotation of credentials).
+// BMC has (docs/decisions/0121).
 //
 // It must not know how a BMC is polled, nor how a host lives: package host says when the
 // BMC may be asked, makes the calls, counts failures and keeps the Memory.
