@@ -36,11 +36,11 @@ func checkReservations(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 		case !subnet.Contains(ip):
 			refuse("must lie in spec.subnet %s", spec.Subnet)
 		case ip == subnet.Masked().Addr() || ip == lastAddress(subnet):
-			refuse("is the first or last address of %s, which no interface can have", spec.Subnet)
+			refuse("is the first or last address of %s, which no interface can have; give another", spec.Subnet)
 		case kept.IP == spec.Gateway:
-			refuse("is the address of the gateway; reserve another")
+			refuse("is the address of the gateway; give another")
 		case lentTo(spec, ip):
-			refuse("lies in spec.discover.range, which is lent to unknown machines; reserve one beside it")
+			refuse("lies in spec.discover.range, which is lent to unknown machines; give one beside it")
 		}
 		of[ip] = kept.MAC
 	}

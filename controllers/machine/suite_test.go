@@ -21,6 +21,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,7 @@ import (
 // TestMachine runs all tests that need an API server on one.
 func TestMachine(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -46,6 +47,7 @@ func TestMachine(t *testing.T) {
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
 		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage,
+		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
 		"changed live": testChangedLive,
 	} {

@@ -84,7 +84,7 @@ func (c *checker) refuse(path *field.Path, value any, format string, args ...any
 
 func (c *checker) name(path *field.Path, l *link) {
 	if other, taken := c.byName[l.name]; taken && other.kind != l.kind { // within a kind the schema says so
-		c.refuse(path, l.name, "is the name of one of %s already; a link of another kind needs another name", other.kind)
+		c.refuse(path, l.name, "is the name of one of %s already; give this one another name", other.kind)
 		return
 	}
 	c.byName[l.name] = l
@@ -98,7 +98,7 @@ func (c *checker) bond(path *field.Path, l *link) {
 		case member == nil || member.kind != ethernets:
 			c.refuse(at, name, "must be the name of one of ethernets; add it there")
 		case taken:
-			c.refuse(at, name, "is in %s already; an interface is in one bond", other)
+			c.refuse(at, name, "is in %s already; remove it from one of the bonds", other)
 		default:
 			c.memberOf[name] = l.name
 		}
@@ -111,7 +111,7 @@ func (c *checker) vlan(path *field.Path, l *link) {
 	case carrier == nil || carrier.kind == vlans:
 		c.refuse(at, l.vlan.Link, "must be the name of one of ethernets or bonds")
 	case c.memberOf[l.vlan.Link] != "":
-		c.refuse(at, l.vlan.Link, "is in %s; put the VLAN on the bond", c.memberOf[l.vlan.Link])
+		c.refuse(at, l.vlan.Link, "is in %s; give the bond as link", c.memberOf[l.vlan.Link])
 	}
 	for i := range c.links {
 		other := &c.links[i]
@@ -150,7 +150,7 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 		return
 	case infrav1.AddressRecorded, infrav1.AddressRecordedIPv6:
 		if other, taken := c.recorded[address.Source]; taken {
-			c.refuse(path.Child("source"), address.Source, "is the address of %s already; a host has one of them recorded", other)
+			c.refuse(path.Child("source"), address.Source, "is the address of %s already, and a host has one of them recorded; remove it, or use source Pool or Reservation", other)
 			return
 		}
 		c.recorded[address.Source] = l.name
@@ -160,7 +160,7 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 		}
 		key := l.name + "/" + address.NetworkRef.Name
 		if c.reservation[key] != "" {
-			c.refuse(path.Child("networkRef", "name"), address.NetworkRef.Name, "is asked for an address of %s already; it reserves one for an interface", l.name)
+			c.refuse(path.Child("networkRef", "name"), address.NetworkRef.Name, "is asked for an address of %s already, and reserves one for an interface; remove it, or use another network", l.name)
 			return
 		}
 		c.reservation[key] = l.name
@@ -250,6 +250,6 @@ func (c *checker) mtus() {
 		if carrier == nil || carrier == l || l.config.MTU == nil || carrier.config.MTU == nil || *small.config.MTU >= *large.config.MTU {
 			continue
 		}
-		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; make them equal", *carrier.config.MTU, carrier.name, large.name)
+		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; use the same", *carrier.config.MTU, carrier.name, large.name)
 	}
 }

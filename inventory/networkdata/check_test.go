@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 		change      func(*infrav1.NetworkData)
 		field, want string
 	}{
-		"name of two kinds": {func(d *infrav1.NetworkData) { d.VLANs[0].Name = "bond0" }, "vlans[0].name", "another name"},
+		"name of two kinds": {func(d *infrav1.NetworkData) { d.VLANs[0].Name = "bond0" }, "vlans[0].name", "give this one another name"},
 		"member unknown":    {func(d *infrav1.NetworkData) { d.Bonds[0].Interfaces[1] = "uplink7" }, "bonds[0].interfaces[1]", "must be the name of one of ethernets"},
 		"member is a VLAN":  {func(d *infrav1.NetworkData) { d.Bonds[0].Interfaces[1] = "bond0.120" }, "bonds[0].interfaces[1]", "must be the name of one of ethernets"},
 		"member of two": {func(d *infrav1.NetworkData) {
@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		"member with DHCP":      {func(d *infrav1.NetworkData) { d.Ethernets[1].DHCP = infrav1.DHCPFamilyIPv4 }, "ethernets[1].name", "give them to the bond"},
 		"carrier unknown":       {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "bond7" }, "vlans[0].link", "must be the name of one of ethernets or bonds"},
 		"carrier is itself":     {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "bond0.120" }, "vlans[0].link", "must be the name of one of ethernets or bonds"},
-		"carrier is a member":   {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "uplink0" }, "vlans[0].link", "put the VLAN on the bond"},
+		"carrier is a member":   {func(d *infrav1.NetworkData) { d.VLANs[0].Link = "uplink0" }, "vlans[0].link", "give the bond as link"},
 		"VLAN twice": {func(d *infrav1.NetworkData) {
 			d.VLANs = append(d.VLANs, infrav1.NetworkVLAN{Name: "other", Link: "bond0", ID: 120})
 		}, "vlans[1].id", "give that one both addresses"},
@@ -57,10 +57,10 @@ func TestCheck(t *testing.T) {
 		"router out of reach": {func(d *infrav1.NetworkData) { d.VLANs[0].Addresses = []infrav1.LinkAddress{static("10.24.0.5/22")} }, "vlans[0].routes[0].via", "in no subnet of the addresses"},
 		"VLAN larger than its link": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.VLANs[0].MTU = new(int32(1500)), new(int32(9000))
-		}, "vlans[0].mtu", "make them equal"},
+		}, "vlans[0].mtu", "use the same"},
 		"member smaller than its bond": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.Ethernets[0].MTU = new(int32(9000)), new(int32(1500))
-		}, "ethernets[0].mtu", "make them equal"},
+		}, "ethernets[0].mtu", "use the same"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := bondAndVLAN()

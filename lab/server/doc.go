@@ -10,7 +10,8 @@
 // It shares no code with the boot server or the manager that it talks to, only
 // the wire types of agentapi. What it simulates is only what tests need: it runs
 // no kernel, no shell and no cloud-init; the variables at the top of vendor-data
-// are what it understands of a script. What the user data makes of the installed
+// are what it understands of a script, and of a network configuration the addresses
+// of the one interface that it has. What the user data makes of the installed
 // system is somebody else's (Config.System; lab/workload for Kubernetes).
 //
 // What was done to its disks is counted by the disks themselves (Disk.Log), not

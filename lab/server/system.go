@@ -105,7 +105,7 @@ func (s *Server) firstBoot(ctx context.Context, d *Disk) {
 	defer system.Wait()
 	started := false
 	for {
-		l, err := s.dhcp(ctx, systemClient, bmc.UEFI)
+		l, err := s.configureNetwork(ctx, d)
 		if err == nil && !started {
 			started, err = s.startSystem(ctx, d, l, &system)
 		}

@@ -74,7 +74,7 @@ func isSame(t *testing.T, schemas map[string]apiextensionsv1.JSONSchemaProps, sa
 	schema apiextensionsv1.JSONSchemaProps, field string) bool {
 	t.Helper()
 	for part, there := range same {
-		if field != part && !strings.HasPrefix(field, part+".") {
+		if field != part && !strings.HasPrefix(field, part+".") && !strings.HasPrefix(field, part+"[") {
 			continue
 		}
 		a, b := at(t, schema, part), at(t, schemas[there.Kind], there.Field)
@@ -87,15 +87,19 @@ func isSame(t *testing.T, schemas map[string]apiextensionsv1.JSONSchemaProps, sa
 	return false
 }
 
-// at finds the schema of a path such as spec.template.spec below a schema of spec.
+// at finds the schema of a path such as spec.template.spec, or spec.groups[].count,
+// below a schema of spec.
 func at(t *testing.T, schema apiextensionsv1.JSONSchemaProps, path string) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	for _, name := range strings.Split(path, ".")[1:] {
+		name, isItem := strings.CutSuffix(name, "[]")
 		next, ok := schema.Properties[name]
-		if !ok {
+		if !ok || isItem && next.Items == nil {
 			t.Fatalf("%s: there is no %s", path, name)
 		}
-		schema = next
+		if schema = next; isItem {
+			schema = *next.Items.Schema
+		}
 	}
 	return schema
 }

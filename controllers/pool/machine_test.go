@@ -1,0 +1,105 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pool_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
+)
+
+var place = networkdata.PoolPlace{Place: networkdata.Place{Link: "bond0.120", Index: 1},
+	Pool: infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}}
+
+// An address of a machine's networkData: asked for once, owned by the machine, looked at.
+func testMachineClaim(t *testing.T, s *site) {
+	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: "m1", UID: "u1",
+		Labels: map[string]string{clusterv1.WatchLabel: "mine"}}}
+	ask := func() (networkdata.Given, pool.Answer) {
+		t.Helper()
+		given, answer, err := s.pools.ClaimForMachine(t.Context(), machine, "c1", place)
+		must(t, err)
+		return given, answer
+	}
+	claim := func() *ipamv1.IPAddressClaim {
+		t.Helper()
+		out := &ipamv1.IPAddressClaim{}
+		must(t, s.Get(t.Context(), client.ObjectKey{Namespace: machine.Namespace, Name: "m1-bond0.120-1"}, out))
+		return out
+	}
+	provide := func(spec ipamv1.IPAddressSpec) {
+		t.Helper()
+		asked := claim()
+		given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: asked.Namespace, GenerateName: asked.Name + "-"}, Spec: spec}
+		given.Spec.ClaimRef.Name, given.Spec.PoolRef = asked.Name, asked.Spec.PoolRef
+		must(t, s.Create(t.Context(), given))
+		asked.Status.AddressRef.Name = given.Name
+		must(t, s.Status().Update(t.Context(), asked))
+	}
+	_, answer := ask()
+	s.want(answer, infrav1.ReasonWaitingForAddress, "has not answered yet")
+	asked := claim()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c1", clusterv1.WatchLabel: "mine"}
+	if diff := cmp.Diff(labels, asked.Labels); diff != "" || !answer.Made || !metav1.IsControlledBy(asked, machine) || asked.Spec.ClusterName != "c1" || asked.Spec.PoolRef.Name != "nodes" {
+		t.Errorf("claim %+v, owners %+v, made %t\n%s", asked.Spec, asked.OwnerReferences, answer.Made, diff)
+	}
+	if _, answer = ask(); answer.Made || claim().UID != asked.UID {
+		t.Error("the claim was made twice")
+	}
+	for _, tc := range []struct {
+		spec ipamv1.IPAddressSpec
+		says string
+	}{
+		{ipamv1.IPAddressSpec{Address: "10.20.3.7", Prefix: ptr.To[int32](64)}, `"10.20.3.7" with prefix length 64`},
+		{ipamv1.IPAddressSpec{Address: "none", Prefix: ptr.To[int32](24)}, `"none"`},
+		{ipamv1.IPAddressSpec{Address: "10.20.3.7", Prefix: ptr.To[int32](22), Gateway: "2001:db8::1"}, `gateway "2001:db8::1"`},
+	} {
+		provide(tc.spec)
+		_, answer := ask()
+		s.want(answer, infrav1.ReasonAddressPoolUnusable, tc.says)
+	}
+	provide(ipamv1.IPAddressSpec{Address: "10.20.3.7", Prefix: ptr.To[int32](22), Gateway: "10.20.0.1"})
+	given, answer := ask()
+	if given.Address.String() != "10.20.3.7/22" || given.Gateway.String() != "10.20.0.1" || given.From != "pool nodes" || answer.Problem != "" {
+		t.Errorf("%+v, %+v", given, answer)
+	}
+
+	// A restored claim has lost its owner; another's is left alone.
+	lost := claim()
+	lost.OwnerReferences = nil
+	must(t, s.Update(t.Context(), lost))
+	again, answer := ask()
+	if diff := cmp.Diff(given, again, cmpopts.EquateComparable(given.Address, given.Gateway)); diff != "" || answer.Problem != "" || !metav1.IsControlledBy(claim(), machine) {
+		t.Errorf("%s%+v, owners %+v", diff, answer, claim().OwnerReferences)
+	}
+	others := claim()
+	others.OwnerReferences[0].UID = "another"
+	must(t, s.Update(t.Context(), others))
+	_, answer = ask()
+	s.want(answer, infrav1.ReasonAddressConflict, "belongs to somebody else")
+
+	// One that a person deletes is made again once it is gone.
+	held := claim()
+	held.OwnerReferences[0].UID, held.Finalizers = machine.UID, []string{"ipam.example/hold"}
+	must(t, s.Update(t.Context(), held))
+	must(t, s.Delete(t.Context(), held))
+	_, answer = ask()
+	s.want(answer, infrav1.ReasonWaitingForAddress, "is being deleted")
+	held = claim()
+	held.Finalizers = nil
+	must(t, s.Update(t.Context(), held))
+	if _, answer = ask(); !answer.Made {
+		t.Errorf("%+v", answer)
+	}
+}
