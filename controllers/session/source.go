@@ -24,10 +24,16 @@ type whereabouts struct {
 
 // allows says whether an agent of the host may speak from the address: the one that is
 // recorded, or, where another DHCP server gives the addresses and none is, any of the
-// host's network.
+// host's network. That it has an IPv6 address besides says nothing of its IPv4 one;
+// without one, a host with a recorded IPv4 address does not speak by IPv6.
 func (w whereabouts) allows(source netip.Addr) bool {
-	if len(w.recorded) > 0 {
-		return slices.Contains(w.recorded, source)
+	if slices.Contains(w.recorded, source) {
+		return true
+	}
+	for _, recorded := range w.recorded {
+		if source.Is6() || recorded.Is4() {
+			return false
+		}
 	}
 	return slices.ContainsFunc(w.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
 }
