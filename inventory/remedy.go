@@ -16,9 +16,9 @@ import (
 
 // RemedyMachine is the Machine that is to be remediated, as Cluster API has it.
 type RemedyMachine struct {
-	// Missing: there is none. The zero value otherwise is a Machine of which nothing is known.
+	// Missing: the remediation names none as its owner.
 	Missing bool
-	// Deleting: it is being deleted already.
+	// Deleting: it is being deleted already, or gone.
 	Deleting bool
 	// HealthySince is since when its condition HealthCheckSucceeded is True; zero: it is not.
 	HealthySince time.Time

@@ -43,6 +43,7 @@ func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.Sa
 	host.Spec.Claim = step.Ledger.Claim
 	err := r.Client.Patch(ctx, host, client.MergeFromWithOptions(s.obs.Host, client.MergeFromWithOptimisticLock{}))
 	if isStale(err) {
+		s.stale = true
 		return r.waits().Conflict, nil
 	}
 	if err != nil {

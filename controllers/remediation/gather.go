@@ -47,20 +47,18 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 // readMachine reads the owner. One of another UID is another Machine of the same name:
 // Cluster API corrects the owners of what it moves before it creates it.
 func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
-	s.obs.Machine.Missing = true
 	owner := ownerOf(s.remediation)
 	if owner == nil {
+		s.obs.Machine.Missing = true
 		return nil
 	}
 	machine := &clusterv1.Machine{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: owner.Name}, machine)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("machine %s: %w", owner.Name, err)
 	}
-	if machine.UID != owner.UID {
+	if err != nil || machine.UID != owner.UID {
+		s.obs.Machine.Deleting = true // gone; what it owns is collected
 		return nil
 	}
 	s.machine = machine

@@ -97,8 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s.obs.ActiveSince = activeSince(remediation, s.obs.Now)
 	decision := inventory.Remedy(remediation, s.obs)
 	after, err := r.execute(ctx, s, decision)
-	if err != nil || s.gone {
-		return ctrl.Result{}, err
+	if err != nil || s.gone || s.stale {
+		return ctrl.Result{RequeueAfter: after}, err
 	}
 	r.tell(s, decision)
 	return ctrl.Result{RequeueAfter: after}, r.save(ctx, s)
@@ -115,8 +115,9 @@ type scope struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
 	obs     inventory.RemedyObservation
-	// gone: the finalizer is removed, and there is no status to write.
-	gone bool
+	// gone: the finalizer is removed, and there is no status to write; stale: the host has
+	// changed meanwhile, and there is nothing to tell.
+	gone, stale bool
 }
 
 // activeSince is since when somebody acts on the remediation: see

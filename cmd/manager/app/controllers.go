@@ -26,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/node"
 	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/session"
 	"github.com/ingot-metal/ingot/controllers/template"
@@ -85,6 +86,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
 			Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.RemediationConcurrency)),
+		(&node.Reconciler{
+			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, WatchFilterValue: o.WatchFilter,
+		}).SetupWithManager(mgr, workloads, concurrency(o.MachineConcurrency)),
 		(&move.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(moveConcurrency)),
