@@ -24,15 +24,16 @@ func TestScenes(t *testing.T) {
 		play func(*testing.T, *scene)
 	}{
 		// The row of the last has a gate (hold).
-		{"no-spare", noSpare}, {"topology", topology}, {"surge", surge}, {"mistaken", mistaken}, {"waiting", waiting}, {"failing", failing}, {"deleted", deleted},
+		{"no-spare", noSpare}, {"topology", topology}, {"surge", surge}, {"mistaken", mistaken}, {"waiting", waiting}, {"failing", failing}, {"healing", healing}, {"deleted", deleted},
 	}
-	joins := &gate{}
+	joins, hung := &gate{}, &hung{}
 	world := site.NewWorld(t, site.WorldConfig{
 		Racks: len(scenes), ServersPerRack: 6,
 		Simulate: func(name string, c *server.Config) {
 			if strings.HasPrefix(name, fmt.Sprintf("r%d-", len(scenes))) {
 				hold(name, c, joins)
 			}
+			c.System = hung.before(name, c.System)
 		},
 	})
 	// An image that does not come must not cost a host its good name before the scene is over.
@@ -41,7 +42,7 @@ func TestScenes(t *testing.T) {
 		t.Run(played.name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			played.play(t, &scene{Site: s.In(t, played.name), row: i + 1, joins: joins})
+			played.play(t, &scene{Site: s.In(t, played.name), row: i + 1, joins: joins, hung: hung})
 			t.Logf("scene %s: %s", played.name, time.Since(began).Round(time.Second))
 		})
 	}

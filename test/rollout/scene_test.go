@@ -38,6 +38,8 @@ type scene struct {
 	row int
 	// joins holds the systems of the last row.
 	joins *gate
+	// hung are the servers whose systems hang.
+	hung *hung
 }
 
 // server is the name of the row's n-th.
