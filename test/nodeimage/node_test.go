@@ -212,11 +212,11 @@ if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
 fi
 export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
-kubectl apply -f /run/podnet.yaml || send failure </var/log/cloud-init-output.log
-kubectl wait --for=condition=Ready node/server-1 --timeout=900s
-kubectl get node server-1 -o json | send node
-kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=900s
-kubectl -n kube-system get pods -o json | send pods
+until kubectl apply -f /run/podnet.yaml; do sleep 2; done
+until kubectl wait --for=condition=Ready node/server-1 --timeout=60s; do sleep 2; done
+until kubectl get node server-1 -o json >/run/node; do sleep 2; done; send node </run/node
+until kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=60s; do sleep 2; done
+until kubectl -n kube-system get pods -o json >/run/pods; do sleep 2; done; send pods </run/pods
 `
 
 // controlPlaneUserData is the shipped template's for its first server, with the
