@@ -215,7 +215,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
 	g.Go(func() error {
 		srv := tftp.Server{
-			Files: s.filesByTFTP(loaders), Absent: []string{dhcp.BootFromDisk}, ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
+			Files: s.filesByTFTP(loaders), Absent: append(optionalFiles(), dhcp.BootFromDisk), ListenTransfer: sockets.Transfer, PathMTU: sockets.PathMTU,
 			SinglePort: s.cfg.SinglePortTFTP, Drain: httpd.DefaultShutdownGrace, Observer: s.cfg.Observer, Metrics: s.cfg.TFTPMetrics, Log: s.cfg.Log,
 		}
 		return srv.Serve(ctx, sockets.TFTP)

@@ -27,6 +27,12 @@ type Signed struct {
 // nextOfShim is what shim loads, by the way and from the directory that it came.
 const nextOfShim = "grubx64.efi"
 
+// optionalFiles are what shim and GRUB ask for, and do without.
+func optionalFiles() []string {
+	return []string{"revocations_sku.efi", "revocations_sbat.efi", "shim_certificate_0.efi", "grub/x86_64-efi/command.lst", "grub/x86_64-efi/fs.lst",
+		"grub/x86_64-efi/crypto.lst", "grub/x86_64-efi/terminal.lst", "grub/x86_64-efi/grub.cfg"}
+}
+
 // isThere says whether there are such loaders.
 func (l Signed) isThere() bool { return len(l.Shim) > 0 && len(l.GRUB) > 0 }
 

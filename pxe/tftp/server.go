@@ -51,8 +51,9 @@ const (
 type Server struct {
 	// Files is what can be read; they may be ClientFiles. Required.
 	Files Files
-	// Absent are names that clients are given on purpose and that Files does
-	// not have: they are refused like any other, but that is no failure.
+	// Absent are names, as by Clean, that clients are given on purpose, or ask for by
+	// themselves, and that Files does not have: they are refused like any other, but
+	// that is no failure.
 	Absent []string
 	// ListenTransfer opens the socket for one transfer: on the server's
 	// address, any free port (RFC 1350 §4: each transfer has its own). Required,
@@ -370,7 +371,7 @@ func (s *serving) refuseFile(from netip.AddrPort, name string, err error) {
 		s.refuse(from, codeUndefined, "cannot be read")
 	} else {
 		s.refuse(from, codeNotFound, "not found")
-		if slices.Contains(s.Absent, name) {
+		if slices.Contains(s.Absent, Clean(name)) {
 			s.log().Debug("TFTP client sent on", "from", from, "file", name)
 			s.Metrics.count(endAbsent)
 			return

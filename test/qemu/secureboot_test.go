@@ -149,8 +149,9 @@ func TestSecureBootMicrosoft(t *testing.T) {
 		inspected(t, seg, vm, manager)
 		want := []string{"Offer UEFI x64", "Ack UEFI x64", "Loader shimx64.efi", "Loader grubx64.efi", "Loader /grub/grub.cfg",
 			"Script Agent", "File vmlinuz", "File initramfs.cpio.zst", "Ack agent"}
-		if got := seg.record.stages(); !inOrder(got, want) {
-			t.Errorf("boot went by\n  %s\nwant, in this order,\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		got := seg.record.stages()
+		if !inOrder(got, want) || strings.Contains(strings.Join(got, "\n"), string(pxe.StageFailed)) {
+			t.Errorf("boot went by\n  %s\nwant, in this order and without a failure,\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
 	})
 	t.Run("unsigned", func(t *testing.T) {
