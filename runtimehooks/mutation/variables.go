@@ -39,7 +39,7 @@ func definitions() []clusterv1.ClusterClassVariable {
 		variable(VariableWorkerHosts, selectorSchema("Which hosts may be workers. The image is of their architecture.")),
 		variable(VariableCleaning, clusterv1.JSONSchemaProps{
 			Description: "What is done to the disks of a server when the cluster lets it go. Unset: what its IngotHost says.",
-			Type:        "string", Enum: []apiextensionsv1.JSON{raw(`"None"`), raw(`"Metadata"`)},
+			Type:        "string", Enum: []apiextensionsv1.JSON{raw(`"None"`), raw(`"Metadata"`), raw(`"Full"`)},
 		}),
 		variable(VariableOS, clusterv1.JSONSchemaProps{
 			Description: "Operating system of the images, as IngotImages have it. Unset: the one that the cluster's machines run; of a new cluster any, where the catalogue has but one.",
