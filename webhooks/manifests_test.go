@@ -74,14 +74,18 @@ func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
 func TestDefinitionsAsInstalled(t *testing.T) {
 	contracts := map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
 	moved := map[string]string{"clusterctl.cluster.x-k8s.io/move-hierarchy": ""}
+	newest := map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"}
 	want := map[string]map[string]string{
 		"IngotCluster": contracts, "IngotClusterTemplate": contracts,
 		"IngotMachine": contracts, "IngotMachineTemplate": contracts,
 		"IngotHost": moved, "IngotHardware": moved, "IngotNetwork": moved, "IngotReservation": moved, "IngotImage": moved,
+		// A MachineHealthCheck names the template, which nobody owns; remediations are their Machines'.
+		"IngotRemediation": newest, "IngotRemediationTemplate": {"cluster.x-k8s.io/v1beta2": "v1beta2", "clusterctl.cluster.x-k8s.io/move": ""},
 	}
 	shortNames := map[string]string{
 		"IngotCluster": "ic", "IngotClusterTemplate": "ict", "IngotMachine": "im", "IngotMachineTemplate": "imt",
 		"IngotHost": "ih", "IngotHardware": "ihw", "IngotNetwork": "inet", "IngotReservation": "ires", "IngotImage": "iimg",
+		"IngotRemediation": "irem", "IngotRemediationTemplate": "iremt",
 	}
 	for _, object := range render(t) {
 		if object.GetKind() != "CustomResourceDefinition" {
@@ -102,7 +106,7 @@ func TestDefinitionsAsInstalled(t *testing.T) {
 				t.Errorf("%s: label %s is %q, want %q", kind, key, crd.Labels[key], labels[key])
 			}
 		}
-		for key := range moved {
+		for _, key := range []string{"clusterctl.cluster.x-k8s.io/move-hierarchy", "clusterctl.cluster.x-k8s.io/move"} {
 			_, has := crd.Labels[key]
 			if _, wanted := labels[key]; has != wanted {
 				t.Errorf("%s: label %s: %v, want %v", kind, key, has, wanted)
@@ -163,7 +167,7 @@ func TestWebhooksAsInstalled(t *testing.T) {
 					FailurePolicy: hook.FailurePolicy, MatchPolicy: hook.MatchPolicy, SideEffects: hook.SideEffects,
 				})
 			}
-			seen["defaulting"] = len(config.Webhooks) == 7 // all kinds but IngotHardware, which only Ingot writes, and IngotReservation, in which all has one form
+			seen["defaulting"] = len(config.Webhooks) == 7 // not IngotHardware, which only Ingot writes, nor those in which all has one form
 		case "ValidatingWebhookConfiguration":
 			config := as[admissionregistrationv1.ValidatingWebhookConfiguration](t, object)
 			if got := config.Annotations[caAnnotation]; got != "ingot-system/ingot-serving-cert" {
