@@ -10,6 +10,10 @@
 // tells by itself (polls.go); what fails is asked ever more seldom (contact.go); what
 // ails is told and stops nothing (health.go).
 //
+// Rooms of their own, which it calls with a view of the host: access (how the BMC is
+// reached), address (of the boot NIC), rotation (of the BMC's password) and firmware.
+// A retry, a wait or an order is decided by none of them.
+//
 // The ledger is written by optimistic lock on the version that was decided on;
 // a physical step is taken only after a live read has shown that this version is
 // still the newest (I2).

@@ -40,16 +40,21 @@ func newStall(t *testing.T, on *ground) *stall {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.b.Close() })
-	t.Cleanup(m.clear) // before its BMC ends
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: 2 * time.Second, CloseTimeout: time.Second})
-	t.Cleanup(func() {
+	t.Cleanup(m.clear)          // before its BMC ends
+	m.patient(30 * time.Second) // a busy machine is no silent BMC
+	m.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "ca"}, Data: map[string]string{"ca.crt": string(m.ca.PEM())}})
+	return m
+}
+
+// patient has the BMC called for so long at most.
+func (m *stall) patient(limit time.Duration) {
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{CallTimeout: limit, CloseTimeout: time.Second})
+	m.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = pool.Close(ctx) // some of the BMCs do not answer
 	})
 	m.Reconciler.BMC = pool
-	m.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: m.ns, Name: "ca"}, Data: map[string]string{"ca.crt": string(m.ca.PEM())}})
-	return m
 }
 
 // register makes the host; changes come before.
@@ -86,7 +91,7 @@ func testFaults(t *testing.T, on *ground) {
 			infrav1.ReasonCertificateInvalid, "spec.bmc.caBundleRef"},
 		"unreachable": {func(m *stall) { m.b.Down(); plain(m) },
 			infrav1.ReasonBMCUnreachable, "check its address in spec.bmc.address"},
-		"silent": {faults(labbmc.Faults{Hang: true}), infrav1.ReasonBMCTimeout, "reset the BMC"},
+		"silent": {func(m *stall) { m.patient(time.Second); faults(labbmc.Faults{Hang: true})(m) }, infrav1.ReasonBMCTimeout, "reset the BMC"},
 		"busy": {faults(labbmc.Faults{Status: 503, RetryAfter: 5 * time.Second}),
 			infrav1.ReasonBMCBusy, "close other sessions"},
 		"sessions taken": {faults(labbmc.Faults{SessionsFull: true}), infrav1.ReasonBMCBusy, "close other sessions"},

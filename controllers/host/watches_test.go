@@ -104,7 +104,7 @@ func testWatches(t *testing.T, on *ground) {
 // eventually waits for a condition, as long as a busy machine may need.
 func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	y.t.Helper()
-	for range 600 {
+	for range 2400 {
 		if c := conditions.Get(y.get(name), kind); c != nil && c.Status == status && c.Reason == reason {
 			return
 		}
