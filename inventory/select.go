@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -210,6 +211,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	j := judgement{Candidate: candidate}
 	c.judgePlace(&j)
 	c.judgeHardware(&j)
+	c.judgeAddresses(&j)
 	c.judgeState(&j)
 	if len(j.misses) > 0 {
 		return j
@@ -262,7 +264,7 @@ func (c *criteria) judgeHardware(j *judgement) {
 	if least := c.minimum.MemoryGiB; least != nil && MemoryGiB(spec.MemoryBytes) < *least {
 		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", MemoryGiB(spec.MemoryBytes), *least))
 	}
-	c.judgeNetwork(j)
+	c.judgeInterfaces(j)
 	disk, err := SelectRootDisk(spec.Disks, c.hints(j.Host))
 	if err != nil {
 		j.miss("without a root disk that suits", err.Error())
@@ -274,15 +276,27 @@ func (c *criteria) judgeHardware(j *judgement) {
 	}
 }
 
-// judgeNetwork: whether networkData of the machine fits the host's interfaces and
-// addresses.
-func (c *criteria) judgeNetwork(j *judgement) {
+// withoutNetwork is the miss of a host that networkData of the machine does not fit.
+const withoutNetwork = "without the network asked for"
+
+// judgeInterfaces: whether the host has the interfaces that networkData asks for. It is
+// what can be told of a machine that is not there yet.
+func (c *criteria) judgeInterfaces(j *judgement) {
+	host := networkdata.Host{BootMAC: j.Host.Spec.BootMACAddress, NICs: j.Hardware.Spec.NICs}
+	if err := networkdata.Fit(c.Machine.Spec.NetworkData, host); err != nil {
+		j.miss(withoutNetwork, err.Error())
+	}
+}
+
+// judgeAddresses: whether all of networkData can be had on the host, once what pools give
+// is known.
+func (c *criteria) judgeAddresses(j *judgement) {
 	data := c.Machine.Spec.NetworkData
-	if data == nil {
+	if data == nil || j.Hardware == nil || slices.ContainsFunc(j.misses, func(m miss) bool { return m.kind == withoutNetwork }) {
 		return
 	}
 	if _, err := networkdata.Resolve(data, networkdata.SourcesOf(j.Host, j.Hardware, c.Networks, c.Pooled)); err != nil {
-		j.miss("without the network asked for", err.Error())
+		j.miss(withoutNetwork, err.Error())
 	}
 }
 

@@ -44,6 +44,16 @@ func TestSelectByNetwork(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", tc.host.Host.Name, got, tc.want)
 		}
 	}
+	// What is asked of machines that are not there yet is the interfaces: their addresses
+	// are not known before.
+	template := &infrav1.IngotMachineTemplate{}
+	template.Namespace, template.Spec.Template.Spec = networked.Machine.Namespace, networked.Machine.Spec
+	for name, want := range map[string]bool{"fits": true, "unrecorded": true, "bare": false} {
+		of := map[string]Candidate{"fits": fits, "unrecorded": unrecorded, "bare": bare}[name]
+		if _, ok, err := TemplateCapacity(template, networked.Cluster, nil, []Candidate{of}); ok != want || err != nil {
+			t.Errorf("capacity by %s: %t, %v, want %t", name, ok, err, want)
+		}
+	}
 	unasked := networked
 	unasked.Machine = unasked.Machine.DeepCopy()
 	unasked.Machine.Spec.NetworkData = nil

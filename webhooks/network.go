@@ -44,7 +44,11 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6)); err != nil {
+	recorded, err := v.recordedElsewhere(ctx, network, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6, recorded)); err != nil {
 		return nil, err
 	}
 	return append(strayCommands(nil, network), v.outlook.Network(ctx, network)...), nil
@@ -63,7 +67,11 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6)); err != nil {
+	recorded, err := v.recordedElsewhere(ctx, after, before.Spec.Reservations)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6, recorded)); err != nil {
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil

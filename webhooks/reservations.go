@@ -4,12 +4,16 @@
 package webhooks
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 )
 
 // checkReservations refuses reserved addresses that no interface could have on the
@@ -54,4 +58,31 @@ func lentTo(spec v1beta2.IngotNetworkSpec, ip netip.Addr) bool {
 	first, firstErr := netip.ParseAddr(spec.Discover.Range.Start)
 	last, lastErr := netip.ParseAddr(spec.Discover.Range.End)
 	return firstErr == nil && lastErr == nil && !ip.Less(first) && !last.Less(ip)
+}
+
+// recordedElsewhere refuses new reservations of addresses that are recorded for the boot
+// NIC of a host: two servers would have them. The host is not named, since it may be of
+// somebody else's namespace (decision 0147).
+func (v *networkValidator) recordedElsewhere(ctx context.Context, network *v1beta2.IngotNetwork, before []v1beta2.NetworkReservation) (field.ErrorList, error) {
+	if isLetGo(network) {
+		return nil, nil
+	}
+	var errs field.ErrorList
+	for i, kept := range network.Spec.Reservations {
+		if slices.Contains(before, kept) {
+			continue
+		}
+		hardware := &v1beta2.IngotHardwareList{}
+		if err := v.reader.List(ctx, hardware, client.MatchingFields{index.HardwareByIP: network.Name + "/" + kept.IP}); err != nil {
+			return nil, fmt.Errorf("look for hosts with address %s of IngotNetwork %s: %w", kept.IP, network.Name, err)
+		}
+		for j := range hardware.Items {
+			if recorded := hardware.Items[j].Spec.Address; recorded != nil && recorded.MAC != kept.MAC {
+				errs = append(errs, field.Invalid(field.NewPath("spec", "reservations").Index(i).Child("ip"), kept.IP,
+					"is recorded for a host that boots on this network (kubectl get ihw -A shows which); give another, or delete that host first"))
+				break
+			}
+		}
+	}
+	return errs, nil
 }

@@ -52,8 +52,7 @@ type IngotMachineSpec struct {
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 
 	// networkData is the network of the installed system. Unset: the system finds its own,
-	// most often by DHCP on one of its interfaces. Its type is that of v1beta2, which no
-	// older form of it preceded.
+	// most often by DHCP on one of its interfaces.
 	// +optional
 	NetworkData *v1beta2.NetworkData `json:"networkData,omitempty"`
 

@@ -23,6 +23,16 @@ type Host struct {
 	NICs    []infrav1.HardwareNIC
 }
 
+// Fit says whether a host has the interfaces that networkData asks for, wherever their
+// addresses come from: ErrMisfit if not. Without networkData any host has.
+func Fit(data *infrav1.NetworkData, host Host) error {
+	if data == nil {
+		return nil
+	}
+	_, err := choose(data.Ethernets, host)
+	return err
+}
+
 // choose finds the interface of each ethernet, by its name. Two that mean the same one
 // are a misfit: the second would take the interface's name away.
 func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.HardwareNIC, error) {

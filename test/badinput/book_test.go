@@ -28,7 +28,7 @@ func (s *server) testBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	tried := map[string]bool{}
-	for _, page := range []string{"hosts.md", "machines.md"} {
+	for _, page := range []string{"hosts.md", "machines.md", "networkdata.md"} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", page))
 		if err != nil {
 			t.Fatal(err)
