@@ -116,7 +116,7 @@ func buildDisk(ctx context.Context, c *debian.Cache, r Release, programs, podNet
 // key of their directory, the network plugin by its checksum, and the recipe of the
 // images made of them.
 func diskKey(base string, r Release, programs, plugin string) string {
-	return debian.Key(base, filepath.Base(programs), plugin, strings.Join(packetFilterPackages, " "),
+	return debian.Key("node disk 2", base, filepath.Base(programs), plugin, strings.Join(packetFilterPackages, " "),
 		fmt.Sprintf("%q", r.containers("", "", packetFilter{})))
 }
 

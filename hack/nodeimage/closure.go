@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -140,10 +141,11 @@ func (t tree) find(library string) (string, error) {
 	return "", errors.New("it is in none of the packages")
 }
 
-// below returns the files in a directory whose names end like that, in order.
+// below returns the files and links in a directory whose names end like that, in
+// order.
 func (t tree) below(dir, suffix string) []string {
 	var found []string
-	for name := range t.files {
+	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(t.files)), maps.Keys(t.links)) {
 		if path.Dir(name) == dir && strings.HasSuffix(name, suffix) {
 			found = append(found, name)
 		}

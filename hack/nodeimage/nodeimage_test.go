@@ -355,13 +355,13 @@ func TestReadTree(t *testing.T) {
 func TestPacketFilterOf(t *testing.T) {
 	const extensions = "/usr/lib/x86_64-linux-gnu/xtables/"
 	from := tree{files: map[string][]byte{
-		multiCall: nil, "/usr/sbin/nft": nil, extensions + "libxt_comment.so": nil, extensions + "README": nil, "/usr/sbin/else": nil,
-	}, links: map[string]string{}}
+		multiCall: nil, "/usr/sbin/nft": nil, extensions + "libxt_comment.so": nil, extensions + "libxt_NAT.so": nil, extensions + "README": nil, "/usr/sbin/else": nil,
+	}, links: map[string]string{extensions + "libxt_MASQUERADE.so": "libxt_NAT.so"}}
 	part, err := packetFilterOf(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(part.files) != 3 || part.links["/usr/sbin/ip6tables-restore"] != "xtables-nft-multi" {
+	if len(part.files) != 4 || part.links["/usr/sbin/ip6tables-restore"] != "xtables-nft-multi" || part.links[extensions+"libxt_MASQUERADE.so"] == "" {
 		t.Errorf("files %v, links %v", part.files, part.links)
 	}
 	delete(from.files, multiCall)

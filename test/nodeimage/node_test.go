@@ -206,17 +206,27 @@ func seedDisk(t *testing.T, userData string) string {
 // and then waiting. What it sees it sends to the sink.
 const reportScript = `#!/bin/bash
 send() { curl -sS --retry 5 --retry-all-errors --max-time 60 -T - http://192.0.2.1:8000/$1; }
-if [ ! -e /run/cluster-api/bootstrap-success.complete ]; then
-  { journalctl -b --no-pager -u kubelet -u containerd | tail -n 60; tail -n 40 /var/log/pods/*/*/*.log; ip address; cat /var/log/cloud-init-output.log; } 2>&1 | send failure
+explain() {
+  { journalctl -b --no-pager -u kubelet -u containerd | tail -n 60; tail -n 40 /var/log/pods/*/*/*.log; ip address
+    cat /var/log/cloud-init-output.log; kubectl get pods --all-namespaces -o wide; } 2>&1 | send failure
   exit
-fi
+}
+# In vain after so many seconds: what to do, which fails as long as it is in vain.
+try() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do [ $SECONDS -lt $end ] || explain; sleep 2; done
+}
+[ -e /run/cluster-api/bootstrap-success.complete ] || explain
 export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
-until kubectl apply -f /run/podnet.yaml; do sleep 2; done
-until kubectl wait --for=condition=Ready node/server-1 --timeout=60s; do sleep 2; done
-until kubectl get node server-1 -o json >/run/node; do sleep 2; done; send node </run/node
-until kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=60s; do sleep 2; done
-until kubectl -n kube-system get pods -o json >/run/pods; do sleep 2; done; send pods </run/pods
+try 300 kubectl apply -f /run/podnet.yaml
+try 600 kubectl wait --for=condition=Ready node/server-1 --timeout=30s
+try 300 kubectl get node server-1 -o json >/run/node
+send node </run/node
+try 600 kubectl -n kube-system wait --for=condition=Ready pod --all --timeout=30s
+try 300 kubectl -n kube-system get pods -o json >/run/pods
+send pods </run/pods
 `
 
 // controlPlaneUserData is the shipped template's for its first server, with the
