@@ -140,8 +140,12 @@ func (b *Book) answered(own *infrav1.IngotReservation, plan inventory.PromisePla
 	return plan, !plan.Satisfied // the expired one stays, to tell that it was not the first
 }
 
-// Finish takes back what a Cluster was promised for its upgrade, which is over.
+// Finish takes back what a Cluster was promised for its upgrade, which is over. A promise
+// that the cache does not have, of an upgrade that took minutes at least, there is not.
 func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
+	if err := b.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
+		return client.IgnoreNotFound(err)
+	}
 	for range attempts {
 		own, err := b.own(ctx, inventory.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
