@@ -54,7 +54,7 @@ type IngotClusterSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.all(l, l.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/([*]|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$'))",messageExpression="self.filter(l, !l.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/([*]|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$'))[0] + ' must be the key of a label, or a domain with /*, for example dc.example/gpu or dc.example/*'"
-	// +kubebuilder:validation:XValidation:rule="self.all(l, !l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || l.matches('^node-(role|restriction)[.]kubernetes[.]io/') || l == 'topology.kubernetes.io/region')",messageExpression="self.filter(l, l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') && !l.matches('^node-(role|restriction)[.]kubernetes[.]io/') && l != 'topology.kubernetes.io/region')[0] + ' is for Kubernetes itself to set; use a domain of your own, node-restriction.kubernetes.io or node-role.kubernetes.io'"
+	// +kubebuilder:validation:XValidation:rule="self.all(l, !l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || l.matches('^node-(role|restriction)[.]kubernetes[.]io/') || l == 'topology.kubernetes.io/region')",messageExpression="self.filter(l, l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') && !l.matches('^node-(role|restriction)[.]kubernetes[.]io/') && l != 'topology.kubernetes.io/region')[0] + ' must not be chosen: Kubernetes itself, or Ingot, sets it; use a domain of your own, node-restriction.kubernetes.io or node-role.kubernetes.io'"
 	NodeLabels []string `json:"nodeLabels,omitempty"`
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // IngotRemediationSpec says what to try before a Machine is replaced.
-// +kubebuilder:validation:XValidation:rule="!has(self.cooldownSeconds) || !has(self.timeoutSeconds) || self.cooldownSeconds >= self.timeoutSeconds",fieldPath=".cooldownSeconds",messageExpression="'%d is less than timeoutSeconds (%d): cycles in a row would be forgotten; raise it, or lower timeoutSeconds'.format([self.cooldownSeconds, self.timeoutSeconds])"
+// +kubebuilder:validation:XValidation:rule="!has(self.cooldownSeconds) || !has(self.timeoutSeconds) || self.cooldownSeconds >= self.timeoutSeconds",fieldPath=".cooldownSeconds",messageExpression="'%d must not be less than timeoutSeconds (%d), or cycles in a row would be forgotten; raise it, or lower timeoutSeconds'.format([self.cooldownSeconds, self.timeoutSeconds])"
 type IngotRemediationSpec struct {
 	// retryLimit is how many times the host is switched off and on again by its BMC
 	// before the Machine is handed over to be replaced. 0: it is handed over at once.
