@@ -19,7 +19,7 @@ import (
 
 // A Cluster of the class ingot-runtime is held for want of an image and then of hosts,
 // is built with what the catalogue has and with its hosts promised, and its deletion is
-// held while it is retained.
+// held while it is retained; another one's upgrade is held for want of an image.
 func TestRuntimeExtension(t *testing.T) {
 	if os.Getenv("INGOT_CAPI") == "" {
 		t.Skip("set INGOT_CAPI=1 to run Cluster API's managers, as make test does")
@@ -38,6 +38,7 @@ func TestRuntimeExtension(t *testing.T) {
 		t.Errorf("promised: %+v", promised.Spec)
 	}
 	s.Retained(t, cluster)
+	s.Upgraded(t, "v1.36.1", "v1.36.2")
 	checkCalls(t, s.Calls())
 }
 
@@ -58,7 +59,7 @@ func checkCalls(t *testing.T, calls []hooks.Call) {
 			t.Errorf("%s: %s", hook, call.Answer)
 		}
 	}
-	for _, hook := range []string{"discovery", "discovervariables", "beforeclustercreate", "generatepatches", "validatetopology", "beforeclusterdelete"} {
+	for _, hook := range []string{"discovery", "discovervariables", "beforeclustercreate", "generatepatches", "validatetopology", "beforeclusterdelete", "generateupgradeplan", "beforeclusterupgrade"} {
 		if seen[hook] == 0 {
 			t.Errorf("%s was never called: %v", hook, seen)
 		}

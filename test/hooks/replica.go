@@ -51,6 +51,7 @@ func RunReplica() {
 		o := app.DefaultOptions()
 		o.Roles, o.Kubeconfig = []string{app.RoleHooks}, told.Kubeconfig
 		o.Hooks.Host, o.Hooks.Port, o.Hooks.CertDir = "127.0.0.1", told.Port, told.CertDir
+		o.KubeAPIQPS, o.KubeAPIBurst = 500, 1000 // as the Deployment says
 		o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics = fmt.Sprintf("127.0.0.1:%d", told.Health), "0", true
 		err = app.Run(context.Background(), o, app.HostSockets)
 	}
