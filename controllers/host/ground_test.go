@@ -41,8 +41,7 @@ func newGround(t *testing.T) *ground {
 }
 
 // TestHost runs all tests that need an API server on one, beside each other: each has a
-// namespace of its own, and names, addresses and BMCs that no other has. The longest come
-// first, so that none of them is left alone at the end.
+// namespace of its own, and names, addresses and BMCs that no other has.
 func TestHost(t *testing.T) {
 	on := newGround(t)
 	for _, test := range []struct {
