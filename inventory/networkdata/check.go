@@ -250,6 +250,6 @@ func (c *checker) mtus() {
 		if carrier == nil || carrier == l || l.config.MTU == nil || carrier.config.MTU == nil || *small.config.MTU >= *large.config.MTU {
 			continue
 		}
-		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; use the same", *carrier.config.MTU, carrier.name, large.name)
+		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; give both the same", *carrier.config.MTU, carrier.name, large.name)
 	}
 }

@@ -57,10 +57,10 @@ func TestCheck(t *testing.T) {
 		"router out of reach": {func(d *infrav1.NetworkData) { d.VLANs[0].Addresses = []infrav1.LinkAddress{static("10.24.0.5/22")} }, "vlans[0].routes[0].via", "in no subnet of the addresses"},
 		"VLAN larger than its link": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.VLANs[0].MTU = new(int32(1500)), new(int32(9000))
-		}, "vlans[0].mtu", "use the same"},
+		}, "vlans[0].mtu", "give both the same"},
 		"member smaller than its bond": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.Ethernets[0].MTU = new(int32(9000)), new(int32(1500))
-		}, "ethernets[0].mtu", "use the same"},
+		}, "ethernets[0].mtu", "give both the same"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := bondAndVLAN()
