@@ -95,12 +95,12 @@ func (m *Image) clusters(source io.Reader) (*qcow2.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return qcow2.NewStream(source, ranges{m.source})
+	return qcow2.NewStream(source, m.parts)
 }
 
 // probeRanges asks for four bytes that it knows.
 func (m *Image) probeRanges() error {
-	_, err := ranges{m.source}.ReadAt(make([]byte, len(qcow2.Magic)), 0)
+	_, err := m.parts.ReadAt(make([]byte, len(qcow2.Magic)), 0)
 	return err
 }
 

@@ -54,6 +54,8 @@ const (
 // Image is a source whose format is known, ready to be written once.
 type Image struct {
 	source *Source
+	// parts of the source, beside the stream.
+	parts ranges
 	// stop ends the source's waiting and reading.
 	stop context.CancelFunc
 	// buffered is the source, from its first byte.
@@ -107,6 +109,7 @@ func (m *Image) inspect(stated string) error {
 	if err != nil {
 		return err
 	}
+	m.parts = ranges{ctx: m.source.ctx, req: m.source.req, size: size}
 	m.buffered = bufio.NewReaderSize(m.source, headBytes)
 	head, err := m.buffered.Peek(headBytes)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -5,7 +5,6 @@ package image_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 
 	"github.com/ingot-metal/ingot/agent/agenttest"
 	"github.com/ingot-metal/ingot/agent/block"
@@ -47,37 +45,6 @@ func rawImage(size int) []byte {
 		clear(b[size-mib/2:])
 	}
 	return b
-}
-
-func compress(t testing.TB, how string, raw []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	switch how {
-	case "gzip":
-		w := gzip.NewWriter(&out)
-		if _, err := w.Write(raw); err != nil || w.Close() != nil {
-			t.Fatal("gzip")
-		}
-	case "zstd":
-		w, err := zstd.NewWriter(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(raw); err != nil || w.Close() != nil {
-			t.Fatal("zstd")
-		}
-	case "xz":
-		w, err := xz.NewWriter(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(raw); err != nil || w.Close() != nil {
-			t.Fatal("xz")
-		}
-	default:
-		return raw
-	}
-	return out.Bytes()
 }
 
 // oldDisk is a file full of old bytes.

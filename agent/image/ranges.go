@@ -4,6 +4,7 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"io"
 )
@@ -12,17 +13,23 @@ import (
 var errNoRanges = errors.New("the server gives no ranges")
 
 // ranges reads parts of the image beside its stream, as patiently. It is an
-// io.ReaderAt for one goroutine.
-type ranges struct{ of *Source }
+// io.ReaderAt for one goroutine, and shares nothing with the stream, which another one
+// reads.
+type ranges struct {
+	// ctx is kept because ReadAt, whose form is given, has to wait and reconnect.
+	ctx  context.Context
+	req  Request
+	size int64
+}
 
 // ReadAt implements io.ReaderAt. It fails with errNoRanges where the server answers
 // with the whole.
 func (r ranges) ReadAt(p []byte, off int64) (int, error) {
-	if size := r.of.size; size >= 0 && off+int64(len(p)) > size {
+	if r.size >= 0 && off+int64(len(p)) > r.size {
 		return 0, io.EOF
 	}
-	part := OpenSource(r.of.ctx, r.of.req)
-	part.read, part.size, part.end = off, r.of.size, off+int64(len(p))
+	part := OpenSource(r.ctx, r.req)
+	part.read, part.size, part.end = off, r.size, off+int64(len(p))
 	n, err := fill(part, p)
 	if err == nil { // the end, so that the connection can be used again
 		if _, err := part.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {

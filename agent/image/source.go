@@ -43,9 +43,10 @@ type Request struct {
 	// Stall is how long a connection may be silent before it counts as lost;
 	// 1 minute when zero.
 	Stall time.Duration
-	// Moved is asked before each attempt that follows a failure, with the number of
-	// failures in a row, and says where the image is now: the same bytes, which is
-	// checked by their size and, at the end, the checksum. Nil: it stays at URL.
+	// Moved is asked, by several goroutines, before each attempt that follows a
+	// failure, with the number of failures in a row, and says where the image is now:
+	// the same bytes, which is checked by their size and, at the end, the checksum.
+	// Nil: it stays at URL.
 	Moved func(ctx context.Context, failures int) string
 	// Sleep waits between attempts; it returns early with the context's error. A
 	// timer when nil.

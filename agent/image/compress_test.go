@@ -1,0 +1,44 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+func compress(t testing.TB, how string, raw []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	switch how {
+	case "gzip":
+		w := gzip.NewWriter(&out)
+		if _, err := w.Write(raw); err != nil || w.Close() != nil {
+			t.Fatal("gzip")
+		}
+	case "zstd":
+		w, err := zstd.NewWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(raw); err != nil || w.Close() != nil {
+			t.Fatal("zstd")
+		}
+	case "xz":
+		w, err := xz.NewWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(raw); err != nil || w.Close() != nil {
+			t.Fatal("xz")
+		}
+	default:
+		return raw
+	}
+	return out.Bytes()
+}
