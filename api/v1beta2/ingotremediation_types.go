@@ -131,7 +131,6 @@ type IngotRemediationTemplateSpec struct {
 }
 
 // IngotRemediationTemplateResource is the template of an IngotRemediation.
-// +kubebuilder:validation:MinProperties=1
 type IngotRemediationTemplateResource struct {
 	// metadata given to the IngotRemediations.
 	// +optional

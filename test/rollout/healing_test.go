@@ -84,8 +84,9 @@ func (s *scene) labels(t *testing.T, c site.Cluster) {
 				if got := node.Labels["dc.example/gpu"]; got != gpu {
 					return fmt.Sprintf("node %s has the GPU %q, want %q", node.Name, got, gpu), nil
 				}
+				return "", nil
 			}
-			return "", nil
+			return "there is no node " + workers[0].Status.NodeRef.Name, nil
 		}
 	}
 	rack := host.Labels[site.RackLabel]
