@@ -186,7 +186,7 @@ func TestDefinitionsAndContract(t *testing.T) {
 		}
 	}
 	slices.Sort(contracted)
-	want := []string{"IngotCluster", "IngotClusterTemplate", "IngotMachine", "IngotMachineTemplate"}
+	want := []string{"IngotCluster", "IngotClusterTemplate", "IngotMachine", "IngotMachineTemplate", "IngotRemediation", "IngotRemediationTemplate"}
 	if diff := cmp.Diff(want, contracted); diff != "" {
 		t.Errorf("kinds of contract %s (-want +got):\n%s", series.Contract, diff)
 	}
