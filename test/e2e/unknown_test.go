@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,6 +56,7 @@ func unknownServer(t *testing.T, s *stage) {
 	}
 
 	s.site.Apply(t, []byte(elsewhere))
+	credentials(t, s, name)
 	s.site.Kubectl(t, "patch", "ingothost", enrolled, "--type=merge", approval(s, name))
 	claim := poolGives(t, s, "10.78.0.50")
 	s.site.Kubectl(t, "patch", "ingothost", enrolled, "--type=merge", fmt.Sprintf(`--patch={"spec":{"networkRef":{"name":%q}}}`, site.Network))
@@ -72,9 +75,29 @@ func unknownServer(t *testing.T, s *stage) {
 	s.site.Kubectl(t, "delete", "ipaddress", claim)
 	s.site.Kubectl(t, "delete", "ingotnetwork", "elsewhere")
 	s.site.Kubectl(t, "patch", "ingotnetwork", site.Network, "--type=merge", `--patch={"spec":{"mode":"Reserve","discover":null}}`)
+	credentials(t, s, name)
 	objects := s.site.HostObjects(name)
 	s.site.Create(t, objects[len(objects)-1])
 	s.site.Await(t, "it is free as the others", s.site.Free(name))
+}
+
+// credentials makes the Secret of a server's BMC, once that of an earlier host, which
+// owned it, is collected.
+func credentials(t *testing.T, s *stage, name string) {
+	t.Helper()
+	for _, obj := range s.site.HostObjects(name) {
+		secret, ok := obj.(*corev1.Secret)
+		if !ok {
+			continue
+		}
+		s.site.Await(t, "a Secret of its own", func(ctx context.Context) (string, error) {
+			err := s.site.Client.Create(ctx, secret.DeepCopy())
+			if apierrors.IsAlreadyExists(err) {
+				return "the one of the host before is there", nil
+			}
+			return "", err
+		})
+	}
 }
 
 // approval is what an operator adds to an enrolled host.
