@@ -55,6 +55,10 @@ func unknownServer(t *testing.T, s *stage) {
 		t.Errorf("%s is enrolled with MAC address %s, want %s", enrolled, mac, s.world.Server(name).MAC)
 	}
 
+	// Approved while it is on it would be asked to shut down first, for two minutes.
+	if err := s.world.Server(name).Simulated.Power(t.Context(), labbmc.Off); err != nil {
+		t.Fatal(err)
+	}
 	s.site.Apply(t, []byte(elsewhere))
 	credentials(t, s, name)
 	s.site.Kubectl(t, "patch", "ingothost", enrolled, "--type=merge", approval(s, name))
@@ -72,7 +76,7 @@ func unknownServer(t *testing.T, s *stage) {
 	}))
 
 	s.site.Kubectl(t, "delete", "ingothost", enrolled)
-	s.site.Kubectl(t, "delete", "ipaddress", claim)
+	s.site.Kubectl(t, "delete", "ipaddresses.ipam.cluster.x-k8s.io", claim)
 	s.site.Kubectl(t, "delete", "ingotnetwork", "elsewhere")
 	s.site.Kubectl(t, "patch", "ingotnetwork", site.Network, "--type=merge", `--patch={"spec":{"mode":"Reserve","discover":null}}`)
 	credentials(t, s, name)
