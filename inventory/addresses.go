@@ -27,7 +27,8 @@ var (
 // address back, and hosts that register together do not all try for the same one.
 // Never given: addresses in taken, those of routers, relays, DNS and NTP servers, those
 // reserved for others, and the subnet's own and broadcast address. What is reserved for
-// the MAC address itself is given, in the range or beside it.
+// the MAC address itself is given, in the range or beside it, whatever else it is: a
+// host may be the network's DNS server.
 //
 // It fails with ErrAddressesExhausted, naming the range, or ErrNetworkInvalid.
 func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool, mac string) (netip.Addr, error) {

@@ -238,7 +238,7 @@ func TestKubeVIP(t *testing.T) {
 		t.Fatal("the class has no static Pod")
 	}
 	class, _, _ = strings.Cut(class, "\n---\n")
-	fill := strings.NewReplacer("{{ .kubeVIP.image }}", "ghcr.io/kube-vip/kube-vip:v1.1.2", "{{ .kubeVIP.interface }}", "",
+	fill := strings.NewReplacer("{{ .kubeVIP.image }}", "ghcr.io/kube-vip/kube-vip:v1.2.2", "{{ .kubeVIP.interface }}", "",
 		"{{ .controlPlaneEndpoint.host }}", required["CONTROL_PLANE_ENDPOINT_HOST"], "{{ .controlPlaneEndpoint.port }}", "7443",
 		"\n"+strings.Repeat(" ", 16), "\n")
 	var want, got corev1.Pod

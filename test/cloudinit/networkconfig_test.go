@@ -52,9 +52,12 @@ func rendered(t *testing.T) map[string]string {
 func cloudInit(t *testing.T) func(dir string, args ...string) (string, error) {
 	t.Helper()
 	const python = "/usr/bin/python3"
-	modules, err := exec.Command("../../hack/cloud-init.sh").Output()
+	var said strings.Builder
+	script := exec.Command("../../hack/cloud-init.sh")
+	script.Stderr = &said
+	modules, err := script.Output()
 	if err != nil {
-		t.Skipf("hack/cloud-init.sh brought no cloud-init: %v", err)
+		missing(t, "hack/cloud-init.sh brought no cloud-init: %v\n%s", err, said.String())
 	}
 	run := func(dir string, args ...string) (string, error) {
 		cmd := exec.Command(python, args...)
@@ -63,9 +66,19 @@ func cloudInit(t *testing.T) func(dir string, args ...string) (string, error) {
 		return string(out), err
 	}
 	if out, err := run("", "-c", "import cloudinit.cmd.main"); err != nil {
-		t.Skipf("cloud-init's Python packages are not installed (hack/packages.sh test): %v\n%s", err, out)
+		missing(t, "cloud-init's Python packages are not installed (hack/packages.sh test): %v\n%s", err, out)
 	}
 	return run
+}
+
+// missing ends a test for which a program is not there: as a failure where all tests
+// are to be run (make test-full).
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("INGOT_FULL") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 // cloud-init's schema takes what is rendered, and not what is spelled otherwise.
@@ -139,7 +152,7 @@ func netplan(t *testing.T) string {
 			return file
 		}
 	}
-	t.Skip("netplan is not installed (hack/packages.sh test)")
+	missing(t, "netplan is not installed (hack/packages.sh test)")
 	return ""
 }
 

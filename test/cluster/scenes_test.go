@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -94,10 +95,21 @@ func runPod(t *testing.T, s *stage) {
 			return "", err
 		}
 		for _, p := range list.Items {
-			if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
-				t.Logf("%s runs on %s with %s", p.Name, p.Spec.NodeName, p.Status.PodIP)
-				return "", nil
+			if p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
+				continue
 			}
+			t.Logf("%s runs on %s with %s", p.Name, p.Spec.NodeName, p.Status.PodIP)
+			if ip, err := netip.ParseAddr(p.Status.PodIP); err != nil || !netip.MustParsePrefix(pods).Contains(ip) {
+				t.Errorf("its address is %s, want one of %s", p.Status.PodIP, pods)
+			}
+			node := &corev1.Node{}
+			if err := s.workload.client.Get(ctx, client.ObjectKey{Name: p.Spec.NodeName}, node); err != nil {
+				return "", err
+			}
+			if _, is := node.Labels["node-role.kubernetes.io/control-plane"]; is {
+				t.Errorf("it runs on %s, a control plane", node.Name)
+			}
+			return "", nil
 		}
 		return fmt.Sprintf("%d pods, none runs", len(list.Items)), nil
 	})

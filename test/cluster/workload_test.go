@@ -106,14 +106,26 @@ func (w *workloadCluster) ready(c *site.Cluster) site.Missing {
 			return fmt.Sprintf("%d of %d Nodes", len(nodes), want), nil
 		}
 		for _, n := range nodes {
-			for _, condition := range n.Status.Conditions {
-				if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-					return n.Name + ": " + condition.Message, nil
-				}
+			if lack := notReady(n); lack != "" {
+				return n.Name + ": " + lack, nil
 			}
 		}
 		return "", nil
 	}
+}
+
+// notReady says why a Node is not Ready; empty: it is.
+func notReady(n corev1.Node) string {
+	for _, condition := range n.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		if condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+		return condition.Message
+	}
+	return "it says nothing of itself"
 }
 
 // imageOf is the name of an image that every node holds.
