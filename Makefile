@@ -16,13 +16,15 @@ TEST_TIMEOUT ?= 30m
 KUBERNETES_VERSION ?= v1.36.3
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
-# More flags for the comparison of boot servers, for example: BENCHFLAGS='-only tftp -rounds 1'
+# More flags for the programs of bench-boot and bench-image, and for the go test of bench-hooks,
+# for example: make bench-boot BENCHFLAGS='-only tftp -rounds 1'
 BENCHFLAGS ?=
 # More flags for go test, for example: make test TESTFLAGS='-v -run TestClaim'
 TESTFLAGS ?=
 
 CONTROLLER_GEN = $$(go run ./hack/tools/build -path controller-gen)
-# All packages but those whose tests boot QEMU; these have their own step.
+# All packages but test/qemu, which has its own step. Others that boot QEMU (test/nodeimage,
+# test/cluster) are among them, and skip without the variables that their targets set.
 PACKAGES = $$(go list ./... | grep -v '/test/qemu')
 # What has a step of its own in test-full: many hosts with short deadlines.
 CROWDED = /test/qemu|/test/storm|/test/bootstorm
@@ -33,7 +35,7 @@ CROWDED = /test/qemu|/test/storm|/test/bootstorm
 help: ## Show this list.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.
@@ -69,11 +71,11 @@ test-bmc: packages-test ## Run every BMC driver against every BMC there is: driv
 	rm -r $$dir; exit $$status
 
 .PHONY: test-node-image
-test-node-image: node-image ## Boot that image on BIOS and UEFI in QEMU; kubeadm makes the template's control plane on it.
+test-node-image: node-image ## Boot the image of a node on BIOS and UEFI in QEMU; kubeadm makes the template's control plane on it.
 	hack/packages.sh test-node-image
 	INGOT_NODE_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/nodeimage
 
-# The short form: one control plane, one worker.
+# One control plane, one worker.
 .PHONY: e2e-cluster
 e2e-cluster: packages-e2e tools tools-e2e agent-image node-image ## As root: a cluster of KUBERNETES_VERSION by the shipped template on virtual servers, until it is deleted.
 	hack/packages.sh e2e-cluster

@@ -1,14 +1,18 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pool gets the addresses of hosts from pools of Cluster API's IPAM contract:
-// one IPAddressClaim for each host and network, in the host's namespace, that the host
-// owns. So it moves with the host (clusterctl move follows owners), and is released
-// with it, by the garbage collector.
+// Package pool gets addresses from pools of Cluster API's IPAM contract: one
+// IPAddressClaim for each host and network that names a pool, which the host owns, and
+// one for each place of a machine's networkData with source Pool, which the IngotMachine
+// owns. A claim is in its owner's namespace, moves with it (clusterctl move follows
+// owners), and is released with it, by the garbage collector.
 //
-// It must not know what an address is for. Where the contract's definitions are not
-// installed nothing is watched, and hosts on networks that name a pool are told so.
+// It must not know which host a machine gets, nor what becomes of an address: it is
+// recorded by controllers/address, and rendered by inventory/networkdata. Where the
+// contract's definitions are not installed nothing is watched, and who needs a pool is
+// told so.
 //
 //	answer, err := pool.Pools{Client: c}.Claim(ctx, host, network)
+//	given, answer, err := pool.Pools{Client: c}.ClaimForMachine(ctx, machine, cluster, place)
 //	if answer.Problem != "" { … }
 package pool
