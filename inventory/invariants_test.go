@@ -190,8 +190,8 @@ func (w *world) checkSwitch(host *infrav1.IngotHost, obs Observation, d Decision
 	case PowerOff:
 		w.checkPowerOff(host, obs, step, d.Rule)
 	case PowerOn:
-		cycled := cycleIs(host, infrav1.PowerCycleOn) && host.Spec.Power != infrav1.PowerIntentOff
-		if host.Spec.Power != infrav1.PowerIntentOn && !cycled || cycleIs(host, infrav1.PowerCycleOff) || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
+		cycled := cycleIs(host, infrav1.PowerCycleOn) && host.Spec.Power != infrav1.PowerIntentOff && !worksOn(host)
+		if host.Spec.Power != infrav1.PowerIntentOn && !cycled || cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host) || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
 			w.violate("I19: %s switches on a host that nobody wants on, or that is on", d.Rule)
 		}
 	case Restart:
@@ -228,7 +228,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	if obs.Power != infrav1.PowerStateOn && !w.deleting {
 		w.violate("%s switches off a host that is off", rule)
 	}
-	cycled := cycleIs(host, infrav1.PowerCycleOff)
+	cycled := cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host)
 	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && !cycled {
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}

@@ -36,6 +36,10 @@ func (in *input) cycling() bool {
 	return CycleUnderWay(in.claim) && !in.wantedOff()
 }
 
+// untouched: no person works on the server. Neither half of a power cycle is done under
+// their hands: what was switched off for it stays off until they have finished (I19).
+func (in *input) untouched() bool { return !in.maintenance() }
+
 func (in *input) cycleOff() bool { return in.claim.PowerCycle.State == infrav1.PowerCycleOff }
 
 // CycleUnderWay says whether a power cycle of the claim's host is not done yet.

@@ -18,6 +18,9 @@ func remedyEvents() []event {
 		{name: "remediation: asks again while the host comes on", weight: 6, fault: true, when: func(w *world) bool {
 			return inUse(w) && w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOff
 		}, do: (*world).askCycle},
+		{name: "person: works on it during a power cycle", weight: 3, fault: true, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })
+		}},
 		{name: "remediation: ends", weight: 1, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
 		}},
@@ -43,6 +46,11 @@ func (w *world) askCycle() {
 func cycleIs(host *infrav1.IngotHost, state infrav1.PowerCycleState) bool {
 	c := host.Spec.Claim
 	return c != nil && c.State == infrav1.ClaimProvisioned && c.PowerCycle != nil && c.PowerCycle.State == state
+}
+
+// worksOn: a person works on the server, claimed or not.
+func worksOn(host *infrav1.IngotHost) bool {
+	return host.Spec.Maintenance != nil && *host.Spec.Maintenance
 }
 
 // checkCycle: the ledger goes on only after what the BMC said, and that was true.

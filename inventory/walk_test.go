@@ -284,7 +284,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return mustBe(w.last.Reason == infrav1.ReasonClaimDangling, bad("a dangling claim is not told"))
 	case asked(h, infrav1.RebootAnnotation):
 		return bad("a reboot is not heard")
-	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && CycleUnderWay(h.Spec.Claim) && !wantedOff:
+	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && CycleUnderWay(h.Spec.Claim) && !wantedOff && !worksOn(h):
 		return bad("in the middle of a power cycle")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record
