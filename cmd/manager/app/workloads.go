@@ -17,7 +17,7 @@ import (
 )
 
 // What workload clusters are reached by: their kubeconfig Secrets, read when a
-// connection is made, and never cached.
+// connection is made, and never cached (see plainKubeconfigs).
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 
 // WorkloadOptions are how workload clusters are reached. The flags are those of Cluster
@@ -35,7 +35,7 @@ const workloadUserAgent = "ingot-manager"
 // and to label them.
 func addWorkloads(ctx context.Context, mgr manager.Manager, o *Options) (clustercache.ClusterCache, error) {
 	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     mgr.GetAPIReader(),
+		SecretClient:     plainKubeconfigs{mgr.GetAPIReader()},
 		WatchFilterValue: o.WatchFilter,
 		ClusterFilter:    onMetal,
 		Cache:            clustercache.CacheOptions{DefaultTransform: cache.TransformStripManagedFields()},
