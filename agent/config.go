@@ -140,7 +140,7 @@ func failure(reason string, err error) *Failure {
 // The reasons of a Failure.
 const (
 	// ReasonDiskNotFound and ReasonDiskAmbiguous: not exactly one disk matches.
-	ReasonDiskNotFound  = "DiskNotFound"
+	ReasonDiskNotFound  = agentapi.FailureDiskNotFound
 	ReasonDiskAmbiguous = "DiskAmbiguous"
 	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
 	ReasonDiskOwnedByOther = "DiskOwnedByOther"

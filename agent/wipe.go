@@ -134,7 +134,11 @@ func (s *session) eraseTarget(dev block.Device, disk agentapi.Disk) erase.Target
 	if !ok {
 		commands = erase.None{}
 	}
-	return erase.Target{Device: dev, Commands: commands, Disk: disk, Owner: s.order.InstanceID}
+	target := erase.Target{Device: dev, Commands: commands, Disk: disk}
+	if s.order.Wipe != nil {
+		target.JournalKey = s.order.Wipe.JournalKey
+	}
+	return target
 }
 
 func (s *session) eraseOptions(tell func(erase.Progress)) erase.Options {

@@ -142,6 +142,10 @@ type WipeOrder struct {
 	// ReleasedInstances are other instances whose markers may be removed (I8), as
 	// in InstallOrder. The order's own InstanceID is always allowed.
 	ReleasedInstances []string `json:"releasedInstances,omitempty"`
+	// JournalKey is the secret under which the agent notes on a disk how far it has
+	// overwritten it, the same for every attempt to clean up after one instance. No
+	// system that is installed ever sees it. Empty: each attempt begins anew.
+	JournalKey Sensitive `json:"journalKey,omitempty"`
 }
 
 // DiskRef names one disk by what does not change over a reboot. Every field
@@ -236,6 +240,10 @@ const (
 	// FailureChecksumMismatch: the source is not what the order names.
 	FailureChecksumMismatch = "ChecksumMismatch"
 )
+
+// FailureDiskNotFound: a disk that the order needs, or that is known of the server, is
+// not there.
+const FailureDiskNotFound = "DiskNotFound"
 
 // Report ends an order. Until it is acknowledged it is repeated (I4).
 type Report struct {

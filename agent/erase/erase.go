@@ -47,9 +47,10 @@ type Target struct {
 	Commands Commands
 	// Disk is what is known of it.
 	Disk agentapi.Disk
-	// Owner names whose work this is, the same after a restart: overwriting goes on
-	// only where the same owner was cut off. Empty: it never goes on.
-	Owner string
+	// JournalKey is a secret of whoever orders the work, the same after a restart:
+	// overwriting goes on only where it was cut off under the same key. Empty: it never
+	// goes on.
+	JournalKey agentapi.Sensitive
 }
 
 // Options of Disk.

@@ -241,7 +241,7 @@ func run(ctx context.Context, f *flash, rotational bool) (erase.Result, []erase.
 	var told []erase.Progress
 	now := time.Unix(0, 0)
 	result, err := erase.Disk(ctx, erase.Target{
-		Device: f, Commands: f, Owner: "instance",
+		Device: f, Commands: f, JournalKey: "secret",
 		Disk: agentapi.Disk{Name: name, Serial: "S1", Rotational: rotational},
 	}, erase.Options{
 		OnProgress: func(p erase.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() },

@@ -4,8 +4,8 @@
 package erase
 
 import (
-	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -96,22 +96,24 @@ func (e *eraser) tell(done int64) {
 	e.opts.OnProgress(Progress{Bytes: done, Percent: int(done * 100 / e.size)})
 }
 
-// The journal is one block: magic, the byte to go on at, a sum over both, the owner
-// and the size of the disk.
-const journalMagic = "ingot erase 1\x00\x00\x00"
+// The journal is one block: magic, the byte to go on at, and a MAC (RFC 2104) over both
+// and the disk. The system that was installed here could write to this place, and whoever
+// can make a journal says what is not erased: the key is one that it never had.
+const journalMagic = "ingot erase 2\x00\x00\x00"
 
 func (e *eraser) journal(done int64) []byte {
 	b := make([]byte, journalSize)
 	copy(b, journalMagic)
 	binary.BigEndian.PutUint64(b[16:], uint64(done))
-	sum := sha256.Sum256(fmt.Appendf(b[:24:24], "%s\x00%d", e.Owner, e.size))
-	copy(b[24:], sum[:])
+	sum := hmac.New(sha256.New, []byte(e.JournalKey.Reveal()))
+	_, _ = fmt.Fprintf(sum, "%s\x00%d\x00%q\x00%q", b[:24], e.size, e.Target.Disk.Serial, e.Target.Disk.WWN)
+	copy(b[24:], sum.Sum(nil))
 	return b
 }
 
 // note writes how far the overwriting is, once that is durable; 0 removes the journal.
 func (e *eraser) note(done int64) error {
-	if e.Owner == "" || e.size < bodyFrom {
+	if e.JournalKey == "" || e.size < bodyFrom {
 		return nil
 	}
 	if err := e.Device.Sync(); err != nil {
@@ -127,17 +129,18 @@ func (e *eraser) note(done int64) error {
 	return e.Device.Sync()
 }
 
-// resumeFrom reads the journal. Where it is another's, or not there, it is 0.
+// resumeFrom reads the journal. Where it was made with another key, or is not
+// there, it is 0.
 func (e *eraser) resumeFrom() int64 {
 	b := make([]byte, journalSize)
-	if e.Owner == "" || e.size < bodyFrom {
+	if e.JournalKey == "" || e.size < bodyFrom {
 		return 0
 	}
 	if _, err := e.Device.ReadAt(b, journalOffset); err != nil {
 		return 0
 	}
 	done := int64(binary.BigEndian.Uint64(b[16:]))
-	if done <= 0 || done > e.size || !bytes.Equal(b, e.journal(done)) {
+	if done <= 0 || done > e.size || !hmac.Equal(b, e.journal(done)) {
 		return 0
 	}
 	return done

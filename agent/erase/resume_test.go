@@ -5,6 +5,8 @@ package erase
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -37,21 +39,21 @@ func (m *memory) Close() error            { return nil }
 func TestOverwriteGoesOn(t *testing.T) {
 	const size, done = 16 << 20, 8 << 20
 	for _, c := range []struct {
-		name  string
-		owner string
+		name string
+		key  agentapi.Sensitive
 		// cleared: what the journal says is true.
 		cleared bool
 		from    int64
 		err     error
 	}{
-		{name: "the same owner", owner: "instance", cleared: true, from: done},
-		{name: "another owner", owner: "other", cleared: true, from: bodyFrom},
-		{name: "no owner", owner: "", cleared: true, from: bodyFrom},
-		{name: "a journal that is not true", owner: "instance", from: done, err: ErrNotErased},
+		{name: "the same key", key: "secret", cleared: true, from: done},
+		{name: "another key", key: "other", cleared: true, from: bodyFrom},
+		{name: "no key", cleared: true, from: bodyFrom},
+		{name: "a journal that is not true", key: "secret", from: done, err: ErrNotErased},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk := &memory{content: bytes.Repeat([]byte{0xa5}, size)}
-			before := &eraser{Target: Target{Device: disk, Owner: "instance"}, size: size}
+			before := &eraser{Target: Target{Device: disk, JournalKey: "secret"}, size: size}
 			if err := before.note(done); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +61,7 @@ func TestOverwriteGoesOn(t *testing.T) {
 				clear(disk.content[bodyFrom:done])
 			}
 			result, err := Disk(t.Context(), Target{
-				Device: disk, Commands: None{}, Owner: c.owner, Disk: agentapi.Disk{Name: "/dev/sda", Rotational: true},
+				Device: disk, Commands: None{}, JournalKey: c.key, Disk: agentapi.Disk{Name: "/dev/sda", Rotational: true},
 			}, Options{})
 			if !errors.Is(err, c.err) {
 				t.Fatal(err)
@@ -76,8 +78,49 @@ func TestOverwriteGoesOn(t *testing.T) {
 			if !block.IsZero(disk.content[:reservedFrom]) || !block.IsZero(disk.content[reservedTo:]) {
 				t.Error("not all of it is zero")
 			}
-			if c.owner == "instance" && before.resumeFrom() != 0 {
+			if c.key == "secret" && before.resumeFrom() != 0 {
 				t.Error("the journal is still there")
+			}
+		})
+	}
+}
+
+// The system that was installed knows all of the disk and of itself, and may write to the
+// journal's place: what it makes there is nothing, whatever sum it takes.
+func TestForgedJournal(t *testing.T) {
+	const size = 16 << 20
+	asked := Target{Commands: None{}, JournalKey: "secret", Disk: agentapi.Disk{Name: "/dev/sda", Serial: "S1", WWN: "0x1", Rotational: true}}
+	for name, forge := range map[string]func(e *eraser) []byte{
+		"a key of one's own":   func(e *eraser) []byte { e.JournalKey = "instance"; return e.journal(size) },
+		"no key":               func(e *eraser) []byte { e.JournalKey = ""; return e.journal(size) },
+		"that of another disk": func(e *eraser) []byte { e.Target.Disk.Serial = "S2"; return e.journal(size) },
+		"a sum without a key": func(e *eraser) []byte {
+			b := e.journal(size)
+			sum := sha256.Sum256(b[:24])
+			copy(b[24:], sum[:])
+			return b
+		},
+		"the bytes before, further on": func(e *eraser) []byte {
+			b := e.journal(8 << 20)
+			binary.BigEndian.PutUint64(b[16:], size)
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := &memory{content: bytes.Repeat([]byte{0xa5}, size)}
+			target := asked
+			target.Device = disk
+			tenant := &eraser{Target: target, size: size}
+			for _, off := range tenant.places(0) { // the places that a verification looks at
+				clear(disk.content[off : off+canarySize])
+			}
+			copy(disk.content[journalOffset:], forge(tenant))
+			result, err := Disk(t.Context(), target, Options{})
+			if err != nil || result.Method != Overwrite || result.Failed != "" {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if !block.IsZero(disk.content[:reservedFrom]) || !block.IsZero(disk.content[reservedTo:]) {
+				t.Error("something of the tenant is left on a disk that is told to be erased")
 			}
 		})
 	}

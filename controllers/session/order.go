@@ -93,8 +93,8 @@ func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	return infrav1.CleaningMetadata
 }
 
-// wipeOrder names all disks that the agent has just found: every mode covers every
-// disk of the host.
+// wipeOrder names all disks that the agent has just found, among which are all that were
+// known before (see missingDisks): every mode covers every disk of the host.
 func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.WipeOrder, *agentapi.Error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
@@ -108,7 +108,22 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 			order.Modes = append(order.Modes, string(inventory.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
 		}
 	}
+	if last := lastInstance(host); last != "" {
+		order.JournalKey = agentapi.Sensitive(s.Keys.JournalKey(host.Namespace, host.Name, last))
+	}
 	return order, nil
+}
+
+// lastInstance is the one whose traces a wipe removes: that of the claim, and once the
+// claim has gone by a quarantine, that of the record.
+func lastInstance(host *infrav1.IngotHost) string {
+	if host.Spec.Claim != nil {
+		return host.Spec.Claim.InstanceID
+	}
+	if host.Spec.Record != nil {
+		return host.Spec.Record.LastInstanceID
+	}
+	return ""
 }
 
 // releasedInstances are those whose marker on a disk does not forbid an install:

@@ -126,6 +126,15 @@ func (k Keys) Mint(c Claims) string {
 	return text + "/" + mac(k.keys[0], text)
 }
 
+// journalPrefix keeps a journal's key from being any other MAC made here.
+const journalPrefix = "journal\x00"
+
+// JournalKey is what agents sign with how far they have erased a disk of the host after
+// an instance (agentapi.WipeOrder.JournalKey). Another key of the manager makes another.
+func (k Keys) JournalKey(namespace, host, instanceID string) string {
+	return mac(k.keys[0], journalPrefix+namespace+"/"+host+"/"+instanceID)
+}
+
 // Verify reads a token and checks its MAC, in constant time. It does not look at
 // the expiry: that depends on whether the agent's key is bound already.
 func (k Keys) Verify(token string) (Claims, error) {
