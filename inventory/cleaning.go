@@ -4,6 +4,10 @@
 package inventory
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -17,6 +21,47 @@ func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single
 		}
 	}
 	return mode
+}
+
+// MissingDisks are those that were known of a host, or that its claim was installed to,
+// and that are not among the disks found. A disk is known again by its serial number and
+// WWN, or by its path; its size does not matter.
+func MissingDisks(known, found []infrav1.HardwareDisk, root *infrav1.DiskReference) []infrav1.DiskReference {
+	var missing []infrav1.DiskReference
+	look := func(ref infrav1.DiskReference) {
+		named := func(disk infrav1.HardwareDisk) bool { return names(ref, disk) }
+		already := func(m infrav1.DiskReference) bool {
+			return m.SerialNumber == ref.SerialNumber && m.WWN == ref.WWN && m.Path == ref.Path
+		}
+		if !slices.ContainsFunc(found, named) && !slices.ContainsFunc(missing, already) {
+			missing = append(missing, ref)
+		}
+	}
+	if root != nil {
+		look(*root)
+	}
+	for _, disk := range known {
+		look(DiskRefOf(disk))
+	}
+	return missing
+}
+
+// DescribeDisks names disks for people, six at most.
+func DescribeDisks(refs []infrav1.DiskReference) string {
+	var list []string
+	for _, ref := range refs {
+		var said []string
+		for _, s := range []struct{ name, value string }{{"serial number", ref.SerialNumber}, {"WWN", ref.WWN}, {"path", ref.Path}} {
+			if s.value != "" {
+				said = append(said, s.name+" "+s.value)
+			}
+		}
+		if ref.SizeBytes != nil {
+			said = append(said, fmt.Sprintf("%d GB", *ref.SizeBytes/bytesPerGB))
+		}
+		list = append(list, "disk with "+strings.Join(said, ", "))
+	}
+	return listSome(list, 6)
 }
 
 // Bounds of what is kept of a cleaning (the schema's).

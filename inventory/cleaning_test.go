@@ -124,3 +124,68 @@ func TestEveryHint(t *testing.T) {
 		t.Errorf("wwnWithExtension without one: %s, %v", got.Name, err)
 	}
 }
+
+func TestMissingDisks(t *testing.T) {
+	a, b := disk("/dev/sda", 100, "S1"), disk("/dev/sdb", 200, "S2")
+	byPath := infrav1.HardwareDisk{Name: "/dev/vda", Path: "pci-0000:00:04.0"}
+	moved := disk("/dev/sda", 50, "S2") // another name, another size
+	root := infrav1.DiskReference{SerialNumber: "S2"}
+	for _, c := range []struct {
+		name         string
+		known, found []infrav1.HardwareDisk
+		root         *infrav1.DiskReference
+		want         []string
+	}{
+		{name: "nothing known, nothing found"},
+		{name: "all", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{b, a}, root: &root},
+		{name: "known by its serial number", known: []infrav1.HardwareDisk{b}, found: []infrav1.HardwareDisk{moved}},
+		{name: "another disk in the same place", known: []infrav1.HardwareDisk{a}, found: []infrav1.HardwareDisk{moved}, want: []string{"S1"}},
+		{name: "another path", known: []infrav1.HardwareDisk{byPath}, found: []infrav1.HardwareDisk{{Path: "pci-0000:00:05.0"}}, want: []string{"pci-0000:00:04.0"}},
+		{name: "none found", known: []infrav1.HardwareDisk{a, b}, want: []string{"S1", "S2"}},
+		{name: "the root disk is told once", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{a}, root: &root, want: []string{"S2"}},
+		{name: "the root disk alone", found: []infrav1.HardwareDisk{a}, root: &root, want: []string{"S2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, ref := range MissingDisks(c.known, c.found, c.root) {
+				got = append(got, ref.SerialNumber+ref.Path)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A disk that was taken out for good holds a cleaning up until a person has the host
+// inspected: that inspection comes before the cleaning, else it would never come.
+func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
+	asked := map[string]string{infrav1.InspectAnnotation: ""}
+	due := &infrav1.HostRecord{CleaningDue: infrav1.CleaningMetadata}
+	for _, c := range []struct {
+		name        string
+		annotations map[string]string
+		record      *infrav1.HostRecord
+		claim       *infrav1.HostClaim
+		want        infrav1.OrderKind
+	}{
+		{name: "due", record: due, want: infrav1.OrderWipe},
+		{name: "due, and asked to inspect", annotations: asked, record: due, want: infrav1.OrderInspect},
+		{name: "being released", annotations: asked, record: due, claim: &infrav1.HostClaim{State: infrav1.ClaimReleasing}, want: infrav1.OrderWipe},
+		{name: "a machine's", annotations: asked, claim: &infrav1.HostClaim{State: infrav1.ClaimProvisioning}, want: infrav1.OrderInstall},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := &infrav1.IngotHost{}
+			host.Annotations, host.Spec.Claim, host.Spec.Record = c.annotations, c.claim, c.record
+			in := &input{host: host, claim: c.claim, record: c.record}
+			decision := mintOrder(in)
+			save, ok := decision.Step.(SaveLedger)
+			if !ok || save.Ledger.Order == nil || save.Ledger.Order.Kind != c.want {
+				t.Fatalf("%+v, want an order to %s", decision, c.want)
+			}
+			if c.claim == nil && (save.Ledger.Record == nil || save.Ledger.Record.CleaningDue != infrav1.CleaningMetadata) {
+				t.Error("the cleaning is not due any more")
+			}
+		})
+	}
+}

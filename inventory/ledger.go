@@ -256,7 +256,11 @@ func (in *input) wanted() infrav1.OrderKind {
 	switch {
 	case in.provisioning():
 		return infrav1.OrderInstall
-	case in.releasing(), in.cleaningDue():
+	case in.releasing():
+		return infrav1.OrderWipe
+	case in.inspectAsked(): // first: disks may have been taken out, for which a wipe would wait
+		return infrav1.OrderInspect
+	case in.cleaningDue():
 		return infrav1.OrderWipe
 	default:
 		return infrav1.OrderInspect

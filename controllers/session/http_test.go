@@ -212,7 +212,8 @@ func TestWipeAndFailure(t *testing.T) {
 	a := s.agent(claimsOf(token.Wipe), here)
 	opened(s, a)
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-	want := &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "d1", SizeBytes: 100e9}, {Serial: "d2", SizeBytes: 200e9}}}
+	want := &agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{{Serial: "d1", SizeBytes: 100e9}, {Serial: "d2", SizeBytes: 200e9}},
+		JournalKey: agentapi.Sensitive(s.keys.JournalKey("metal", "h1", instanceID))}
 	if diff := cmp.Diff(want, order.Wipe); diff != "" || reason != "" {
 		t.Errorf("wipe order, refusal %q (-want +got):\n%s", reason, diff)
 	}

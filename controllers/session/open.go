@@ -92,7 +92,11 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	if p := checkIdentity(host, known, facts); p != nil {
 		return p, nil
 	}
-	if host.Spec.Order.Kind != infrav1.OrderInstall {
+	switch host.Spec.Order.Kind {
+	case infrav1.OrderInstall:
+	case infrav1.OrderWipe:
+		return missingDisks(host, known, facts), nil
+	default:
 		return nil, nil
 	}
 	disk, err := inventory.SelectRootDisk(facts.Disks, host.Spec.Claim.RootDeviceHints)
@@ -101,6 +105,27 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	}
 	host.Spec.Claim.RootDisk = ptr.To(inventory.DiskRefOf(disk))
 	return nil, nil
+}
+
+// missingDisks ends a wipe for which not all disks are there: a disk that the kernel did
+// not find in time, or whose controller or cable has failed, would go to the next cluster
+// with what is on it (I7). Only an inspection forgets a disk.
+func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
+	var before []infrav1.HardwareDisk
+	if known != nil {
+		before = known.Spec.Disks
+	}
+	var root *infrav1.DiskReference
+	if host.Spec.Claim != nil {
+		root = host.Spec.Claim.RootDisk
+	}
+	missing := inventory.MissingDisks(before, facts.Disks, root)
+	if len(missing) == 0 {
+		return nil
+	}
+	return &problem{reason: agentapi.FailureDiskNotFound, message: truncate("Nothing was cleaned, because the server does not show all its disks. Missing: "+
+		inventory.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
+		infrav1.InspectAnnotation+" and "+infrav1.ClearQuarantineAnnotation+"; Ingot then cleans the disks that the inspection finds", maxMessage)}
 }
 
 // checkIdentity says whether the server that speaks is the one registered (I8).
@@ -147,6 +172,9 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	facts.Address, facts.IPv6Address, facts.BMC = known.Spec.Address, known.Spec.IPv6Address, known.Spec.BMC
 	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
 		facts.Booted = kept // the report of an earlier tenant goes
+	}
+	if host.Spec.Order.Kind != infrav1.OrderInspect && len(inventory.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
+		facts.Disks = known.Spec.Disks // a wipe must ask for the one that is missing
 	}
 	if equality.Semantic.DeepEqual(known.Spec, facts) {
 		return nil
