@@ -186,6 +186,9 @@ const (
 	ReasonWaitingForCluster       = "WaitingForClusterInfrastructure"
 	ReasonWaitingForBootstrapData = "WaitingForBootstrapData"
 	ReasonNoMatchingHost          = "NoMatchingHost"
+	// ReasonNetworkDataWithIgnition: the bootstrap data is for Ignition, which reads no
+	// networkData.
+	ReasonNetworkDataWithIgnition = "NetworkDataWithIgnition"
 	ReasonHostClaimed             = "HostClaimed"
 	ReasonClaimLost               = "ClaimLost"
 	// ReasonHostLost: the machine was provisioned, and its host is taken from it for

@@ -165,6 +165,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if out, err := r.findImage(ctx, s); err != nil || out.stop {
 		return out, err
 	}
+	if out, err := r.networkDataIsRead(ctx, s); err != nil || out.stop {
+		return out, err
+	}
 	if out, err := r.findNetwork(ctx, s); err != nil || out.stop {
 		return out, err
 	}

@@ -10,14 +10,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
+
+// formatKey of a bootstrap Secret says what its data is for (contract of bootstrap
+// providers).
+const formatKey = "format"
+
+// networkDataIsRead stops a machine whose networkData no system would read, before a host
+// is held and written: it is the same on every host, and none is to blame.
+func (r *Reconciler) networkDataIsRead(ctx context.Context, s *scope) (outcome, error) {
+	name := ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "")
+	if s.machine.Spec.NetworkData == nil || name == "" {
+		return next, nil
+	}
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return next, fmt.Errorf("bootstrap data of Machine %s: %w", s.owner.Name, err)
+	}
+	if string(secret.Data[formatKey]) != agentapi.FormatIgnition {
+		return next, nil
+	}
+	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration, or use cloud-config; then delete Machine %s to replace it", name, s.owner.Name)
+	if s.notClaimed(infrav1.ReasonNetworkDataWithIgnition, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonNetworkDataWithIgnition, action, "%s", message)
+	}
+	return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil // the Secret may be made anew
+}
 
 // findNetwork gathers what the machine's networkData needs beside the host. Addresses of
 // pools are claimed before a host is: a host is not held while a pool has none.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -152,5 +153,37 @@ func testNetworkWakes(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 	if !slices.Equal(woken, []string{"waits"}) {
 		t.Errorf("woken %v, want the one with networkData", woken)
+	}
+}
+
+// Ignition reads no networkData, on any host: none is held, no address of a pool is asked
+// for, and the machine says what to do. It goes on where the data is for cloud-init.
+func testNetworkDataWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.network()
+	s.host("h", "a")
+	s.nics("h")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{"value": []byte("{}"), "format": []byte("ignition")}}
+	s.create(secret)
+	pool := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
+	s.machine("pooled", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &pool}))
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
+	for _, name := range []string{"pooled", "m"} {
+		s.settle(name)
+		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Leave networkData out")
+		if hosts := s.claimsOn(name); len(hosts) != 0 || s.get(name).Spec.ProviderID != "" {
+			t.Errorf("%v is held for %s", hosts, name)
+		}
+	}
+	claims := &ipamv1.IPAddressClaimList{}
+	s.must(s.api.List(s.ctx, claims, client.InNamespace(s.ns)))
+	if len(claims.Items) != 0 {
+		t.Errorf("%d addresses are asked for", len(claims.Items))
+	}
+	secret.Data["format"] = []byte("cloud-config")
+	s.must(s.api.Update(s.ctx, secret))
+	s.provision("m")
+	if network := s.getHost("h").Spec.Claim.Network; network == nil {
+		t.Error("the network is not given")
 	}
 }
