@@ -189,3 +189,34 @@ func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
 		})
 	}
 }
+
+// The instance whose marker is still on the disks is known until they are cleaned: else
+// neither the cleaning that is due nor the next install could begin (I8).
+func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt  int32
+		cleaning infrav1.CleaningMode
+		want     string
+	}{
+		"cleaning is due":       {1, infrav1.CleaningMetadata, "i2"},
+		"no cleaning was asked": {1, infrav1.CleaningNone, "i2"},
+		"never installed":       {0, infrav1.CleaningMetadata, "i1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := Ledger{
+				Claim:  &infrav1.HostClaim{InstanceID: "i2", ClusterName: "c", Attempt: c.attempt, Cleaning: c.cleaning},
+				Record: &infrav1.HostRecord{LastInstanceID: "i1"},
+			}
+			ledger.endClaim()
+			if ledger.Record.LastInstanceID != c.want {
+				t.Errorf("%q, want %q", ledger.Record.LastInstanceID, c.want)
+			}
+			host := &infrav1.IngotHost{}
+			host.Spec.Record, host.Spec.Order = ledger.Record, &infrav1.HostOrder{Kind: infrav1.OrderWipe, Result: &infrav1.OrderResult{}}
+			decision := concludeWipe(&input{host: host, record: host.Spec.Record, order: host.Spec.Order})
+			if save, ok := decision.Step.(SaveLedger); !ok || save.Ledger.Record.LastInstanceID != "" {
+				t.Errorf("%+v: after the cleaning nothing of an instance is left", decision)
+			}
+		})
+	}
+}

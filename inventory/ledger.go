@@ -50,6 +50,7 @@ func (l *Ledger) endClaim() {
 	if claim == nil || claim.Attempt == 0 {
 		return
 	}
+	record.LastInstanceID = claim.InstanceID // its marker is on the disk still (I8)
 	if claim.Cleaning == infrav1.CleaningNone {
 		record.LastClusterName = claim.ClusterName
 		return
@@ -134,7 +135,7 @@ func concludeWipe(in *input) Decision {
 	record.Preparation = nil // as in endClaim
 	record.SanitizedAt = in.order.Result.At
 	record.CleanedDisks = in.order.Result.CleanedDisks
-	record.LastClusterName = ""
+	record.LastClusterName, record.LastInstanceID = "", ""
 	record.CleaningDue = ""
 	ledger.Order = nil
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
