@@ -39,7 +39,7 @@ type RemedyObservation struct {
 	Now     time.Time
 	Machine RemedyMachine
 	// ActiveSince is since when the remediation is acted on: not paused, and no person at
-	// work on the host. Zero: always.
+	// work on the host. Not after the creation of the remediation: always.
 	ActiveSince time.Time
 	Node        RemedyNode
 	// Host that the Machine's IngotMachine has claimed; nil: none, for now.
@@ -158,6 +158,7 @@ func remedyLadder() []remedyRule {
 			{name: "cycling/wait", then: waitCycle},
 		}},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
+		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},
 		{name: "cycle", when: asFar{(*remedyInput).cyclesLeft}, then: askCycle},
 		{name: "none-wanted", when: asFar{(*remedyInput).noneWanted}, then: handOverAtOnce},
 		{name: "exhausted", then: condemnExhausted},

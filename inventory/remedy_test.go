@@ -39,7 +39,7 @@ func newRemedy() (*infrav1.IngotRemediation, RemedyObservation) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc"}
 	host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "im"}, State: infrav1.ClaimProvisioned, Attempt: 1}
-	return remediation, RemedyObservation{Now: minutes(0).Time, Host: host, Node: RemedyNode{BootID: "boot-1"}}
+	return remediation, RemedyObservation{Now: minutes(0).Time, ActiveSince: minutes(0).Time, Host: host, Node: RemedyNode{BootID: "boot-1"}}
 }
 
 func cycleAt(count int32, state infrav1.PowerCycleState, asked, done int) *infrav1.ClaimPowerCycle {
@@ -122,6 +122,16 @@ func remedyCases() []remedyCase {
 		{name: "a pause counts for nothing", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.ActiveSince, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(50).Time, minutes(51).Time
 		}, rule: "cycling/wait", step: Wait{Until: minutes(60).Time}},
+		{name: "a person has finished, and the server may be booting", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(51).Time },
+			rule: "grace", step: Wait{Until: minutes(60).Time}, says: "then the power is cycled"},
+		{name: "and no cycle is wanted", change: func(r *r, o *o, _ *c) {
+			r.Spec.RetryLimit, o.ActiveSince, o.Now = new(int32(0)), minutes(50).Time, minutes(51).Time
+		}, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "handed over"},
+		{name: "and is off", change: func(_ *r, o *o, _ *c) {
+			o.ActiveSince, o.Now, o.Host.Status.Power = minutes(50).Time, minutes(51).Time, infrav1.PowerStateOff
+		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), BootID: "boot-1"}},
+		{name: "and did not help", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(60).Time },
+			rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
 		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy", step: Idle{}},
 		{name: "healthy long ago", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(-1).Time }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},

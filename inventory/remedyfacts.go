@@ -73,7 +73,7 @@ func (in *remedyInput) timeout() time.Duration {
 // from is when a deadline begins that began at t: nobody acts during a pause, or while a
 // person works on the host, and a move takes its time.
 func (in *remedyInput) from(t time.Time) time.Time {
-	if in.obs.ActiveSince.After(t) {
+	if in.interrupted() && in.obs.ActiveSince.After(t) {
 		return in.obs.ActiveSince
 	}
 	return t
@@ -99,6 +99,18 @@ func (in *remedyInput) nodeDue() time.Time {
 	return in.from(in.claim.PowerCycle.DoneAt.Time).Add(in.timeout())
 }
 func (in *remedyInput) nodeHasTime() bool { return in.obs.Now.Before(in.nodeDue()) }
+
+// interrupted: nobody acted on the remediation for a while after it was made. What
+// MachineHealthCheck saw then may be over: the server may be repaired, and booting.
+func (in *remedyInput) interrupted() bool { return in.obs.ActiveSince.After(in.created) }
+
+// graceDue is until when a Node has time after such a while that no power cycle gave time.
+func (in *remedyInput) graceDue() time.Time { return in.obs.ActiveSince.Add(in.timeout()) }
+func (in *remedyInput) graceLeft() bool     { return in.obs.Now.Before(in.graceDue()) }
+
+// notSeenOff: the BMC did not say off when it was read last. On a host that is off
+// nothing boots.
+func (in *remedyInput) notSeenOff() bool { return in.obs.Host.Status.Power != infrav1.PowerStateOff }
 
 // count of the power cycles that count: those of a remediation that was made after the
 // cooldown are forgotten.

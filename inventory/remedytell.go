@@ -102,6 +102,16 @@ func waitNode(in *remedyInput) RemedyDecision {
 			in.host(), in.count(), in.limit(), clock(in.nodeDue()), next)}
 }
 
+func waitGrace(in *remedyInput) RemedyDecision {
+	next := "the Machine is handed over to be replaced"
+	if in.cyclesLeft() {
+		next = "the power is cycled"
+	}
+	return RemedyDecision{Step: Wait{Until: in.graceDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
+		Message: fmt.Sprintf("nobody acted on this until %s, and %s may be booting: the Node has until %s to be healthy, then %s",
+			clock(in.obs.ActiveSince), in.host(), clock(in.graceDue()), next)}
+}
+
 // askCycle writes the wish into the claim; the host's controller switches.
 func askCycle(in *remedyInput) RemedyDecision {
 	ledger := LedgerOf(in.obs.Host)

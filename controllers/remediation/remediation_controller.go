@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/paused"
@@ -89,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, remediation, infrav1.RemediationFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
+	if told, err := r.unpauses(ctx, s); err != nil || told {
+		return ctrl.Result{RequeueAfter: r.waits().Conflict}, err
+	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, remediation) // M43, M44
 	if err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
@@ -120,18 +124,33 @@ type scope struct {
 	gone, stale bool
 }
 
+// unpauses says of a remediation that is no longer paused that nobody has acted on it
+// until now, before the pause is forgotten.
+func (r *Reconciler) unpauses(ctx context.Context, s *scope) (bool, error) {
+	ready := conditions.Get(s.remediation, infrav1.ReadyCondition)
+	if !conditions.IsTrue(s.remediation, infrav1.PausedCondition) || ready != nil && ready.Status == metav1.ConditionUnknown ||
+		annotations.HasPaused(s.remediation) || s.cluster != nil && annotations.IsPaused(s.cluster, s.remediation) {
+		return false, nil
+	}
+	s.base = s.remediation.DeepCopy()
+	conditions.Set(s.remediation, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionUnknown, Reason: infrav1.ReasonWaitingForNode,
+		ObservedGeneration: s.remediation.Generation, LastTransitionTime: metav1.NewTime(s.obs.Now), Message: "the pause is over; the Node is given time first"})
+	return true, r.save(ctx, s)
+}
+
 // activeSince is since when somebody acts on the remediation: see
-// inventory.RemedyObservation. While a person works on the host, Ready is Unknown.
+// inventory.RemedyObservation. While a person works on the host, and after a pause, Ready
+// is Unknown.
 func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
 	since := remediation.CreationTimestamp.Time
-	for _, c := range remediation.Status.Conditions {
-		switch {
-		case c.Type == infrav1.ReadyCondition && c.Status == metav1.ConditionUnknown:
-			return now
-		case c.Type != infrav1.ReadyCondition && c.Type != infrav1.PausedCondition:
-		case c.LastTransitionTime.After(since):
-			since = c.LastTransitionTime.Time
-		}
+	ready := conditions.Get(remediation, infrav1.ReadyCondition)
+	switch {
+	case ready == nil:
+		return since
+	case ready.Status == metav1.ConditionUnknown:
+		return now
+	case ready.LastTransitionTime.After(since):
+		return ready.LastTransitionTime.Time
 	}
 	return since
 }
@@ -148,7 +167,7 @@ func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
 	before := conditions.GetReason(s.remediation, infrav1.ReadyCondition)
 	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: status, Reason: decision.Reason, Message: decision.Message}
 	for _, c := range []metav1.Condition{ready, inventory.Restarted(s.obs)} {
-		c.ObservedGeneration = s.remediation.Generation
+		c.ObservedGeneration, c.LastTransitionTime = s.remediation.Generation, metav1.NewTime(s.obs.Now)
 		conditions.Set(s.remediation, c)
 	}
 	s.remediation.Status.HostRef, s.remediation.Status.Cycles, s.remediation.Status.LastCycleTime = nil, nil, metav1.Time{}

@@ -118,13 +118,24 @@ func testPaused(s *site) {
 	if !conditions.IsTrue(s.get(), infrav1.PausedCondition) || s.host().Spec.Claim.PowerCycle != nil {
 		s.t.Fatalf("paused: %+v", s.get().Status)
 	}
+	s.clock.Step(time.Minute)
 	pause(false)
+	// The Machine may have healed meanwhile, and MachineHealthCheck not said so yet.
+	s.wants(infrav1.ReasonWaitingForNode)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {
+		s.t.Fatalf("cut at the end of the pause: %+v", cycle)
+	}
+	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonPowerCycling)
 	// What a pause takes is not counted.
-	s.change(func(h *infrav1.IngotHost) {
-		h.Spec.Claim.PowerCycle.AskedAt = metav1.NewTime(s.clock.Now().Add(-time.Hour))
-	})
+	pause(true)
+	s.turn()
+	s.clock.Step(time.Hour)
+	pause(false)
 	s.wants(infrav1.ReasonPowerCycling)
+	if s.host().Spec.Claim.Quarantine != nil {
+		s.t.Error("the pause is counted against the BMC")
+	}
 }
 
 func testMoved(s *site) {
@@ -213,7 +224,13 @@ func testPerson(s *site) {
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })
 	s.wants(infrav1.ReasonMaintenance)
 	s.clock.Step(time.Hour)
+	// The host may have been switched on a moment ago.
 	s.change(func(h *infrav1.IngotHost) { h.Spec.Power = "" })
+	s.wants(infrav1.ReasonWaitingForNode)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {
+		s.t.Fatalf("cut while it may be booting: %+v", cycle)
+	}
+	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
@@ -225,9 +242,10 @@ func TestActiveSince(t *testing.T) {
 		want       metav1.Time
 	}{
 		"new":              {nil, at(0)},
-		"after a pause":    {[]metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(7)}}, at(7)},
+		"looked at first":  {[]metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(7)}}, at(0)},
 		"after a person":   {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(9)}}, at(9)},
 		"a person at work": {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionUnknown, LastTransitionTime: at(1)}}, at(60)},
+		"an old clock":     {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(-1)}}, at(0)},
 		"another's":        {[]metav1.Condition{{Type: infrav1.RemediationRestartedCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(20)}}, at(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
