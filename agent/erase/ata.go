@@ -114,22 +114,25 @@ func (e *eraser) openATA(ctx context.Context) error {
 }
 
 // secureErase sets the password, erases, and sees to it that none stays: a drive does
-// not keep it over an erase that succeeds.
+// not keep it over an erase that succeeds. Nothing begins once the work was called off.
 func (e *eraser) secureErase(ctx context.Context, enhanced bool) error {
 	security, err := e.identifyATA(ctx)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if !security.enabled {
 		if err := e.security(ctx, ataSetPassword, false, adminTimeout); err != nil {
 			return fmt.Errorf("set the password: %w", err)
 		}
 	}
-	if err := e.eraseUnit(ctx, security, enhanced); err != nil {
-		if ctx.Err() != nil {
-			return err
+	if sent, err := e.eraseUnit(ctx, security, enhanced); err != nil {
+		if sent && ctx.Err() != nil {
+			return err // the drive is at it
 		}
-		return errors.Join(err, e.dropPassword(ctx))
+		return errors.Join(err, e.dropPassword(context.WithoutCancel(ctx)))
 	}
 	after, err := e.identifyATA(ctx)
 	if err != nil {
@@ -141,19 +144,37 @@ func (e *eraser) secureErase(ctx context.Context, enhanced bool) error {
 	return nil
 }
 
-func (e *eraser) eraseUnit(ctx context.Context, security ataSecurity, enhanced bool) error {
-	limit := deadline(security.normalTime)
+// eraseUnit has the drive erase itself; sent says whether it was told to.
+func (e *eraser) eraseUnit(ctx context.Context, security ataSecurity, enhanced bool) (sent bool, err error) {
+	said := security.normalTime
 	if enhanced {
-		limit = deadline(security.enhancedTime)
+		said = security.enhancedTime
 	}
+	limit := eraseLimit(said, e.size, e.Target.Disk.Rotational)
 	if err := e.Commands.ATA(ctx, ATACommand{Command: ataErasePrepare, Timeout: adminTimeout}); err != nil {
-		return fmt.Errorf("prepare the erase: %w", err)
+		return false, fmt.Errorf("prepare the erase: %w", err)
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
 	defer e.beat(ctx, limit)()
 	if err := aside(ctx, func() error { return e.security(ctx, ataEraseUnit, enhanced, limit) }); err != nil {
-		return fmt.Errorf("erase: %w", err)
+		return true, fmt.Errorf("erase: %w", err)
 	}
-	return nil
+	return true, nil
+}
+
+// slowestErase, in bytes a second, is what a disk that spins does on average at least. A
+// large one may say nothing of the time, or no more than that it is above what words 89
+// and 90 can say; cut off in the middle it would stay locked.
+const slowestErase = 40e6
+
+// eraseLimit is when a drive that was told to erase itself is given up.
+func eraseLimit(said time.Duration, size int64, rotational bool) time.Duration {
+	if rotational {
+		said = max(said, time.Duration(size/slowestErase)*time.Second)
+	}
+	return deadline(said)
 }
 
 // dropPassword leaves a drive open on which the erase failed.

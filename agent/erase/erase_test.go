@@ -54,10 +54,22 @@ type flash struct {
 	stopAt  int64
 	written int64
 	stop    func()
+	// stopOn cancels as well, when this command comes for the stopCall-th time.
+	stopOn   byte
+	stopCall int
+	calls    map[byte]int
+}
+
+// called counts a command.
+func (f *flash) called(command byte) {
+	f.calls[command]++
+	if f.stopCall > 0 && command == f.stopOn && f.calls[command] == f.stopCall {
+		f.stop()
+	}
 }
 
 func newFlash() *flash {
-	f := &flash{content: make([]byte, 16*mib), lies: map[string]bool{}, fails: map[byte]bool{}}
+	f := &flash{content: make([]byte, 16*mib), lies: map[string]bool{}, fails: map[byte]bool{}, calls: map[byte]int{}}
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(f.content)
 	return f
 }
@@ -117,6 +129,7 @@ func (f *flash) Namespace() (uint32, error) {
 func (f *flash) NVMe(_ context.Context, c erase.NVMeCommand) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.called(c.Opcode)
 	switch {
 	case !f.nvme:
 		return erase.ErrNotSupported
@@ -174,6 +187,7 @@ func (f *flash) identify(c erase.NVMeCommand) {
 func (f *flash) ATA(_ context.Context, c erase.ATACommand) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.called(c.Command)
 	const enabled, locked, frozen = 2, 4, 8
 	aborted := errors.New("status 0x2, sense key 0xb")
 	if f.security == 0 {
@@ -388,5 +402,37 @@ func TestOverwriteIsCalledOff(t *testing.T) {
 	f.stopAt = 0
 	if result, _, err := run(t.Context(), f, true); err != nil || result.Method != erase.Overwrite {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// What cannot be stopped once it has begun does not begin after the work was called off
+// (I10), and no drive is left with a password for it.
+func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		disk func(f *flash)
+		sent []string
+	}{
+		{name: "before the password", disk: func(f *flash) { f.security, f.stopOn, f.stopCall = 1, 0xec, 3 }},
+		{name: "with the password", disk: func(f *flash) { f.security, f.stopOn, f.stopCall = 1, 0xf1, 1 }, sent: []string{"set", "prepare", "disable"}},
+		{name: "before the erase", disk: func(f *flash) { f.security, f.stopOn, f.stopCall = 1, 0xf3, 1 }, sent: []string{"set", "prepare", "disable"}},
+		{name: "before the sanitize", disk: func(f *flash) { f.nvme, f.sanitize, f.stopOn, f.stopCall = true, 2, 0x02, 2 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFlash()
+			c.disk(f)
+			calledOff := errors.New("called off")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			f.stop = func() { cancel(calledOff) }
+			if _, _, err := run(ctx, f, true); !errors.Is(err, calledOff) {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(c.sent, f.sent); diff != "" {
+				t.Error(diff)
+			}
+			if f.password != "" {
+				t.Errorf("the drive keeps the password %q", f.password)
+			}
+		})
 	}
 }

@@ -154,6 +154,9 @@ func formatLayout(flbas, dps uint8) uint32 {
 // format erases the namespace and leaves its form as it is. The command ends when it
 // is done.
 func (e *eraser) format(ctx context.Context, n nvme, how uint32) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	limit := deadline(0)
 	defer e.beat(ctx, limit)()
 	err := aside(ctx, func() error {
@@ -207,6 +210,9 @@ func (e *eraser) sanitize(ctx context.Context, action uint32) error {
 	before, err := e.sanitizeLog(ctx)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	err = e.Commands.NVMe(ctx, NVMeCommand{Opcode: nvmeSanitize, CDW10: action | sanitizeMayFail, Timeout: adminTimeout})
 	if err != nil {
