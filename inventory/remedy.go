@@ -24,14 +24,22 @@ type RemedyMachine struct {
 	HealthySince time.Time
 	// HandedOver: its condition OwnerRemediated is False, so that its owner replaces it.
 	HandedOver bool
+	// ControlPlane: its Node may be what the workload cluster's API runs on.
+	ControlPlane bool
+	// LeftAlone names the annotation by which a person has the Machine, or its
+	// IngotMachine, left alone; empty: there is none.
+	LeftAlone string
 }
 
 // RemedyNode is the Machine's Node, as the workload cluster has it.
 type RemedyNode struct {
 	// BootID of the running system; empty: the Node could not be read.
 	BootID string
-	// Ready: the Node's condition of that name is True.
-	Ready bool
+	// Ready: the Node's condition of that name is True; Ill: so is another, which most
+	// that there are mean no good by.
+	Ready, Ill bool
+	// Unreachable: the workload cluster does not answer.
+	Unreachable bool
 }
 
 // RemedyObservation is what a remediation is decided on.
@@ -72,6 +80,8 @@ type RemedyDecision struct {
 	// Reason and Message go into the Ready condition; Event is "", "Normal" or "Warning"
 	// and meant for the moment when Reason becomes the reason of that condition.
 	Reason, Message, Event string
+	// Held: nobody acts on the remediation for now; no deadline of it runs.
+	Held bool
 }
 
 // remedyRule is one rung of the ladder; see rule.
@@ -142,25 +152,37 @@ func remedyLadder() []remedyRule {
 			{name: "deleting/let-go", then: letRemedyGo},
 		}},
 		{name: "machine-missing", when: asFar{(*remedyInput).machineMissing}, then: sayMachineMissing},
-		{name: "machine-deleting", when: asFar{(*remedyInput).machineDeleting}, then: sayMachineDeleting},
-		{name: "healthy", when: asFar{(*remedyInput).healthy}, then: sayHealthy},
-		{name: "handed-over", when: asFar{(*remedyInput).handedOver}, then: sayHandedOver},
+		{name: "machine-deleting", when: asFar{(*remedyInput).machineDeleting}, rules: unswitched("machine-deleting", sayMachineDeleting)},
+		{name: "healthy", when: asFar{(*remedyInput).healthy}, rules: unswitched("healthy", sayHealthy)},
+		{name: "handed-over", when: asFar{(*remedyInput).handedOver}, rules: unswitched("handed-over", sayHandedOver)},
+		{name: "left-alone", when: asFar{(*remedyInput).leftAlone}, rules: unswitched("left-alone", sayLeftAlone)},
 		{name: "condemned", when: asFar{(*remedyInput).inUse, (*remedyInput).marked}, then: handOverMarked},
 		{name: "host-lost", when: asFar{(*remedyInput).hostLost}, then: handOverLost},
 		{name: "no-host", when: asFar{(*remedyInput).notInUse}, then: sayNotInUse},
+		{name: "host-paused", when: asFar{(*remedyInput).hostPaused}, then: sayHostPaused},
 		{name: "unmanaged", when: asFar{(*remedyInput).unmanaged}, then: handOverUnmanaged},
 		{name: "person", when: asFar{(*remedyInput).personAtWork}, rules: []remedyRule{
 			{name: "person/cycle", when: asFar{(*remedyInput).cycleCutting}, then: endCycle},
 			{name: "person/wait", then: sayPersonAtWork},
 		}},
+		{name: "unreachable", when: asFar{(*remedyInput).nodeAwaited, (*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
 		{name: "cycling", when: asFar{(*remedyInput).cycling}, rules: []remedyRule{
 			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, then: condemnUncycled},
 			{name: "cycling/wait", then: waitCycle},
 		}},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
+		{name: "back", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeBack}, then: sayNodeBack},
 		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},
 		{name: "cycle", when: asFar{(*remedyInput).cyclesLeft}, then: askCycle},
 		{name: "none-wanted", when: asFar{(*remedyInput).noneWanted}, then: handOverAtOnce},
 		{name: "exhausted", then: condemnExhausted},
+	}
+}
+
+// unswitched leaves the Machine as it is, and has its host not switched off any more.
+func unswitched(name string, say func(*remedyInput) RemedyDecision) []remedyRule {
+	return []remedyRule{
+		{name: name + "/cycle", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting}, then: endCycle},
+		{name: name + "/wait", then: say},
 	}
 }

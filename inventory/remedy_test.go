@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -90,7 +91,7 @@ func remedyCases() []remedyCase {
 	type r = infrav1.IngotRemediation
 	type o = RemedyObservation
 	type c = infrav1.HostClaim
-	return append(handoverCases(), []remedyCase{
+	return append(append(handoverCases(), heldCases()...), []remedyCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{} }, rule: "cycle",
@@ -132,7 +133,7 @@ func remedyCases() []remedyCase {
 		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), BootID: "boot-1"}},
 		{name: "and did not help", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(60).Time },
 			rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
-		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy", step: Idle{}},
+		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy/wait", step: Idle{}},
 		{name: "healthy long ago", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(-1).Time }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "still being installed", change: func(_ *r, _ *o, c *c) { c.State = infrav1.ClaimProvisioning }, rule: "no-host", step: Idle{}, says: "not installed yet"},
@@ -143,8 +144,65 @@ func remedyCases() []remedyCase {
 			o.Host.Spec.Maintenance, c.PowerCycle = new(true), cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 		}, rule: "person/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "no Machine", change: func(_ *r, o *o, _ *c) { o.Machine.Missing = true }, rule: "machine-missing", step: Idle{}},
-		{name: "the Machine is deleted", change: func(_ *r, o *o, _ *c) { o.Machine.Deleting = true }, rule: "machine-deleting", step: Idle{}},
+		{name: "the Machine is deleted", change: func(_ *r, o *o, _ *c) { o.Machine.Deleting = true }, rule: "machine-deleting/wait", step: Idle{}},
 	}...)
+}
+
+// heldCases are those in which nothing is switched.
+func heldCases() []remedyCase {
+	type r = infrav1.IngotRemediation
+	type o = RemedyObservation
+	type c = infrav1.HostClaim
+	healthy := func(o *o) { o.Machine.HealthySince = minutes(1).Time }
+	deleted := func(o *o) { o.Machine.Deleting = true }
+	handed := func(o *o) { o.Machine.HandedOver = true }
+	alone := func(o *o) { o.Machine.LeftAlone = "paused of the Machine" }
+	// tried and failed, and the deadline is over.
+	late := func(o *o, c *c) {
+		c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(30).Time
+	}
+	back := func(o *o, c *c) { late(o, c); o.Node = RemedyNode{BootID: "boot-2", Ready: true} }
+	list := []remedyCase{
+		{name: "left alone", change: func(_ *r, o *o, _ *c) { alone(o) }, rule: "left-alone/wait", step: Idle{}, says: "paused of the Machine"},
+		{name: "left alone though marked", change: func(_ *r, o *o, c *c) {
+			alone(o)
+			c.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed}
+		}, rule: "left-alone/wait", step: Idle{}},
+		{name: "host paused", change: func(_ *r, o *o, _ *c) { o.Host.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, rule: "host-paused", step: Idle{}, says: clusterv1.PausedAnnotation},
+		{name: "host resting after a move", change: func(_ *r, o *o, c *c) {
+			late(o, c)
+			o.Host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
+		}, rule: "host-paused", step: Idle{}, says: infrav1.MovePausedAnnotation},
+		{name: "the cluster is not reached", change: func(_ *r, o *o, c *c) { late(o, c); o.Node = RemedyNode{Unreachable: true} }, rule: "unreachable", step: Idle{}},
+		{name: "the cluster is not reached, nor the BMC", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now, o.Node = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(30).Time, RemedyNode{Unreachable: true}
+		}, rule: "unreachable", step: Idle{}},
+		{name: "the cluster is not reached after a pause", change: func(_ *r, o *o, _ *c) {
+			o.ActiveSince, o.Now, o.Node = minutes(50).Time, minutes(60).Time, RemedyNode{Unreachable: true}
+		}, rule: "unreachable", step: Idle{}},
+		{name: "the cluster is not reached yet", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{Unreachable: true} }, rule: "cycle",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
+		{name: "a control plane is not reached", change: func(_ *r, o *o, c *c) {
+			late(o, c)
+			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
+		}, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+		{name: "the Node is back and nobody says so", change: func(_ *r, o *o, c *c) { back(o, c) }, rule: "back", step: Idle{}, says: "is there still one"},
+		{name: "back and ill otherwise", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ill = true }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+		{name: "back and not Ready", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.Ready = false }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+		{name: "Ready and never gone", change: func(_ *r, o *o, c *c) { back(o, c); o.Node.BootID = "boot-1" }, rule: "exhausted", cycle: cycleAt(2, infrav1.PowerCycleDone, 0, 2), mark: infrav1.QuarantineHealthFailed},
+	}
+	for rule, so := range map[string]func(*o){"healthy": healthy, "machine-deleting": deleted, "handed-over": handed, "left-alone": alone} {
+		list = append(list,
+			remedyCase{name: rule + " before the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0) },
+				rule: rule + "/cycle", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
+			remedyCase{name: rule + " while the host is off", change: func(_ *r, o *o, c *c) { so(o); c.PowerCycle = cycleAt(1, infrav1.PowerCycleOn, 0, 0) },
+				rule: rule + "/wait", step: Idle{}},
+			remedyCase{name: rule + " while the host is released", change: func(_ *r, o *o, c *c) {
+				so(o)
+				c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+			}, rule: rule + "/wait", step: Idle{}})
+	}
+	return list
 }
 
 func handoverCases() []remedyCase {
@@ -161,8 +219,8 @@ func handoverCases() []remedyCase {
 		{name: "nothing helped, the host is used again", change: func(r *r, o *o, c *c) { spent(r, o, c); r.Spec.FailedHost = infrav1.FailedHostReuse },
 			rule: "exhausted", step: HandOver{}, says: "after 2 power cycles"},
 		{name: "marked, not handed over", change: func(_ *r, _ *o, c *c) { c.Quarantine = mark }, rule: "condemned", step: HandOver{}, says: "stayed unhealthy"},
-		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "handed-over", step: Idle{}, says: "stayed unhealthy"},
-		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.HandedOver = true }, rule: "handed-over", step: Idle{}, says: "OwnerRemediated"},
+		{name: "handed over", change: func(_ *r, o *o, c *c) { c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "handed-over/wait", step: Idle{}, says: "stayed unhealthy"},
+		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.HandedOver = true }, rule: "handed-over/wait", step: Idle{}, says: "OwnerRemediated"},
 		{name: "the BMC does not switch", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "BMCUnreachable", Message: "no route"}}

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"time"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -40,6 +42,13 @@ func (in *remedyInput) machineLives() bool {
 }
 func (in *remedyInput) handedOver() bool { return in.obs.Machine.HandedOver }
 
+// worker: the workload cluster answers whether this Machine's Node lives or not.
+func (in *remedyInput) worker() bool { return !in.obs.Machine.ControlPlane }
+
+// leftAlone: MachineHealthCheck does not look at such a Machine, so that it would not end
+// the remediation of one that is healthy.
+func (in *remedyInput) leftAlone() bool { return in.obs.Machine.LeftAlone != "" }
+
 // healthy: found so since the remediation was made. MachineHealthCheck makes it first,
 // and corrects what the Machine says of itself from before in a second write.
 func (in *remedyInput) healthy() bool {
@@ -62,6 +71,35 @@ func (in *remedyInput) marked() bool    { return in.claim.Quarantine != nil }
 // personAtWork: a person keeps the host off, or works on it (I19).
 func (in *remedyInput) personAtWork() bool {
 	return in.obs.Host.Spec.Power == infrav1.PowerIntentOff || in.obs.Host.Spec.Maintenance != nil && *in.obs.Host.Spec.Maintenance
+}
+
+// hostPaused: its controller does not switch it, and that is not its BMC's fault.
+func (in *remedyInput) hostPaused() bool { return hostPause(in.obs.Host) != "" }
+
+// hostPause is the annotation that pauses the host, for a person or for clusterctl move.
+func hostPause(host *infrav1.IngotHost) string {
+	for _, name := range []string{infrav1.MovePausedAnnotation, clusterv1.PausedAnnotation} {
+		if _, found := host.Annotations[name]; found {
+			return name
+		}
+	}
+	return ""
+}
+
+// The Node.
+
+func (in *remedyInput) unreachable() bool { return in.obs.Node.Unreachable }
+
+// nodeAwaited: something was begun, or interrupted, and the Node may show that it is well.
+func (in *remedyInput) nodeAwaited() bool {
+	return in.cycled() || in.interrupted() && in.notSeenOff()
+}
+
+// nodeBack: the Node was restarted by the last power cycle, and is well, as far as a Node
+// says; only MachineHealthCheck did not say so.
+func (in *remedyInput) nodeBack() bool {
+	node, before := in.obs.Node, in.claim.PowerCycle.BootID
+	return node.Ready && !node.Ill && node.BootID != "" && before != "" && node.BootID != before
 }
 
 // The power cycle.

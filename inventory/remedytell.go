@@ -75,8 +75,29 @@ func sayPersonAtWork(in *remedyInput) RemedyDecision {
 	if in.obs.Host.Spec.Power == infrav1.PowerIntentOff {
 		what = "spec.power Off"
 	}
-	return RemedyDecision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
 		Message: fmt.Sprintf("a person works on %s (%s): nothing is done; unset it to have the Machine remediated, or delete the Machine to have it replaced", in.host(), what)}
+}
+
+func sayLeftAlone(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+		Message: fmt.Sprintf("a person wants the Machine left alone (annotation %s): nothing is done; remove the annotation to have the Machine remediated", in.obs.Machine.LeftAlone)}
+}
+
+func sayHostPaused(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+		Message: fmt.Sprintf("%s is paused (annotation %s): nothing is done; remove the annotation to have the Machine remediated", in.host(), hostPause(in.obs.Host))}
+}
+
+// sayUnreachable: MachineHealthCheck, too, sees nothing of the Node, be it well.
+func sayUnreachable(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
+		Message: "the workload cluster is not reached, so that nobody knows how the Node is: nothing more is decided about " + in.host() + " until it is"}
+}
+
+func sayNodeBack(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,
+		Message: fmt.Sprintf("the Node is Ready again, with another boot ID than before power cycle %d, and MachineHealthCheck has not ended this: is there still one that names this template, and is it not paused? Delete this remediation if the Node is well, or the Machine if it is not", in.count())}
 }
 
 func waitCycle(in *remedyInput) RemedyDecision {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,6 +39,7 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 		return s, err
 	}
 	s.another = r.WatchFilterValue != "" && !labels.HasWatchLabel(machine, r.WatchFilterValue)
+	s.obs.Machine.LeftAlone = leftAlone(s.machine, machine)
 	if err := r.readHost(ctx, s, machine); err != nil {
 		return nil, err
 	}
@@ -63,13 +66,28 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	}
 	s.machine = machine
 	s.obs.Machine = inventory.RemedyMachine{
-		Deleting:   !machine.DeletionTimestamp.IsZero(),
-		HandedOver: conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		Deleting:     !machine.DeletionTimestamp.IsZero(),
+		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		ControlPlane: util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
 		s.obs.Machine.HealthySince = healthy.LastTransitionTime.Time
 	}
 	return nil
+}
+
+// leftAlone names the annotation that has MachineHealthCheck pass the Machine by, or Ingot
+// its IngotMachine.
+func leftAlone(owner *clusterv1.Machine, machine *infrav1.IngotMachine) string {
+	switch {
+	case annotations.HasSkipRemediation(owner):
+		return clusterv1.MachineSkipRemediationAnnotation + " of the Machine"
+	case annotations.HasPaused(owner):
+		return clusterv1.PausedAnnotation + " of the Machine"
+	case annotations.HasPaused(machine):
+		return clusterv1.PausedAnnotation + " of IngotMachine " + machine.Name
+	}
+	return ""
 }
 
 // ownerOf is the reference to the Machine, of whatever version.
@@ -150,23 +168,25 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.In
 // error, since a Machine that is unhealthy may be what it runs on.
 func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) inventory.RemedyNode {
 	name := machine.Status.NodeRef.Name
-	if name == "" {
-		return inventory.RemedyNode{}
-	}
 	log := ctrl.LoggerFrom(ctx).WithValues("Machine", machine.Name, "Node", name)
 	reader, err := r.Workloads.GetReader(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
 	if err != nil {
-		log.V(1).Info("The workload cluster is not read", "reason", err.Error())
+		log.V(1).Info("The workload cluster is not reached", "reason", err.Error())
+		return inventory.RemedyNode{Unreachable: true}
+	}
+	if name == "" {
 		return inventory.RemedyNode{}
 	}
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		log.V(1).Info("The Node is not read", "reason", err.Error())
-		return inventory.RemedyNode{}
+		return inventory.RemedyNode{Unreachable: !apierrors.IsNotFound(err)}
 	}
 	known := inventory.RemedyNode{BootID: node.Status.NodeInfo.BootID}
 	for _, c := range node.Status.Conditions {
-		known.Ready = known.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		so := c.Status == corev1.ConditionTrue
+		known.Ready = known.Ready || so && c.Type == corev1.NodeReady
+		known.Ill = known.Ill || so && c.Type != corev1.NodeReady
 	}
 	return known
 }

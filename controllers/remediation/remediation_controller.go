@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -68,6 +69,10 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
+
+	// since is when the first remediation was looked at: before that nobody here acted.
+	begun sync.Once
+	since time.Time
 }
 
 func (r *Reconciler) waits() Waits {
@@ -98,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	s.base = remediation.DeepCopy()
-	s.obs.ActiveSince = activeSince(remediation, s.obs.Now)
+	s.obs.ActiveSince = r.activeSince(remediation, s.obs.Now)
 	decision := inventory.Remedy(remediation, s.obs)
 	after, err := r.execute(ctx, s, decision)
 	if err != nil || s.gone || s.stale {
@@ -138,6 +143,20 @@ func (r *Reconciler) unpauses(ctx context.Context, s *scope) (bool, error) {
 	return true, r.save(ctx, s)
 }
 
+// justMade is how old a remediation may be that this process looks at first, for its
+// deadlines to run from its creation.
+const justMade = time.Minute
+
+// activeSince counts no time before this process: what came to pass while none ran, the
+// Machine's recovery too, may not be told yet.
+func (r *Reconciler) activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time {
+	r.begun.Do(func() { r.since = now.Add(-justMade) })
+	if since := activeSince(remediation, now); since.After(r.since) {
+		return since
+	}
+	return r.since
+}
+
 // activeSince is since when somebody acts on the remediation: see
 // inventory.RemedyObservation. While a person works on the host, and after a pause, Ready
 // is Unknown.
@@ -158,10 +177,10 @@ func activeSince(remediation *infrav1.IngotRemediation, now time.Time) time.Time
 // tell puts what was decided into the status, and into an event when the reason is new.
 func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
 	status := metav1.ConditionFalse
-	switch decision.Reason {
-	case infrav1.ReasonNodeHealthy:
+	switch {
+	case decision.Reason == infrav1.ReasonNodeHealthy:
 		status = metav1.ConditionTrue
-	case infrav1.ReasonMaintenance:
+	case decision.Held:
 		status = metav1.ConditionUnknown
 	}
 	before := conditions.GetReason(s.remediation, infrav1.ReadyCondition)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,6 +231,75 @@ func testPerson(s *site) {
 	if cycle := s.host().Spec.Claim.PowerCycle; cycle != nil {
 		s.t.Fatalf("cut while it may be booting: %+v", cycle)
 	}
+	s.clock.Step(11 * time.Minute)
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+func testLeftAlone(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	s.mark(map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""})
+	s.wants(infrav1.ReasonMaintenance)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle.State != infrav1.PowerCycleOn {
+		s.t.Errorf("a host is still to be cut: %+v", cycle)
+	}
+	s.mark(nil)
+	s.wants(infrav1.ReasonPowerCycling)
+	s.mark(map[string]string{clusterv1.PausedAnnotation: ""})
+	s.wants(infrav1.ReasonMaintenance)
+	s.mark(nil)
+	machine := &infrav1.IngotMachine{}
+	must(s.t, s.api.Get(s.ctx, s.key("im"), machine))
+	machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	must(s.t, s.api.Update(s.ctx, machine))
+	s.wants(infrav1.ReasonMaintenance)
+}
+
+// mark annotates the Machine.
+func (s *site) mark(with map[string]string) {
+	s.t.Helper()
+	machine := s.machine()
+	machine.Annotations = with
+	must(s.t, s.api.Update(s.ctx, machine))
+}
+
+// testUnreachable: what time passes meanwhile is not counted.
+func testUnreachable(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	s.cycles()
+	reached := s.Workloads
+	s.Workloads = clustercache.NewFakeClusterCache(s.workload, client.ObjectKey{Namespace: s.ns, Name: "another"})
+	s.wants(infrav1.ReasonWaitingForNode)
+	if ready := conditions.Get(s.get(), infrav1.ReadyCondition); ready.Status != metav1.ConditionUnknown {
+		s.t.Errorf("Ready is %+v", ready)
+	}
+	s.clock.Step(time.Hour)
+	s.wants(infrav1.ReasonWaitingForNode)
+	s.Workloads = reached
+	s.wants(infrav1.ReasonWaitingForNode)
+	s.clock.Step(11 * time.Minute)
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+func testBack(s *site) {
+	s.wants(infrav1.ReasonPowerCycling)
+	s.cycles()
+	s.wants(infrav1.ReasonWaitingForNode)
+	node := &corev1.Node{}
+	must(s.t, s.workload.Get(s.ctx, client.ObjectKey{Name: "m"}, node))
+	node.Status.NodeInfo.BootID = "boot-2"
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}}
+	must(s.t, s.workload.Status().Update(s.ctx, node))
+	s.clock.Step(time.Hour)
+	s.wants(infrav1.ReasonWaitingForNode)
+	node.Status.Conditions[1].Status = corev1.ConditionTrue
+	must(s.t, s.workload.Status().Update(s.ctx, node))
+	s.wants(infrav1.ReasonPowerCycling)
+}
+
+// testOlder: the Machine may have healed while nobody looked.
+func testOlder(s *site) {
+	s.clock.Step(time.Hour)
+	s.wants(infrav1.ReasonWaitingForNode)
 	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonPowerCycling)
 }

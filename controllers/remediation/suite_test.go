@@ -43,6 +43,7 @@ func TestRemediation(t *testing.T) {
 		{"power cycles, then handed over", testHandedOver}, {"healthy again", testHealthyAgain}, {"ended while the host is cut off", testEnded},
 		{"paused", testPaused}, {"moved", testMoved}, {"status lost", testStatusLost}, {"a stale view of the host", testConflict},
 		{"another's Machine", testWatchFilter}, {"of no Machine", testNoMachine}, {"host lost", testHostLost}, {"a person at work", testPerson},
+		{"left alone", testLeftAlone}, {"the cluster is not reached", testUnreachable}, {"back, and nobody says so", testBack}, {"older than the process", testOlder},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(newSite(t, cfg, scheme, fmt.Sprintf("site-%d", i))) })
 	}
