@@ -20,7 +20,9 @@
 //     controller) is not sent (I12).
 //   - Every method has a deadline made from what the disk says of itself.
 //
-// Overwriting keeps a journal on the disk and goes on where it was cut off. A drive
+// Overwriting keeps a journal on the disk and goes on where it was cut off. The journal
+// is believed only where it was made with the key of whoever orders the work: the disk
+// was another's, who could write there what pleases. A drive
 // that lost power within a secure erase stays locked with a password that is public
 // (ATAPassword), and is unlocked and erased by the next run.
 //
