@@ -18,7 +18,7 @@ import (
 func NodeLabels(host *infrav1.IngotHost, cluster *infrav1.IngotCluster) map[string]string {
 	labels := map[string]string{}
 	for key, value := range host.Labels {
-		if slices.ContainsFunc(cluster.Spec.NodeLabels, func(chosen string) bool { return chooses(chosen, key) }) {
+		if !controlPlaneRole(key) && slices.ContainsFunc(cluster.Spec.NodeLabels, func(chosen string) bool { return chooses(chosen, key) }) {
 			labels[key] = value
 		}
 	}
@@ -26,6 +26,12 @@ func NodeLabels(host *infrav1.IngotHost, cluster *infrav1.IngotCluster) map[stri
 		labels[corev1.LabelTopologyZone] = rack
 	}
 	return labels
+}
+
+// controlPlaneRole: by these labels Cluster API and others find control planes, so that no
+// note in the inventory may put one on a Node, or take it away.
+func controlPlaneRole(key string) bool {
+	return key == "node-role.kubernetes.io/control-plane" || key == "node-role.kubernetes.io/master"
 }
 
 // chooses says whether an entry of spec.nodeLabels means the key: it is the key, or its

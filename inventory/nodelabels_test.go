@@ -15,7 +15,8 @@ import (
 func TestNodeLabels(t *testing.T) {
 	const zone = "topology.kubernetes.io/zone"
 	host := &infrav1.IngotHost{}
-	host.Labels = map[string]string{infrav1.RackLabel: "r1", "row": "7", "dc.example/gpu": "a100", "dc.example/disk": "nvme", "sub.dc.example/x": "1", "dc.example.org/y": "2"}
+	host.Labels = map[string]string{infrav1.RackLabel: "r1", "row": "7", "dc.example/gpu": "a100", "dc.example/disk": "nvme", "sub.dc.example/x": "1", "dc.example.org/y": "2",
+		"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/master": "true", "node-role.kubernetes.io/gpu": ""}
 	for name, c := range map[string]struct {
 		label  string
 		chosen []string
@@ -27,6 +28,7 @@ func TestNodeLabels(t *testing.T) {
 		"a key":              {"", []string{"dc.example/gpu"}, map[string]string{zone: "r1", "dc.example/gpu": "a100"}},
 		"a key without more": {"hall", []string{"row"}, map[string]string{"row": "7"}},
 		"a domain":           {"hall", []string{"dc.example/*"}, map[string]string{"dc.example/gpu": "a100", "dc.example/disk": "nvme"}},
+		"roles":              {"hall", []string{"node-role.kubernetes.io/*"}, map[string]string{"node-role.kubernetes.io/gpu": ""}},
 		"what is not there":  {"hall", []string{"dc.example/cpu", "other/*"}, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {

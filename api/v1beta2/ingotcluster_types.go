@@ -43,7 +43,8 @@ type IngotClusterSpec struct {
 
 	// nodeLabels are the labels of IngotHosts that their Nodes are given, and kept in
 	// step with: keys, or <domain>/* for all of a domain. The rack is on the Node as
-	// topology.kubernetes.io/zone without being named here.
+	// topology.kubernetes.io/zone without being named here. The roles control-plane and
+	// master are never given, by node-role.kubernetes.io/* neither.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -51,6 +52,7 @@ type IngotClusterSpec struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.all(l, l.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/([*]|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$'))",messageExpression="self.filter(l, !l.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/([*]|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)|[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$'))[0] + ' must be the key of a label, or a domain with /*, for example dc.example/gpu or dc.example/*'"
 	// +kubebuilder:validation:XValidation:rule="self.all(l, !l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') || l.matches('^node-(role|restriction)[.]kubernetes[.]io/') || l == 'topology.kubernetes.io/region')",messageExpression="self.filter(l, l.matches('^([^/]*[.])?(kubernetes|k8s)[.]io/') && !l.matches('^node-(role|restriction)[.]kubernetes[.]io/') && l != 'topology.kubernetes.io/region')[0] + ' must not be chosen: Kubernetes itself, or Ingot, sets it; use a domain of your own, node-restriction.kubernetes.io or node-role.kubernetes.io'"
+	// +kubebuilder:validation:XValidation:rule="!('node-role.kubernetes.io/control-plane' in self || 'node-role.kubernetes.io/master' in self)",message="node-role.kubernetes.io/control-plane and node-role.kubernetes.io/master must not be chosen: Cluster API finds control planes by them; use another role"
 	NodeLabels []string `json:"nodeLabels,omitempty"`
 }
 
