@@ -27,6 +27,7 @@ func cycleLadder() ladder {
 			{name: "cycle/interval", when: when{(*input).tooSoon}, then: waitInterval},
 			{name: "cycle/on", then: cycleOn},
 		}},
+		{name: "cycle/unsure", when: when{(*input).cycleDoubted}, then: waitCycleDoubted},
 		{name: "cycle/done", then: concludeCycle},
 	}
 }
@@ -41,6 +42,17 @@ func (in *input) cycling() bool {
 func (in *input) untouched() bool { return !in.maintenance() }
 
 func (in *input) cycleOff() bool { return in.claim.PowerCycle.State == infrav1.PowerCycleOff }
+
+// cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host
+// may have been switched off a moment ago; BMCs tell the old state for some seconds.
+func (in *input) cycleDoubted() bool {
+	return in.claim.PowerCycle.ConfirmedOff == nil && in.tooSoon()
+}
+
+func waitCycleDoubted(in *input) Decision {
+	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("the BMC says on, but the host was switched a moment ago; Ingot asks again at %s and believes it then", clock(in.switchableAt()))}
+}
 
 // CycleUnderWay says whether a power cycle of the claim's host is not done yet.
 func CycleUnderWay(claim *infrav1.HostClaim) bool {

@@ -21,6 +21,11 @@ func remedyEvents() []event {
 		{name: "person: works on it during a power cycle", weight: 3, fault: true, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })
 		}},
+		{name: "remediation: ends while the host goes off", weight: 6, when: func(w *world) bool {
+			return cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
+		}, do: func(w *world) {
+			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
+		}},
 		{name: "remediation: ends", weight: 1, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.PowerCycle.State = infrav1.PowerCycleOn })
 		}},
