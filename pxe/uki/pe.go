@@ -112,6 +112,16 @@ func (p *pe) find(name string) ([]byte, bool) {
 	return nil, false
 }
 
+// has says whether there is a section of a name.
+func (p *pe) has(name string) bool {
+	for i := range p.count {
+		if p.section(i).name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // end is the first free address of the program in memory.
 func (p *pe) end() uint64 {
 	end := uint64(p.u32(atSizeOfImage))

@@ -50,6 +50,11 @@ func Build(parts Parts) ([]byte, error) {
 	if parts.OSRelease == "" {
 		added = added[1:]
 	}
+	for _, s := range added {
+		if stub.has(s.name) {
+			return nil, fmt.Errorf("%w: the stub has a section %s already, so it is an image and no stub; give the stub that it was made of", ErrParts, s.name)
+		}
+	}
 	return stub.with(added)
 }
 

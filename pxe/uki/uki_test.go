@@ -104,10 +104,15 @@ func TestBuildRefuses(t *testing.T) {
 	put := func(at int, v uint32) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint32(b[0x80+coffHeader+at:], v) }
 	}
+	image, err := Build(parts(newStub(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		parts Parts
 		want  string
 	}{
+		"an image as stub":   {parts(image), "has a section"},
 		"no kernel":          {func() Parts { p := parts(newStub(nil)); p.Kernel = nil; return p }(), "kernel"},
 		"no initramfs":       {func() Parts { p := parts(newStub(nil)); p.Initrd = nil; return p }(), "initramfs"},
 		"no command line":    {func() Parts { p := parts(newStub(nil)); p.CommandLine = ""; return p }(), "command line of 0 bytes"},
