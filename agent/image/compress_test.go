@@ -30,7 +30,7 @@ func compress(t testing.TB, how string, raw []byte) []byte {
 			t.Fatal("zstd")
 		}
 	case "xz":
-		w, err := xz.NewWriter(&out)
+		w, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&out) // small is fast
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,9 @@ func compare(t *testing.T, path string, want []byte) {
 
 func TestWrite(t *testing.T) {
 	const size = 12 * mib
+	raw := rawImage(9*mib + 512)
 	for _, compression := range []string{"none", "gzip", "xz", "zstd"} {
+		content := compress(t, compression, raw)
 		for _, source := range []struct {
 			name   string
 			server func() *agenttest.Images
@@ -123,9 +125,8 @@ func TestWrite(t *testing.T) {
 			{"size unknown", func() *agenttest.Images { return &agenttest.Images{NoLength: true} }},
 		} {
 			t.Run(compression+" "+source.name, func(t *testing.T) {
-				raw := rawImage(9*mib + 512)
 				server := source.server()
-				server.Content = compress(t, compression, raw)
+				server.Content = content
 				dev, path := oldDisk(t, size)
 				var last int64
 				result, err := write(t.Context(), dev, server, server.Start(t), image.Options{
