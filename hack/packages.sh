@@ -42,7 +42,6 @@ dnsmasq-base       dnsmasq                                 test test-full
 ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
 tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
-busybox            busybox                                 test test-full
 curl               curl                                    test test-full bench-image
 zstd               zstd                                    bench-image
 qemu-utils         qemu-img                                bench-image

@@ -22,9 +22,6 @@ import (
 	"github.com/ingot-metal/ingot/pxe/tftp"
 )
 
-// DHCPv6Port is fixed, too.
-const DHCPv6Port = 547
-
 // ConfigIPv6 configures the boot server's IPv6 side. The zero value: there is none.
 type ConfigIPv6 struct {
 	// Address is the IPv6 address by which booting servers reach this one. It is in

@@ -27,7 +27,7 @@ const (
 	loadFor    = time.Minute
 	loadBar    = 100 * time.Millisecond
 	// loadCreates is the part of the calls that ask for hosts for a new Cluster: one in so
-	// many, until a tenth of the hosts is promised.
+	// many, which promises 720 of the hosts in a minute.
 	loadCreates = 50
 )
 

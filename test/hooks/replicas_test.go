@@ -34,7 +34,7 @@ const (
 // TestReplicas is of two replicas of the extension, as processes, at one API server.
 func TestReplicas(t *testing.T) {
 	p := hooks.StartPlane(t)
-	pair := &pair{t: t, Plane: p}
+	pair := &pair{Plane: p}
 	pair.a, pair.b = hooks.StartReplica(t, p.Kubeconfig), hooks.StartReplica(t, p.Kubeconfig)
 	t.Run("race", pair.testRace)
 	t.Run("kill", pair.testKill)
@@ -42,7 +42,6 @@ func TestReplicas(t *testing.T) {
 
 type pair struct {
 	*hooks.Plane
-	t    *testing.T
 	a, b *hooks.Replica
 }
 

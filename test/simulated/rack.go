@@ -234,19 +234,6 @@ func (d *directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	return h, ok
 }
 
-// run runs f until the test ends.
-func run(t testing.TB, f func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("boot server: %v", err)
-		}
-	})
-}
-
 func addFile(t testing.TB, files *pxe.Files, dir, name string, size int) pxe.File {
 	path := filepath.Join(dir, name)
 	check(t, os.WriteFile(path, bytes.Repeat([]byte{'k'}, size), 0o600))
