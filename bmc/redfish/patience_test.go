@@ -97,10 +97,10 @@ func TestHealthyBMCsAreServed(t *testing.T) {
 	}
 }
 
-// TestLoginsAreNotCut: a BMC that takes long to log in opens the session, also when the
-// places for slow calls are taken; a login that was given up would leave it open.
-func TestLoginsAreNotCut(t *testing.T) {
-	const silence = 200 * time.Millisecond
+// reachBesideOneThatHangs has a pool whose only place for slow calls is taken read a
+// BMC with these faults, and returns that one, whose session the pool still has.
+func reachBesideOneThatHangs(t *testing.T, silence time.Duration, faults labbmc.Faults) (*rig, error) {
+	t.Helper()
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
 		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
 		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
@@ -113,63 +113,48 @@ func TestLoginsAreNotCut(t *testing.T) {
 		go func() { ended <- pool.Do(ctx, ill.target, readState) }()
 	}
 	if err := <-ended; !errors.Is(err, bmc.ErrTimeout) {
-		t.Fatalf("a BMC that hangs: %v", err)
+		t.Errorf("a BMC that hangs: %v", err)
 	}
 	slow := newRig(t, nil)
-	slow.SetFaults(labbmc.Faults{Latency: 5 * silence, Match: func(method, path string) bool {
-		return method == "POST" && strings.HasSuffix(path, "/Sessions")
-	}})
+	slow.SetFaults(faults)
+	t.Cleanup(func() { // before the BMCs count their sessions
+		cancel()
+		<-ended
+		if err := pool.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 	var err error
 	for range 20 { // a machine so slow that a read is cut is no failure
 		if err = pool.Do(t.Context(), slow.target, readState); err == nil {
 			break
 		}
 	}
+	return slow, err
+}
+
+// TestLoginsAreNotCut: a BMC that takes long to log in opens the session, also when the
+// places for slow calls are taken; a login that was given up would leave it open.
+func TestLoginsAreNotCut(t *testing.T) {
+	const silence = 200 * time.Millisecond
+	slow, err := reachBesideOneThatHangs(t, silence, labbmc.Faults{Latency: 5 * silence, Match: func(method, path string) bool {
+		return method == "POST" && strings.HasSuffix(path, "/Sessions")
+	}})
 	if err != nil {
 		t.Errorf("a slow login: %v", err)
 	}
 	if n := slow.Sessions(); n != 1 {
 		t.Errorf("%d sessions are open, want ours alone", n)
 	}
-	cancel()
-	<-ended
-	if err := pool.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestSlowAnswersAreNotCut: a BMC that sends its answers bit by bit is slow, and not silent.
 func TestSlowAnswersAreNotCut(t *testing.T) {
 	const silence = 300 * time.Millisecond
-	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{
-		CallTimeout: time.Hour, Rest: bmc.RestOptions{After: -1, LockAfter: -1},
-		Patience: bmc.PatienceOptions{Silence: silence, Slow: 1},
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	for range 2 { // one of them has the only place once the other has ended
-		ill := newRig(t, nil)
-		ill.SetFaults(labbmc.Faults{Hang: true})
-		go func() { ended <- pool.Do(ctx, ill.target, readState) }()
-	}
-	if err := <-ended; !errors.Is(err, bmc.ErrTimeout) {
-		t.Fatalf("a BMC that hangs: %v", err)
-	}
-	slow := newRig(t, nil)
 	// The service root has several hundred bytes.
-	slow.SetFaults(labbmc.Faults{Trickle: silence / 100, Match: func(_, path string) bool { return strings.TrimSuffix(path, "/") == "/redfish/v1" }})
-	var err error
-	for range 20 { // a machine so slow that a read is cut is no failure
-		if err = pool.Do(t.Context(), slow.target, readState); err == nil {
-			break
-		}
-	}
+	_, err := reachBesideOneThatHangs(t, silence, labbmc.Faults{Trickle: silence / 100,
+		Match: func(_, path string) bool { return strings.TrimSuffix(path, "/") == "/redfish/v1" }})
 	if err != nil {
 		t.Errorf("an answer that comes bit by bit: %v", err)
-	}
-	cancel()
-	<-ended
-	if err := pool.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
