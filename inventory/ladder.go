@@ -7,9 +7,6 @@ package inventory
 // their conditions, never by an if: a test sees to that, and another takes each
 // rule and each condition away and expects the walk to find the harm.
 
-// when shortens the tables.
-type when = []condition
-
 func hostLadder() ladder {
 	return ladder{
 		{name: "cut-off", when: when{(*input).orphaned}, then: noteCutOff},

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// mutant is the ladder with one guard taken away: a whole rule, or one condition of
+// mutant is a ladder with one guard taken away: a whole rule, or one condition of
 // a rule.
 type mutant struct {
 	rule      string
@@ -30,16 +30,17 @@ func (m mutant) String() string {
 }
 
 // conditionName is the name of the method that is the condition.
-func conditionName(c condition) string {
-	full := runtime.FuncForPC(reflect.ValueOf(c).Pointer()).Name()
+func conditionName(condition any) string {
+	full := runtime.FuncForPC(reflect.ValueOf(condition).Pointer()).Name()
 	return full[strings.LastIndex(full, ".")+1:]
 }
 
-func mutants() []mutant {
+// mutants are all guards of a ladder.
+func mutants[In, Out any](l rules[In, Out]) []mutant {
 	seen := map[string]bool{}
 	var list []mutant
-	var visit func(ladder)
-	visit = func(l ladder) {
+	var visit func(rules[In, Out])
+	visit = func(l rules[In, Out]) {
 		for _, r := range l {
 			if seen[r.name] {
 				continue // a ladder that is used twice is mutated in both places
@@ -52,13 +53,13 @@ func mutants() []mutant {
 			visit(r.rules)
 		}
 	}
-	visit(hostLadder())
+	visit(l)
 	return list
 }
 
 // mutate returns the ladder without the guard.
-func (m mutant) mutate(l ladder) ladder {
-	var out ladder
+func mutate[In, Out any](m mutant, l rules[In, Out]) rules[In, Out] {
+	var out rules[In, Out]
 	for _, r := range l {
 		if r.name == m.rule && m.condition == "" {
 			continue
@@ -66,7 +67,7 @@ func (m mutant) mutate(l ladder) ladder {
 		if r.name == m.rule {
 			r.when = slices.Delete(slices.Clone(r.when), m.index, m.index+1)
 		}
-		r.rules = m.mutate(r.rules)
+		r.rules = mutate(m, r.rules)
 		out = append(out, r)
 	}
 	return out
@@ -102,13 +103,13 @@ func mutantsApart() int {
 func TestMutants(t *testing.T) {
 	// Most harms are found by the first hundred walks, the rarest by some ten thousand.
 	walks := uint64(32000)
-	list := mutants()
+	list := mutants(hostLadder())
 	every := mutantsApart()
 	for at := 0; at < len(list); at += every {
 		m := list[at]
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
-			l := m.mutate(hostLadder())
+			l := mutate(m, hostLadder())
 			for seed := range walks {
 				if harm := harmOf(l, seed); harm != "" {
 					return

@@ -182,8 +182,6 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestLadderBranchesByRulesOnly: a guard that is an if in the ladder would escape the
-// mutants.
 // TestImageFailure: three healthy hosts in quarantine for one mistyped URL would be a
 // rack lost, so the image is asked for again and again, ever more slowly.
 func TestImageFailure(t *testing.T) {
@@ -230,9 +228,11 @@ func TestImageFailure(t *testing.T) {
 	}
 }
 
+// TestLadderBranchesByRulesOnly: a guard that is an if in a ladder would escape the
+// mutants.
 func TestLadderBranchesByRulesOnly(t *testing.T) {
 	files := token.NewFileSet()
-	for _, name := range []string{"ladder.go", "ladder_prepare.go"} {
+	for _, name := range []string{"ladder.go", "ladder_prepare.go", "ladder_remedy.go"} {
 		file, err := parser.ParseFile(files, name, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -287,42 +287,20 @@ func TestRestarted(t *testing.T) {
 // Every rule is taken away in turn, and every condition of every rule: some case above
 // has to come out differently, or crash.
 func TestRemedyMutants(t *testing.T) {
-	var visit func(path string, rules []remedyRule, rebuild func([]remedyRule) []remedyRule)
-	check := func(name string, ladder []remedyRule) {
-		t.Run(name, func(t *testing.T) {
+	for _, m := range mutants(remedyLadder()) {
+		t.Run(m.String(), func(t *testing.T) {
+			l := mutate(m, remedyLadder())
 			for _, c := range remedyCases() {
-				if differs(ladder, c) {
+				if differs(l, c) {
 					return
 				}
 			}
 			t.Error("no case needs this guard")
 		})
 	}
-	visit = func(path string, rules []remedyRule, rebuild func([]remedyRule) []remedyRule) {
-		for i, r := range rules {
-			name := path + "[" + r.name + "]"
-			check(name, rebuild(append(append([]remedyRule{}, rules[:i]...), rules[i+1:]...)))
-			with := func(changed remedyRule) []remedyRule {
-				out := append([]remedyRule{}, rules...)
-				out[i] = changed
-				return rebuild(out)
-			}
-			for j := range r.when {
-				weak := r
-				weak.when = append(append(asFar{}, r.when[:j]...), r.when[j+1:]...)
-				check(name+" without condition "+string(rune('1'+j)), with(weak))
-			}
-			visit(name, r.rules, func(inner []remedyRule) []remedyRule {
-				changed := r
-				changed.rules = inner
-				return with(changed)
-			})
-		}
-	}
-	visit("", remedyLadder(), func(all []remedyRule) []remedyRule { return all })
 }
 
-func differs(ladder []remedyRule, c remedyCase) (so bool) {
+func differs(l remedyRules, c remedyCase) (so bool) {
 	defer func() {
 		if recover() != nil {
 			so = true
@@ -330,5 +308,5 @@ func differs(ladder []remedyRule, c remedyCase) (so bool) {
 	}()
 	remediation, obs := newRemedy()
 	c.change(remediation, &obs, obs.Host.Spec.Claim)
-	return remedyOf(ladder, remediation, obs).Rule != c.rule
+	return remedyBy(l, remediation, obs).Rule != c.rule
 }

@@ -3,154 +3,44 @@
 
 package inventory
 
-import (
-	"time"
-
-	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-)
-
-// rule is one rung of the ladder: when every condition holds it decides, either by
+// rule is one rung of a ladder: when every condition holds it decides, either by
 // itself (then) or by the rules below it. The first rule that decides wins, so
 // each rule guards all that follow it; a test takes every rule, and every
-// condition of every rule, away in turn and expects the walk to fail.
-type rule struct {
+// condition of every rule, away in turn and expects to see the harm.
+type rule[In, Out any] struct {
 	name  string
-	when  []condition
-	then  func(*input) Decision
-	rules ladder
+	when  []func(In) bool
+	then  func(In) Out
+	rules rules[In, Out]
 }
 
-// condition is a named fact of the input.
-type condition func(*input) bool
+// rules is a ladder: of a host's life (ladder.go), or of a remediation's
+// (ladder_remedy.go).
+type rules[In, Out any] []rule[In, Out]
 
-// ladder is an ordered list of rules.
-type ladder []rule
-
-// input is all that a decision depends on. Nothing in it is ever changed.
-type input struct {
-	host   *infrav1.IngotHost
-	claim  *infrav1.HostClaim
-	record *infrav1.HostRecord
-	order  *infrav1.HostOrder
-	obs    Observation
-	policy Policy
-}
-
-// Next decides what is to be done next to a host: one step, and what people are
-// told. It changes nothing, knows no clock but obs.Now, and gives the same answer
-// to the same question; so the caller may ask it as often as it likes, after a
-// crash, or with all status lost (I2, I3).
-func Next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
-	return append(enrolledLadder(), hostLadder()...).next(host, obs, policy)
-}
-
-func (l ladder) next(host *infrav1.IngotHost, obs Observation, policy Policy) Decision {
-	in := &input{
-		host:   host,
-		claim:  host.Spec.Claim,
-		record: host.Spec.Record,
-		order:  host.Spec.Order,
-		obs:    obs,
-		policy: policy,
-	}
-	decision, decided := l.decide(in)
-	if !decided {
-		decision = Decision{Step: Idle{}, Reason: infrav1.ReasonUnknown, Message: "no rule applies: this is a defect of Ingot; nothing is done to the host"}
-	}
-	decision.Phase = in.phase()
-	decision.Message += in.unheard(decision)
-	return decision
-}
-
-func (l ladder) decide(in *input) (Decision, bool) {
+// decide returns what the first rule that decides says, and the name of that rule;
+// false: none decides.
+func (l rules[In, Out]) decide(in In) (out Out, by string, decided bool) {
 	for i := range l {
 		r := &l[i]
 		if !r.applies(in) {
 			continue
 		}
 		if r.then != nil {
-			decision := r.then(in)
-			decision.Rule = r.name
-			return decision, true
+			return r.then(in), r.name, true
 		}
-		if decision, decided := r.rules.decide(in); decided {
-			return decision, true
+		if out, by, decided = r.rules.decide(in); decided {
+			return out, by, true
 		}
 	}
-	return Decision{}, false
+	return out, "", false
 }
 
-func (r *rule) applies(in *input) bool {
+func (r *rule[In, Out]) applies(in In) bool {
 	for _, holds := range r.when {
 		if !holds(in) {
 			return false
 		}
 	}
 	return true
-}
-
-// PhaseOf sums up the ledger of a host for people, for when nobody may look at the
-// server: during a pause.
-func PhaseOf(host *infrav1.IngotHost) infrav1.IngotHostPhase {
-	return (&input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}).phase()
-}
-
-// phase sums up the ledger; an error is a condition, not a phase (design §4).
-func (in *input) phase() infrav1.IngotHostPhase {
-	switch {
-	case in.unmanaged():
-		return infrav1.PhaseUnmanaged
-	case in.provisioning():
-		return infrav1.PhaseProvisioning
-	case in.provisioned():
-		return infrav1.PhaseProvisioned
-	case in.releasing():
-		return infrav1.PhaseDeprovisioning
-	case in.quarantined():
-		return infrav1.PhaseQuarantined
-	case in.maintenance():
-		return infrav1.PhaseMaintenance
-	case in.cleaningDue():
-		return infrav1.PhaseDeprovisioning
-	case in.inspected() && in.notPrepared():
-		return infrav1.PhasePreparing
-	case in.order != nil:
-		return infrav1.PhaseInspecting
-	case in.inspected():
-		return infrav1.PhaseAvailable
-	default:
-		return infrav1.PhaseRegistering
-	}
-}
-
-// retryAt is when to look again if nobody says when.
-func (in *input) retryAt() time.Time {
-	if in.obs.RetryAt.After(in.obs.Now) {
-		return in.obs.RetryAt
-	}
-	return in.obs.Now.Add(in.policy.ResetInterval)
-}
-
-// switchableAt is when the host may be switched again.
-func (in *input) switchableAt() time.Time {
-	return in.obs.LastReset.Add(in.policy.ResetInterval)
-}
-
-// imageAt is when an image that failed is tried again: after the reset interval,
-// doubled with each attempt, up to the policy's bound (I13).
-func (in *input) imageAt() time.Time {
-	wait := in.policy.ResetInterval << min(in.order.Attempt-1, 16)
-	return in.order.Result.At.Add(min(wait, in.policy.RetryMax))
-}
-
-// cutAt is when the power of a host that was asked to shut down is cut.
-func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
-
-// silentAt is when an agent that has not spoken since is given up.
-func (in *input) silentAt() time.Time {
-	last := in.obs.LastReset
-	if in.obs.LastContact.After(last) {
-		last = in.obs.LastContact
-	}
-	return last.Add(in.policy.AgentDeadline)
 }

@@ -345,7 +345,7 @@ func TestWalk(t *testing.T) {
 			faults++
 		}
 	}
-	for _, m := range mutants() {
+	for _, m := range mutants(hostLadder()) {
 		if name := m.rule; full() && m.condition == "" && m.leaf && st.rules[name] == 0 {
 			t.Errorf("no walk came to the rule %q", name)
 		}

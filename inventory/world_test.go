@@ -157,14 +157,14 @@ func (w *world) observe() Observation {
 // decide asks Next, and once more when it wants to see the firmware.
 func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
 	w.observeFirmware(host, obs)
-	decision := w.ladder.next(host, *obs, walkPolicy())
+	decision := nextBy(w.ladder, host, *obs, walkPolicy())
 	if _, ok := decision.Step.(LookInside); !ok {
 		return decision
 	}
 	w.check(host, *obs, decision)
 	w.fw.looked = decision.Rule
 	obs.Firmware = w.look(host)
-	return w.ladder.next(host, *obs, walkPolicy())
+	return nextBy(w.ladder, host, *obs, walkPolicy())
 }
 
 func (w *world) tellPower() infrav1.PowerState {

@@ -1,0 +1,57 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+// This file is the life of a remediation, top to bottom: what is done about an unhealthy
+// Machine. It branches by rules only, like ladder.go.
+
+// remedyRules is the life of a remediation as rules; asFar shortens its tables.
+type (
+	remedyRules = rules[*remedyInput, RemedyDecision]
+	asFar       = []func(*remedyInput) bool
+)
+
+// remedyLadder is the life of a remediation, top to bottom.
+func remedyLadder() remedyRules {
+	return remedyRules{
+		{name: "deleting", when: asFar{(*remedyInput).isDeleting}, rules: remedyRules{
+			{name: "deleting/cycle", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting}, then: endCycle},
+			{name: "deleting/pardon", when: asFar{(*remedyInput).inUse, (*remedyInput).marked, (*remedyInput).machineLives}, then: pardonHost},
+			{name: "deleting/let-go", then: letRemedyGo},
+		}},
+		{name: "machine-missing", when: asFar{(*remedyInput).machineMissing}, then: sayMachineMissing},
+		{name: "machine-deleting", when: asFar{(*remedyInput).machineDeleting}, rules: unswitched("machine-deleting", sayMachineDeleting)},
+		{name: "healthy", when: asFar{(*remedyInput).healthy}, rules: unswitched("healthy", sayHealthy)},
+		{name: "handed-over", when: asFar{(*remedyInput).handedOver}, rules: unswitched("handed-over", sayHandedOver)},
+		{name: "left-alone", when: asFar{(*remedyInput).leftAlone}, rules: unswitched("left-alone", sayLeftAlone)},
+		{name: "condemned", when: asFar{(*remedyInput).inUse, (*remedyInput).marked}, then: handOverMarked},
+		{name: "host-lost", when: asFar{(*remedyInput).hostLost}, then: handOverLost},
+		{name: "no-host", when: asFar{(*remedyInput).notInUse}, then: sayNotInUse},
+		{name: "host-paused", when: asFar{(*remedyInput).hostPaused}, then: sayHostPaused},
+		{name: "unmanaged", when: asFar{(*remedyInput).unmanaged}, then: handOverUnmanaged},
+		{name: "person", when: asFar{(*remedyInput).personAtWork}, rules: remedyRules{
+			{name: "person/cycle", when: asFar{(*remedyInput).cycleCutting}, then: endCycle},
+			{name: "person/wait", then: sayPersonAtWork},
+		}},
+		{name: "unreachable", when: asFar{(*remedyInput).nodeAwaited, (*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
+		{name: "cycling", when: asFar{(*remedyInput).cycling}, rules: remedyRules{
+			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, then: condemnUncycled},
+			{name: "cycling/wait", then: waitCycle},
+		}},
+		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
+		{name: "back", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeBack}, then: sayNodeBack},
+		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},
+		{name: "cycle", when: asFar{(*remedyInput).cyclesLeft}, then: askCycle},
+		{name: "none-wanted", when: asFar{(*remedyInput).noneWanted}, then: handOverAtOnce},
+		{name: "exhausted", then: condemnExhausted},
+	}
+}
+
+// unswitched leaves the Machine as it is, and has its host not switched off any more.
+func unswitched(name string, say func(*remedyInput) RemedyDecision) remedyRules {
+	return remedyRules{
+		{name: name + "/cycle", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting}, then: endCycle},
+		{name: name + "/wait", then: say},
+	}
+}
