@@ -8,7 +8,7 @@
 #
 # Its layout is that of the archive which make release writes without one
 # (hack/release/image.go): the manager, the agent's kernel and initramfs, iPXE's
-# loaders, certificates, licences. amd64 only, like the agent.
+# loaders, shim and GRUB, certificates, licences. amd64 only, like the agent.
 FROM --platform=linux/amd64 golang:1.26-bookworm AS build
 ARG VERSION=dev
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates dpkg ipxe

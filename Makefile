@@ -14,6 +14,10 @@ SHORT_FUZZTIME ?= 5s
 TEST_TIMEOUT ?= 30m
 # What make node-image makes a node of: a released version of Kubernetes.
 KUBERNETES_VERSION ?= v1.36.3
+# What make e2e-cluster upgrades a cluster from.
+UPGRADE_FROM ?= v1.35.4
+# Where make e2e-cluster leaves the timeline of the machines, as text, JSON and SVG.
+CLUSTER_OUT ?= out/cluster
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
 # More flags for the programs of bench-boot and bench-image, and for the go test of bench-hooks,
@@ -75,16 +79,32 @@ test-node-image: node-image ## Boot the image of a node on BIOS and UEFI in QEMU
 	hack/packages.sh test-node-image
 	INGOT_NODE_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/nodeimage
 
-# One control plane, one worker.
+E2E_CLUSTER = INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
+	go test -count=1 -timeout 120m -v $(TESTFLAGS) -run 'TestCluster$$' ./test/cluster
+SUMMARY = @cat $(CLUSTER_OUT)/timeline.txt $(CLUSTER_OUT)/summary.txt
+
 .PHONY: e2e-cluster
-e2e-cluster: packages-e2e tools tools-e2e agent-image node-image ## As root: a cluster of KUBERNETES_VERSION by the shipped template on virtual servers, until it is deleted.
+e2e-cluster: packages-e2e tools tools-e2e agent-image node-image ## As root: the life of a cluster by the shipped template on virtual servers, upgraded from UPGRADE_FROM to KUBERNETES_VERSION.
 	hack/packages.sh e2e-cluster
-	INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/cluster
+	go run ./hack/images -kubernetes "$(UPGRADE_FROM)" node
+	INGOT_CLUSTER_FROM="$(UPGRADE_FROM)" $(E2E_CLUSTER)
+	$(SUMMARY)
+
+.PHONY: e2e-cluster-short
+e2e-cluster-short: packages-e2e tools tools-e2e agent-image node-image ## As root: such a cluster of one control plane and one worker, made and deleted.
+	hack/packages.sh e2e-cluster
+	$(E2E_CLUSTER)
+	$(SUMMARY)
 
 .PHONY: bench-boot
 bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".
 	hack/packages.sh bench-boot
 	go run ./test/bench/boot -peers "$$(hack/peers.sh)" $(BENCHFLAGS)
+	$(if $(BENCHFLAGS),,$(MAKE) bench-qemu)
+
+.PHONY: bench-qemu
+bench-qemu: packages-test agent-image ## Compare boots from the network with boots of the same kernel without one, in QEMU; lines "bench: NAME ratio R bar 1.20".
+	INGOT_BENCH_QEMU=1 go test -count=1 -timeout 60m -v -run TestBootRatio $(TESTFLAGS) ./test/qemu
 
 .PHONY: bench-image
 bench-image: ## Compare writing images with curl | zstd -d | dd and qemu-img convert; lines "bench: NAME ratio R bar 0.90".

@@ -312,3 +312,13 @@ func (m *metal) rotated(status metav1.ConditionStatus, reason string) string {
 	m.t.Helper()
 	return m.want("h", infrav1.HostCredentialsRotatedCondition, status, reason).Message
 }
+
+// asked counts the requests to a path, answered in whatever way.
+func (m *metal) asked(path string) (n int) {
+	for _, w := range m.lab.Writes() {
+		if strings.HasSuffix(w.Path, path) {
+			n++
+		}
+	}
+	return n
+}

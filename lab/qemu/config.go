@@ -67,6 +67,9 @@ type NIC struct {
 	ROM string
 }
 
+// Linux is a kernel with what it is started with; the files are on this machine.
+type Linux struct{ Kernel, Initrd, CommandLine string }
+
 // Config describes a server.
 type Config struct {
 	// Name is for people, and the default of serial numbers.
@@ -96,6 +99,8 @@ type Config struct {
 	// Variables is a file with the UEFI variables that the server begins with; empty
 	// means OVMF's without any keys.
 	Variables string
+	// Direct is a kernel that the firmware is handed by QEMU; nil: it looks for one itself.
+	Direct *Linux
 	// Accel is how instructions are run; ask a Probe.
 	Accel Accel
 	// FirmwareDir holds OVMF; empty means Debian's /usr/share/OVMF.
@@ -205,6 +210,9 @@ func (c Config) arguments(boot Device) []string {
 	if c.CD != "" {
 		args = append(args, "-drive", "if=none,id=cd0,format=raw,readonly=on,media=cdrom,file="+quote(c.CD),
 			"-device", "qemu-xhci", "-device", fmt.Sprintf("usb-storage,drive=cd0,removable=on,bootindex=%d", c.bootIndex(boot, CD, 0)))
+	}
+	if l := c.Direct; l != nil {
+		args = append(args, "-kernel", l.Kernel, "-initrd", l.Initrd, "-append", l.CommandLine)
 	}
 	if c.NoPXE {
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")

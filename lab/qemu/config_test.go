@@ -29,8 +29,9 @@ func TestArguments(t *testing.T) {
 	cfg, err := Config{
 		Name: "server-1", Dir: dir, Firmware: UEFI, MemoryMiB: 2048, CPUs: 2, Accel: KVM,
 		UUID: "4c4c4544-0000-2010-8020-80c04f202020", SerialNumber: "SN,1",
-		Disks: []Disk{{Path: disk, Model: NVMe}, {Path: disk, Serial: "S2"}},
-		NICs:  []NIC{{MAC: testMAC, Socket: "/n0", NoROM: true}, {MAC: testMAC, Socket: "/n1", Model: E1000E, ROM: "/r.rom"}},
+		Disks:  []Disk{{Path: disk, Model: NVMe}, {Path: disk, Serial: "S2"}},
+		NICs:   []NIC{{MAC: testMAC, Socket: "/n0", NoROM: true}, {MAC: testMAC, Socket: "/n1", Model: E1000E, ROM: "/r.rom"}},
+		Direct: &Linux{Kernel: "/vmlinuz", Initrd: "/initrd", CommandLine: "quiet"},
 	}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,7 @@ func TestArguments(t *testing.T) {
 		" -fw_cfg name=opt/org.tianocore/IPv6Support,string=n -fw_cfg name=opt/org.tianocore/IPv6PXESupport,string=n" +
 		" -drive if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd" +
 		" -drive if=pflash,format=raw,unit=1,file=DIR/nvram.fd" +
+		" -kernel /vmlinuz -initrd /initrd -append quiet" +
 		" -drive if=none,id=drive0,format=raw,discard=unmap,cache=unsafe,file=DIR/a,,b.raw" +
 		" -device nvme,id=disk0,drive=drive0,serial=server-1-d0,bootindex=5" +
 		" -drive if=none,id=drive1,format=raw,discard=unmap,cache=unsafe,file=DIR/a,,b.raw" +

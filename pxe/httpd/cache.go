@@ -60,6 +60,9 @@ type CacheConfig struct {
 	Client *http.Client
 	// Stall is how long a fetch may go without a byte; 0 means a minute.
 	Stall time.Duration
+	// ResumePause is how long a fetch that was cut off waits before it goes on; 0 means
+	// two seconds.
+	ResumePause time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Log may be nil.
@@ -121,6 +124,9 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	}
 	if cfg.Stall <= 0 {
 		cfg.Stall = defaultStall
+	}
+	if cfg.ResumePause <= 0 {
+		cfg.ResumePause = resumePause
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -146,24 +146,27 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancel(errStalled) })
 	defer watchdog.Stop()
 
-	resp, err := c.open(ctx, source.URL)
+	body, err := newResuming(ctx, c.cfg.ResumePause, func(ctx context.Context, header http.Header) (*http.Response, error) {
+		return c.open(ctx, source.URL, header)
+	})
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.ContentLength > 0 { // what does not fit is not begun
-		if err := w.reserve(resp.ContentLength); err != nil {
+	defer func() { _ = body.Close() }()
+	if size := body.Length(); size > 0 { // what does not fit is not begun
+		if err := w.reserve(size); err != nil {
 			return err
 		}
 	}
-	src := progressReader{Reader: resp.Body, progress: func() { watchdog.Reset(c.cfg.Stall) }}
+	src := progressReader{Reader: body, progress: func() { watchdog.Reset(c.cfg.Stall) }}
 	if n, err := io.CopyBuffer(io.MultiWriter(w, h), src, make([]byte, copySize)); err != nil {
 		return fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
 	}
 	return verify(h, source.Checksum)
 }
 
-func (c *ImageCache) open(ctx context.Context, from string) (*http.Response, error) {
+// open asks for a file, or, by these headers, for a part of it.
+func (c *ImageCache) open(ctx context.Context, from string, header http.Header) (*http.Response, error) {
 	u, err := url.Parse(from)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != oci.Scheme) {
 		return nil, errors.New("image URL is neither http nor https, nor oci")
@@ -171,6 +174,10 @@ func (c *ImageCache) open(ctx context.Context, from string) (*http.Response, err
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return nil, errors.New("image URL is malformed")
+	}
+	req.Header = header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
 	}
 	resp, err := c.cfg.Client.Do(req)
 	if err != nil {
@@ -180,7 +187,7 @@ func (c *ImageCache) open(ctx context.Context, from string) (*http.Response, err
 		}
 		return nil, fmt.Errorf("fetch image from %s: %w", u.Host, err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && (resp.StatusCode != http.StatusPartialContent || header == nil) {
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("fetch image from %s: status %d", u.Host, resp.StatusCode)
 	}

@@ -144,6 +144,16 @@ func (r *recorder) restart() {
 	r.start, r.events = time.Now(), nil
 }
 
+// first is when the first event was; now, if there was none.
+func (r *recorder) first() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.events) == 0 {
+		return time.Now()
+	}
+	return r.events[0].At
+}
+
 // log prints the boot's time line.
 func (r *recorder) log(t *testing.T) {
 	t.Helper()

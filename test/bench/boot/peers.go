@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/ingot-metal/ingot/test/bench"
 )
 
@@ -65,6 +68,33 @@ func (s *site) environment() []string {
 		"KEA_PIDFILE_DIR="+s.work, "KEA_LOCKFILE_DIR="+s.work)
 }
 
+// bootManifest is the Deployment of the boot servers.
+const bootManifest = "config/boot/boot.yaml"
+
+// tuned is what the manifest tells the Go runtime, as environment.
+func tuned() ([]string, error) {
+	text, err := os.ReadFile(bootManifest)
+	if err != nil {
+		return nil, fmt.Errorf("%w: run it from the root of the source", err)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.Unmarshal(text, deployment); err != nil {
+		return nil, fmt.Errorf("%s: %w", bootManifest, err)
+	}
+	var set []string
+	for _, c := range deployment.Spec.Template.Spec.Containers {
+		for _, v := range c.Env {
+			if strings.HasPrefix(v.Name, "GO") {
+				set = append(set, v.Name+"="+v.Value)
+			}
+		}
+	}
+	if len(set) == 0 {
+		return nil, fmt.Errorf("%s tells the Go runtime nothing", bootManifest)
+	}
+	return set, nil
+}
+
 // server is a running server.
 type server struct {
 	cmd *exec.Cmd
@@ -72,6 +102,11 @@ type server struct {
 }
 
 func (s *site) start(ctx context.Context, program string, args ...string) (*server, error) {
+	return s.startWith(ctx, nil, program, args...)
+}
+
+// startWith starts a program with more in its environment.
+func (s *site) startWith(ctx context.Context, env []string, program string, args ...string) (*server, error) {
 	if !filepath.IsAbs(program) {
 		path, err := s.program(program)
 		if err != nil {
@@ -80,7 +115,7 @@ func (s *site) start(ctx context.Context, program string, args ...string) (*serv
 		program = path
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env, cmd.Stderr, cmd.Dir = s.environment(), os.Stderr, s.work
+	cmd.Env, cmd.Stderr, cmd.Dir = append(s.environment(), env...), os.Stderr, s.work
 	// A group of its own, so that its children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	out, err := cmd.StdoutPipe()
@@ -105,7 +140,11 @@ func (s *site) ours(ctx context.Context) (*server, ready, error) {
 	if err != nil {
 		return nil, r, err
 	}
-	srv, err := s.start(ctx, s.self, "serve", string(options))
+	env, err := tuned()
+	if err != nil {
+		return nil, r, err
+	}
+	srv, err := s.startWith(ctx, env, s.self, "serve", string(options))
 	if err != nil {
 		return nil, r, err
 	}

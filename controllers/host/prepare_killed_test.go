@@ -1,0 +1,105 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+)
+
+// A manager that dies before or after any of its writes loses nothing: one update, the
+// right version, one boot for it, and the settings.
+func testFirmwareKilled(t *testing.T, on *ground) {
+	url, deaths, every := images(t), 0, deathsApart()
+	for at := 1; ; at += every {
+		m := prepared(t, on, "standard")
+		m.lives("available", isAvailable)
+		m.edit("h", func(h *infrav1.IngotHost) {
+			wantFirmware("BIOS", "9.9", url+"/BIOS-9.9")(h)
+			wantSetting("SriovGlobalEnable", "Enabled")(h)
+		})
+		died := m.livesUntilDeath(at)
+		m.restart(0)
+		m.lives("available", isAvailable)
+		bios, _ := m.lab.Firmware()
+		if bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || m.count("SimpleUpdate") != 1 {
+			t.Fatalf("after a death at write %d: version %s, setting %s, actions %q", at, bios, m.setting("SriovGlobalEnable"), m.lab.Actions())
+		}
+		m.clear()
+		_ = m.lab.Close()
+		if !died {
+			break
+		}
+		deaths++
+	}
+	if deaths*every < 40 {
+		t.Errorf("only %d deaths: an update has more writes than that", deaths)
+	}
+	t.Logf("%d deaths", deaths)
+}
+
+// livesUntilDeath lets a process live that dies at its n-th write.
+func (m *metal) livesUntilDeath(n int) bool {
+	m.t.Helper()
+	m.restart(0)
+	m.mort = &mortal{at: n}
+	pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+		conn, err := redfish.Dial(ctx, target)
+		return &mortalWrites{Conn: conn, mortal: m.mort}, err
+	}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+	m.t.Cleanup(func() { _ = pool.Close(context.Background()) })
+	m.Reconciler.BMC, m.Reconciler.Client = pool, &writingClient{Client: m.api, mortal: m.mort}
+	for range 60 {
+		m.tick()
+		if m.mort.dead() || isAvailable(m.get("h")) {
+			break
+		}
+		m.agent()
+		m.clock.Step(31 * time.Second)
+	}
+	return m.mort.dead()
+}
+
+// writingClient is a process's way to the API server, of which only writes count.
+type writingClient struct {
+	client.Client
+	*mortal
+}
+
+func (c *writingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.call(func() error { return c.Client.Patch(ctx, obj, patch, opts...) })
+}
+
+func (c *writingClient) Status() client.SubResourceWriter {
+	return &mortalStatus{c.Client.Status(), c.mortal}
+}
+
+// mortalWrites is a process's session with a BMC, of which only writes count.
+type mortalWrites struct {
+	bmc.Conn
+	*mortal
+}
+
+func (c *mortalWrites) SetPower(ctx context.Context, action bmc.PowerAction) error {
+	return c.call(func() error { return c.Conn.SetPower(ctx, action) })
+}
+
+func (c *mortalWrites) SetSettings(ctx context.Context, values map[string]string) error {
+	return c.call(func() error { return c.Conn.SetSettings(ctx, values) })
+}
+
+func (c *mortalWrites) UpdateFirmware(ctx context.Context, what bmc.Update) (task bmc.Task, err error) {
+	err = c.call(func() (err error) {
+		task, err = c.Conn.UpdateFirmware(ctx, what)
+		return err
+	})
+	return task, err
+}

@@ -1,0 +1,147 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package qemu_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	"github.com/ingot-metal/ingot/lab/qemu"
+	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/test/bench"
+)
+
+const (
+	// rounds of each way; of the times the medians count.
+	rounds = 5
+	// slowest is what a boot from the network may take, of the time of the same kernel and
+	// initramfs without one: the budget of design.md, section 11.
+	slowest = 1.2
+	// kernelSpeaks and agentSpeaks are the first that each says on the serial port.
+	kernelSpeaks = "Linux version "
+	agentSpeaks  = "ingot ["
+	// bootArguments are those of both ways.
+	bootArguments = "console=ttyS0,115200"
+)
+
+// course is one way by which a server comes to the agent.
+type course struct {
+	name     string
+	firmware qemu.Firmware
+	nic      qemu.NIC
+	// plainROM and httpOnly are as in a line; unified boots one UEFI program by HTTP.
+	plainROM, httpOnly, unified bool
+}
+
+// TestBootRatio compares boots from the network with boots of a kernel and initramfs that
+// are there already: from the first packet to the agent's first word, over from the
+// kernel's first word to the agent's. What the firmware does before the first packet is
+// listed apart, and so is each stage.
+func TestBootRatio(t *testing.T) {
+	if os.Getenv("INGOT_BENCH_QEMU") == "" {
+		t.Skip("make bench-boot runs it: it measures, and judges nothing")
+	}
+	for _, c := range []course{
+		{name: "boot-bios-ipxe-rom"},
+		{name: "boot-bios-tftp", plainROM: true, nic: qemu.NIC{Model: qemu.E1000E}},
+		{name: "boot-uefi-tftp", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}},
+		{name: "boot-uefi-http-uki", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}, httpOnly: true, unified: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			result := bench.Comparison{Name: c.name, Unit: "s", Bar: slowest}
+			for round := range rounds {
+				t.Run(fmt.Sprint(round), func(t *testing.T) {
+					result.Ours = append(result.Ours, fromNetwork(t, c).Seconds())
+					result.Theirs = append(result.Theirs, direct(t, c).Seconds())
+				})
+			}
+			result.Write(os.Stdout)
+		})
+	}
+}
+
+// fromNetwork is the time from the first packet to the agent.
+func fromNetwork(t *testing.T, c course) time.Duration {
+	t.Helper()
+	var files pxe.Files
+	var host pxe.Host
+	if c.unified {
+		host = unifiedHost(t, &files, unifiedImage(t, "sha256/"+strings.Repeat("A", 43)), "token-of-this-boot")
+	} else {
+		kernel, err := files.Add(agentFile(t, "vmlinuz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		initrd, err := files.Add(agentFile(t, "initramfs.cpio.zst"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		host = newHost(pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
+			Kernel: kernel, Initrds: []pxe.File{initrd}, Server: "192.0.2.1:8843",
+			Token: agentapi.Sensitive("token-of-this-boot"), Arguments: []string{bootArguments},
+		}})
+	}
+	var wrap func(net.PacketConn) net.PacketConn
+	if c.plainROM {
+		wrap = func(conn net.PacketConn) net.PacketConn { return &plainROM{PacketConn: conn} }
+	}
+	seg := startSegment(t, host, &files, wrap)
+	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: c.firmware, NICs: []qemu.NIC{c.nic}, NoPXE: c.httpOnly})
+	if err := vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true}); err != nil {
+		t.Fatal(err)
+	}
+	seg.record.restart()
+	began := time.Now()
+	kernel, agent := spoken(t, vm)
+	first := seg.record.first()
+	seg.record.log(t)
+	t.Logf("the firmware took %.2f s to its first packet, the network %.2f s to the kernel, the kernel %.2f s to the agent",
+		first.Sub(began).Seconds(), kernel.Sub(first).Seconds(), agent.Sub(kernel).Seconds())
+	if err := vm.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	return agent.Sub(first)
+}
+
+// direct is the time from the kernel to the agent.
+func direct(t *testing.T, c course) time.Duration {
+	t.Helper()
+	host := newHost(pxe.Plan{})
+	seg := startSegment(t, host, &pxe.Files{}, nil)
+	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: c.firmware, NICs: []qemu.NIC{c.nic}, Direct: &qemu.Linux{
+		Kernel: agentFile(t, "vmlinuz"), Initrd: agentFile(t, "initramfs.cpio.zst"), CommandLine: bootArguments,
+	}})
+	kernel, agent := spoken(t, vm)
+	if err := vm.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	return agent.Sub(kernel)
+}
+
+// spoken powers a server on and says when its kernel and its agent were first heard.
+func spoken(t *testing.T, vm *qemu.VM) (kernel, agent time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
+	defer cancel()
+	if err := vm.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		marker string
+		at     *time.Time
+	}{{kernelSpeaks, &kernel}, {agentSpeaks, &agent}} {
+		text, err := waitSerial(ctx, vm, w.marker)
+		if err != nil {
+			t.Fatalf("no %q: %v; the console ends in:\n%s", w.marker, err, tail(text, 3000))
+		}
+		*w.at = time.Now()
+	}
+	return kernel, agent
+}
