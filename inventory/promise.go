@@ -15,7 +15,10 @@ import (
 // Stock is the inventory of one namespace, as it was seen at one moment. Objects of
 // other namespaces in it are left out of account.
 type Stock struct {
-	Candidates   []Candidate
+	Candidates []Candidate
+	// Shelf takes the place of Candidates where it is set: the same hosts, sorted before
+	// anybody asked.
+	Shelf        *Shelf
 	Machines     []infrav1.IngotMachine
 	Reservations []infrav1.IngotReservation
 	// Now ends promises.
@@ -34,7 +37,8 @@ type DemandGroup struct {
 	Count int
 	// FailureDomains in one of which each machine must be placed; empty: any.
 	FailureDomains []string
-	// Template of the machines. Its hostSelector and rootDeviceHints count.
+	// Template of the machines. Its hostSelector, rootDeviceHints and the interfaces that
+	// its networkData asks for count.
 	Template infrav1.IngotMachineSpec
 	// Architecture of the image that the template names; empty: any.
 	Architecture string
@@ -87,8 +91,8 @@ type PromisePlan struct {
 // the same request and stock, in any order, give the same plan.
 //
 // It is a matching in a bipartite graph: machines on one side, free hosts on the other.
-// Equal machines are one node, and so are hosts that suit the same groups, so that its
-// size depends on the number of kinds, not of hosts.
+// Equal machines are one node, of whichever other Clusters they are, and so are hosts that
+// suit the same groups, so that its size depends on the number of kinds, not of hosts.
 //
 // It fails with ErrSelectorInvalid.
 func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
@@ -110,17 +114,48 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 		}
 		groups = append(groups, own)
 	}
-	kinds := sortHosts(request.Namespace, stock.Candidates, claimableBut(named(stock.Machines, HoldsHost)), groups)
-	m := newMatching(groups, kinds.list)
+	looks, err := stock.looks(request.Namespace, groups)
+	if err != nil {
+		return PromisePlan{}, err
+	}
+	sides := sortLooks(groups, looks, func(group int) bool { return group >= others })
+	m := newMatching(sides.groups, sides.kinds)
 	m.fill()
-	for i := others; i < len(groups); i++ {
-		if m.unmet(i) > 0 {
-			plan.Missing = append(plan.Missing, groups[i].shortfall(m, i))
+	for _, own := range sides.at[others:] {
+		if m.unmet(own) > 0 {
+			plan.Missing = append(plan.Missing, sides.groups[own].shortfall(m, own))
 		}
 	}
 	plan.Satisfied = len(plan.Missing) == 0
 	plan.Message = sumUp(plan.Missing)
 	return plan, nil
+}
+
+// ClaimedBy are the hosts of a namespace whose claims name the Cluster, by their names.
+func (s Stock) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost {
+	if s.Shelf != nil {
+		return s.Shelf.claimedBy(clusterName)
+	}
+	var hosts []*infrav1.IngotHost
+	for _, c := range s.Candidates {
+		if claim := c.Host.Spec.Claim; c.Host.Namespace == namespace && claim != nil && claim.ClusterName == clusterName {
+			hosts = append(hosts, c.Host)
+		}
+	}
+	slices.SortFunc(hosts, byName)
+	return hosts
+}
+
+func byName(a, b *infrav1.IngotHost) int { return strings.Compare(a.Name, b.Name) }
+
+// looks sorts the hosts of a namespace by how they look to the groups.
+func (s Stock) looks(namespace string, groups []group) ([]looked, error) {
+	chosen := named(s.Machines, HoldsHost)
+	if s.Shelf != nil {
+		return s.Shelf.sort(groups, chosen)
+	}
+	looks, _ := sortHosts(namespace, s.Candidates, claimableBut(chosen), groups)
+	return looks, nil
 }
 
 // reservation is what to promise if the plan can be met.
@@ -136,16 +171,7 @@ func (r PromiseRequest) reservation() infrav1.IngotReservationSpec {
 		if g.Count <= 0 {
 			continue
 		}
-		reserved := infrav1.ReservedGroup{
-			Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Sorted(slices.Values(g.FailureDomains)),
-			HostSelector: g.Template.HostSelector.DeepCopy(), Architecture: g.Architecture,
-			RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(),
-		}
-		reserved.FailureDomains = slices.Compact(reserved.FailureDomains)
-		if g.ControlPlane {
-			reserved.ControlPlane = new(true)
-		}
-		spec.Groups = append(spec.Groups, reserved)
+		spec.Groups = append(spec.Groups, reservedGroup(g))
 	}
 	return spec
 }
@@ -160,7 +186,7 @@ func (r PromiseRequest) needs(stock Stock) []int {
 		}
 		return needs
 	}
-	return outstanding(r.Namespace, r.ClusterName, &spec, stock.Machines, HoldsHost)
+	return outstanding(&spec, crews(stock.Machines)[crew{r.Namespace, r.ClusterName}], HoldsHost)
 }
 
 func (g *group) shortfall(m *matching, i int) Shortfall {

@@ -15,6 +15,7 @@ type keeper struct{ rules []keeping }
 
 // keeping is what one class of promises allows.
 type keeping struct {
+	// of is the kind of each candidate, by its place; -1: of another namespace.
 	of      []int
 	allowed []bool
 }
@@ -76,22 +77,29 @@ func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free 
 	if left <= 0 {
 		return rule, false // nothing is promised but what the machine takes
 	}
-	kinds := sortHosts(c.Machine.Namespace, candidates, free, now)
-	then := slices.Clone(now)
+	looks, at := sortHosts(c.Machine.Namespace, candidates, free, now)
+	sides := sortLooks(now, looks, func(group int) bool { return group == own })
+	then := slices.Clone(sides.groups)
 	if own >= 0 {
-		then[own].need--
+		then[sides.at[own]].need--
 	}
-	after := newMatching(then, kinds.list)
+	after := newMatching(then, sides.kinds)
 	after.fill()
 	if own >= 0 {
 		// One machine fewer to serve. Had it gone without, nobody loses by its claim.
-		before := newMatching(now, kinds.list)
+		before := newMatching(sides.groups, sides.kinds)
 		before.fill()
 		if before.total() == after.total() {
 			return rule, false
 		}
 	}
-	return keeping{of: kinds.of, allowed: after.spare()}, true
+	rule = keeping{of: at, allowed: after.spare()}
+	for i, look := range at {
+		if look >= 0 {
+			rule.of[i] = sides.of[look]
+		}
+	}
+	return rule, true
 }
 
 // promised lists the groups of all promises, and says which of them the machine is one

@@ -4,11 +4,9 @@
 package inventory
 
 import (
-	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -21,17 +19,34 @@ type group struct {
 	need     int
 	// upgrade: the hosts are promised for an upgrade.
 	upgrade bool
+	// class is all that is asked of a host, as text: groups of one class suit the same
+	// hosts, but for those that hold the data of a Cluster.
+	class string
 }
 
 func newGroup(clusterName string, spec *infrav1.IngotReservationSpec, reserved infrav1.ReservedGroup, need int) (group, error) {
 	g := group{reserved: reserved, need: need, upgrade: spec.Purpose == infrav1.ReservationUpgrade}
+	machine := machineOf(reserved)
 	var err error
 	g.criteria, err = newCriteria(SelectionRequest{
-		Machine:     &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}},
+		Machine:     &infrav1.IngotMachine{Spec: machine},
 		Cluster:     &infrav1.IngotCluster{Spec: clusterOf(spec)},
 		ClusterName: clusterName, ControlPlane: g.controlPlane(), Architecture: reserved.Architecture,
 	})
-	return g, err
+	if err != nil {
+		return g, err
+	}
+	asked := reserved
+	asked.Name, asked.Count = "", 0
+	class, err := json.Marshal(struct {
+		Cluster infrav1.IngotClusterSpec
+		Group   infrav1.ReservedGroup
+	}{clusterOf(spec), asked})
+	if err != nil {
+		return g, fmt.Errorf("write down what group %s asks for: %w", reserved.Name, err)
+	}
+	g.class = string(class)
+	return g, nil
 }
 
 // clusterOf is what a reservation has of the IngotCluster: all of it that says which
@@ -41,6 +56,38 @@ func clusterOf(spec *infrav1.IngotReservationSpec) infrav1.IngotClusterSpec {
 		HostSelector: spec.HostSelector, ControlPlaneSelector: spec.ControlPlaneSelector,
 		FailureDomainLabel: spec.FailureDomainLabel, BootTrust: spec.BootTrust,
 	}
+}
+
+// machineOf is what a reservation has of the machines of a group.
+func machineOf(reserved infrav1.ReservedGroup) infrav1.IngotMachineSpec {
+	spec := infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}
+	if len(reserved.Ethernets) > 0 {
+		spec.NetworkData = &infrav1.NetworkData{}
+	}
+	for _, ethernet := range reserved.Ethernets {
+		spec.NetworkData.Ethernets = append(spec.NetworkData.Ethernets, infrav1.NetworkEthernet{Name: ethernet.Name, NIC: ethernet.NIC})
+	}
+	return spec
+}
+
+// reservedGroup is what to promise to a group of a demand.
+func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
+	reserved := infrav1.ReservedGroup{
+		Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Compact(slices.Sorted(slices.Values(g.FailureDomains))),
+		HostSelector: g.Template.HostSelector.DeepCopy(), Architecture: g.Architecture,
+		RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(),
+	}
+	if g.ControlPlane {
+		reserved.ControlPlane = new(true)
+	}
+	if g.Template.NetworkData == nil {
+		return reserved
+	}
+	for i := range g.Template.NetworkData.Ethernets {
+		ethernet := &g.Template.NetworkData.Ethernets[i]
+		reserved.Ethernets = append(reserved.Ethernets, infrav1.ReservedEthernet{Name: ethernet.Name, NIC: *ethernet.NIC.DeepCopy()})
+	}
+	return reserved
 }
 
 // groups of a promise that need hosts. Selectors that do not parse select no host, and
@@ -64,8 +111,13 @@ func (g *group) controlPlane() bool {
 
 // suits says whether a machine of the group could be on the host, were it free.
 func (g *group) suits(candidate Candidate) bool {
-	return g.criteria.suits(candidate) && !foreignData(candidate.Host, g.criteria.ClusterName) &&
-		(len(g.reserved.FailureDomains) == 0 || slices.Contains(g.reserved.FailureDomains, g.criteria.domain(candidate.Host)))
+	return g.asksFor(candidate) && !foreignData(candidate.Host, g.criteria.ClusterName)
+}
+
+// asksFor is suits, whatever data the host holds: it is the same for groups of one class.
+func (g *group) asksFor(candidate Candidate) bool {
+	return (len(g.reserved.FailureDomains) == 0 || slices.Contains(g.reserved.FailureDomains, g.criteria.domain(candidate.Host))) &&
+		g.criteria.suits(candidate)
 }
 
 // kind is a number of hosts that suit the same groups.
@@ -76,136 +128,76 @@ type kind struct {
 	total, free int
 }
 
-// hostKinds are the kinds of the hosts of a namespace.
-type hostKinds struct {
-	list []kind
-	// of is the kind of each candidate, by its place; -1: of another namespace.
+// sorted are groups and kinds of hosts: the two sides of a matching.
+type sorted struct {
+	groups []group
+	// at is where each of the groups that were asked about is among them.
+	at    []int
+	kinds []kind
+	// of is the kind of each look.
 	of []int
 }
 
-// sortHosts sorts candidates into kinds. Hosts that look the same to every selector are
-// judged once, which is what makes it fast for thousands of hosts. free says which can
-// be claimed.
-func sortHosts(namespace string, candidates []Candidate, free func(*infrav1.IngotHost) bool, groups []group) hostKinds {
-	look := newLook(groups)
-	byLook, bySuits := map[string]int{}, map[string]int{}
-	sorted := hostKinds{of: make([]int, len(candidates))}
-	for i, candidate := range candidates {
-		if candidate.Host.Namespace != namespace {
-			sorted.of[i] = -1
+// sortLooks sorts hosts, by how they look to the groups, into kinds; and joins groups
+// that suit the same hosts into one that needs as many, but for those that are to stand
+// apart. So the matching depends on how many different things are asked for and how many
+// different hosts there are, not on how many Clusters ask.
+func sortLooks(groups []group, looks []looked, apart func(group int) bool) sorted {
+	holding := map[string]bool{} // Clusters whose data some hosts hold
+	for i := range looks {
+		if record := looks[i].Host.Spec.Record; record != nil && record.LastClusterName != "" {
+			holding[record.LastClusterName] = true
+		}
+	}
+	s := sorted{}
+	joined := map[string]int{}
+	for i := range groups {
+		key := groups[i].class
+		if name := groups[i].criteria.ClusterName; holding[name] {
+			key += "\x00" + name
+		}
+		at, known := joined[key]
+		if known && !apart(i) {
+			s.groups[at].need += groups[i].need
+			s.at = append(s.at, at)
 			continue
 		}
-		seen := look.at(candidate)
-		k, ok := byLook[string(seen)]
-		if !ok {
-			k = sorted.add(candidate, groups, bySuits)
-			byLook[string(seen)] = k
+		if !apart(i) {
+			joined[key] = len(s.groups)
 		}
-		sorted.of[i] = k
-		sorted.list[k].total++
-		if free(candidate.Host) {
-			sorted.list[k].free++
-		}
+		s.at = append(s.at, len(s.groups))
+		s.groups = append(s.groups, groups[i])
 	}
-	return sorted
+	bySuits := map[string]int{}
+	for i := range looks {
+		k := s.add(looks[i].Candidate, bySuits)
+		s.of = append(s.of, k)
+		s.kinds[k].total += looks[i].total
+		s.kinds[k].free += looks[i].free
+	}
+	return s
 }
 
-// claimableBut says of a host whether it can be claimed now, and no machine has chosen
-// it.
-func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
-	return func(host *infrav1.IngotHost) bool {
-		ok, _ := Claimable(host)
-		return ok && !named[host.Name]
-	}
-}
-
-// add returns the kind of a host that looks like none before.
-func (s *hostKinds) add(candidate Candidate, groups []group, bySuits map[string]int) int {
-	suits, signature := make([]bool, len(groups)), make([]byte, len(groups))
-	for g := range groups {
-		if suits[g] = groups[g].suits(candidate); suits[g] {
+// add returns the kind of hosts that look like this one.
+func (s *sorted) add(candidate Candidate, bySuits map[string]int) int {
+	suits, signature := make([]bool, len(s.groups)), make([]byte, len(s.groups))
+	asks := map[string]bool{}
+	for g := range s.groups {
+		class := s.groups[g].class
+		ask, known := asks[class]
+		if !known {
+			ask = s.groups[g].asksFor(candidate)
+			asks[class] = ask
+		}
+		if suits[g] = ask && !foreignData(candidate.Host, s.groups[g].criteria.ClusterName); suits[g] {
 			signature[g] = 1
 		}
 	}
 	k, ok := bySuits[string(signature)]
 	if !ok {
-		k = len(s.list)
-		s.list = append(s.list, kind{suits: suits})
+		k = len(s.kinds)
+		s.kinds = append(s.kinds, kind{suits: suits})
 		bySuits[string(signature)] = k
 	}
 	return k
 }
-
-// look is all that groups see of a host: what they do not ask for is not in it.
-type look struct {
-	keys  []string
-	hints []*infrav1.RootDeviceHints
-	// trust: a group demands verified boots.
-	trust bool
-	text  []byte
-}
-
-func newLook(groups []group) *look {
-	l := &look{hints: []*infrav1.RootDeviceHints{nil}}
-	for i := range groups {
-		c := groups[i].criteria
-		l.keys = append(l.keys, c.label)
-		l.trust = l.trust || c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified
-		for _, selector := range []labels.Selector{c.cluster, c.controlPlane, c.machine} {
-			requirements, _ := selector.Requirements()
-			for _, r := range requirements {
-				l.keys = append(l.keys, r.Key())
-			}
-		}
-		hints := c.Machine.Spec.RootDeviceHints
-		if !slices.ContainsFunc(l.hints, func(h *infrav1.RootDeviceHints) bool { return equality.Semantic.DeepEqual(h, hints) }) {
-			l.hints = append(l.hints, hints)
-		}
-	}
-	slices.Sort(l.keys)
-	l.keys = slices.Compact(l.keys)
-	return l
-}
-
-// at writes down what is seen of a host; the text is good until the next.
-func (l *look) at(candidate Candidate) []byte {
-	l.text = l.text[:0]
-	for _, key := range l.keys {
-		value, ok := candidate.Host.Labels[key]
-		if !ok {
-			l.text = append(l.text, 0)
-		}
-		l.word(value)
-	}
-	if l.trust {
-		trust, _, _ := BootTrustOf(candidate.Host)
-		l.word(string(trust))
-	}
-	if record := candidate.Host.Spec.Record; record != nil {
-		l.text = append(l.text, record.LastClusterName...)
-	}
-	l.text = append(l.text, 0)
-	if candidate.Hardware == nil {
-		return l.text
-	}
-	spec := &candidate.Hardware.Spec
-	l.word(spec.Architecture)
-	l.number(int64(spec.CPU.Cores))
-	l.number(MemoryGiB(spec.MemoryBytes))
-	for _, hints := range l.hints {
-		if hints == nil {
-			hints = candidate.Host.Spec.RootDeviceHints
-		}
-		disk, err := SelectRootDisk(spec.Disks, hints)
-		if err != nil {
-			l.number(-1)
-			continue
-		}
-		l.number(diskSize(disk))
-	}
-	return l.text
-}
-
-func (l *look) word(text string) { l.text = append(append(l.text, text...), 1) }
-
-func (l *look) number(n int64) { l.text = binary.LittleEndian.AppendUint64(l.text, uint64(n)) }

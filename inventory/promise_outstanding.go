@@ -63,13 +63,14 @@ func ClaimedHost(candidates []Candidate) func(*infrav1.IngotMachine) (host strin
 // are in the order of their namespaces and Clusters.
 func Outstanding(stock Stock, holds func(*infrav1.IngotMachine) (string, bool)) []Promise {
 	var promises []Promise
+	crews := crews(stock.Machines)
 	for i := range stock.Reservations {
 		r := &stock.Reservations[i]
 		if !Stands(r, stock.Now) {
 			continue
 		}
 		p := Promise{Namespace: r.Namespace, ClusterName: r.Name, Spec: &r.Spec,
-			Needs: outstanding(r.Namespace, r.Name, &r.Spec, stock.Machines, holds)}
+			Needs: outstanding(&r.Spec, crews[crew{r.Namespace, r.Name}], holds)}
 		if p.Left() > 0 {
 			promises = append(promises, p)
 		}
@@ -92,19 +93,33 @@ func Stands(r *infrav1.IngotReservation, now time.Time) bool {
 // Left counts the machines of a reservation that have no host yet, whether it still
 // binds or not. holds says which have one.
 func Left(r *infrav1.IngotReservation, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) int {
-	return Promise{Needs: outstanding(r.Namespace, r.Name, &r.Spec, machines, holds)}.Left()
+	return Promise{Needs: outstanding(&r.Spec, crews(machines)[crew{r.Namespace, r.Name}], holds)}.Left()
 }
 
-func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSpec, machines []infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
+// crew names the machines of one Cluster.
+type crew struct{ namespace, clusterName string }
+
+// crews sorts machines by their Clusters, so that many promises are counted in one pass.
+// Those that are being deleted are left out: the host of one is another's soon.
+func crews(machines []infrav1.IngotMachine) map[crew][]*infrav1.IngotMachine {
+	crews := map[crew][]*infrav1.IngotMachine{}
+	for i := range machines {
+		machine := &machines[i]
+		if machine.DeletionTimestamp.IsZero() {
+			of := crew{machine.Namespace, machine.Labels[clusterv1.ClusterNameLabel]}
+			crews[of] = append(crews[of], machine)
+		}
+	}
+	return crews
+}
+
+// outstanding counts what is left for the machines of one Cluster.
+func outstanding(spec *infrav1.IngotReservationSpec, machines []*infrav1.IngotMachine, holds func(*infrav1.IngotMachine) (string, bool)) []int {
 	needs := make([]int, len(spec.Groups))
 	for i, g := range spec.Groups {
 		needs[i] = int(g.Count)
 	}
-	for i := range machines {
-		machine := &machines[i]
-		if machine.Namespace != namespace || machine.Labels[clusterv1.ClusterNameLabel] != clusterName || !machine.DeletionTimestamp.IsZero() {
-			continue // the host of a machine that is being deleted is another's soon
-		}
+	for _, machine := range machines {
 		if at := groupOf(spec, machine.Labels); at >= 0 && needs[at] > 0 {
 			if _, ok := holds(machine); ok {
 				needs[at]--
@@ -119,11 +134,7 @@ func outstanding(namespace, clusterName string, spec *infrav1.IngotReservationSp
 func Holding(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
 	spec := PromiseRequest{Demand: demand}.reservation()
 	holding := make([]int, len(demand.Groups))
-	for i := range machines {
-		machine := &machines[i]
-		if machine.Namespace != namespace || machine.Labels[clusterv1.ClusterNameLabel] != clusterName || !machine.DeletionTimestamp.IsZero() {
-			continue
-		}
+	for _, machine := range crews(machines)[crew{namespace, clusterName}] {
 		at := groupOf(&spec, machine.Labels)
 		if at < 0 {
 			continue
@@ -168,7 +179,7 @@ func RequestOf(r *infrav1.IngotReservation) PromiseRequest {
 	for _, g := range r.Spec.Groups {
 		request.Demand.Groups = append(request.Demand.Groups, DemandGroup{
 			Name: g.Name, ControlPlane: g.ControlPlane != nil && *g.ControlPlane, Count: int(g.Count), FailureDomains: g.FailureDomains,
-			Template: infrav1.IngotMachineSpec{HostSelector: g.HostSelector, RootDeviceHints: g.RootDeviceHints}, Architecture: g.Architecture,
+			Template: machineOf(g), Architecture: g.Architecture,
 		})
 	}
 	return request

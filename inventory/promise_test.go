@@ -57,6 +57,17 @@ func verified(name string) Candidate {
 	return c
 }
 
+// carded are hosts with one network card each, of a driver.
+func carded(driver string, names ...string) []Candidate {
+	var list []Candidate
+	for _, name := range names {
+		c := candidate(name, "r1")
+		c.Hardware.Spec.NICs = []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01", Name: "eth0", PCI: "0000:02:00.0", Driver: driver}}
+		list = append(list, c)
+	}
+	return list
+}
+
 func demand(groups ...DemandGroup) PromiseRequest {
 	return PromiseRequest{Namespace: "metal", ClusterName: "mine", Demand: Demand{Groups: groups}}
 }
@@ -83,12 +94,24 @@ func TestPlanPromise(t *testing.T) {
 	trusting.Cluster.BootTrust = infrav1.BootTrustVerified
 	trusted := reservation("rival", workers("md", 1))
 	trusted.Spec.BootTrust = infrav1.BootTrustVerified
+	fast := workers("md", 3)
+	fast.Ethernets = []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}
+	cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)
+	mlx := DemandGroup{Name: "md", Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
+		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}}}}
+	mlxMachines := func(count int) DemandGroup { mlx.Count = count; return mlx }
 	for _, tc := range []struct {
 		name    string
 		request PromiseRequest
 		stock   Stock
 		want    []string // of each group that goes short, a part of the message
 	}{
+		{"interfaces that some hosts have", demand(mlxMachines(3)), Stock{Candidates: cards}, nil},
+		{"interfaces that too few hosts have", demand(mlxMachines(4)), Stock{Candidates: cards},
+			[]string{"lacks 1 of 4 hosts; asked for 1 ethernets by networkData; of 3 hosts that suit 3 are free"}},
+		{"hosts beside those whose interfaces were promised", demand(md(3)), Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{reservation("rival", fast)}}, nil},
+		{"hosts whose interfaces were promised", demand(md(4)), Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{reservation("rival", fast)}},
+			[]string{"lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are promised"}},
 		{"enough", demand(md(3)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, nil},
 		{"two are missing", demand(md(5)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, []string{"machine deployment md lacks 2 of 5 hosts; of 3 hosts that suit 3 are free"}},
 		{"a strict failure domain", demand(md(2, "r1")), Stock{Candidates: hostsIn("r1", "r2", "r2")},
@@ -342,5 +365,31 @@ func TestOSInUse(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A promise says by which interfaces it was made, and is kept by them: another Cluster's
+// machine, which could be on any host, gets none of those.
+func TestPromisesKeepInterfaces(t *testing.T) {
+	cards := append(carded("mlx5_core", "f1", "f2"), carded("igb", "s1")...)
+	mine := demand(DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
+		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: ptr[int32](0)}}}}}})
+	plan, err := PlanPromise(mine, Stock{Candidates: cards, Now: promisedAt})
+	if err != nil || !plan.Satisfied {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	want := []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: ptr[int32](0)}}}
+	if diff := cmp.Diff(want, plan.Reservation.Groups[0].Ethernets); diff != "" {
+		t.Fatal(diff)
+	}
+	promised := infrav1.IngotReservation{Spec: plan.Reservation}
+	promised.Namespace, promised.Name = "metal", "mine"
+	stock := Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{promised}, Now: promisedAt}
+	other := request(func(r *SelectionRequest) { r.Promises = Outstanding(stock, HoldsHost) })
+	if got := Select(other, cards); got.Host == nil || got.Host.Name != "s1" {
+		t.Errorf("another Cluster's machine gets %+v", got)
+	}
+	if again, err := PlanPromise(RequestOf(&promised), stock); err != nil || !again.Satisfied || !cmp.Equal(again.Reservation.Groups, promised.Spec.Groups) {
+		t.Errorf("what was promised is asked for as %+v, %v", again, err)
 	}
 }

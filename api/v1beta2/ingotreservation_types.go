@@ -112,6 +112,26 @@ type ReservedGroup struct {
 	// rootDeviceHints of the machines.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+	// ethernets are the interfaces that networkData of the machines asks for: a host that
+	// lacks one is not kept for them. None: any host's interfaces do.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Ethernets []ReservedEthernet `json:"ethernets,omitempty"`
+}
+
+// ReservedEthernet is an interface that each host of a group has.
+type ReservedEthernet struct {
+	// name of the ethernet in networkData.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	Name string `json:"name,omitempty"`
+	// nic says which of the host's interfaces it is. Where other than one is meant, the
+	// host is not kept.
+	// +required
+	NIC NICSelector `json:"nic,omitempty,omitzero"`
 }
 
 // IngotReservationStatus is what was observed last. Nothing is decided by it.

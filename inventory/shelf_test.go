@@ -1,0 +1,153 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// onShelf is a stock with its hosts on a shelf.
+func onShelf(stock Stock) Stock {
+	stock.Shelf = &Shelf{}
+	for _, c := range stock.Candidates {
+		stock.Shelf.Put(c.Host)
+		if c.Hardware != nil {
+			c.Hardware.Name = c.Host.Name
+			stock.Shelf.PutHardware(c.Hardware)
+		}
+	}
+	stock.Candidates = nil
+	return stock
+}
+
+// Whatever happened to the hosts, a shelf that saw it all gives the plan that a list of
+// them gives, for a request that it knows and for one that it does not.
+func TestShelfPlansAsAList(t *testing.T) {
+	satisfied, blocked := 0, 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		l := randomLot(r)
+		stock := onShelf(l.stock)
+		former := l.request
+		for step := range 12 {
+			l.change(r, stock.Shelf)
+			if step%4 == 3 {
+				other := randomLot(r)
+				l.request, l.stock.Reservations = other.request, other.stock.Reservations
+			}
+			if r.IntN(3) == 0 {
+				l.stock.Machines = []infrav1.IngotMachine{worker("mine", "a", fmt.Sprintf("h%d", r.IntN(8)))}
+			}
+			stock.Reservations, stock.Machines = l.stock.Reservations, l.stock.Machines
+			for _, request := range []PromiseRequest{l.request, former} {
+				want, err := PlanPromise(request, l.stock)
+				got, shelfErr := PlanPromise(request, stock)
+				if err != nil || shelfErr != nil {
+					t.Fatalf("seed %d: %v, %v", seed, err, shelfErr)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("seed %d, step %d: the shelf plans otherwise:\n%s", seed, step, diff)
+				}
+				if want.Satisfied {
+					satisfied++
+				} else {
+					blocked++
+				}
+			}
+			if diff := cmp.Diff(l.stock.ClaimedBy("metal", "mine"), stock.ClaimedBy("metal", "mine")); diff != "" {
+				t.Fatalf("seed %d, step %d: claimed by the Cluster:\n%s", seed, step, diff)
+			}
+		}
+		if n := len(stock.Shelf.views); n > maxViews {
+			t.Fatalf("seed %d: %d views are kept", seed, n)
+		}
+	}
+	if satisfied < 500 || blocked < 500 {
+		t.Errorf("%d satisfied, %d blocked: the lots are one-sided", satisfied, blocked)
+	}
+}
+
+// change does something to one host, and tells the shelf: as an informer would, with a new
+// object.
+func (l *lot) change(r *rand.Rand, shelf *Shelf) {
+	list := l.stock.Candidates
+	at := r.IntN(len(list))
+	host, facts := list[at].Host.DeepCopy(), list[at].Hardware.DeepCopy()
+	switch r.IntN(7) {
+	case 0:
+		host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+		host.Spec.Claim.ClusterName = "mine"
+	case 1:
+		host.Spec.Claim = nil
+	case 2:
+		host.Labels = map[string]string{infrav1.RackLabel: fmt.Sprintf("r%d", 1+r.IntN(3))}
+	case 3:
+		host.Spec.Record.LastClusterName = []string{"", "mine", "other0"}[r.IntN(3)]
+	case 4:
+		if facts != nil {
+			facts.Spec.MemoryBytes = int64(64<<r.IntN(2)) << 30
+		}
+	case 5:
+		facts = nil
+	default:
+		facts = candidate(host.Name, "").Hardware
+	}
+	if facts == nil {
+		shelf.RemoveHardware(host.Name)
+	} else {
+		facts.Name = host.Name
+		shelf.PutHardware(facts)
+	}
+	if r.IntN(5) == 0 {
+		shelf.Remove(host.Name)
+	}
+	shelf.Put(host)
+	list[at] = Candidate{Host: host, Hardware: facts}
+}
+
+// A host that has gone counts no more, and one without facts suits nobody.
+func TestShelfForgets(t *testing.T) {
+	stock := onShelf(Stock{Candidates: hostsIn("r1", "r1")})
+	request := demand(DemandGroup{Name: "md", Count: 2})
+	missing := func() int {
+		t.Helper()
+		plan, err := PlanPromise(request, stock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range plan.Missing {
+			n += s.Missing
+		}
+		return n
+	}
+	steps := []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"both are there", func() {}, 0},
+		{"one has gone", func() { stock.Shelf.Remove("h1") }, 1},
+		{"one that was never there goes", func() { stock.Shelf.Remove("h9"); stock.Shelf.RemoveHardware("h9") }, 1},
+		{"the other's facts are gone", func() { stock.Shelf.RemoveHardware("h2") }, 2},
+		{"facts before the host", func() {
+			c := candidate("h3", "r1")
+			c.Hardware.Name = "h3"
+			stock.Shelf.PutHardware(c.Hardware)
+			stock.Shelf.Put(c.Host)
+		}, 1},
+	}
+	for _, step := range steps {
+		step.do()
+		if got := missing(); got != step.want {
+			t.Errorf("%s: %d are missing, want %d", step.name, got, step.want)
+		}
+	}
+}
