@@ -13,5 +13,5 @@
 // It must not know Ingot, nor how the servers came to be. It speaks IPv4, and has no
 // network policies: it is for tests.
 //
-//	manifest, err := podnet.Manifest("10.244.0.0/16") // kubectl apply -f -
+//	manifest, err := podnet.Manifest("10.244.0.0/16", "10.77.0.50:6443") // kubectl apply -f -
 package podnet

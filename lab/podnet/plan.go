@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -99,17 +100,26 @@ const chain = "PODNET"
 var manifest string
 
 // Manifest is what is applied to a cluster whose pods have addresses in that
-// network, which must be IPv4.
-func Manifest(pods string) ([]byte, error) {
+// network, which must be IPv4. endpoint is the host and port of the API server; empty:
+// the address of its Service, for which kube-proxy must run first. Where a node cannot
+// have kube-proxy's image yet, as in the upgrade of a cluster without a registry, only
+// the endpoint makes it ready.
+func Manifest(pods, endpoint string) ([]byte, error) {
 	prefix, err := netip.ParsePrefix(pods)
 	if err != nil || !prefix.Addr().Is4() {
 		return nil, fmt.Errorf("network of pods %q is no IPv4 prefix", pods)
+	}
+	host, port := "", ""
+	if endpoint != "" {
+		if host, port, err = net.SplitHostPort(endpoint); err != nil {
+			return nil, fmt.Errorf("endpoint of the API server: %w", err)
+		}
 	}
 	parsed, err := template.New("manifest.yaml").Option("missingkey=error").Parse(manifest)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = parsed.Execute(&b, map[string]string{"Image": Image, "Pods": prefix.Masked().String()})
+	err = parsed.Execute(&b, map[string]string{"Image": Image, "Pods": prefix.Masked().String(), "Host": host, "Port": port})
 	return b.Bytes(), err
 }

@@ -4,6 +4,10 @@
 package podnet
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -117,11 +121,27 @@ func TestConfigure(t *testing.T) {
 
 func TestManifest(t *testing.T) {
 	for _, wrong := range []string{"", "10.244.0.0", "fd00::/64", "10.244.0.0/33"} {
-		if _, err := Manifest(wrong); err == nil {
+		if _, err := Manifest(wrong, ""); err == nil {
 			t.Errorf("%q is no network of pods", wrong)
 		}
 	}
-	out, err := Manifest("10.244.7.7/16")
+	if _, err := Manifest("10.244.0.0/16", "192.0.2.1"); err == nil {
+		t.Error("an endpoint without a port is taken")
+	}
+	container := daemon(t, "")
+	if container.Image != Image || container.Args[0] != "--pods=10.244.0.0/16" || len(container.Env) != 1 {
+		t.Errorf("container %+v", container)
+	}
+	want := []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "fd00::50"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}}
+	if diff := cmp.Diff(want, daemon(t, "[fd00::50]:6443").Env[1:]); diff != "" {
+		t.Errorf("environment with an endpoint (-want +got):\n%s", diff)
+	}
+}
+
+// daemon is the one container of the manifest's DaemonSet.
+func daemon(t *testing.T, endpoint string) corev1.Container {
+	t.Helper()
+	out, err := Manifest("10.244.7.7/16", endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +157,30 @@ func TestManifest(t *testing.T) {
 			}
 		}
 	}
-	c := set.Spec.Template.Spec.Containers
-	if len(c) != 1 || c[0].Image != Image || c[0].Args[0] != "--pods=10.244.0.0/16" {
-		t.Errorf("containers %+v", c)
+	if n := len(set.Spec.Template.Spec.Containers); n != 1 {
+		t.Fatalf("%d containers", n)
+	}
+	return set.Spec.Template.Spec.Containers[0]
+}
+
+func TestHello(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Hello(ctx, listener, "pod-1") }()
+	answer, err := http.Get("http://" + listener.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.Body.Close() != nil || string(body) != "hello from pod-1\n" {
+		t.Errorf("%q, %v", body, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("at its end: %v", err)
 	}
 }

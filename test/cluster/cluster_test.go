@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,15 +14,12 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/hack/release"
-	"github.com/ingot-metal/ingot/hack/tools"
-	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/node"
-	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 const (
-	// patience bounds each wait; a server boots three times until its Node is ready.
+	// patience bounds each wait; a server boots three times until its node is ready.
 	patience = 25 * time.Minute
 	// pods is the network of pods of the cluster.
 	pods = "10.244.0.0/16"
@@ -29,87 +28,119 @@ const (
 // endpoint is an address of the servers' network that nobody has but kube-vip.
 var endpoint = netip.MustParseAddrPort("10.77.0.50:6443")
 
+// versions of Kubernetes: that of the image that make names, and, in the full form, the
+// one that the cluster begins with. out is where the timeline goes; empty: nowhere.
+type options struct{ version, from, out string }
+
 // A stage is what the scenes play on.
 type stage struct {
-	version string
+	options
 	release *release.Release
 	node    *node.Node
 	world   *site.World
 	site    *site.Site
+	// cluster is what it is to be now.
 	cluster site.Cluster
 	// workload is the cluster that was made; nil before.
 	workload *workloadCluster
+	recorder *recorder
 	began    time.Time
-	// ready are its Nodes, counted when all were.
-	ready int
+	// ready are its Nodes when they were last looked at, healed the Machines that were
+	// power-cycled; upgraded says from what to what.
+	ready, healed int
+	upgraded      string
+	// nameless are the Nodes, by name, whose kubelet was not told its provider ID.
+	nameless map[string]bool
 }
 
-// TestCluster is the short life of a cluster of one control plane and one worker.
-func TestCluster(t *testing.T) {
-	version := os.Getenv("INGOT_CLUSTER_VERSION")
-	if version == "" {
-		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image, as make e2e-cluster does; needs root")
-	}
-	s := setUp(t, version)
-	for _, scene := range []struct {
-		name string
-		play func(*testing.T, *stage)
-	}{
+// A scene builds on those before it.
+type scene struct {
+	name string
+	play func(*testing.T, *stage)
+}
+
+var (
+	// beginning is a cluster that runs.
+	beginning = []scene{
 		{"servers become Available", register},
 		{"a cluster by the template", create},
 		{"Nodes are their Machines", identify},
-		{"a pod runs", runPod},
-		{"deletion", remove},
-	} {
+		{"a pod runs and is reached", runPod},
+	}
+	// life is what happens to it.
+	life = []scene{
+		{"a worker more", scaleOut},
+		{"a rack's label changes", relabel},
+		{"a worker loses its power", heal},
+		{"a worker less", scaleIn},
+		{"an upgrade", upgrade},
+		{"a worker whose template lacks the provider ID", addNameless},
+	}
+	end = []scene{{"deletion", remove}}
+)
+
+// TestCluster is the life of a cluster. With INGOT_CLUSTER_FROM, an older version of
+// Kubernetes, it is the whole one; without it goes from its creation to its deletion.
+func TestCluster(t *testing.T) {
+	o := options{version: os.Getenv("INGOT_CLUSTER_VERSION"), from: os.Getenv("INGOT_CLUSTER_FROM"), out: os.Getenv("INGOT_CLUSTER_OUT")}
+	if o.version == "" {
+		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image, as make e2e-cluster does; needs root")
+	}
+	scenes := append(append([]scene{}, beginning...), end...)
+	if o.from != "" {
+		scenes = append(append(append([]scene{}, beginning...), life...), end...)
+	}
+	s := setUp(t, o)
+	for _, scene := range scenes {
 		began := time.Now()
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, s) }) {
 			s.explain(t)
+			s.hold(t)
 			t.Fatalf("scene %q failed; those after it need it", scene.name)
 		}
 		t.Logf("%6.1f s, after %6.1f s: %s", time.Since(began).Seconds(), time.Since(s.began).Seconds(), scene.name)
 	}
-	t.Logf("cluster: %d of %d nodes ready with provider ID, deleted clean, %.0f s",
-		s.ready, s.cluster.ControlPlanes+s.cluster.Workers, time.Since(s.began).Seconds())
+	s.summarize(t)
 }
 
-// setUp starts the management cluster and two servers in racks of their own.
-func setUp(t *testing.T, version string) *stage {
+// summarize writes the last line, which make prints.
+func (s *stage) summarize(t *testing.T) {
 	t.Helper()
-	s := &stage{version: version, began: time.Now()}
-	set, err := tools.Open()
+	line := fmt.Sprintf("cluster: %d of %d nodes ready with provider ID and zone, %s, healed %d, deleted clean, %.0f s",
+		s.ready, s.cluster.ControlPlanes+s.cluster.Workers, cmp.Or(s.upgraded, "not upgraded"), s.healed, time.Since(s.began).Seconds())
+	t.Log(line)
+	s.write(t, "summary.txt", []byte(line+"\n"))
+}
+
+// write puts a file into the output folder, if there is one.
+func (s *stage) write(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if s.out == "" {
+		return
+	}
+	check(t, os.MkdirAll(s.out, 0o755))
+	check(t, os.WriteFile(filepath.Join(s.out, name), content, 0o644))
+}
+
+// first is the version that the cluster is made with.
+func (s *stage) first() string { return cmp.Or(s.from, s.version) }
+
+// hold keeps everything as it is when a scene failed, as long as INGOT_CLUSTER_HOLD
+// says, for whoever wants to look.
+func (s *stage) hold(t *testing.T) {
+	t.Helper()
+	wait, err := time.ParseDuration(cmp.Or(os.Getenv("INGOT_CLUSTER_HOLD"), "0"))
 	check(t, err)
-	s.release, err = release.Write(t.Context(), release.Options{Root: set.Root(), Version: site.Version, Out: t.TempDir()})
-	check(t, err)
-	s.node, err = node.Start(t.Context(), node.Config{Archives: []string{s.release.Archive}, Audit: true})
-	check(t, err)
-	t.Cleanup(func() {
-		if err := s.node.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	cache, err := tools.CacheDir()
-	check(t, err)
-	var probe qemu.Probe
-	s.world = site.NewWorld(t, site.WorldConfig{
-		Racks: 2, Address: s.node.HostAddress(),
-		Virtual: &site.Virtual{
-			Server: datacentre.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
-			Accel:  probe.Accel(t.Context()).WithRoom(512),
-			Images: map[string]string{version: filepath.Join(cache, "images", "node-"+version, "current", "disk.raw.zst")},
-		},
-	})
-	s.site = site.Attach(t, site.Config{World: s.world}, s.node)
-	initialize(t, s)
-	t.Logf("management cluster ready after %.1f s", time.Since(s.began).Seconds())
-	return s
+	if wait > 0 {
+		fmt.Fprintf(os.Stderr, "for %s: export KUBECONFIG=%s\n", wait, s.node.Kubeconfig())
+		time.Sleep(wait)
+	}
 }
 
 // kubeVIPImage is the one that the disk holds.
-func kubeVIPImage(t *testing.T, version string) string {
+func kubeVIPImage(t *testing.T, disk string) string {
 	t.Helper()
-	cache, err := tools.CacheDir()
-	check(t, err)
-	names, err := os.ReadFile(filepath.Join(cache, "images", "node-"+version, "current", "images.txt"))
+	names, err := os.ReadFile(filepath.Join(filepath.Dir(disk), "images.txt"))
 	check(t, err)
 	for _, name := range strings.Fields(string(names)) {
 		if strings.Contains(name, "/kube-vip:") {

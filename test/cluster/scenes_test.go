@@ -7,16 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/podnet"
 	"github.com/ingot-metal/ingot/test/site"
 )
@@ -30,11 +28,12 @@ func register(t *testing.T, s *stage) {
 // and what the book says an operator does then: the network plugin.
 func create(t *testing.T, s *stage) {
 	s.cluster = s.site.CreateCluster(t, site.Cluster{
-		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: 1, Workers: 1, Kubernetes: s.version, Endpoint: endpoint,
-		Variables: map[string]string{"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, s.version)},
+		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: 1, Workers: 1, Kubernetes: s.first(), Endpoint: endpoint,
+		Variables: map[string]string{"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first()))},
 	})
 	s.workload = connect(t, s)
-	manifest, err := podnet.Manifest(pods)
+	s.recorder.watch(s.workload)
+	manifest, err := podnet.Manifest(pods, endpoint.String())
 	check(t, err)
 	s.site.AwaitFor(t, patience, "the network plugin", func(ctx context.Context) (string, error) {
 		if err := s.workload.apply(ctx, manifest); err != nil {
@@ -42,77 +41,143 @@ func create(t *testing.T, s *stage) {
 		}
 		return "", nil
 	})
+	s.awaitCluster(t)
+}
+
+// awaitCluster waits until it is as it should be: Nodes as many as asked for, ready,
+// and Machines that run.
+func (s *stage) awaitCluster(t *testing.T) {
+	t.Helper()
 	s.site.AwaitFor(t, patience, "ready Nodes", s.workload.ready(&s.cluster))
 	s.site.AwaitFor(t, patience, "machines that run", s.site.Running(s.cluster))
 }
 
-// identify: each Machine's Node has the Machine's provider ID and the host's name,
-// and every Node is some Machine's. Nobody but the kubelet wrote the provider ID.
-func identify(t *testing.T, s *stage) {
-	controlPlanes, workers, err := s.site.Machines(t.Context(), s.cluster)
-	check(t, err)
-	want := map[string]string{}
-	for _, m := range append(controlPlanes, workers...) {
-		want[m.Status.NodeRef.Name] = m.Spec.ProviderID
-	}
-	nodes, err := s.workload.nodes(t.Context())
-	check(t, err)
-	got := map[string]string{}
-	for _, n := range nodes {
-		got[n.Name] = n.Spec.ProviderID
-		for _, entry := range n.ManagedFields {
-			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.String(), `"f:providerID"`) && entry.Manager != "kubelet" {
-				t.Errorf("the provider ID of Node %s was written by %s", n.Name, entry.Manager)
-			}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("provider IDs by Node (-Machines +Nodes):\n%s", diff)
-	}
-	s.ready = len(got)
-}
+// A node is what is expected of one.
+type identity struct{ ProviderID, Zone, Version, WrittenBy string }
 
-// runPod: a Deployment's pod is scheduled to the worker and gets an address of the
-// network.
-func runPod(t *testing.T, s *stage) {
-	labels := map[string]string{"app": "pause"}
-	image, err := s.workload.imageOf(t.Context(), "/pause:")
-	check(t, err)
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pause"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pause", Image: image}}},
-			},
-		},
-	}
-	check(t, s.workload.client.Create(t.Context(), deployment))
-	s.site.AwaitFor(t, patience, "a pod", func(ctx context.Context) (string, error) {
-		list := &corev1.PodList{}
-		if err := s.workload.client.List(ctx, list, client.InNamespace("default"), client.MatchingLabels(labels)); err != nil {
+// identify: each Machine's Node has the Machine's provider ID and version, and its
+// host's rack as zone, and every Node is some Machine's. Nobody but the kubelet wrote
+// the provider ID, where it was told.
+func identify(t *testing.T, s *stage) {
+	s.site.AwaitFor(t, patience, "Nodes that are what their Machines say", func(ctx context.Context) (string, error) {
+		want, err := s.identities(ctx)
+		if err != nil {
 			return "", err
 		}
-		for _, p := range list.Items {
-			if p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
-				continue
-			}
+		nodes, err := s.workload.nodes(ctx)
+		if err != nil {
+			return "", err
+		}
+		got := map[string]identity{}
+		for _, n := range nodes {
+			got[n.Name] = identity{n.Spec.ProviderID, n.Labels[corev1.LabelTopologyZone], n.Status.NodeInfo.KubeletVersion, writerOfProviderID(n)}
+		}
+		s.ready = len(got)
+		return cmp.Diff(want, got), nil
+	})
+}
+
+// identities are those that Nodes should have, by name.
+func (s *stage) identities(ctx context.Context) (map[string]identity, error) {
+	controlPlanes, workers, err := s.site.Machines(ctx, s.cluster)
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]identity{}
+	for _, m := range append(controlPlanes, workers...) {
+		id, err := infrav1.ParseProviderID(m.Spec.ProviderID)
+		if err != nil {
+			return nil, err
+		}
+		writer := kubelet
+		if s.nameless[m.Status.NodeRef.Name] {
+			writer = "ingot"
+		}
+		want[m.Status.NodeRef.Name] = identity{m.Spec.ProviderID, s.world.Rack(id.Host), m.Spec.Version, writer}
+	}
+	return want, nil
+}
+
+// kubelet is the field manager of the kubelet.
+const kubelet = "kubelet"
+
+// writerOfProviderID is the kubelet, or somebody else, who can only be Ingot: Cluster
+// API writes none.
+func writerOfProviderID(n corev1.Node) string {
+	written := func(entry fieldsEntry) bool { return entry.has("f:providerID") }
+	for _, entry := range n.ManagedFields {
+		if written(fieldsEntry(entry)) && entry.Manager == kubelet {
+			return kubelet
+		}
+		if written(fieldsEntry(entry)) {
+			return "ingot"
+		}
+	}
+	return "nobody"
+}
+
+// runPod: a Deployment's pod is scheduled to the worker, gets an address of the
+// network, and answers at the port of each node, as kube-proxy and the network plugin
+// lead there.
+func runPod(t *testing.T, s *stage) {
+	check(t, s.workload.sayHello(t.Context(), 1))
+	s.site.AwaitFor(t, patience, "a pod", s.greeters(t, 1))
+	s.site.AwaitFor(t, patience, "its answer at every node", s.workload.answers)
+}
+
+// greeters says what is missing until that many pods run, all on workers.
+func (s *stage) greeters(t *testing.T, count int) site.Missing {
+	return func(ctx context.Context) (string, error) {
+		list, err := s.workload.greeters(ctx)
+		if err != nil {
+			return "", err
+		}
+		running := slices.DeleteFunc(list, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" })
+		if len(running) != count {
+			return fmt.Sprintf("%d of %d pods run", len(running), count), nil
+		}
+		for _, p := range running {
 			t.Logf("%s runs on %s with %s", p.Name, p.Spec.NodeName, p.Status.PodIP)
 			if ip, err := netip.ParseAddr(p.Status.PodIP); err != nil || !netip.MustParsePrefix(pods).Contains(ip) {
 				t.Errorf("its address is %s, want one of %s", p.Status.PodIP, pods)
 			}
-			node := &corev1.Node{}
-			if err := s.workload.client.Get(ctx, client.ObjectKey{Name: p.Spec.NodeName}, node); err != nil {
-				return "", err
+			if _, is := s.controlPlaneNodes(t)[p.Spec.NodeName]; is {
+				t.Errorf("it runs on %s, a control plane", p.Spec.NodeName)
 			}
-			if _, is := node.Labels["node-role.kubernetes.io/control-plane"]; is {
-				t.Errorf("it runs on %s, a control plane", node.Name)
-			}
-			return "", nil
 		}
-		return fmt.Sprintf("%d pods, none runs", len(list.Items)), nil
+		return "", nil
+	}
+}
+
+// controlPlaneNodes are the names of the Nodes of control planes.
+func (s *stage) controlPlaneNodes(t *testing.T) map[string]bool {
+	t.Helper()
+	controlPlanes, _, err := s.site.Machines(t.Context(), s.cluster)
+	check(t, err)
+	names := map[string]bool{}
+	for _, m := range controlPlanes {
+		names[m.Status.NodeRef.Name] = true
+	}
+	return names
+}
+
+// workers of the cluster, the first ones made first.
+func (s *stage) workers(t *testing.T) []clusterv1.Machine {
+	t.Helper()
+	_, workers, err := s.site.Machines(t.Context(), s.cluster)
+	check(t, err)
+	slices.SortFunc(workers, func(a, b clusterv1.Machine) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
+	return workers
+}
+
+// hostOf is the name of a Machine's host.
+func hostOf(t *testing.T, m clusterv1.Machine) string {
+	t.Helper()
+	id, err := infrav1.ParseProviderID(m.Spec.ProviderID)
+	check(t, err)
+	return id.Host
 }
 
 // remove: the cluster goes, and its servers are wiped, off and free again.

@@ -8,18 +8,72 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/hack/release"
+	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/clusterapi"
+	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/node"
+	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
 // provisioning is the management cluster's interface in the servers' network.
 const provisioning = "prov0"
+
+// setUp starts the management cluster and as many servers as are needed, each in a rack
+// of its own: two for a cluster of two, and a third to scale out to and to upgrade by.
+func setUp(t *testing.T, o options) *stage {
+	t.Helper()
+	s := &stage{options: o, began: time.Now(), nameless: map[string]bool{}}
+	set, err := tools.Open()
+	check(t, err)
+	s.release, err = release.Write(t.Context(), release.Options{Root: set.Root(), Version: site.Version, Out: t.TempDir()})
+	check(t, err)
+	s.node, err = node.Start(t.Context(), node.Config{Archives: []string{s.release.Archive}, Audit: true})
+	check(t, err)
+	t.Cleanup(func() {
+		if err := s.node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	racks, images := 2, map[string]string{o.version: disk(t, o.version)}
+	if o.from != "" {
+		racks, images[o.from] = 3, disk(t, o.from)
+	}
+	var probe qemu.Probe
+	s.world = site.NewWorld(t, site.WorldConfig{
+		Racks: racks, Address: s.node.HostAddress(),
+		Virtual: &site.Virtual{
+			Server: datacentre.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
+			Accel:  probe.Accel(t.Context()).WithRoom(512),
+			Images: images,
+		},
+	})
+	s.site = site.Attach(t, site.Config{World: s.world}, s.node)
+	initialize(t, s)
+	s.recorder = record(t, s)
+	t.Logf("management cluster ready after %.1f s", time.Since(s.began).Seconds())
+	return s
+}
+
+// disk is the image of a node with that version of Kubernetes, by its own name: the
+// link to the latest may be set anew meanwhile.
+func disk(t *testing.T, version string) string {
+	t.Helper()
+	cache, err := tools.CacheDir()
+	check(t, err)
+	path, err := filepath.EvalSymlinks(filepath.Join(cache, "images", "node-"+version, "current", "disk.raw.zst"))
+	if err != nil {
+		t.Fatalf("no image of a node: make node-image KUBERNETES_VERSION=%s: %v", version, err)
+	}
+	return path
+}
 
 // initialize plugs the management cluster into the servers' network and installs
 // cert-manager, Cluster API and the release by clusterctl.
@@ -45,11 +99,12 @@ func initialize(t *testing.T, s *stage) {
 		s.explain(t)
 		t.Fatal(err)
 	}
-	// Servers need a way out for kubeadm to choose its address, if none goes there.
+	// Servers need a way out for kubeadm to choose its address, and a name server for
+	// CoreDNS to forward to, if none is there.
 	network := &infrav1.IngotNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: site.Network},
 		Spec: infrav1.IngotNetworkSpec{
-			Subnet: address.Masked().String(), Gateway: address.Addr().String(),
+			Subnet: address.Masked().String(), Gateway: address.Addr().String(), DNSServers: []string{address.Addr().String()},
 			Range: infrav1.AddressRange{Start: "10.77.0.100", End: "10.77.0.249"},
 		},
 	}
@@ -60,7 +115,7 @@ func initialize(t *testing.T, s *stage) {
 func (s *stage) explain(t *testing.T) {
 	t.Helper()
 	for _, arguments := range [][]string{
-		{"get", "ingothosts,machines,ingotmachines,kubeadmcontrolplanes", "--all-namespaces", "--output=wide"},
+		{"get", "ingothosts,machines,ingotmachines,kubeadmcontrolplanes,ingotremediations", "--all-namespaces", "--output=wide"},
 		{"get", "pods", "--all-namespaces", "--output=wide"},
 		{"get", "events", "--all-namespaces", "--field-selector=type=Warning"},
 		{"--namespace=ingot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
@@ -68,6 +123,9 @@ func (s *stage) explain(t *testing.T) {
 	} {
 		out, err := s.node.Kubectl(context.Background(), arguments...) // also after the test
 		t.Logf("kubectl %q: %v\n%s", arguments, err, out)
+	}
+	if s.workload != nil {
+		t.Log(s.workload.describe(context.Background()))
 	}
 	for _, server := range s.world.DataCentre.Servers {
 		text, _ := os.ReadFile(server.VM.SerialLog()) // none yet: nothing said

@@ -7,13 +7,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,7 +34,11 @@ import (
 var operatorAddress = netip.MustParsePrefix("10.77.0.60/24")
 
 // A workloadCluster is the cluster as its administrator sees it.
-type workloadCluster struct{ client client.Client }
+type workloadCluster struct {
+	client client.Client
+	// http speaks to the servers.
+	http *http.Client
+}
 
 // connect waits for the kubeconfig, and makes a client of it.
 func connect(t *testing.T, s *stage) *workloadCluster {
@@ -43,6 +52,7 @@ func connect(t *testing.T, s *stage) *workloadCluster {
 		}
 		return "", err
 	})
+	s.write(t, "kubeconfig", secret.Data["value"])
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	check(t, err)
 	stack, err := network.NewStack(s.world.DataCentre.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
@@ -54,7 +64,8 @@ func connect(t *testing.T, s *stage) *workloadCluster {
 		return client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	}}
 	s.site.AwaitFor(t, patience, "an API server at the endpoint", w.connected)
-	return &workloadCluster{client: w.made}
+	transport := &http.Transport{DialContext: stack.DialContext, DisableKeepAlives: true}
+	return &workloadCluster{client: w.made, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
 // A lazyClient is made when the API server answers.
@@ -95,6 +106,11 @@ func (w *workloadCluster) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, err
 }
 
+func (w *workloadCluster) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	return node, w.client.Get(ctx, client.ObjectKey{Name: name}, node)
+}
+
 // ready says which Nodes are missing or not ready.
 func (w *workloadCluster) ready(c *site.Cluster) site.Missing {
 	return func(ctx context.Context) (string, error) {
@@ -128,20 +144,83 @@ func notReady(n corev1.Node) string {
 	return "it says nothing of itself"
 }
 
-// imageOf is the name of an image that every node holds.
-func (w *workloadCluster) imageOf(ctx context.Context, part string) (string, error) {
+// A fieldsEntry is what one manager wrote of an object.
+type fieldsEntry metav1.ManagedFieldsEntry
+
+// has says whether a field is among it, by its name there.
+func (e fieldsEntry) has(field string) bool {
+	return e.FieldsV1 != nil && strings.Contains(e.FieldsV1.String(), `"`+field+`"`)
+}
+
+// podsReady says which pod is not Ready.
+func (w *workloadCluster) podsReady(ctx context.Context) (string, error) {
+	list := &corev1.PodList{}
+	if err := w.client.List(ctx, list); err != nil {
+		return "", err
+	}
+	for _, p := range list.Items {
+		ready := false
+		for _, c := range p.Status.Conditions {
+			ready = ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}
+		if !ready && p.DeletionTimestamp.IsZero() {
+			return fmt.Sprintf("pod %s on %s is %s: %s", p.Name, p.Spec.NodeName, p.Status.Phase, waiting(p)), nil
+		}
+	}
+	return "", nil
+}
+
+// waiting is what the first container of a pod waits for.
+func waiting(p corev1.Pod) string {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Waiting != nil {
+			return c.State.Waiting.Reason + " " + c.State.Waiting.Message
+		}
+	}
+	return ""
+}
+
+// describe is what there is to know of a cluster in trouble.
+func (w *workloadCluster) describe(ctx context.Context) string {
+	var b strings.Builder
 	nodes, err := w.nodes(ctx)
+	fmt.Fprintf(&b, "Nodes (%v):\n", err)
+	for _, n := range nodes {
+		fmt.Fprintf(&b, "  %s %s %q: %s\n", n.Name, n.Status.NodeInfo.KubeletVersion, n.Spec.ProviderID, notReady(n))
+	}
+	list := &corev1.PodList{}
+	fmt.Fprintf(&b, "pods (%v):\n", w.client.List(ctx, list))
+	for _, p := range list.Items {
+		fmt.Fprintf(&b, "  %s/%s on %s %s %s\n", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase, waiting(p))
+	}
+	return b.String()
+}
+
+// get reads a page of a server.
+func (w *workloadCluster) get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
-	for _, n := range nodes {
-		for _, image := range n.Status.Images {
-			for _, name := range image.Names {
-				if strings.Contains(name, part) && !strings.Contains(name, "@") {
-					return name, nil
-				}
-			}
+	answer, err := w.http.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	return string(body), err
+}
+
+// coreDNSTag is the one of the image of a node.
+func coreDNSTag(t *testing.T, version string) string {
+	t.Helper()
+	names, err := os.ReadFile(filepath.Join(filepath.Dir(disk(t, version)), "images.txt"))
+	check(t, err)
+	for _, name := range strings.Fields(string(names)) {
+		if _, tag, found := strings.Cut(name, "/coredns:"); found {
+			return tag
 		}
 	}
-	return "", fmt.Errorf("no node holds an image %s", part)
+	t.Fatalf("no CoreDNS in the image: %s", names)
+	return ""
 }

@@ -38,7 +38,9 @@ const (
 	nodeDeadline = 30 * time.Minute
 	// nodeDiskBytes is the server's disk, into which the image's file system grows.
 	nodeDiskBytes = 10 << 30
-	// networkConfig is the seed's, for the card with nodeMAC.
+	// networkConfig is the seed's, for the card with nodeMAC. It has a name server,
+	// though none answers: CoreDNS does not start without one to forward to ("no
+	// nameservers found").
 	networkConfig = `version: 2
 ethernets:
   nic0:
@@ -46,6 +48,7 @@ ethernets:
     set-name: eth0
     addresses: [192.0.2.17/24]
     routes: [{to: 0.0.0.0/0, via: 192.0.2.1}]
+    nameservers: {addresses: [192.0.2.1]}
 `
 )
 
@@ -241,7 +244,7 @@ func controlPlaneUserData(t *testing.T, version, image string) string {
 	if at < 0 {
 		t.Fatalf("no kube-vip in the image: %s", names)
 	}
-	plugin, err := podnet.Manifest("10.244.0.0/16")
+	plugin, err := podnet.Manifest("10.244.0.0/16", "")
 	if err != nil {
 		t.Fatal(err)
 	}

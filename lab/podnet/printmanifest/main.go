@@ -5,6 +5,9 @@
 // cluster whose pods have addresses in a network (POD_CIDR of the templates):
 //
 //	go run ./lab/podnet/printmanifest 10.244.0.0/16 | kubectl apply -f -
+//
+// With the API server's host and port as second argument it does not wait for
+// kube-proxy.
 package main
 
 import (
@@ -15,11 +18,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: printmanifest NETWORK-OF-PODS")
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		fmt.Fprintln(os.Stderr, "usage: printmanifest NETWORK-OF-PODS [HOST:PORT-OF-API-SERVER]")
 		os.Exit(2)
 	}
-	manifest, err := podnet.Manifest(os.Args[1])
+	endpoint := ""
+	if len(os.Args) == 3 {
+		endpoint = os.Args[2]
+	}
+	manifest, err := podnet.Manifest(os.Args[1], endpoint)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "printmanifest:", err)
 		os.Exit(1)
