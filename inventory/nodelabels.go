@@ -44,6 +44,16 @@ func chooses(chosen, key string) bool {
 	return chosen == key
 }
 
+// LabelledNode is what a Node shows of its labels.
+type LabelledNode struct {
+	Labels map[string]string
+	// Written are the keys that Ingot has written.
+	Written []string
+	// Synced are the keys that Cluster API takes from the Machine. It puts its value back
+	// whenever another stands there, as Ingot does, so that they are its alone.
+	Synced []string
+}
+
 // LabelChange is what a Node lacks of the labels of its host.
 type LabelChange struct {
 	// Set are labels to be set, Remove those to be taken away.
@@ -51,62 +61,45 @@ type LabelChange struct {
 	Remove []string
 	// Written are the keys that Ingot has written once that is done, sorted: what has to
 	// be remembered on the Node, so that a label which the host loses is taken away, and
-	// no label that somebody else set.
+	// no label that somebody else set. Relist: the Node remembers others.
 	Written []string
+	Relist  bool
+	// ZoneKept: the zone is not the host's rack, and somebody else wrote it.
+	ZoneKept bool
 }
 
-// Empty says that there is nothing to do.
-func (c LabelChange) Empty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 }
+// Empty says that there is nothing to write.
+func (c LabelChange) Empty() bool { return len(c.Set) == 0 && len(c.Remove) == 0 && !c.Relist }
 
-// CompareLabels says what to change of a Node's labels, given what it should have and
-// the keys that Ingot wrote before. A label that somebody else has set as it should be
-// stays theirs.
-func CompareLabels(wanted, found map[string]string, written []string) LabelChange {
+// CompareLabels says what to change of a Node's labels, given what it should have. A
+// label that somebody else has set as it should be stays theirs, and so does a zone,
+// whatever it is: volumes may be bound to it.
+func CompareLabels(wanted map[string]string, node LabelledNode) LabelChange {
 	change := LabelChange{Set: map[string]string{}}
 	for key, value := range wanted {
-		if has, there := found[key]; !there || has != value {
+		has, there := node.Labels[key]
+		ours := slices.Contains(node.Written, key)
+		switch {
+		case slices.Contains(node.Synced, key):
+		case there && has == value:
+			if ours {
+				change.Written = append(change.Written, key)
+			}
+		case there && !ours && key == corev1.LabelTopologyZone:
+			change.ZoneKept = true
+		default:
 			change.Set[key] = value
-			change.Written = append(change.Written, key)
-		} else if slices.Contains(written, key) {
 			change.Written = append(change.Written, key)
 		}
 	}
-	for _, key := range written {
-		_, there := found[key]
-		if _, stays := wanted[key]; !stays && there {
+	for _, key := range node.Written {
+		_, there := node.Labels[key]
+		if _, stays := wanted[key]; !stays && there && !slices.Contains(node.Synced, key) {
 			change.Remove = append(change.Remove, key)
 		}
 	}
 	slices.Sort(change.Written)
 	slices.Sort(change.Remove)
+	change.Relist = !slices.Equal(change.Written, slices.Sorted(slices.Values(node.Written)))
 	return change
-}
-
-// System is what a Node and a machine tell of the server that they are.
-type System struct {
-	// UUID as firmware tells it.
-	UUID string
-	// Name of the host in the network, and Addresses.
-	Name      string
-	Addresses []string
-}
-
-// SameSystem says whether a Node without a provider ID is the machine: by a UUID that
-// tells one server from another, and that no other of the inventory's uuids is like,
-// where the name or an address agrees as well (design §6).
-func SameSystem(machine, node System, uuids []string) bool {
-	if likeUUIDs(machine.UUID, node.UUID) != same {
-		return false
-	}
-	alike := 0
-	for _, uuid := range uuids {
-		if likeUUIDs(uuid, node.UUID) == same {
-			alike++
-		}
-	}
-	if alike > 1 {
-		return false
-	}
-	return machine.Name != "" && machine.Name == node.Name ||
-		slices.ContainsFunc(node.Addresses, func(a string) bool { return a != "" && slices.Contains(machine.Addresses, a) })
 }

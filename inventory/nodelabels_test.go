@@ -43,57 +43,41 @@ func TestNodeLabels(t *testing.T) {
 
 func TestCompareLabels(t *testing.T) {
 	type labels = map[string]string
+	const zone = "topology.kubernetes.io/zone"
 	for name, c := range map[string]struct {
-		wanted, found labels
-		written       []string
-		want          LabelChange
+		wanted labels
+		node   LabelledNode
+		want   LabelChange
+		empty  bool
 	}{
-		"nothing":                      {labels{}, labels{"a": "1"}, nil, LabelChange{}},
-		"new":                          {labels{"b": "2", "a": "1"}, labels{"x": ""}, nil, LabelChange{Set: labels{"a": "1", "b": "2"}, Written: []string{"a", "b"}}},
-		"as it should be":              {labels{"a": "1"}, labels{"a": "1"}, []string{"a"}, LabelChange{Written: []string{"a"}}},
-		"as somebody else set it":      {labels{"a": "1"}, labels{"a": "1"}, nil, LabelChange{}},
-		"changed on the host":          {labels{"a": "2"}, labels{"a": "1"}, []string{"a"}, LabelChange{Set: labels{"a": "2"}, Written: []string{"a"}}},
-		"changed on the Node":          {labels{"a": "1"}, labels{"a": "2"}, nil, LabelChange{Set: labels{"a": "1"}, Written: []string{"a"}}},
-		"empty":                        {labels{"a": ""}, labels{}, nil, LabelChange{Set: labels{"a": ""}, Written: []string{"a"}}},
-		"gone from the host":           {labels{"b": "1"}, labels{"a": "1", "b": "1"}, []string{"a", "b"}, LabelChange{Remove: []string{"a"}, Written: []string{"b"}}},
-		"gone from both":               {labels{}, labels{}, []string{"a"}, LabelChange{}},
-		"not on the host, nor Ingot's": {labels{}, labels{"a": "1"}, []string{"b"}, LabelChange{}},
+		"nothing":                 {labels{}, LabelledNode{Labels: labels{"a": "1"}}, LabelChange{}, true},
+		"new":                     {labels{"b": "2", "a": "1"}, LabelledNode{Labels: labels{"x": ""}}, LabelChange{Set: labels{"a": "1", "b": "2"}, Written: []string{"a", "b"}, Relist: true}, false},
+		"as it should be":         {labels{"a": "1", "b": "1"}, LabelledNode{Labels: labels{"a": "1", "b": "1"}, Written: []string{"b", "a"}}, LabelChange{Written: []string{"a", "b"}}, true},
+		"as somebody else set it": {labels{"a": "1"}, LabelledNode{Labels: labels{"a": "1"}}, LabelChange{}, true},
+		"changed on the host":     {labels{"a": "2"}, LabelledNode{Labels: labels{"a": "1"}, Written: []string{"a"}}, LabelChange{Set: labels{"a": "2"}, Written: []string{"a"}}, false},
+		"changed on the Node":     {labels{"a": "1"}, LabelledNode{Labels: labels{"a": "2"}}, LabelChange{Set: labels{"a": "1"}, Written: []string{"a"}, Relist: true}, false},
+		"empty":                   {labels{"a": ""}, LabelledNode{Labels: labels{}}, LabelChange{Set: labels{"a": ""}, Written: []string{"a"}, Relist: true}, false},
+		"gone from the host": {labels{"b": "1"}, LabelledNode{Labels: labels{"a": "1", "b": "1"}, Written: []string{"a", "b"}},
+			LabelChange{Remove: []string{"a"}, Written: []string{"b"}, Relist: true}, false},
+		// Else who sets that label later on sees it taken away.
+		"gone from both":               {labels{}, LabelledNode{Written: []string{"a"}}, LabelChange{Relist: true}, false},
+		"not on the host, nor Ingot's": {labels{}, LabelledNode{Labels: labels{"a": "1"}, Written: []string{"b"}}, LabelChange{Relist: true}, false},
+		"a zone":                       {labels{zone: "r1"}, LabelledNode{}, LabelChange{Set: labels{zone: "r1"}, Written: []string{zone}, Relist: true}, false},
+		"Ingot's zone":                 {labels{zone: "r1"}, LabelledNode{Labels: labels{zone: "r0"}, Written: []string{zone}}, LabelChange{Set: labels{zone: "r1"}, Written: []string{zone}}, false},
+		"another's zone":               {labels{zone: "r1"}, LabelledNode{Labels: labels{zone: "eu-1"}}, LabelChange{ZoneKept: true}, true},
+		"another's zone, as it should": {labels{zone: "r1"}, LabelledNode{Labels: labels{zone: "r1"}}, LabelChange{}, true},
+		"Cluster API's":                {labels{"a": "1"}, LabelledNode{Labels: labels{"a": "2"}, Synced: []string{"a"}}, LabelChange{}, true},
+		"Cluster API's now":            {labels{"a": "1"}, LabelledNode{Labels: labels{"a": "2"}, Written: []string{"a"}, Synced: []string{"a"}}, LabelChange{Relist: true}, false},
+		"Cluster API's now, and gone from the host": {labels{}, LabelledNode{Labels: labels{"a": "2"}, Written: []string{"a"}, Synced: []string{"a"}}, LabelChange{Relist: true}, false},
+		"no longer Cluster API's":                   {labels{"a": "1"}, LabelledNode{Labels: labels{}}, LabelChange{Set: labels{"a": "1"}, Written: []string{"a"}, Relist: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := CompareLabels(c.wanted, c.found, c.written)
+			got := CompareLabels(c.wanted, c.node)
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.Empty() != (len(c.want.Set)+len(c.want.Remove) == 0) {
+			if got.Empty() != c.empty {
 				t.Errorf("Empty: %v", got.Empty())
-			}
-		})
-	}
-}
-
-func TestSameSystem(t *testing.T) {
-	const uuid, swapped, other = "6a1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa", "CEF01D6A-272A-3C4F-8E0A-55F6F9A3F3AA", "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
-	const makers = "00000000-0000-0000-0000-000000000000"
-	machine := System{UUID: uuid, Name: "m1", Addresses: []string{"10.0.0.5"}}
-	for name, c := range map[string]struct {
-		machine, node System
-		uuids         []string
-		want          bool
-	}{
-		"by name":                   {machine, System{UUID: uuid, Name: "m1"}, []string{uuid, other}, true},
-		"by address":                {machine, System{UUID: uuid, Name: "node-5", Addresses: []string{"192.0.2.1", "10.0.0.5"}}, []string{uuid}, true},
-		"in another byte order":     {machine, System{UUID: swapped, Name: "m1"}, []string{uuid}, true},
-		"by UUID alone":             {machine, System{UUID: uuid, Name: "node-5", Addresses: []string{"10.0.0.6"}}, []string{uuid}, false},
-		"by name alone":             {machine, System{UUID: other, Name: "m1"}, []string{uuid}, false},
-		"a maker's UUID":            {System{UUID: makers, Name: "m1"}, System{UUID: makers, Name: "m1"}, []string{makers}, false},
-		"no UUID":                   {System{Name: "m1"}, System{Name: "m1"}, nil, false},
-		"two servers with the UUID": {machine, System{UUID: uuid, Name: "m1"}, []string{uuid, swapped}, false},
-		"no names":                  {System{UUID: uuid}, System{UUID: uuid}, []string{uuid}, false},
-		"empty addresses":           {System{UUID: uuid, Addresses: []string{""}}, System{UUID: uuid, Addresses: []string{""}}, []string{uuid}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := SameSystem(c.machine, c.node, c.uuids); got != c.want {
-				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
 	}

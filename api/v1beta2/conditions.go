@@ -189,8 +189,13 @@ const (
 	// ReasonNetworkDataWithIgnition: the bootstrap data is for Ignition, which reads no
 	// networkData.
 	ReasonNetworkDataWithIgnition = "NetworkDataWithIgnition"
-	ReasonHostClaimed             = "HostClaimed"
-	ReasonClaimLost               = "ClaimLost"
+	// ReasonLiveNotVerified: the cluster demands a verified boot, and the live system's data
+	// would go in clear.
+	ReasonLiveNotVerified = "LiveDataNotVerified"
+	// ReasonLiveDataRefused: whoever asked for a live system's data does not get it.
+	ReasonLiveDataRefused = "LiveDataRefused"
+	ReasonHostClaimed     = "HostClaimed"
+	ReasonClaimLost       = "ClaimLost"
 	// ReasonHostLost: the machine was provisioned, and its host is taken from it for
 	// good. It is terminal (M28): only deleting the Machine helps.
 	ReasonHostLost                  = "HostLost"
@@ -202,6 +207,14 @@ const (
 	ReasonWaitingForBoot            = "WaitingForBoot"
 	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
 	ReasonNodeIdentified = "NodeIdentified"
+	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is
+	// not certain.
+	ReasonNodeNotIdentified = "NodeNotIdentified"
+	// ReasonNodeZoneKept: a Node is in another zone than the rack of its host, which
+	// somebody else wrote.
+	ReasonNodeZoneKept = "NodeZoneKept"
+	// ReasonNodeLabelDisputed: something else keeps changing a label that Ingot writes.
+	ReasonNodeLabelDisputed = "NodeLabelDisputed"
 
 	// Remediations of machines.
 	// ReasonPowerCycling: the BMC switches the host off and on again.

@@ -8,12 +8,12 @@
 //
 // A Node that has no provider ID, since its kubelet was not told (the templates of the
 // release do), is found by the server's UUID and given one: once, and only where
-// inventory.SameSystem is sure (design §6).
+// inventory.WhichNode is sure (design §6).
 //
 // Nodes are reached by Cluster API's ClusterCache. A workload cluster that does not
 // answer is no error: its connection brings its machines here again. The package must not
 // know BMCs, and changes nothing in the management cluster.
 //
-//	err := (&node.Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: recorder}).
+//	err := (&node.Reconciler{Client: mgr.GetClient(), Clusters: clusters, Recorder: recorder, Clock: clock.RealClock{}}).
 //		SetupWithManager(mgr, clusters, controller.Options{})
 package node

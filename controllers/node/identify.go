@@ -6,9 +6,14 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,57 +21,95 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 )
 
+// namelessField is the index of the Nodes that have no provider ID.
+const namelessField = "ingot.nameless"
+
+// Indexes are those of Nodes that the cache of workload clusters needs: thousands of
+// machines look for theirs in one cluster.
+func Indexes() []clustercache.CacheOptionsIndex {
+	return []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex, {
+		Object: &corev1.Node{}, Field: namelessField,
+		ExtractValue: func(o client.Object) []string {
+			if node, ok := o.(*corev1.Node); ok && node.Spec.ProviderID == "" {
+				return []string{"true"}
+			}
+			return nil
+		},
+	}}
+}
+
+// Transform leaves out of what the cache of workload clusters keeps of a Node the list of
+// its images, half of it. Nothing here writes that.
+func Transform(o any) (any, error) {
+	if node, ok := o.(*corev1.Node); ok {
+		node.Status.Images = nil
+	}
+	return o, nil
+}
+
 // identify gives the machine's Node its provider ID where the kubelet was not told: then
-// Cluster API finds it. The Node is labelled when Cluster API says that it is the
-// Machine's.
-func (r *Reconciler) identify(ctx context.Context, s *scope) (*corev1.Node, error) {
-	nodes := &corev1.NodeList{}
-	if err := s.workload.List(ctx, nodes); err != nil {
-		return nil, fmt.Errorf("nodes of cluster %s: %w", s.cluster.Name, err)
+// Cluster API finds it, and the Node is labelled. It returns when to look again: what is
+// known of machine and server may come later than the Node; 0: a Node that comes brings
+// the machine here.
+func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, error) {
+	named := &corev1.NodeList{}
+	err := s.workload.List(ctx, named, client.MatchingFields{clustercache.NodeProviderIDIndex.Field: s.machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy)
+	if err != nil || len(named.Items) > 0 { // it has it, and Cluster API will see
+		return 0, wrap(err, "named nodes of cluster "+s.cluster.Name)
 	}
-	var nameless []*corev1.Node
-	for i := range nodes.Items {
-		switch nodes.Items[i].Spec.ProviderID {
-		case s.machine.Spec.ProviderID:
-			return nil, nil // it has it, and Cluster API will see
-		case "":
-			nameless = append(nameless, &nodes.Items[i])
-		}
+	nameless := &corev1.NodeList{}
+	if err := s.workload.List(ctx, nameless, client.MatchingFields{namelessField: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("nameless nodes of cluster %s: %w", s.cluster.Name, err)
 	}
-	if len(nameless) == 0 {
-		return nil, nil
+	if len(nameless.Items) == 0 {
+		return 0, nil
 	}
-	machine, uuids, err := r.systems(ctx, s)
+	again := wait.Jitter(r.waits().Look, jitter)
+	installed := conditions.Get(s.machine, infrav1.MachineInstalledCondition)
+	if installed == nil || installed.Status != metav1.ConditionTrue {
+		return again, nil // its status is lost, and will be there again
+	}
+	system, uuids, err := r.systems(ctx, s)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	var found []*corev1.Node
-	for _, node := range nameless {
-		if inventory.SameSystem(machine, systemOf(node), uuids) {
-			found = append(found, node)
-		}
+	nodes := make([]inventory.NamelessNode, 0, len(nameless.Items))
+	for i := range nameless.Items {
+		nodes = append(nodes, inventory.NamelessNode{System: systemOf(&nameless.Items[i]), Heard: heard(&nameless.Items[i])})
 	}
-	if len(found) != 1 {
-		return nil, nil
+	at, why := inventory.WhichNode(inventory.InstalledSystem{System: system, Since: installed.LastTransitionTime.Time}, nodes, uuids)
+	if at >= 0 {
+		return r.name(ctx, s, &nameless.Items[at])
 	}
-	return nil, r.name(ctx, s, found[0])
+	if why != "" && r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
+			"A Node without a provider ID has the UUID of this machine's server, and it is not certain that it is this machine: %s. Ingot looks again every minute", why)
+	}
+	return again, nil
+}
+
+func wrap(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // name writes the provider ID, on the version of the Node that was looked at.
-func (r *Reconciler) name(ctx context.Context, s *scope, node *corev1.Node) error {
-	before := node.DeepCopy()
+func (r *Reconciler) name(ctx context.Context, s *scope, found *corev1.Node) (time.Duration, error) {
+	node := found.DeepCopy() // what the cache gave is its own
 	node.Spec.ProviderID = s.machine.Spec.ProviderID
-	err := s.workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // the change brings us here again
+	err := s.workload.Patch(ctx, node, client.MergeFromWithOptions(found.DeepCopy(), client.MergeFromWithOptimisticLock{}))
+	if isStale(err) {
+		return r.waits().Conflict, nil
 	}
 	if err != nil {
-		return fmt.Errorf("provider ID of node %s: %w", node.Name, err)
+		return 0, fmt.Errorf("provider ID of node %s: %w", node.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Gave the Node its provider ID", "Node", node.Name, "providerID", node.Spec.ProviderID)
 	r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeNormal, infrav1.ReasonNodeIdentified, action,
 		"Node %s had no provider ID and is this machine by the UUID of its server: Ingot has set it. Let the kubelet be told by the template instead", node.Name)
-	return nil
+	return 0, nil
 }
 
 // systems is what the machine's server is by its inspection, and the UUIDs of all that
@@ -76,7 +119,8 @@ func (r *Reconciler) systems(ctx context.Context, s *scope) (inventory.System, [
 	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return inventory.System{}, nil, fmt.Errorf("hardware of the inventory: %w", err)
 	}
-	machine := inventory.System{Name: s.host.Spec.Claim.Hostname}
+	machine := systemOfMachine(s.machine)
+	machine.Name = s.host.Spec.Claim.Hostname
 	var uuids []string
 	for i := range all.Items {
 		hardware := &all.Items[i]
@@ -85,10 +129,19 @@ func (r *Reconciler) systems(ctx context.Context, s *scope) (inventory.System, [
 			machine.UUID = hardware.Spec.System.UUID
 		}
 	}
-	for _, address := range s.machine.Status.Addresses {
-		machine.Addresses = append(machine.Addresses, address.Address)
-	}
 	return machine, uuids, nil
+}
+
+// systemOfMachine is what the machine itself tells of its system.
+func systemOfMachine(machine *infrav1.IngotMachine) inventory.System {
+	var system inventory.System
+	for _, address := range machine.Status.Addresses {
+		if address.Type == clusterv1.MachineHostName {
+			system.Name = address.Address
+		}
+		system.Addresses = append(system.Addresses, address.Address)
+	}
+	return system
 }
 
 // systemOf is what a Node tells of its server.
@@ -100,4 +153,15 @@ func systemOf(node *corev1.Node) inventory.System {
 		}
 	}
 	return system
+}
+
+// heard is when the kubelet reported last, as it does every five minutes at least. Of one
+// that is not heard the cluster says soon that it does not know.
+func heard(node *corev1.Node) time.Time {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown {
+			return c.LastHeartbeatTime.Time
+		}
+	}
+	return time.Time{}
 }

@@ -4,14 +4,18 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -39,15 +43,43 @@ type Clusters interface {
 	Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error
 }
 
-// Reconciler labels the Nodes of IngotMachines. Client, Clusters and Recorder are needed.
+// Waits are how long the reconciler waits by itself; zero fields mean the defaults.
+type Waits struct {
+	// Look is how often Nodes without a provider ID are looked at, while a machine has none.
+	Look time.Duration
+	// Dispute is how often a label is put back that somebody else changes each time.
+	Dispute time.Duration
+	// Conflict is how soon one tries again that lost against another.
+	Conflict time.Duration
+}
+
+// DefaultWaits are the waits as shipped.
+func DefaultWaits() Waits {
+	return Waits{Look: time.Minute, Dispute: 5 * time.Minute, Conflict: time.Second}
+}
+
+// jitter is by how much of itself a wait is drawn out, so that not all come at once.
+const jitter = 0.2
+
+// Reconciler labels the Nodes of IngotMachines. Client, Clusters, Recorder and Clock are
+// needed; the Clusters' cache has the Indexes of this package.
 type Reconciler struct {
 	Client   client.Client
 	Clusters Clusters
 	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 	// WatchFilterValue selects the IngotMachines by label (M41).
 	WatchFilterValue string
+	// Waits of its own; the zero value means DefaultWaits.
+	Waits Waits
 
 	controller controller.Controller
+	memory     memory
+}
+
+func (r *Reconciler) waits() Waits {
+	defaults := DefaultWaits()
+	return Waits{Look: cmp.Or(r.Waits.Look, defaults.Look), Dispute: cmp.Or(r.Waits.Dispute, defaults.Dispute), Conflict: cmp.Or(r.Waits.Conflict, defaults.Conflict)}
 }
 
 // scope is what one reconcile knows.
@@ -73,17 +105,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if s.owner.Status.NodeRef.Name == "" {
+		again, err := r.identify(ctx, s)
+		return ctrl.Result{RequeueAfter: again}, err
+	}
 	node, err := r.nodeOf(ctx, s)
 	if err != nil || node == nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.label(ctx, s, node)
+	again, err := r.label(ctx, s, node)
+	return ctrl.Result{RequeueAfter: again}, err
 }
 
 // gather reads the machine and what belongs to it; nil: there is nothing to be done.
 func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, error) {
 	s := &scope{machine: &infrav1.IngotMachine{}}
 	if err := r.Client.Get(ctx, req.NamespacedName, s.machine); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memory.forget(req.NamespacedName)
+		}
 		return nil, client.IgnoreNotFound(err)
 	}
 	_, moved := s.machine.Annotations[clusterctlv1.DeleteForMoveAnnotation]
@@ -127,12 +167,9 @@ func (r *Reconciler) withHost(ctx context.Context, s *scope) (*scope, error) {
 	return s, nil
 }
 
-// nodeOf finds the Node; nil: there is none yet, or none that is certain.
+// nodeOf reads the Node that Cluster API has found; nil: it is gone, or not ours.
 func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error) {
 	name := s.owner.Status.NodeRef.Name
-	if name == "" {
-		return r.identify(ctx, s)
-	}
 	node := &corev1.Node{}
 	err := s.workload.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) {
@@ -147,20 +184,44 @@ func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error)
 	return node, nil
 }
 
-// label brings the Node's labels in step with the host's.
-func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) error {
-	written := strings.FieldsFunc(node.Annotations[infrav1.LabelsFromHostAnnotation], func(c rune) bool { return c == ',' })
-	change := inventory.CompareLabels(inventory.NodeLabels(s.host, s.ingotCluster), node.Labels, written)
-	if change.Empty() {
-		return nil
+// label brings the Node's labels in step with the host's, and returns when to come again.
+func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) (time.Duration, error) {
+	wanted := inventory.NodeLabels(s.host, s.ingotCluster)
+	change := inventory.CompareLabels(wanted, inventory.LabelledNode{
+		Labels: node.Labels, Written: list(node.Annotations[infrav1.LabelsFromHostAnnotation]),
+		Synced: list(node.Annotations[clusterv1.LabelsFromMachineAnnotation]),
+	})
+	if change.ZoneKept {
+		r.tellZone(s, node, wanted[corev1.LabelTopologyZone])
 	}
-	before := node.DeepCopy()
+	again := r.yield(s, change.Set)
+	if change.Empty() {
+		return again, nil
+	}
+	err := s.workload.Patch(ctx, labelled(node, change), client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
+	if isStale(err) {
+		return r.waits().Conflict, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("labels of node %s: %w", node.Name, err)
+	}
+	r.wrote(s, node, change.Set)
+	ctrl.LoggerFrom(ctx).Info("Labelled the Node as its host", "Node", node.Name, "set", change.Set, "removed", change.Remove)
+	return again, nil
+}
+
+// list reads a list of label keys in an annotation.
+func list(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
+}
+
+// labelled is the Node as it is to be.
+func labelled(node *corev1.Node, change inventory.LabelChange) *corev1.Node {
+	node = node.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
 	}
-	for key, value := range change.Set {
-		node.Labels[key] = value
-	}
+	maps.Copy(node.Labels, change.Set)
 	for _, key := range change.Remove {
 		delete(node.Labels, key)
 	}
@@ -171,9 +232,42 @@ func (r *Reconciler) label(ctx context.Context, s *scope, node *corev1.Node) err
 	if len(change.Written) == 0 {
 		delete(node.Annotations, infrav1.LabelsFromHostAnnotation)
 	}
-	if err := s.workload.Patch(ctx, node, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("labels of node %s: %w", node.Name, err)
-	}
-	ctrl.LoggerFrom(ctx).Info("Labelled the Node as its host", "Node", node.Name, "set", change.Set, "removed", change.Remove)
-	return nil
+	return node
 }
+
+// yield takes out of what is to be set the labels that somebody else changes each time
+// they are written, and returns when to come again for them.
+func (r *Reconciler) yield(s *scope, set map[string]string) (again time.Duration) {
+	for key, value := range set {
+		if left := r.memory.yields(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.waits().Dispute); left > 0 {
+			delete(set, key)
+			again = max(again, left)
+		}
+	}
+	return again
+}
+
+// wrote remembers what was set, and tells once of a label that yields from now on.
+func (r *Reconciler) wrote(s *scope, before *corev1.Node, set map[string]string) {
+	machine, pause := client.ObjectKeyFromObject(s.machine), r.waits().Dispute
+	for key, value := range set {
+		if !r.memory.wrote(machine, key, value, r.Clock.Now(), pause) || !r.memory.news(machine, infrav1.ReasonNodeLabelDisputed+" "+key, value) {
+			continue
+		}
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeLabelDisputed, action,
+			"The label %s of Node %s is %q by IngotHost %s, and something else changes it to %q each time: Ingot puts it back every %s only. Take it out of the host's labels or of spec.nodeLabels, or have the other leave it",
+			key, before.Name, value, s.host.Name, before.Labels[key], pause)
+	}
+}
+
+// tellZone tells once that the Node is not in the zone that its host's rack is.
+func (r *Reconciler) tellZone(s *scope, node *corev1.Node, rack string) {
+	why := fmt.Sprintf("Node %s has the zone %s, which Ingot did not write, and its IngotHost is in rack %s. The zone stays, since volumes may be bound to it; remove the label %s from the Node to have the rack there",
+		node.Name, node.Labels[corev1.LabelTopologyZone], rack, corev1.LabelTopologyZone)
+	if r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeZoneKept, why) {
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeZoneKept, action, "%s", why)
+	}
+}
+
+// isStale says whether a write lost against another: the reconcile starts over.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

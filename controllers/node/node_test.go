@@ -4,18 +4,24 @@
 package node
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -30,6 +36,9 @@ const (
 	zone     = corev1.LabelTopologyZone
 )
 
+// installed is when the machine's system was.
+var installed = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+
 // world is a machine in use on host h1 in rack r1, and its Node, in two API servers.
 type world struct {
 	machine  *infrav1.IngotMachine
@@ -42,6 +51,9 @@ type world struct {
 	filter   string
 	// unreached: the workload cluster does not answer.
 	unreached bool
+	clock     *testclock.FakeClock
+	// writes counts what was written of Nodes.
+	writes int
 }
 
 func meta(name string) metav1.ObjectMeta {
@@ -54,7 +66,9 @@ func newWorld() *world {
 		cluster: &clusterv1.Cluster{ObjectMeta: meta("c")}, infra: &infrav1.IngotCluster{ObjectMeta: meta("ic")}, host: &infrav1.IngotHost{ObjectMeta: meta("h1")},
 		hardware: []client.Object{hardware("h1", uuid), hardware("h2", "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa")},
 		nodes:    []client.Object{node("n1", provider)},
+		clock:    testclock.NewFakeClock(installed.Add(time.Hour)),
 	}
+	conditions.Set(w.machine, metav1.Condition{Type: infrav1.MachineInstalledCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonInstalled, LastTransitionTime: metav1.NewTime(installed)})
 	w.machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m"}}
 	w.machine.Spec.ProviderID, w.machine.Status.Initialization.Provisioned = provider, new(true)
 	w.machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
@@ -76,11 +90,12 @@ func node(name, providerID string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kept": "yes"}}}
 	n.Spec.ProviderID, n.Status.NodeInfo.SystemUUID = providerID, uuid
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastHeartbeatTime: metav1.NewTime(installed.Add(time.Minute))}}
 	return n
 }
 
-// run reconciles twice and returns the Nodes by name.
-func (w *world) run(t *testing.T) (map[string]*corev1.Node, *events.FakeRecorder) {
+// start makes the two API servers and the reconciler between them.
+func (w *world) start(t *testing.T) (*Reconciler, client.Client, *events.FakeRecorder) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
@@ -89,17 +104,40 @@ func (w *world) run(t *testing.T) (map[string]*corev1.Node, *events.FakeRecorder
 		}
 	}
 	management := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.machine, w.owner, w.cluster, w.infra, w.host).WithObjects(w.hardware...).Build()
-	workload := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.nodes...).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.nodes...)
+	for _, index := range Indexes() {
+		builder = builder.WithIndex(index.Object, index.Field, index.ExtractValue)
+	}
+	workload := builder.WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			w.writes++
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	}).Build()
 	cluster := client.ObjectKey{Namespace: ns, Name: "c"}
 	if w.unreached {
 		cluster.Name = "another"
 	}
 	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{Client: management, Recorder: recorder, WatchFilterValue: w.filter, Clusters: clustercache.NewFakeClusterCache(workload, cluster, name)}
+	return &Reconciler{Client: management, Recorder: recorder, Clock: w.clock, WatchFilterValue: w.filter,
+		Clusters: clustercache.NewFakeClusterCache(workload, cluster, name)}, workload, recorder
+}
+
+func reconcileOnce(t *testing.T, r *Reconciler) time.Duration {
+	t.Helper()
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "im"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// run reconciles twice and returns the Nodes by name.
+func (w *world) run(t *testing.T) (map[string]*corev1.Node, *events.FakeRecorder) {
+	t.Helper()
+	r, workload, recorder := w.start(t)
 	for range 2 {
-		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "im"}}); err != nil {
-			t.Fatal(err)
-		}
+		reconcileOnce(t, r)
 	}
 	list := &corev1.NodeList{}
 	if err := workload.List(t.Context(), list); err != nil {
@@ -112,6 +150,15 @@ func (w *world) run(t *testing.T) (map[string]*corev1.Node, *events.FakeRecorder
 	return found, recorder
 }
 
+// told is what the events say.
+func told(recorder *events.FakeRecorder) string {
+	var all []string
+	for len(recorder.Events) > 0 {
+		all = append(all, <-recorder.Events)
+	}
+	return strings.Join(all, "\n")
+}
+
 func TestLabels(t *testing.T) {
 	type labels = map[string]string
 	all := labels{"kept": "yes", zone: "r1", "dc.example/gpu": "a100"}
@@ -122,6 +169,17 @@ func TestLabels(t *testing.T) {
 		written string
 	}{
 		"new Node": {func(*world) {}, all, "dc.example/gpu," + zone},
+		"another's zone stays": {func(w *world) { w.nodes[0].(*corev1.Node).Labels = labels{"kept": "yes", zone: "eu-1"} },
+			labels{"kept": "yes", zone: "eu-1", "dc.example/gpu": "a100"}, "dc.example/gpu"},
+		"Cluster API's label stays": {func(w *world) {
+			n := w.nodes[0].(*corev1.Node)
+			n.Labels = labels{"kept": "yes", "dc.example/gpu": "t4"}
+			n.Annotations = labels{clusterv1.LabelsFromMachineAnnotation: "other,dc.example/gpu", infrav1.LabelsFromHostAnnotation: "dc.example/gpu"}
+		}, labels{"kept": "yes", zone: "r1", "dc.example/gpu": "t4"}, zone},
+		"a label that is gone everywhere": {func(w *world) {
+			w.host.Labels = labels{}
+			w.nodes[0].(*corev1.Node).Annotations = labels{infrav1.LabelsFromHostAnnotation: "dc.example/gpu"}
+		}, untouched, ""},
 		"rack and label changed": {func(w *world) {
 			n := w.nodes[0].(*corev1.Node)
 			n.Labels = labels{"kept": "yes", zone: "r0", "dc.example/gpu": "t4", "dc.example/old": "1"}
@@ -149,6 +207,9 @@ func TestLabels(t *testing.T) {
 			w := newWorld()
 			c.change(w)
 			nodes, _ := w.run(t)
+			if w.writes > 1 {
+				t.Errorf("%d writes", w.writes)
+			}
 			if diff := cmp.Diff(c.want, nodes["n1"].Labels); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -159,23 +220,109 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// The zone that somebody else wrote stays, and that is told once.
+func TestZoneKept(t *testing.T) {
+	w := newWorld()
+	w.nodes[0].(*corev1.Node).Labels[zone] = "eu-1"
+	_, recorder := w.run(t)
+	said := told(recorder)
+	if strings.Count(said, infrav1.ReasonNodeZoneKept) != 1 || !strings.Contains(said, "eu-1") || !strings.Contains(said, "r1") {
+		t.Errorf("events: %s", said)
+	}
+}
+
+// A label that something else changes each time is put back at once for a while, then
+// seldom, and each time that it is changed on the host.
+func TestDispute(t *testing.T) {
+	w := newWorld()
+	r, workload, recorder := w.start(t)
+	const label = "dc.example/gpu"
+	fight := func() time.Duration {
+		again := reconcileOnce(t, r)
+		n := &corev1.Node{}
+		if err := workload.Get(t.Context(), client.ObjectKey{Name: "n1"}, n); err != nil {
+			t.Fatal(err)
+		}
+		if n.Labels[label] != "theirs" {
+			n.Labels[label] = "theirs"
+			if err := workload.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.clock.Step(time.Second)
+		return again
+	}
+	for range 20 {
+		fight()
+	}
+	if w.writes != 1+tolerated {
+		t.Errorf("%d writes in 20 s, want %d", w.writes, 1+tolerated)
+	}
+	if again := fight(); again <= 0 || again > DefaultWaits().Dispute {
+		t.Errorf("comes again after %s", again)
+	}
+	if said := told(recorder); strings.Count(said, infrav1.ReasonNodeLabelDisputed) != 1 || !strings.Contains(said, "theirs") {
+		t.Errorf("events: %s", said)
+	}
+	for range 3 {
+		w.clock.Step(DefaultWaits().Dispute)
+		for range 5 {
+			fight()
+		}
+	}
+	if w.writes != 1+tolerated+3 {
+		t.Errorf("%d writes, want one for each of three pauses", w.writes)
+	}
+	host := &infrav1.IngotHost{}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(w.host), host); err != nil {
+		t.Fatal(err)
+	}
+	host.Labels[label] = "h100"
+	if err := r.Client.Update(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	before := w.writes
+	if fight(); w.writes != before+1 {
+		t.Error("what is changed on the host waits for the end of a dispute about another value")
+	}
+	if said := told(recorder); said != "" {
+		t.Errorf("told again: %s", said)
+	}
+}
+
 // A Node whose kubelet was not told who it is.
 func TestIdentify(t *testing.T) {
+	earlier := func(n *corev1.Node) *corev1.Node {
+		n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(installed.Add(-time.Hour))
+		return n
+	}
 	for name, c := range map[string]struct {
 		change func(*world)
 		want   map[string]string
+		// why is what is told where no Node is certain.
+		why string
 	}{
-		"by UUID and address": {func(*world) {}, map[string]string{"n1": provider, "n2": ""}},
+		"by UUID and address": {func(*world) {}, map[string]string{"n1": provider, "n2": ""}, ""},
 		"by UUID and name": {func(w *world) {
 			w.nodes = []client.Object{node("m", ""), node("n2", "")}
 			for _, n := range w.nodes {
 				n.(*corev1.Node).Status.Addresses = nil
 			}
-		}, map[string]string{"m": provider, "n2": ""}},
-		"two Nodes could be it": {func(w *world) { w.nodes = []client.Object{node("n1", ""), node("n2", "")} }, map[string]string{"n1": "", "n2": ""}},
-		"a UUID of two servers": {func(w *world) { w.hardware = append(w.hardware, hardware("h3", uuid)) }, map[string]string{"n1": "", "n2": ""}},
+		}, map[string]string{"m": provider, "n2": ""}, ""},
+		"two Nodes could be it": {func(w *world) { w.nodes = []client.Object{node("n1", ""), node("n2", "")} }, map[string]string{"n1": "", "n2": ""}, "both fit"},
+		"a UUID of two servers": {func(w *world) { w.hardware = append(w.hardware, hardware("h3", uuid)) }, map[string]string{"n1": "", "n2": ""}, "2 servers"},
 		"another Node has it": {func(w *world) { w.nodes = append(w.nodes, node("n3", provider)) },
-			map[string]string{"n1": "", "n2": "", "n3": provider}},
+			map[string]string{"n1": "", "n2": "", "n3": provider}, ""},
+		"left over from an earlier life": {func(w *world) { w.nodes = []client.Object{earlier(node("n1", ""))} }, map[string]string{"n1": ""}, "not heard since"},
+		"left over, and not heard": {func(w *world) {
+			n := node("n1", "")
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+			w.nodes = []client.Object{n}
+		}, map[string]string{"n1": ""}, "not heard since"},
+		"beside one from an earlier life": {func(w *world) { w.nodes = append(w.nodes, earlier(node("n0", ""))) }, map[string]string{"n0": "", "n1": provider, "n2": ""}, ""},
+		"no address yet":                  {func(w *world) { w.machine.Status.Addresses = nil }, map[string]string{"n1": "", "n2": ""}, "neither the machine's name nor an address"},
+		"not inspected":                   {func(w *world) { w.hardware = nil }, map[string]string{"n1": "", "n2": ""}, ""},
+		"status lost":                     {func(w *world) { w.machine.Status.Conditions = nil }, map[string]string{"n1": "", "n2": ""}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -185,20 +332,54 @@ func TestIdentify(t *testing.T) {
 			w.nodes = []client.Object{node("n1", ""), stranger}
 			c.change(w)
 			nodes, recorder := w.run(t)
-			got, said := map[string]string{}, 0
+			got, identified := map[string]string{}, 0
 			for name, n := range nodes {
 				got[name] = n.Spec.ProviderID
 				if n.Spec.ProviderID == provider && name != "n3" {
-					said++
+					identified++
 				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("provider IDs (-want +got):\n%s", diff)
 			}
-			if len(recorder.Events) != said {
-				t.Errorf("%d events, want %d", len(recorder.Events), said)
+			said := told(recorder)
+			if strings.Count(said, infrav1.ReasonNodeIdentified) != identified || w.writes != identified {
+				t.Errorf("%d writes, and events: %s", w.writes, said)
+			}
+			if strings.Contains(said, infrav1.ReasonNodeNotIdentified) != (c.why != "") || strings.Count(said, "\n") > 0 || !strings.Contains(said, c.why) {
+				t.Errorf("events %q, want one with %q", said, c.why)
 			}
 		})
+	}
+}
+
+// What the machine is known by may come after its Node: it looks again, as long as there
+// is a Node that has no name.
+func TestLooksAgain(t *testing.T) {
+	w := newWorld()
+	w.owner.Status.NodeRef.Name = ""
+	w.nodes, w.machine.Status.Addresses = []client.Object{node("n1", "")}, nil
+	r, workload, _ := w.start(t)
+	if again := reconcileOnce(t, r); again < time.Minute || again > 2*time.Minute {
+		t.Fatalf("looks again after %s", again)
+	}
+	machine := &infrav1.IngotMachine{}
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(w.machine), machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
+	if err := r.Client.Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	if again := reconcileOnce(t, r); again != 0 {
+		t.Errorf("looks again after %s", again)
+	}
+	n := &corev1.Node{}
+	if err := workload.Get(t.Context(), client.ObjectKey{Name: "n1"}, n); err != nil || n.Spec.ProviderID != provider {
+		t.Errorf("the Node has the provider ID %q: %v", n.Spec.ProviderID, err)
+	}
+	if again := reconcileOnce(t, r); again != 0 {
+		t.Errorf("with no Node that has no name it looks again after %s", again)
 	}
 }
 
@@ -223,6 +404,8 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	cluster := client.ObjectKey{Namespace: ns, Name: "c"}
 	owned := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ic", OwnerReferences: []metav1.OwnerReference{{Kind: "Cluster", Name: "c"}}}}
 	free := &infrav1.IngotHost{ObjectMeta: meta("h2")}
+	stranger := node("n2", "")
+	stranger.Status.Addresses = nil
 	for name, c := range map[string]struct {
 		got  int
 		want int
@@ -230,7 +413,8 @@ func TestWhoIsBroughtUp(t *testing.T) {
 		"a Node, its machine":                {len(r.ofNode(cluster)(t.Context(), node("n1", provider))), 1},
 		"a Node of another namespace's host": {len(r.ofNode(cluster)(t.Context(), node("n1", "ingot://other/h1/"+instance))), 0},
 		"a Node of another provider":         {len(r.ofNode(cluster)(t.Context(), node("n1", "aws:///x/i-1"))), 0},
-		"a Node without a provider ID, all":  {len(r.ofNode(cluster)(t.Context(), node("n1", ""))), 2},
+		"a Node without a provider ID":       {len(r.ofNode(cluster)(t.Context(), node("n1", ""))), 1},
+		"one that nobody is like, all":       {len(r.ofNode(cluster)(t.Context(), stranger)), 2},
 		"an IngotCluster by its label":       {len(r.ofIngotCluster(t.Context(), w.infra)), 2},
 		"an IngotCluster by its owner":       {len(r.ofIngotCluster(t.Context(), owned)), 2},
 		"an IngotCluster of nobody":          {len(r.ofIngotCluster(t.Context(), &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns}})), 0},
@@ -250,5 +434,23 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	}
 	if !strays().Update(event.UpdateEvent{ObjectOld: same, ObjectNew: relabelled}) {
 		t.Error("a label that somebody changed on a Node brings nobody up")
+	}
+	changes := func(edit func(*infrav1.IngotMachine)) bool {
+		after := w.machine.DeepCopy()
+		edit(after)
+		return provisions().Update(event.UpdateEvent{ObjectOld: w.machine, ObjectNew: after})
+	}
+	for name, c := range map[string]struct {
+		edit func(*infrav1.IngotMachine)
+		want bool
+	}{
+		"nothing":   {func(*infrav1.IngotMachine) {}, false},
+		"addresses": {func(m *infrav1.IngotMachine) { m.Status.Addresses = nil }, true},
+		"a pause":   {func(m *infrav1.IngotMachine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
+		"a label":   {func(m *infrav1.IngotMachine) { m.Labels = nil }, false},
+	} {
+		if got := changes(c.edit); got != c.want {
+			t.Errorf("a change of a machine's %s: brought up %v, want %v", name, got, c.want)
+		}
 	}
 }

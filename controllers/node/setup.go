@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -70,7 +71,8 @@ func (r *Reconciler) connect(ctx context.Context, cluster *clusterv1.Cluster) (c
 	return workload, nil
 }
 
-// provisions lets through the machines whose system is installed, when that changes.
+// provisions lets through the machines whose system is installed, when that changes, or
+// what its Node is known by, or a pause.
 func provisions() predicate.Predicate {
 	provisioned := func(o client.Object) bool {
 		machine, ok := o.(*infrav1.IngotMachine)
@@ -78,8 +80,13 @@ func provisions() predicate.Predicate {
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return provisioned(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return provisioned(e.ObjectNew) && !provisioned(e.ObjectOld) },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*infrav1.IngotMachine)
+			after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
+			return ok && isMachine && provisioned(after) && (!provisioned(before) ||
+				!slices.Equal(before.Status.Addresses, after.Status.Addresses) || !maps.Equal(before.Annotations, after.Annotations))
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return provisioned(e.Object) }, // to forget it
 	}
 }
 
@@ -111,7 +118,7 @@ func strays() predicate.Predicate {
 }
 
 // ofNode maps a Node of a cluster to its machine by the provider ID, and one that has
-// none to all machines of the cluster.
+// none to those machines of the cluster that it could be.
 func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		node, ok := o.(*corev1.Node)
@@ -119,7 +126,7 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 			return nil
 		}
 		if node.Spec.ProviderID == "" {
-			return r.machines(ctx, cluster.Namespace, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+			return r.ofNameless(ctx, cluster, node)
 		}
 		id, err := infrav1.ParseProviderID(node.Spec.ProviderID)
 		if err != nil || id.Namespace != cluster.Namespace {
@@ -127,6 +134,30 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 		}
 		return r.machines(ctx, cluster.Namespace, client.MatchingFields{index.MachineByHost: id.Namespace + "/" + id.Host})
 	}
+}
+
+// ofNameless maps a Node that has no provider ID to the machines whose name or address it
+// has, and if there are none to all of the cluster, which then look at it once. All would
+// look at each of as many Nodes.
+func (r *Reconciler) ofNameless(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
+	machines := &infrav1.IngotMachineList{}
+	err := r.Client.List(ctx, machines, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines that a Node may be")
+		return nil
+	}
+	var alike, all []reconcile.Request
+	for i := range machines.Items {
+		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])}
+		all = append(all, request)
+		if systemOfMachine(&machines.Items[i]).Alike(systemOf(node)) {
+			alike = append(alike, request)
+		}
+	}
+	if len(alike) > 0 {
+		return alike
+	}
+	return all
 }
 
 func ofHost(_ context.Context, o client.Object) []reconcile.Request {

@@ -87,7 +87,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 			Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, concurrency(o.RemediationConcurrency)),
 		(&node.Reconciler{
-			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, WatchFilterValue: o.WatchFilter,
+			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.NodeWaits, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workloads, concurrency(o.MachineConcurrency)),
 		(&move.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,

@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/image"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/node"
 	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
@@ -98,6 +99,8 @@ type Options struct {
 	ReservationWaits reservation.Waits
 	ImageWaits       image.Waits
 	RemediationWaits remediation.Waits
+	// NodeWaits are those of the reconciler of Nodes.
+	NodeWaits node.Waits
 
 	Hooks HookOptions
 
@@ -127,7 +130,7 @@ func DefaultOptions() *Options {
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
 		BootWaits:        bootlog.Waits{Quiet: bootlog.DefaultQuiet, Interval: bootlog.DefaultInterval},
-		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(), RemediationWaits: remediation.DefaultWaits(),
+		ReservationWaits: reservation.DefaultWaits(), ImageWaits: image.DefaultWaits(), RemediationWaits: remediation.DefaultWaits(), NodeWaits: node.DefaultWaits(),
 		Hooks: defaultHookOptions(),
 		Logs:  logs,
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/node"
 )
 
 // What workload clusters are reached by: their kubeconfig Secrets, read when a
@@ -38,13 +39,22 @@ func addWorkloads(ctx context.Context, mgr manager.Manager, o *Options) (cluster
 		SecretClient:     plainKubeconfigs{mgr.GetAPIReader()},
 		WatchFilterValue: o.WatchFilter,
 		ClusterFilter:    onMetal,
-		Cache:            clustercache.CacheOptions{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:            clustercache.CacheOptions{DefaultTransform: slim, Indexes: node.Indexes()},
 		Client:           clustercache.ClientOptions{QPS: o.Workloads.QPS, Burst: o.Workloads.Burst, UserAgent: workloadUserAgent},
 	}, controller.Options{MaxConcurrentReconciles: o.Workloads.Concurrency})
 	if err != nil {
 		return nil, fmt.Errorf("workload clusters: %w", err)
 	}
 	return clusters, nil
+}
+
+// slim leaves out of what is kept of workload clusters what nobody here reads.
+func slim(o any) (any, error) {
+	o, err := cache.TransformStripManagedFields()(o)
+	if err != nil {
+		return nil, err
+	}
+	return node.Transform(o)
 }
 
 // onMetal: the Cluster's infrastructure is Ingot's.
