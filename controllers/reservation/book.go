@@ -58,6 +58,8 @@ type Book struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Expiry time.Duration
+	// Shelves of Client's cache; nil: its hosts are listed for each question.
+	Shelves *Shelves
 
 	once  sync.Once
 	turns chan struct{}
@@ -65,7 +67,7 @@ type Book struct {
 
 // Plan says what Promise would, by the cache, and writes nothing.
 func (b *Book) Plan(ctx context.Context, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
-	stock, err := readStock(ctx, b.Client, request.Namespace, b.Clock.Now())
+	stock, err := readStock(ctx, b.Client, b.Shelves, request.Namespace, b.Clock.Now())
 	if err != nil {
 		return inventory.PromisePlan{}, err
 	}
@@ -159,15 +161,6 @@ func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.Namespac
 	return fmt.Errorf("end the promise of the upgrade of Cluster %s: %w", cluster.Name, ErrContended)
 }
 
-// Withdraw takes back what the Cluster was promised, if anything.
-func (b *Book) Withdraw(ctx context.Context, cluster types.NamespacedName) error {
-	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}
-	if err := b.Client.Delete(ctx, r); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("withdraw the reservation of Cluster %s: %w", cluster.Name, err)
-	}
-	return nil
-}
-
 // own reads the reservation of the Cluster live; nil: it has none.
 func (b *Book) own(ctx context.Context, request inventory.PromiseRequest) (*infrav1.IngotReservation, error) {
 	own := &infrav1.IngotReservation{}
@@ -219,7 +212,7 @@ func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotRes
 // decide counts the hosts, and promises them or withdraws the request. Not done: somebody
 // else changed what was asked, and the whole is to be looked at again.
 func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
-	stock, err := readStockLive(ctx, b.Client, b.Live, request.Namespace, b.Clock.Now())
+	stock, err := b.readStockLive(ctx, request.Namespace)
 	if err != nil {
 		return inventory.PromisePlan{}, false, err
 	}

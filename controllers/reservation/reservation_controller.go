@@ -150,7 +150,7 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	if none, err := r.lower(ctx, cluster, reservation); err != nil || none {
 		return none, 0, err
 	}
-	stock, err := readStock(ctx, r.Client, reservation.Namespace, now)
+	stock, err := readStock(ctx, r.Client, nil, reservation.Namespace, now)
 	if err != nil {
 		return false, 0, err
 	}

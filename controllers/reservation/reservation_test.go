@@ -335,10 +335,4 @@ func TestPromiseChanges(t *testing.T) {
 			t.Fatalf("%+v: %+v, %v", step, r, err)
 		}
 	}
-	if err := book.Withdraw(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := book.Withdraw(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
-		t.Errorf("nothing to withdraw: %v", err)
-	}
 }

@@ -92,7 +92,7 @@ func TestExpiredPromiseRests(t *testing.T) {
 		t.Errorf("something else is promised for %s", lasts)
 	}
 	d.clock.SetTime(get().Spec.ExpiresAt.Time)
-	if err := book.Withdraw(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+	if err := d.api.Delete(t.Context(), get()); err != nil {
 		t.Fatal(err)
 	}
 	ask(1, true, "")

@@ -18,9 +18,10 @@ import (
 // page bounds one answer of the API server, in objects.
 const page = 500
 
-// readStock reads the inventory of a namespace from a cache.
-func readStock(ctx context.Context, cache client.Reader, namespace string, now time.Time) (inventory.Stock, error) {
-	stock, err := readHosts(ctx, cache, namespace, now)
+// readStock reads the inventory of a namespace from a cache; its hosts from the shelves of
+// that cache, where there are any.
+func readStock(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (inventory.Stock, error) {
+	stock, err := readHosts(ctx, cache, shelves, namespace, now)
 	if err != nil {
 		return stock, err
 	}
@@ -39,20 +40,23 @@ func readStock(ctx context.Context, cache client.Reader, namespace string, now t
 // for, and which hosts machines have chosen, claimed or not. Hosts and their hardware,
 // which are much more, it reads from the cache: one that was claimed since is chosen by a
 // machine (decision 0179).
-func readStockLive(ctx context.Context, cache, live client.Reader, namespace string, now time.Time) (inventory.Stock, error) {
-	stock, err := readHosts(ctx, cache, namespace, now)
+func (b *Book) readStockLive(ctx context.Context, namespace string) (inventory.Stock, error) {
+	stock, err := readHosts(ctx, b.Client, b.Shelves, namespace, b.Clock.Now())
 	if err != nil {
 		return stock, err
 	}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	if err := pages(ctx, live, namespace, machines, func() { stock.Machines = append(stock.Machines, machines.Items...) }); err != nil {
+	if err := pages(ctx, b.Live, namespace, machines, func() { stock.Machines = append(stock.Machines, machines.Items...) }); err != nil {
 		return stock, err
 	}
-	err = pages(ctx, live, namespace, reservations, func() { stock.Reservations = append(stock.Reservations, reservations.Items...) })
+	err = pages(ctx, b.Live, namespace, reservations, func() { stock.Reservations = append(stock.Reservations, reservations.Items...) })
 	return stock, err
 }
 
-func readHosts(ctx context.Context, cache client.Reader, namespace string, now time.Time) (inventory.Stock, error) {
+func readHosts(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (inventory.Stock, error) {
+	if shelf := shelves.Of(namespace); shelf != nil {
+		return inventory.Stock{Shelf: shelf, Now: now}, nil
+	}
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, hardware} {
 		if err := cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -220,18 +220,17 @@ func (u Upgrade) unreachable() string {
 		}
 	}
 	var names []string
-	for _, c := range u.Stock.Candidates {
-		claim := c.Host.Spec.Claim
-		if c.Host.Namespace != u.Namespace || claim == nil || claim.ClusterName != u.ClusterName || !silent(c.Host) {
+	for _, host := range u.Stock.ClaimedBy(u.Namespace, u.ClusterName) {
+		if !silent(host) {
 			continue
 		}
-		m := machines[claim.MachineRef.Name]
+		m := machines[host.Spec.Claim.MachineRef.Name]
 		if m == nil || !m.DeletionTimestamp.IsZero() {
 			continue // given up: the upgrade has nothing to do with it any more
 		}
 		_, isControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
 		if isControlPlane && controlPlane || !isControlPlane && workers {
-			names = append(names, c.Host.Name)
+			names = append(names, host.Name)
 		}
 	}
 	if len(names) == 0 {

@@ -23,6 +23,9 @@ type Inventory struct {
 	// Cache has Ingot's kinds and the ClusterClasses; Live is the API server.
 	Cache, Live client.Reader
 	Clock       clock.PassiveClock
+	// Shelf has the hosts of a namespace as Cache does; nil, or where it returns nil: they
+	// are listed.
+	Shelf func(namespace string) *inventory.Shelf
 }
 
 // class of a Cluster, nil if there is none. A class that the cache does not have is
@@ -99,13 +102,21 @@ func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 func (i Inventory) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	for _, list := range []client.ObjectList{hosts, hardware, machines, reservations} {
+	var shelf *inventory.Shelf
+	if i.Shelf != nil {
+		shelf = i.Shelf(namespace)
+	}
+	lists := []client.ObjectList{machines, reservations}
+	if shelf == nil {
+		lists = append(lists, hosts, hardware)
+	}
+	for _, list := range lists {
 		if err := i.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
 	return inventory.Stock{
-		Candidates: inventory.Candidates(hosts.Items, hardware.Items), Machines: machines.Items,
+		Candidates: inventory.Candidates(hosts.Items, hardware.Items), Shelf: shelf, Machines: machines.Items,
 		Reservations: reservations.Items, Now: i.Clock.Now(),
 	}, nil
 }

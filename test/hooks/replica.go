@@ -20,12 +20,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/lab/pki"
+	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/runtimehooks/inplace"
 )
 
@@ -48,12 +49,7 @@ func RunReplica() {
 	var told orders
 	err := json.Unmarshal([]byte(text), &told)
 	if err == nil {
-		o := app.DefaultOptions()
-		o.Roles, o.Kubeconfig = []string{app.RoleHooks}, told.Kubeconfig
-		o.Hooks.Host, o.Hooks.Port, o.Hooks.CertDir = "127.0.0.1", told.Port, told.CertDir
-		o.KubeAPIQPS, o.KubeAPIBurst = 500, 1000 // as the Deployment says
-		o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics = fmt.Sprintf("127.0.0.1:%d", told.Health), "0", true
-		err = app.Run(context.Background(), o, app.HostSockets)
+		err = app.Run(context.Background(), optionsOf(told), app.HostSockets)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
@@ -69,33 +65,26 @@ type Replica struct {
 // StartReplica starts one at an API server, and waits until it is ready.
 func StartReplica(t testing.TB, kubeconfig string) *Replica {
 	t.Helper()
-	dir := t.TempDir()
-	ca, err := pki.NewAuthority("hooks")
-	must(t, err)
-	serving, err := ca.Server("hooks", nil)
-	must(t, err)
-	must(t, serving.Write(dir, "tls"))
-	ports, err := controlplane.FreePorts(2)
-	must(t, err)
-	told, err := json.Marshal(orders{Kubeconfig: kubeconfig, CertDir: dir, Port: ports[0], Health: ports[1]})
+	place := servingPlace(t)
+	told, err := json.Marshal(orders{Kubeconfig: kubeconfig, CertDir: place.certificates, Port: place.port, Health: place.health})
 	must(t, err)
 	self, err := os.Executable()
 	must(t, err)
-	log, err := os.Create(filepath.Join(dir, "log"))
+	log, err := os.Create(filepath.Join(place.certificates, "log"))
 	must(t, err)
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca.CertificatePEM())
+	pool.AppendCertsFromPEM(place.authority.CertificatePEM())
 	r := &Replica{
-		url: fmt.Sprintf("https://127.0.0.1:%d", ports[0]), process: exec.CommandContext(context.WithoutCancel(t.Context()), self),
+		url: place.URL(), process: exec.CommandContext(context.WithoutCancel(t.Context()), self),
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}},
 	}
-	r.process.Env = append(os.Environ(), replicaVariable+"="+string(told))
+	r.process.Env = append(append(os.Environ(), shippedEnvironment(t)...), replicaVariable+"="+string(told))
 	r.process.Stdout, r.process.Stderr = log, log
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the test
 	must(t, r.process.Start())
 	t.Cleanup(func() { r.Kill(); _ = log.Close() })
 	for deadline := time.Now().Add(awaitLimit); ; time.Sleep(100 * time.Millisecond) {
-		if ready(fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[1])) {
+		if ready(fmt.Sprintf("http://127.0.0.1:%d/readyz", place.health)) {
 			return r
 		}
 		if time.Now().After(deadline) {
@@ -103,6 +92,24 @@ func StartReplica(t testing.TB, kubeconfig string) *Replica {
 			t.Fatalf("the replica is not ready: %s", text)
 		}
 	}
+}
+
+// shippedEnvironment is what the Deployment gives its container besides where it is.
+func shippedEnvironment(t testing.TB) []string {
+	t.Helper()
+	set, err := tools.Open()
+	must(t, err)
+	data, err := os.ReadFile(filepath.Join(set.Root(), "config", "runtime-extension", "deployment.yaml"))
+	must(t, err)
+	deployment := &appsv1.Deployment{}
+	must(t, yaml.Unmarshal(data, deployment))
+	var out []string
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.ValueFrom == nil {
+			out = append(out, variable.Name+"="+variable.Value)
+		}
+	}
+	return out
 }
 
 func ready(url string) bool {

@@ -5,7 +5,6 @@ package hooks
 
 import (
 	"context"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,7 +24,6 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
-	"github.com/ingot-metal/ingot/lab/pki"
 )
 
 // Namespace of hosts and Clusters.
@@ -34,10 +31,10 @@ const Namespace = "dc1"
 
 // Site is a management cluster with Cluster API and Ingot's runtime extension.
 type Site struct {
+	*Extension
 	Plane  *controlplane.ControlPlane
 	Client client.Client
 	root   string
-	proof  *recorder
 }
 
 // Start starts it, and stops it when the test ends.
@@ -55,63 +52,13 @@ func Start(t testing.TB) *Site {
 	s.kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "--filename", filepath.Join(s.root, "config", "crd", "bases"))
 	scheme, err := app.Scheme()
 	must(t, err)
-	must(t, runtimev1.AddToScheme(scheme))
 	s.Client, err = client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
 	must(t, err)
 	must(t, s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
-		"ingot.infrastructure.cluster.x-k8s.io/in-place-updates": "on",
+		InPlaceLabel: "on",
 	}}}))
-	s.extend(t)
+	s.Extension = Extend(t, plane.Kubeconfig(), s.Client)
 	return s
-}
-
-// extend starts the extension by its role, and makes it known to Cluster API as the
-// release does, but by URL: there are no Services without a network.
-func (s *Site) extend(t testing.TB) {
-	t.Helper()
-	dir := t.TempDir()
-	ca, err := pki.NewAuthority("hooks")
-	must(t, err)
-	serving, err := ca.Server("hooks", nil)
-	must(t, err)
-	must(t, serving.Write(dir, "tls"))
-	ports, err := controlplane.FreePorts(2)
-	must(t, err)
-	o := app.DefaultOptions()
-	o.Roles, o.Kubeconfig = []string{app.RoleHooks}, s.Plane.Kubeconfig()
-	o.Hooks.Host, o.Hooks.Port, o.Hooks.CertDir = "127.0.0.1", ports[0], dir
-	o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics = fmt.Sprintf("127.0.0.1:%d", ports[1]), "0", true
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, o, app.HostSockets) }()
-	s.proof = record(fmt.Sprintf("https://127.0.0.1:%d", ports[0]), ca.CertificatePEM())
-	t.Cleanup(func() {
-		s.proof.stop()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the extension ended: %v", err)
-		}
-	})
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.proof.server.Certificate().Raw})
-	for name, path := range map[string]string{"ingot": "", "ingot-in-place": "/in-place"} {
-		config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		config.Spec.ClientConfig = runtimev1.ClientConfig{URL: s.proof.server.URL + path, CABundle: certificate}
-		if path != "" {
-			config.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"ingot.infrastructure.cluster.x-k8s.io/in-place-updates": "on"}}
-		}
-		must(t, s.Client.Create(t.Context(), config))
-		s.Await(t, "discovery of "+name, func(ctx context.Context) string {
-			if err := s.Client.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
-				return err.Error()
-			}
-			for _, c := range config.Status.Conditions {
-				if c.Type == runtimev1.ExtensionConfigDiscoveredCondition && c.Status == metav1.ConditionTrue {
-					return ""
-				}
-			}
-			return fmt.Sprintf("conditions %v", config.Status.Conditions)
-		})
-	}
 }
 
 func (s *Site) kubectl(t testing.TB, args ...string) {
@@ -119,9 +66,6 @@ func (s *Site) kubectl(t testing.TB, args ...string) {
 	_, err := s.Plane.Kubectl(t.Context(), args...)
 	must(t, err)
 }
-
-// Calls of Cluster API to the extension, so far.
-func (s *Site) Calls() []Call { return s.proof.all() }
 
 // Host makes one that can be claimed.
 func (s *Site) Host(t testing.TB, name string, labels map[string]string) {

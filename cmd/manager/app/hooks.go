@@ -89,7 +89,7 @@ func setupHookCache(ctx context.Context, c cache.Cache) error {
 }
 
 // addHooksRole serves Cluster API's hooks on every replica.
-func addHooksRole(mgr manager.Manager, o *Options) error {
+func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	tlsOptions, _, err := flags.GetManagerOptions(o.Manager)
 	if err != nil {
 		return err
@@ -98,10 +98,14 @@ func addHooksRole(mgr manager.Manager, o *Options) error {
 	if err != nil {
 		return err
 	}
-	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	shelves := &reservation.Shelves{}
+	if err := shelves.Watch(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Shelf: shelves.Of}
 	handlers := lifecycle.Handlers(lifecycle.Options{
 		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended,
-		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry},
+		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry, Shelves: shelves},
 	})
 	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage, Templates: inventory.Templates})...)
 	server, err := runtimehooks.New(runtimehooks.Options{

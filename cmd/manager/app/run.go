@@ -27,7 +27,7 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 		return err
 	}
 	if o.Has(RoleHooks) {
-		if err := errors.Join(setupHookCache(ctx, mgr.GetCache()), addHooksRole(mgr, o)); err != nil {
+		if err := errors.Join(setupHookCache(ctx, mgr.GetCache()), addHooksRole(ctx, mgr, o)); err != nil {
 			return err
 		}
 	}

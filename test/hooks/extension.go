@@ -1,0 +1,120 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hooks
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/lab/pki"
+	"github.com/ingot-metal/ingot/runtimehooks/inplace"
+)
+
+// InPlaceLabel of namespaces whose machines may be updated in place, where it is "on".
+const InPlaceLabel = "ingot.infrastructure.cluster.x-k8s.io/in-place-updates"
+
+// Extension is the runtime extension in this process, by its role, made known to Cluster
+// API as the release does, but by URL: there are no Services without a network.
+type Extension struct{ proof *recorder }
+
+// Calls of Cluster API to the extension, so far.
+func (e *Extension) Calls() []Call { return e.proof.all() }
+
+// Extend starts the extension at a management cluster whose Cluster API has RuntimeSDK on,
+// and waits until both of its ExtensionConfigs are discovered. It ends with the test.
+func Extend(t testing.TB, kubeconfig string, c client.Client) *Extension {
+	t.Helper()
+	must(t, runtimev1.AddToScheme(c.Scheme()))
+	place := servingPlace(t)
+	o := place.options(kubeconfig)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, o, app.HostSockets) }()
+	e := &Extension{proof: record(place.URL(), place.authority.CertificatePEM())}
+	t.Cleanup(func() {
+		e.proof.stop()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the extension ended: %v", err)
+		}
+	})
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.proof.server.Certificate().Raw})
+	paths := map[string]string{"ingot": "", "ingot-in-place": inplace.MountPath}
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		config.Spec.ClientConfig = runtimev1.ClientConfig{URL: e.proof.server.URL + paths[name], CABundle: certificate}
+		if paths[name] != "" {
+			config.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{InPlaceLabel: "on"}}
+		}
+		must(t, c.Create(t.Context(), config))
+		awaitDiscovered(t, c, config)
+	}
+	return e
+}
+
+func awaitDiscovered(t testing.TB, c client.Client, config *runtimev1.ExtensionConfig) {
+	t.Helper()
+	for deadline := time.Now().Add(awaitLimit); ; time.Sleep(200 * time.Millisecond) {
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(config), config)
+		if err == nil && slices.ContainsFunc(config.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == runtimev1.ExtensionConfigDiscoveredCondition && c.Status == metav1.ConditionTrue
+		}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("discovery of %s: %v, conditions %v", config.Name, err, config.Status.Conditions)
+		}
+	}
+}
+
+// serving is where an extension is to serve, and what it proves itself by.
+type serving struct {
+	authority    *pki.KeyPair
+	certificates string
+	port, health int
+}
+
+// servingPlace makes one on loopback.
+func servingPlace(t testing.TB) serving {
+	t.Helper()
+	s := serving{certificates: t.TempDir()}
+	var err error
+	s.authority, err = pki.NewAuthority("hooks")
+	must(t, err)
+	pair, err := s.authority.Server("hooks", nil)
+	must(t, err)
+	must(t, pair.Write(s.certificates, "tls"))
+	ports, err := controlplane.FreePorts(2)
+	must(t, err)
+	s.port, s.health = ports[0], ports[1]
+	return s
+}
+
+// URL of the hooks.
+func (s serving) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", s.port) }
+
+// options of the extension that serves there.
+func (s serving) options(kubeconfig string) *app.Options {
+	return optionsOf(orders{Kubeconfig: kubeconfig, CertDir: s.certificates, Port: s.port, Health: s.health})
+}
+
+func optionsOf(told orders) *app.Options {
+	o := app.DefaultOptions()
+	o.Roles, o.Kubeconfig = []string{app.RoleHooks}, told.Kubeconfig
+	o.Hooks.Host, o.Hooks.Port, o.Hooks.CertDir = "127.0.0.1", told.Port, told.CertDir
+	o.KubeAPIQPS, o.KubeAPIBurst = 500, 1000 // as the Deployment says
+	o.HealthAddress, o.Manager.DiagnosticsAddress, o.Manager.InsecureDiagnostics = fmt.Sprintf("127.0.0.1:%d", told.Health), "0", true
+	return o
+}
