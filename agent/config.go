@@ -55,6 +55,8 @@ type Config struct {
 	Probe  func(ctx context.Context) (agentapi.Hardware, error)
 	Disks  Disks
 	Seeder Seeder
+	// Kernels starts live systems; nil: an order to start one fails.
+	Kernels Kernels
 
 	// SetTime sets system clock and RTC; nil leaves the clock alone.
 	SetTime func(time.Time) error
@@ -158,6 +160,11 @@ const (
 	ReasonTransferFailed = "TransferFailed"
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
+	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it
+	// does not fit.
+	ReasonLiveRefused = agentapi.FailureLiveRefused
+	// ReasonLiveFailed: the live system could not be loaded or started.
+	ReasonLiveFailed = "LiveSystemFailed"
 	// ReasonWipeFailed: a disk could not be cleaned.
 	ReasonWipeFailed = "WipeFailed"
 	// ReasonOrderNotUnderstood: an order of a kind or mode this agent does not know.

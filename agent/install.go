@@ -23,6 +23,9 @@ import (
 // its first MiB, that MiB after the checksum was verified, the seed, the marker
 // with Complete=true.
 func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (agentapi.Report, error) {
+	if order.Live != nil {
+		return s.live(ctx, order)
+	}
 	disk, err := s.pick(ctx, order.RootDisk)
 	if err != nil {
 		return agentapi.Report{}, err

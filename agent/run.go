@@ -22,6 +22,10 @@ type session struct {
 	order  agentapi.Order
 	// progress of the order at hand.
 	progress *progress
+	// memory of the server, in bytes.
+	memory int64
+	// loaded: a live system is ready to be started.
+	loaded bool
 }
 
 // Run does one whole session: open it, get the order, work, report until the
@@ -29,7 +33,8 @@ type session struct {
 //
 // An action that is not empty is to be done whatever the error, which then says
 // why: a final refusal is PowerOff with ErrRefused, or BootDisk where this boot was
-// for an install that is committed already, or Restart of an unknown server. With an empty action nothing
+// for an install that is committed already, or Restart of an unknown server. StartLive
+// ends the agent in the kernel that Config.Kernels has loaded. With an empty action nothing
 // was decided (the hardware could not be read, the context ended): the caller may
 // run it again with the same Identity.
 func Run(ctx context.Context, cfg Config) (agentapi.Action, error) {
@@ -67,6 +72,9 @@ func (s *session) run(ctx context.Context) (agentapi.Action, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.loaded && report.Outcome == agentapi.Succeeded {
+		return agentapi.StartLive, nil
+	}
 	s.cfg.Log("report: %s %s %s", report.Outcome, report.Reason, report.Message)
 	return s.report(ctx, report)
 }
@@ -81,7 +89,7 @@ func (s *session) obey(ctx context.Context, interval time.Duration) (agentapi.Re
 		if err := s.client.call(ctx, agentapi.PathOrder, request, &order); err != nil {
 			return agentapi.Report{}, err
 		}
-		s.order = order
+		s.order, s.loaded = order, false
 		s.cfg.Log("order: %s %s (attempt %d)", order.Kind, order.InstanceID, order.Attempt)
 		report, err := s.work(ctx, interval)
 		if !errors.Is(err, errPaused) {
@@ -103,6 +111,7 @@ func (s *session) open(ctx context.Context) (time.Duration, error) {
 	s.cfg.Log("hardware: %s %s, serial %s, %d threads, %d MiB, %d NICs, %d disks",
 		hardware.Manufacturer, hardware.Product, hardware.Serial, hardware.CPU.Threads,
 		hardware.MemoryBytes>>20, len(hardware.NICs), len(hardware.Disks))
+	s.memory = hardware.MemoryBytes
 	var opened agentapi.Session
 	request := agentapi.SessionRequest{
 		BootID: s.cfg.Identity.BootID, Version: s.cfg.Version, Hardware: hardware,

@@ -15,7 +15,10 @@
 //	POST /agent/v1/progress   Progress         -> ProgressReply
 //	POST /agent/v1/bootstrap  BootstrapRequest -> Bootstrap
 //	POST /agent/v1/report     Report           -> Acknowledgement
+//	POST /agent/v1/live       LiveRequest      -> LiveBoot      (before it starts a live system)
 //	POST /agent/v1/booted     Booted           -> BootedReply   (the installed system)
+//
+// A live system, which installs itself, asks for its data by GET below PathLiveData.
 //
 // Every refusal is an Error with a stable reason. A call that got no answer is
 // repeated as it is: each of them is idempotent for the same key. Progress is sent

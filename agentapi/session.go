@@ -16,7 +16,26 @@ const (
 	PathBootstrap = "/agent/v1/bootstrap"
 	PathReport    = "/agent/v1/report"
 	PathBooted    = "/agent/v1/booted"
+	// PathLive tells an agent the command line of the live system that it has loaded.
+	PathLive = "/agent/v1/live"
 )
+
+// PathLiveData is what the addresses that a live system is given begin with: token and
+// name of the file follow (LiveUserData and so on). Other than the agent API it is asked
+// by GET, and, where the order says so, without TLS.
+const PathLiveData = "/live/v1/"
+
+// The files below a live system's address, as cloud-init's NoCloud datasource names them.
+const (
+	LiveUserData      = "user-data"
+	LiveMetaData      = "meta-data"
+	LiveVendorData    = "vendor-data"
+	LiveNetworkConfig = "network-config"
+)
+
+// MaxCommandLine bounds a kernel's command line, in bytes: x86 Linux takes 2048 with
+// its terminator (COMMAND_LINE_SIZE) and refuses, or cuts off, what is longer.
+const MaxCommandLine = 2047
 
 // Kernel arguments by which a network boot tells the agent where to go.
 const (
@@ -121,6 +140,32 @@ type InstallOrder struct {
 	// Markers of other instances that the ledger has released, so that their
 	// disks may be overwritten (I8). InstanceID itself is always allowed.
 	ReleasedInstances []string `json:"releasedInstances,omitempty"`
+	// Live is set where no image is written: a system is started that installs itself. Of
+	// the fields above RootDisk and ReleasedInstances then hold.
+	Live *LiveOrder `json:"live,omitempty"`
+}
+
+// LiveOrder names the system to start.
+type LiveOrder struct {
+	Kernel LiveFile `json:"kernel"`
+	Initrd LiveFile `json:"initrd"`
+}
+
+// LiveFile is one of its files, as ImageURL and Checksum of an image.
+type LiveFile struct {
+	URL      string `json:"url"`
+	Checksum string `json:"checksum"`
+}
+
+// LiveRequest asks for the command line, once the files are in memory and verified.
+type LiveRequest struct {
+	OrderID string `json:"orderID"`
+}
+
+// LiveBoot is what the live system is started with. The address in it expires soon, and
+// what it leads to is given once (I16).
+type LiveBoot struct {
+	CommandLine Sensitive `json:"commandLine"`
 }
 
 // The modes of cleaning.
@@ -175,6 +220,9 @@ const (
 	StepSeed      Step = "Seeding"
 	StepWipe      Step = "Wiping"
 	StepReporting Step = "Reporting"
+	// StepLoad: the files of a live system are fetched; StepLive: it is being started.
+	StepLoad Step = "Loading"
+	StepLive Step = "StartingLiveSystem"
 )
 
 // Progress tells how far the work is.
@@ -239,6 +287,9 @@ const (
 	FailureImageInvalid = "ImageInvalid"
 	// FailureChecksumMismatch: the source is not what the order names.
 	FailureChecksumMismatch = "ChecksumMismatch"
+	// FailureLiveRefused: the agent's kernel does not start the live system, as one that
+	// is for another architecture or, under Secure Boot, not signed; or it is too large.
+	FailureLiveRefused = "LiveSystemRefused"
 )
 
 // FailureDiskNotFound: a disk that the order needs, or that is known of the server, is
@@ -281,6 +332,9 @@ type Action string
 
 // The actions.
 const (
+	// StartLive ends the agent in the live system that it has loaded. No answer of the
+	// manager's says it: nothing is committed yet (I4).
+	StartLive Action = "StartLive"
 	// BootDisk reboots into the installed disk: only ever sent after the write
 	// state=Provisioned (I4).
 	BootDisk Action = "BootDisk"

@@ -174,7 +174,8 @@ func (in *input) imageToBlame() bool {
 		return false
 	}
 	switch in.order.Result.Reason {
-	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch:
+	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
+		agentapi.FailureLiveRefused:
 		return true
 	}
 	return false

@@ -41,6 +41,8 @@ type Manager struct {
 	Token     agentapi.Sensitive
 	Order     agentapi.Order
 	Bootstrap agentapi.Bootstrap
+	// Live is what a live system is started with.
+	Live agentapi.LiveBoot
 	// Action answers a successful report; a failed one gets PowerOff.
 	Action agentapi.Action
 	// Interval between progress calls.
@@ -220,6 +222,9 @@ func (m *Manager) answer(path string, r *http.Request) (any, error) {
 	case agentapi.PathBootstrap:
 		_, err := decode[agentapi.BootstrapRequest](r)
 		return m.Bootstrap, err
+	case agentapi.PathLive:
+		_, err := decode[agentapi.LiveRequest](r)
+		return m.Live, err
 	case agentapi.PathReport:
 		report, err := decode[agentapi.Report](r)
 		m.mu.Lock()

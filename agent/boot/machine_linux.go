@@ -91,13 +91,16 @@ func SetTime(t time.Time) error {
 	return nil
 }
 
-// End does an action: it reboots or powers off at once. It returns only when the
-// kernel refuses.
+// End does an action: it reboots, starts the kernel that Kexec has loaded, or powers off
+// at once. It returns only when the kernel refuses.
 func End(action agentapi.Action) error {
 	unix.Sync()
 	command := unix.LINUX_REBOOT_CMD_POWER_OFF
-	if action == agentapi.BootDisk || action == agentapi.Restart {
+	switch action {
+	case agentapi.BootDisk, agentapi.Restart:
 		command = unix.LINUX_REBOOT_CMD_RESTART
+	case agentapi.StartLive:
+		command = unix.LINUX_REBOOT_CMD_KEXEC
 	}
 	return unix.Reboot(command)
 }

@@ -11,8 +11,10 @@ import (
 
 // IngotMachineSpec asks for a server and says what to install on it. Everything
 // but providerID is fixed once the object exists.
-// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef)",fieldPath=".image",message="is required where imageRef names no IngotImage: say what to install",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageRef) || has(self.live)",fieldPath=".image",message="is required where there is neither imageRef nor live: say what to install",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
+// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="self.live.kernel.url + ' must not be set beside image or imageRef: a live system installs itself; leave one of them out'"
+// +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.networkData) || self.live.commandLine.contains('{seedURL}')",fieldPath=".live.commandLine",messageExpression="self.live.commandLine + ' must hold {seedURL} beside networkData, which a system reads by NoCloud only; or leave networkData out and configure the network by the bootstrap data'"
 type IngotMachineSpec struct {
 	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
 	// when it has chosen a host.
@@ -34,7 +36,7 @@ type IngotMachineSpec struct {
 	// +optional
 	HostSelector *HostSelector `json:"hostSelector,omitempty"`
 
-	// image to install. Either this or imageRef is set.
+	// image to install. One of this, imageRef and live is set.
 	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
 
@@ -42,6 +44,10 @@ type IngotMachineSpec struct {
 	// are taken when the host is claimed; the host is of its architecture.
 	// +optional
 	ImageRef *ImageReference `json:"imageRef,omitempty"`
+
+	// live system to start instead of installing an image: it installs itself.
+	// +optional
+	Live *v1beta2.LiveSystem `json:"live,omitempty"`
 
 	// rootDeviceHints choose the disk to install to; they win over the host's.
 	// +optional

@@ -450,6 +450,11 @@ func (in *IngotMachineSpec) DeepCopyInto(out *IngotMachineSpec) {
 		*out = new(ImageReference)
 		**out = **in
 	}
+	if in.Live != nil {
+		in, out := &in.Live, &out.Live
+		*out = new(v1beta2.LiveSystem)
+		**out = **in
+	}
 	if in.RootDeviceHints != nil {
 		in, out := &in.RootDeviceHints, &out.RootDeviceHints
 		*out = new(RootDeviceHints)

@@ -24,6 +24,7 @@ const (
 )
 
 // HostClaim is the bond by which one IngotMachine owns one host (I1, I3).
+// +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.live)",message="must have either image or live: one of them is what the host is provisioned with"
 type HostClaim struct {
 	// machineRef names the IngotMachine, in the host's namespace. UIDs change in a
 	// move and are not kept (I6).
@@ -47,9 +48,15 @@ type HostClaim struct {
 	// state of the claim.
 	// +required
 	State ClaimState `json:"state,omitempty"`
-	// image to install, frozen with the claim.
-	// +required
+	// image to install, frozen with the claim. Either this or live is set.
+	// +optional
 	Image Image `json:"image,omitempty,omitzero"`
+	// live system to start, frozen with the claim.
+	// +optional
+	Live *LiveSystem `json:"live,omitempty"`
+	// liveFetch is when and by whom the live system's bootstrap data was fetched.
+	// +optional
+	LiveFetch *LiveFetch `json:"liveFetch,omitempty"`
 	// rootDeviceHints frozen with the claim: the machine's, else the host's.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
@@ -165,10 +172,11 @@ type HostRecord struct {
 	// inspectedAt is when the agent last reported the hardware.
 	// +optional
 	InspectedAt metav1.Time `json:"inspectedAt,omitempty,omitzero"`
-	// sanitizedAt is when cleaning was last confirmed.
+	// sanitizedAt is when cleaning was last confirmed. It goes with the next install.
 	// +optional
 	SanitizedAt metav1.Time `json:"sanitizedAt,omitempty,omitzero"`
-	// cleanedDisks is what was done to each disk then.
+	// cleanedDisks is what was done to each disk then, of 64 at most; the event Cleaned
+	// counts all. It goes with the next install.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -44,6 +44,9 @@ func main() {
 		if action != "" {
 			console.Printf("end: %s", action)
 			err = boot.End(action)
+			if action == agentapi.StartLive { // loaded, and not started: to be tried anew, and counted
+				err = errors.Join(err, boot.End(agentapi.PowerOff))
+			}
 		}
 		wait := pause/2 + rand.N(pause/2)
 		console.Printf("failed: %v; again in %s", err, wait.Round(time.Second))
@@ -85,6 +88,7 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 		Find: m.find, Identity: m.identity, Version: version,
 		Probe: boot.Hardware, Disks: m.disks,
 		Seeder:  &seed.Mounter{LoadModule: m.modules.Load},
+		Kernels: boot.Kexec{},
 		SetTime: boot.SetTime, Log: m.log,
 	})
 }

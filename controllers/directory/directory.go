@@ -183,14 +183,14 @@ func pins(list []token.Pin) string {
 	return strings.Join(texts, ",")
 }
 
-// Image returns where the image with this checksum comes from, if the claim of a
-// host names it: nothing else is ever fetched.
+// Image returns where the image, or the file of a live system, with this checksum comes
+// from, if the claim of a host names it: nothing else is ever fetched.
 func (d *Directory) Image(checksum string) (pxe.ImageSource, bool) {
 	hosts := &infrav1.IngotHostList{}
 	err := d.Cache.List(context.Background(), hosts, client.MatchingFields{index.HostByImage: checksum}, client.Limit(1))
 	if err != nil || len(hosts.Items) == 0 {
 		return pxe.ImageSource{}, false
 	}
-	image := hosts.Items[0].Spec.Claim.Image
-	return pxe.ImageSource{URL: image.URL, Checksum: image.Checksum}, true
+	url, found := hosts.Items[0].Spec.Claim.Files()[checksum]
+	return pxe.ImageSource{URL: url, Checksum: checksum}, found
 }

@@ -6,6 +6,8 @@ package index
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,7 +33,8 @@ const (
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
 	HostByNetwork = "spec.networkRef.name"
-	// HostByImage finds IngotHosts by the checksum of their claim's image.
+	// HostByImage finds IngotHosts by the checksum of their claim's image, or by those of
+	// the files of its live system.
 	HostByImage = "spec.claim.image.checksum"
 	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which
 	// they were enrolled.
@@ -64,7 +67,7 @@ type fieldIndex struct {
 func directory() []fieldIndex {
 	return []fieldIndex{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
-		{&infrav1.IngotHost{}, HostByImage, ofHost(claimImage)},
+		{&infrav1.IngotHost{}, HostByImage, claimFiles},
 		{&infrav1.IngotHost{}, HostByEnrolment, ofHost(enrolledOn)},
 		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
 		{&infrav1.IngotHardware{}, HardwareByIP, ofHardware(recordedIP)},
@@ -183,11 +186,12 @@ func claimMachine(h *infrav1.IngotHost) string {
 	return h.Namespace + "/" + h.Spec.Claim.MachineRef.Name
 }
 
-func claimImage(h *infrav1.IngotHost) string {
-	if h.Spec.Claim == nil {
-		return ""
+func claimFiles(o client.Object) []string {
+	h, ok := o.(*infrav1.IngotHost)
+	if !ok || h.Spec.Claim == nil {
+		return nil
 	}
-	return h.Spec.Claim.Image.Checksum
+	return slices.Sorted(maps.Keys(h.Spec.Claim.Files()))
 }
 
 // System names a server by what its firmware says; empty when it says too little

@@ -165,6 +165,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if out, err := r.findImage(ctx, s); err != nil || out.stop {
 		return out, err
 	}
+	if s.liveOverheard() {
+		return r.refuseLive(s), nil
+	}
 	if out, err := r.networkDataIsRead(ctx, s); err != nil || out.stop {
 		return out, err
 	}
@@ -212,6 +215,9 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	}
 	if s.ingotCluster == nil {
 		return r.waitForCluster(s), nil // it says which label is the failure domain
+	}
+	if s.liveOverheard() {
+		return r.clearIntent(ctx, s, id, "its cluster demands a verified boot now, and the live system's data would be sent in clear")
 	}
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
@@ -296,6 +302,7 @@ func claimOf(s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) *infrav1.
 		InstanceID:      id.InstanceID,
 		State:           infrav1.ClaimProvisioning,
 		Image:           s.image(),
+		Live:            spec.Live,
 		RootDeviceHints: spec.RootDeviceHints,
 		FailureDomain:   host.Labels[inventory.FailureDomainLabel(s.ingotCluster)],
 		BootTrust:       s.ingotCluster.Spec.BootTrust,

@@ -52,12 +52,21 @@ func (s *Server) identify(r *http.Request) (caller, *agentapi.Error) {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		c.key = token.KeyHash(r.TLS.PeerCertificates[0])
 	}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		if addr, err := netip.ParseAddr(host); err == nil {
-			c.source = addr.Unmap()
-		}
-	}
+	c.source = sourceOf(r)
 	return c, nil
+}
+
+// sourceOf is where a request came from; the zero address: nobody knows.
+func sourceOf(r *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr.Unmap()
 }
 
 func invalidToken(message string) *agentapi.Error {

@@ -41,6 +41,9 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 	if host.Spec.Order.Kind != infrav1.OrderInstall {
 		return agentapi.Bootstrap{}, orderGone("the host is not being provisioned")
 	}
+	if isLive(host) {
+		return agentapi.Bootstrap{}, orderGone("the data of a live system is given to that alone")
+	}
 	machine, err := s.claimant(ctx, host)
 	if err != nil {
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())

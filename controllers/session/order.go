@@ -56,13 +56,7 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 			return agentapi.Order{}, notReady("the machine of the claim does not confirm the install")
 		}
 		out.Attempt = claim.Attempt
-		out.Install = &agentapi.InstallOrder{
-			ImageURL:          ImagePath(claim.Image.Checksum),
-			Checksum:          claim.Image.Checksum,
-			Format:            string(claim.Image.Format),
-			RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
-			ReleasedInstances: releasedInstances(host),
-		}
+		out.Install = installOrder(host)
 		return out, nil
 	case infrav1.OrderWipe:
 		wipe, refusal := s.wipeOrder(ctx, host)
@@ -73,6 +67,25 @@ func (s *Server) orderOf(ctx context.Context, host *infrav1.IngotHost) (agentapi
 		return out, nil
 	}
 	return agentapi.Order{}, orderGone("the order is of an unknown kind")
+}
+
+// installOrder says what the host that a claim holds is provisioned with.
+func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
+	claim := host.Spec.Claim
+	order := &agentapi.InstallOrder{
+		RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
+		ReleasedInstances: releasedInstances(host),
+	}
+	if live := claim.Live; live != nil {
+		order.Live = &agentapi.LiveOrder{Kernel: liveFile(live.Kernel), Initrd: liveFile(live.Initrd)}
+		return order
+	}
+	order.ImageURL, order.Checksum, order.Format = ImagePath(claim.Image.Checksum), claim.Image.Checksum, string(claim.Image.Format)
+	return order
+}
+
+func liveFile(file infrav1.LiveFile) agentapi.LiveFile {
+	return agentapi.LiveFile{URL: ImagePath(file.Checksum), Checksum: file.Checksum}
 }
 
 // ImagePath is where the boot server's cache serves the image with this checksum,

@@ -52,6 +52,9 @@ func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Ackno
 		if host.Spec.Order.AgentKey == "" {
 			return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "no session is open: call " + agentapi.PathSession + " first"}
 		}
+		if in.Outcome == agentapi.Succeeded && isLive(host) {
+			return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "a live system is provisioned when it fetches its data, and not before"}
+		}
 		return nil
 	}
 	host, refusal := s.transact(r.Context(), c, check, func(host *infrav1.IngotHost) *agentapi.Error {

@@ -93,6 +93,8 @@ func (s *Server) Handler() http.Handler {
 	handle(s, mux, s.small, agentapi.PathBootstrap, s.giveBootstrap)
 	handle(s, mux, s.facts, agentapi.PathReport, s.takeReport)
 	handle(s, mux, s.small, agentapi.PathBooted, s.takeBooted)
+	handle(s, mux, s.small, agentapi.PathLive, s.startLive)
+	mux.HandleFunc("GET "+agentapi.PathLiveData, s.giveLiveData)
 	if s.BootLog != nil {
 		mux.Handle(bootlog.Path, s.BootLog)
 	}
@@ -105,7 +107,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           inClear(s.Handler()),
 		Protocols:         protocols,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: headerTimeout,
@@ -113,13 +115,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{certificate},
-			MinVersion:   tls.VersionTLS13,
-			// Any certificate will do: its key is compared with the ledger (I14).
-			ClientAuth: tls.RequestClientCert,
-		},
 	}
+	both := newEither(limitListener(listener, maxConnections), &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		MinVersion:   tls.VersionTLS13,
+		NextProtos:   []string{"http/1.1"},
+		// Any certificate will do: its key is compared with the ledger (I14).
+		ClientAuth: tls.RequestClientCert,
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -129,10 +132,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 		defer cancel()
 		_ = server.Shutdown(grace)
 	}()
-	err := server.ServeTLS(limitListener(listener, maxConnections), "", "")
+	err := server.Serve(both)
 	if ctx.Err() != nil {
 		<-done
 	}
+	_ = both.Close()
+	both.running.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -20,19 +20,25 @@ import (
 // the token no longer matters.
 const Lifetime = 10 * time.Minute
 
+// LiveLifetime is how long a live system may take from its start to the fetch of its
+// bootstrap data. It ends before an order does of which nobody speaks.
+const LiveLifetime = 10 * time.Minute
+
 // BootedLifetime is how long an installed system may take to report its first boot.
 const BootedLifetime = 7 * 24 * time.Hour
 
 // Purpose is what a token is for.
 type Purpose string
 
-// The purposes: the kinds of order, the report of the installed system, and the one of
-// an unknown machine.
+// The purposes: the kinds of order, the report of the installed system, the fetch of a
+// live one, and the one of an unknown machine.
 const (
 	Inspect Purpose = "Inspect"
 	Install Purpose = "Install"
 	Wipe    Purpose = "Wipe"
 	Booted  Purpose = "Booted"
+	// Live lets a live system fetch its bootstrap data.
+	Live Purpose = "Live"
 	// Discover lets an unknown machine report its hardware, and nothing else.
 	Discover Purpose = "Discover"
 )

@@ -35,6 +35,7 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 	if err != nil {
 		return powerOff, err
 	}
+	live := &liveKernels{server: s}
 	cfg := agent.Config{
 		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token, Identity: identity, Version: "simulated",
 		Find: func(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
@@ -44,10 +45,11 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 			s.pace(ctx, StepProbe)
 			return s.hardware(), ctx.Err()
 		},
-		Disks:  (*agentDisks)(s),
-		Seeder: (*agentDisks)(s),
-		Dial:   s.cfg.NIC.DialContext,
-		Log:    func(format string, args ...any) { s.event(EventAgent, format, args...) },
+		Disks:   (*agentDisks)(s),
+		Seeder:  (*agentDisks)(s),
+		Kernels: live,
+		Dial:    s.cfg.NIC.DialContext,
+		Log:     func(format string, args ...any) { s.event(EventAgent, format, args...) },
 		// Time passes faster on a simulated server.
 		ImageStall: s.cfg.CallTimeout, CallTimeout: s.cfg.CallTimeout, MinBackoff: s.cfg.Retry, MaxBackoff: 4 * s.cfg.Retry,
 		Sleep: func(ctx context.Context, d time.Duration) error {
@@ -66,6 +68,9 @@ func (s *Server) runAgent(ctx context.Context, _ *life, commandLine string) (nex
 		case agentapi.BootDisk:
 			s.event(EventAgentDone, "reboots into the installed disk")
 			return reboot, nil
+		case agentapi.StartLive:
+			s.event(EventAgentDone, "starts the live system")
+			return s.liveSystem(ctx, live.commandLine)
 		case agentapi.Restart:
 			s.event(EventAgentDone, "leaves the server as it was")
 			return reboot, nil

@@ -79,6 +79,9 @@ type Config struct {
 	// address, and runs until ctx ends with the power, the shutdown or the reset;
 	// the server is not off before it has returned. nil: there is no more to it.
 	System func(ctx context.Context, os System)
+	// Live is called when a live system has an address, before it asks for its data, with
+	// its command line, which holds a secret. nil: nobody is told.
+	Live func(ctx context.Context, commandLine string)
 	// Pace is called before each step of the agent's work on the hardware, and may
 	// take its time until ctx ends with the work: tests slow the agent down by it,
 	// or hold it. nil: no step takes time.
@@ -123,9 +126,11 @@ const (
 	EventKernel    EventKind = "Kernel"
 	EventAgent     EventKind = "Agent"
 	EventAgentDone EventKind = "AgentDone"
-	EventSystem    EventKind = "System"
-	EventBooted    EventKind = "Booted"
-	EventScrubbed  EventKind = "Scrubbed"
+	// EventLive is what a system says that runs from memory and installs itself.
+	EventLive     EventKind = "Live"
+	EventSystem   EventKind = "System"
+	EventBooted   EventKind = "Booted"
+	EventScrubbed EventKind = "Scrubbed"
 	// EventUserData is what the system says of the user data (System.Event).
 	EventUserData EventKind = "UserData"
 	EventFailed   EventKind = "Failed"

@@ -132,6 +132,9 @@ func (s *Server) phoneHome(ctx context.Context, d *Disk, l lease) error {
 	if err != nil {
 		return err
 	}
+	if seed.MetaData == "" {
+		return nil // a live system that was given its data alone
+	}
 	meta := metaData(seed.MetaData)
 	instance := meta["instance-id"]
 	if instance == "" {

@@ -65,7 +65,7 @@ func validateMachine(t *template) []string {
 		return []string{"spec.template.spec does not have the form of an IngotMachine's"}
 	}
 	var faults []string
-	if spec.Image.URL == "" && (spec.ImageRef == nil || spec.ImageRef.Name == Placeholder) {
+	if spec.Image.URL == "" && spec.Live == nil && (spec.ImageRef == nil || spec.ImageRef.Name == Placeholder) {
 		faults = append(faults, "no image was chosen; the ClusterClass must name the extension's generate-patches")
 	}
 	if spec.Image.URL != "" && spec.ImageRef != nil {

@@ -21,6 +21,11 @@ func Host(spec *v1beta2.IngotHostSpec) {
 func Machine(spec *v1beta2.IngotMachineSpec) {
 	spec.Image.URL = URL(spec.Image.URL)
 	spec.Image.Checksum = Checksum(spec.Image.Checksum)
+	if spec.Live != nil {
+		for _, file := range []*v1beta2.LiveFile{&spec.Live.Kernel, &spec.Live.Initrd} {
+			file.URL, file.Checksum = URL(file.URL), Checksum(file.Checksum)
+		}
+	}
 	spec.Hostname = Hostname(spec.Hostname)
 	networkData(spec.NetworkData)
 }

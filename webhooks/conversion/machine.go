@@ -132,6 +132,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 		RootDeviceHints: (*v1beta2.RootDeviceHints)(in.RootDeviceHints),
 		ImageRef:        (*v1beta2.ImageReference)(in.ImageRef),
 		NetworkData:     in.NetworkData,
+		Live:            in.Live,
 	}
 	if in.ProviderID != nil {
 		out.ProviderID = *in.ProviderID
@@ -156,6 +157,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 		RootDeviceHints: (*v1beta1.RootDeviceHints)(in.RootDeviceHints),
 		ImageRef:        (*v1beta1.ImageReference)(in.ImageRef),
 		NetworkData:     in.NetworkData,
+		Live:            in.Live,
 	}
 	if in.ProviderID != "" {
 		out.ProviderID = &in.ProviderID
