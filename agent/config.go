@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -95,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = func(string, ...any) {}
 	}
 	if c.Sleep == nil {
-		c.Sleep = sleep
+		c.Sleep = wait.For
 	}
 	c.CallTimeout = orDefault(c.CallTimeout, 30*time.Second)
 	c.MinBackoff = orDefault(c.MinBackoff, time.Second)
@@ -108,17 +109,6 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }
 
 // Failure is an error of an order's work that is reported to the manager: a

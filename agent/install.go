@@ -84,31 +84,6 @@ func describe(ref agentapi.DiskRef) string {
 	return fmt.Sprintf("serial %q, WWN %q, path %q, %d bytes", ref.Serial, ref.WWN, ref.Path, ref.SizeBytes)
 }
 
-// guard reads the disk's marker and refuses a disk of another instance that was
-// not released (I8).
-func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []string) (*agentapi.Marker, error) {
-	var found *agentapi.Marker
-	err := s.withDisk(ctx, disk, func(dev block.Device) error {
-		var err error
-		found, err = marker.Read(dev)
-		return err
-	})
-	if errors.Is(err, marker.ErrDamaged) {
-		return nil, failure(ReasonDiskOwnedByOther, fmt.Errorf("%s: %w", disk.Name, err))
-	}
-	if err != nil {
-		return nil, failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
-	}
-	if found != nil && found.InstanceID != s.order.InstanceID && !slices.Contains(released, found.InstanceID) {
-		return nil, &Failure{
-			Reason: ReasonDiskOwnedByOther,
-			Message: fmt.Sprintf("%s (serial %q) belongs to instance %s, which was not released",
-				disk.Name, disk.Serial, found.InstanceID),
-		}
-	}
-	return found, nil
-}
-
 // writeImage brings the image onto the disk and returns its decoded size.
 func (s *session) writeImage(
 	ctx context.Context, disk agentapi.Disk, order agentapi.InstallOrder, m agentapi.Marker,
@@ -149,6 +124,7 @@ func (s *session) writeImage(
 		s.cfg.Log("install: writing a %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), disk.Name, dev.Size())
 		result, err = img.Write(ctx, dev, image.Options{
 			Reserved: image.Range{Off: agentapi.MarkerOffset, Len: agentapi.MarkerSize},
+			OnTables: func(n int64) { s.progress.set(agentapi.StepStarted, 0, n) },
 			OnWrite:  func(n int64, percent int) { s.progress.set(agentapi.StepWrite, percent, n) },
 			OnVerify: func(percent int) { s.progress.set(agentapi.StepVerify, percent, 0) },
 		})

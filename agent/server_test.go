@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agentapi"
 )
@@ -48,6 +49,10 @@ type server struct {
 	clock   time.Time
 	// failing is the serial number of a disk that takes no writes behind its first MiB.
 	failing string
+	// wrap, if set, changes what is opened, and onList what is listed for the n-th time.
+	wrap   func(agentapi.Disk, block.Device) block.Device
+	onList func(n int, disks []agentapi.Disk)
+	lists  int
 }
 
 func newServer(t *testing.T, disks ...agentapi.Disk) *server {
@@ -82,13 +87,23 @@ func (s *server) List(context.Context) ([]agentapi.Disk, error) {
 	for i := range out {
 		out[i].Marker = s.marker(i)
 	}
+	if s.lists++; s.onList != nil {
+		s.onList(s.lists, out)
+	}
 	return out, nil
 }
 
 // Open implements agent.Disks.
 func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error) {
 	dev, err := block.OpenFile(s.path(d))
-	return watched{Device: dev, fails: s.failing != "" && d.Serial == s.failing, before: func() {
+	if s.wrap != nil && err == nil {
+		dev = s.wrap(d, dev)
+	}
+	commands, ok := dev.(erase.Commands)
+	if !ok {
+		commands = erase.None{}
+	}
+	return watched{Commands: commands, Device: dev, fails: s.failing != "" && d.Serial == s.failing, before: func() {
 		if s.onWrite != nil {
 			s.onWrite(ctx)
 		}
@@ -99,6 +114,7 @@ func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error
 // machine that runs the test.
 type watched struct {
 	block.Device
+	erase.Commands
 	before func()
 	fails  bool
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/wipe"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -24,20 +23,24 @@ const maxErasing = 16
 
 // cleaning is one disk of a wipe order.
 type cleaning struct {
-	disk agentapi.Disk
+	// disk is open until it is clean.
+	disk heldDisk
 	ref  agentapi.DiskRef
 	mode string
+	// cutOff: an earlier erasure had left it locked.
+	cutOff bool
 	// said is its last progress; done and err are its end.
 	said erase.Progress
 	done *agentapi.CleanedDisk
 	err  error
 }
 
-// wipe cleans the disks that the order names. All of them are found and checked
-// before the first write; a disk that is not named is not opened (I12). A disk that
+// wipe cleans the disks that the order names. All of them are found, opened and checked
+// before the first write, and a disk stays open until it is clean; one that is not named
+// is not opened (I12). A disk that
 // fails does not keep the others from being cleaned, and the order fails.
 func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.Report, error) {
-	targets, err := s.wipeTargets(ctx, order)
+	targets, err := s.openTargets(ctx, order)
 	if err != nil {
 		return agentapi.Report{}, err
 	}
@@ -51,6 +54,9 @@ func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.
 	s.progress.put(sumUp(targets))
 	do := func(c *cleaning) {
 		c.done, c.err = s.clean(ctx, c, func(p erase.Progress) { tell(c, p) })
+		if err := c.close(); err != nil {
+			c.err = errors.Join(c.err, fmt.Errorf("close: %w", err))
+		}
 		tell(c, erase.Progress{Bytes: c.said.Bytes, Percent: 100})
 	}
 	var group errgroup.Group
@@ -107,55 +113,84 @@ func (s *session) clean(ctx context.Context, c *cleaning, tell func(erase.Progre
 		return nil, context.Cause(ctx)
 	}
 	out := &agentapi.CleanedDisk{Disk: c.ref, Mode: c.mode, Method: agentapi.WipeMetadata}
-	err := s.withDisk(ctx, c.disk, func(dev block.Device) error {
-		if c.mode == agentapi.WipeFull {
-			result, err := erase.Disk(ctx, s.eraseTarget(dev, c.disk), s.eraseOptions(tell))
-			if err != nil {
-				return err
-			}
-			out.Method, out.FailedBefore = result.Method, result.Failed
-			out.ErasedBytes, out.VerifiedBytes = result.Erased, result.Verified
+	if c.mode == agentapi.WipeFull {
+		target := s.eraseTarget(c.disk)
+		target.CutOff = c.cutOff && s.order.Attempt > 1
+		result, err := erase.Disk(ctx, target, s.eraseOptions(tell))
+		if err != nil {
+			return nil, err
 		}
-		zeroed, err := wipe.Metadata(ctx, dev)
-		if c.mode != agentapi.WipeFull {
-			out.ErasedBytes, out.VerifiedBytes = zeroed, zeroed
-		}
-		return err
-	})
+		out.Method, out.FailedBefore = result.Method, result.Failed
+		out.ErasedBytes, out.VerifiedBytes = result.Erased, result.Verified
+	}
+	zeroed, err := wipe.Metadata(ctx, c.disk.dev)
 	if err != nil {
 		return nil, err
+	}
+	if c.mode != agentapi.WipeFull {
+		out.ErasedBytes, out.VerifiedBytes = zeroed, zeroed
 	}
 	s.cfg.Log("wipe: %s (serial %q) is clean: %s, %d bytes read back", c.disk.Name, c.disk.Serial, out.Method, out.VerifiedBytes)
 	return out, nil
 }
 
-func (s *session) eraseTarget(dev block.Device, disk agentapi.Disk) erase.Target {
-	commands, ok := dev.(erase.Commands)
-	if !ok {
-		commands = erase.None{}
+// openTargets opens all disks that the order names, and checks them. What is open is
+// looked for again: while a disk is open no other one gets its name, so what is found
+// under it now is what will be written, hours later perhaps.
+func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (targets []*cleaning, err error) {
+	if targets, err = s.understand(order); err != nil {
+		return nil, err
 	}
-	target := erase.Target{Device: dev, Commands: commands, Disk: disk}
-	if s.order.Wipe != nil {
-		target.JournalKey = s.order.Wipe.JournalKey
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll(targets))
+		}
+	}()
+	all, err := s.listDisks(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return target
+	for _, c := range targets {
+		if c.disk.Disk, err = pickDisk(all, c.ref); err != nil {
+			return targets, err
+		}
+		if c.disk.dev, err = s.cfg.Disks.Open(ctx, c.disk.Disk); err != nil {
+			return targets, failure(ReasonDiskFailed, fmt.Errorf("%s: open: %w", c.disk.Name, err))
+		}
+	}
+	if all, err = s.listDisks(ctx); err != nil {
+		return targets, err
+	}
+	for _, c := range targets {
+		now, err := pickDisk(all, c.ref)
+		if err != nil {
+			return targets, err
+		}
+		if now.Name != c.disk.Name {
+			return targets, &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s became %s while it was opened", describe(c.ref), now.Name)}
+		}
+		if _, c.cutOff, err = s.ownerOf(ctx, c.disk, order.ReleasedInstances); err != nil {
+			return targets, err
+		}
+	}
+	return targets, nil
 }
 
-func (s *session) eraseOptions(tell func(erase.Progress)) erase.Options {
-	return erase.Options{OnProgress: tell, Log: s.cfg.Log}
+func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {
+	all, err := s.cfg.Disks.List(ctx)
+	if err != nil {
+		return nil, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
+	}
+	return all, nil
 }
 
-// wipeTargets finds and checks the disks.
-func (s *session) wipeTargets(ctx context.Context, order agentapi.WipeOrder) ([]*cleaning, error) {
+// understand reads the order without looking at a disk.
+func (s *session) understand(order agentapi.WipeOrder) ([]*cleaning, error) {
 	if len(order.Modes) > 0 && len(order.Modes) != len(order.Disks) {
 		return nil, &Failure{
 			Reason:  ReasonOrderNotUnderstood,
 			Message: fmt.Sprintf("%d modes of cleaning for %d disks", len(order.Modes), len(order.Disks)),
 		}
-	}
-	all, err := s.cfg.Disks.List(ctx)
-	if err != nil {
-		return nil, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
 	}
 	var targets []*cleaning
 	for i, ref := range order.Disks {
@@ -169,34 +204,25 @@ func (s *session) wipeTargets(ctx context.Context, order agentapi.WipeOrder) ([]
 				Message: fmt.Sprintf("agent %s knows no cleaning mode %.40q", s.cfg.Version, mode),
 			}
 		}
-		disk, err := pickDisk(all, ref)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.mayWipe(ctx, disk, mode, order.ReleasedInstances); err != nil {
-			return nil, err
-		}
-		targets = append(targets, &cleaning{disk: disk, ref: ref, mode: mode})
+		targets = append(targets, &cleaning{ref: ref, mode: mode})
 	}
 	return targets, nil
 }
 
-// mayWipe reads the marker (I8). A disk that is to be erased and cannot be read may be
-// in the middle of an erasure.
-func (s *session) mayWipe(ctx context.Context, disk agentapi.Disk, mode string, released []string) error {
-	_, err := s.guard(ctx, disk, released)
-	failed, ok := errors.AsType[*Failure](err)
-	if err == nil || mode != agentapi.WipeFull || !ok || failed.Reason != ReasonDiskFailed {
-		return err
+// close ends the hold on the disk; it does nothing where that was never taken.
+func (c *cleaning) close() error {
+	if c.disk.dev == nil {
+		return nil
 	}
-	readyErr := s.withDisk(ctx, disk, func(dev block.Device) error {
-		return erase.Ready(ctx, s.eraseTarget(dev, disk), s.eraseOptions(func(p erase.Progress) {
-			s.progress.put(agentapi.Progress{Step: agentapi.StepWipe, Seconds: int64(p.Working.Seconds())})
-		}))
-	})
-	if readyErr != nil {
-		return failure(ReasonWipeFailed, fmt.Errorf("%s: %w", disk.Name, errors.Join(err, readyErr)))
-	}
-	_, err = s.guard(ctx, disk, released)
+	err := c.disk.dev.Close()
+	c.disk.dev = nil
 	return err
+}
+
+func closeAll(targets []*cleaning) error {
+	var failed []error
+	for _, c := range targets {
+		failed = append(failed, c.close())
+	}
+	return errors.Join(failed...)
 }

@@ -77,6 +77,8 @@ func (e *eraser) ataMethods(ctx context.Context) ([]method, string) {
 		return nil, "ATASecureErase: the firmware has frozen the drive's security; a cold start, or a setting of the firmware, may leave it open"
 	case security.expired:
 		return nil, "ATASecureErase: too many wrong passwords since the drive got power"
+	case e.CutOff:
+		return nil, "ATASecureErase: an earlier try was cut off in the middle of it, so the drive is not told to again"
 	}
 	secure := func(enhanced bool) func(context.Context) error {
 		return func(ctx context.Context) error { return e.secureErase(ctx, enhanced) }
@@ -93,22 +95,52 @@ func (e *eraser) identifyATA(ctx context.Context) (ataSecurity, error) {
 	if err := e.Commands.ATA(ctx, ATACommand{Command: ataIdentify, In: data, Timeout: adminTimeout}); err != nil {
 		return ataSecurity{}, err
 	}
+	e.ata = true
 	return parseIdentify(data), nil
 }
 
-// openATA unlocks a drive that an earlier run left locked with our password. A drive
-// with another password stays as it is.
-func (e *eraser) openATA(ctx context.Context) error {
+// openATA unlocks a drive that an earlier run left locked with our password, and says
+// whether it was locked. A drive with another password stays as it is.
+func (e *eraser) openATA(ctx context.Context) (cutOff bool, err error) {
 	security, err := e.identifyATA(ctx)
-	if err != nil || !security.locked {
-		return nil // no ATA drive, or open
+	switch {
+	case err != nil || !security.locked: // no ATA drive, or open
+		return false, nil
+	case security.frozen:
+		return false, errors.New("the drive is locked, and the firmware has frozen its security: nobody can unlock it before it was without power")
+	case security.expired:
+		return false, errors.New("the drive is locked, and too many passwords were wrong: it takes none before it was without power")
 	}
-	e.opts.Log("erase: %s is locked, as by an erase that lost power", e.Target.Disk.Name)
+	e.opts.Log("erase: %s is locked, as by an erase that was cut off", e.Target.Disk.Name)
 	if err := e.security(ctx, ataUnlock, false, adminTimeout); err != nil {
-		return fmt.Errorf("the drive is locked with a password that is not Ingot's: unlock: %w", err)
+		return false, fmt.Errorf("the drive is locked with a password that is not Ingot's: unlock: %w", err)
 	}
 	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
-		return fmt.Errorf("remove the password of an erase that was cut off: %w", err)
+		return false, fmt.Errorf("remove the password of an erase that was cut off: %w", err)
+	}
+	return true, nil
+}
+
+// leaveOpen makes sure that a drive that was erased, by whatever method, has no password:
+// with one it would lock itself when its power goes, and look dead to whoever gets it.
+func (e *eraser) leaveOpen(ctx context.Context) error {
+	if !e.ata {
+		return nil
+	}
+	security, err := e.identifyATA(ctx)
+	if err != nil {
+		return fmt.Errorf("look for a password: %w", err)
+	}
+	if !security.enabled {
+		return nil
+	}
+	if err := e.security(ctx, ataDisablePassword, false, adminTimeout); err != nil {
+		why := "it is not Ingot's, or the drive is not well"
+		if security.frozen {
+			why = "the firmware has frozen the drive's security; the next try, after a cold start, may find it open"
+		}
+		return fmt.Errorf("it has a password and will lock itself when it loses power (%s); hdparm --user-master u --security-disable %s %s: %w",
+			why, ATAPassword, e.Target.Disk.Name, err)
 	}
 	return nil
 }

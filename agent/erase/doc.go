@@ -18,7 +18,9 @@
 //     names every method and its failure.
 //   - A command that reaches beyond this disk (another namespace of an NVMe
 //     controller) is not sent (I12).
-//   - Every method has a deadline made from what the disk says of itself.
+//   - Every method has an end: one that the disk does by itself a deadline made from what
+//     the disk says, and from its size; one that writes a least rate.
+//   - A drive is not told to be erased that has a password left: it would lock itself.
 //
 // Overwriting keeps a journal on the disk and goes on where it was cut off. The journal
 // is believed only where it was made with the key of whoever orders the work: the disk

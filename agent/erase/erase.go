@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -51,6 +52,10 @@ type Target struct {
 	// overwriting goes on only where it was cut off under the same key. Empty: it never
 	// goes on.
 	JournalKey agentapi.Sensitive
+	// CutOff: Ready has found that an earlier try was cut off while the drive erased
+	// itself, and there is reason to think that it would be again. The drive is then not
+	// told to once more.
+	CutOff bool
 }
 
 // Options of Disk.
@@ -113,6 +118,8 @@ type eraser struct {
 	Target
 	opts Options
 	size int64
+	// ata: the disk has answered as an ATA drive.
+	ata bool
 }
 
 // Disk erases a disk and verifies it. The context's end stops it with its cause; a
@@ -120,7 +127,11 @@ type eraser struct {
 func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 	e := &eraser{Target: target, opts: opts.withDefaults(), size: target.Device.Size()}
 	var failed []string
-	if err := e.makeReady(ctx); err != nil {
+	_, err := e.makeReady(ctx)
+	if errors.Is(err, errStuck) {
+		err = e.sanitizeAgain(ctx)
+	}
+	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrNotErased, err)
 	}
 	methods, problem := e.methods(ctx)
@@ -134,6 +145,9 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		if err == nil {
+			if err := e.leaveOpen(ctx); err != nil {
+				return Result{}, fmt.Errorf("%w: it is erased by %s, and cannot be used: %w", ErrNotErased, m.name, err)
+			}
 			return Result{Method: m.name, Erased: e.size, Verified: verified, Failed: strings.Join(failed, "; ")}, nil
 		}
 		if !errors.Is(err, ErrNotSupported) {
@@ -145,15 +159,16 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 }
 
 // Ready brings a disk back that an earlier erasure left at work, or locked: until then
-// it cannot be read. Nothing on it changes that has not changed.
-func Ready(ctx context.Context, target Target, opts Options) error {
+// it cannot be read. Nothing on it changes that has not changed. cutOff says that a drive
+// was locked: it got no end of the erase that it was told to do.
+func Ready(ctx context.Context, target Target, opts Options) (cutOff bool, err error) {
 	e := &eraser{Target: target, opts: opts.withDefaults()}
 	return e.makeReady(ctx)
 }
 
-func (e *eraser) makeReady(ctx context.Context) error {
+func (e *eraser) makeReady(ctx context.Context) (cutOff bool, err error) {
 	if e.isNVMe() {
-		return e.settleSanitize(ctx)
+		return false, e.settleSanitize(ctx)
 	}
 	return e.openATA(ctx)
 }
@@ -171,16 +186,7 @@ func (o Options) withDefaults() Options {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Sleep == nil {
-		o.Sleep = func(ctx context.Context, d time.Duration) error {
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-timer.C:
-				return nil
-			}
-		}
+		o.Sleep = wait.For
 	}
 	return o
 }

@@ -31,14 +31,19 @@ type flash struct {
 	sent    []string
 
 	// The kind of disk, and its state.
-	nvme       bool
-	others     bool
-	sanitize   byte // capabilities: 1 crypto, 2 block
-	fna, oacs  byte
-	state      uint16 // of the sanitize log
-	polls      int
-	security   uint16 // word 128; 0: no ATA drive
-	password   string
+	nvme      bool
+	others    bool
+	sanitize  byte // capabilities: 1 crypto, 2 block
+	fna, oacs byte
+	state     uint16 // of the sanitize log
+	polls     int
+	security  uint16 // word 128; 0: no ATA drive
+	password  string
+	// restricted: firmware that knows only sanitizes that may not fail; unwilling: it
+	// takes none, whatever it says.
+	restricted, unwilling bool
+	// cutOff is what the caller knows of an earlier try.
+	cutOff     bool
 	discards   bool
 	securely   bool
 	zeroNative bool
@@ -46,6 +51,8 @@ type flash struct {
 	// lies: the methods after which nothing has changed. fails: opcodes refused.
 	lies  map[string]bool
 	fails map[byte]bool
+	// failsOnce are refused the first time.
+	failsOnce map[byte]bool
 	// writesFailAt is a broken place of the disk.
 	writesFailAt int64
 	// ignoreWrites: it says yes and drops them.
@@ -69,7 +76,7 @@ func (f *flash) called(command byte) {
 }
 
 func newFlash() *flash {
-	f := &flash{content: make([]byte, 16*mib), lies: map[string]bool{}, fails: map[byte]bool{}, calls: map[byte]int{}}
+	f := &flash{content: make([]byte, 16*mib), lies: map[string]bool{}, fails: map[byte]bool{}, failsOnce: map[byte]bool{}, calls: map[byte]int{}}
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(f.content)
 	return f
 }
@@ -85,6 +92,9 @@ func (f *flash) WriteAt(p []byte, off int64) (int, error) {
 	defer f.mu.Unlock()
 	if f.writesFailAt > 0 && off <= f.writesFailAt && f.writesFailAt < off+int64(len(p)) {
 		return 0, errors.New("medium error")
+	}
+	if f.nvme && f.state == 3 {
+		return 0, errors.New("sanitize failed")
 	}
 	if f.ignoreWrites || f.lies["write"] && len(p) > 4096 {
 		return len(p), nil
@@ -147,6 +157,9 @@ func (f *flash) NVMe(_ context.Context, c erase.NVMeCommand) error {
 		}
 		binary.LittleEndian.PutUint16(c.Data[2:], f.state)
 	case 0x84:
+		if f.unwilling || f.restricted && (c.CDW10&7 == 1 || c.CDW10&8 != 0) {
+			return erase.ErrNotSupported
+		}
 		f.sent = append(f.sent, "sanitize")
 		switch c.CDW10 & 7 {
 		case 1:
@@ -193,7 +206,8 @@ func (f *flash) ATA(_ context.Context, c erase.ATACommand) error {
 	if f.security == 0 {
 		return erase.ErrNotSupported
 	}
-	if f.fails[c.Command] {
+	if f.fails[c.Command] || f.failsOnce[c.Command] {
+		delete(f.failsOnce, c.Command)
 		return aborted
 	}
 	password := ""
@@ -255,7 +269,7 @@ func run(ctx context.Context, f *flash, rotational bool) (erase.Result, []erase.
 	var told []erase.Progress
 	now := time.Unix(0, 0)
 	result, err := erase.Disk(ctx, erase.Target{
-		Device: f, Commands: f, JournalKey: "secret",
+		Device: f, Commands: f, JournalKey: "secret", CutOff: f.cutOff,
 		Disk: agentapi.Disk{Name: name, Serial: "S1", Rotational: rotational},
 	}, erase.Options{
 		OnProgress: func(p erase.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() },
@@ -302,6 +316,23 @@ func TestMethods(t *testing.T) {
 			want: erase.Overwrite, sent: []string{"sanitize", "sanitize", "exit"}, failed: "status 3",
 		},
 		{name: "NVMe at a sanitize of before", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.polls = true, 2, 2, 4 }, want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"}},
+		{
+			name: "NVMe stuck after a sanitize of somebody", disk: func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted = true, 2, 3, true },
+			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize", "sanitize"},
+		},
+		{name: "NVMe that may not fail", disk: func(f *flash) { f.nvme, f.sanitize, f.restricted = true, 1, true }, want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize"}},
+		{
+			name: "NVMe that cannot what it says", disk: func(f *flash) { f.nvme, f.sanitize, f.oacs, f.unwilling = true, 2, 2, true },
+			want: erase.NVMeFormat, sent: []string{"format"}, failed: "NVMeSanitizeBlock: sanitize: not supported",
+		},
+		{
+			name: "ATA cut off in an earlier try", disk: func(f *flash) { f.security, f.cutOff = 1, true }, rotational: true,
+			want: erase.Overwrite, failed: "cut off in the middle",
+		},
+		{
+			name: "ATA that keeps its password for a while", disk: func(f *flash) { f.security = 1; f.fails[0xf4], f.failsOnce[0xf6] = true, true }, rotational: true,
+			want: erase.Overwrite, sent: []string{"set", "prepare", "disable"}, failed: "remove the password",
+		},
 		{name: "ATA", disk: func(f *flash) { f.security = 1 }, rotational: true, want: erase.ATASecureErase, sent: []string{"set", "prepare", "erase"}},
 		{name: "ATA enhanced", disk: func(f *flash) { f.security = 0x21 }, want: erase.ATAEnhancedSecureErase, sent: []string{"set", "prepare", "erase"}},
 		{name: "ATA frozen", disk: func(f *flash) { f.security = 9 }, rotational: true, want: erase.Overwrite, failed: "frozen"},
@@ -376,6 +407,12 @@ func TestNotErased(t *testing.T) {
 		{"a broken place", func(f *flash) { f.writesFailAt = 9 * mib }, "medium error"},
 		{"writes are dropped", func(f *flash) { f.ignoreWrites = true }, "does not return what was written"},
 		{"large writes are dropped", func(f *flash) { f.lies["write"] = true }, "still shows"},
+		{"locked and frozen", func(f *flash) { f.security, f.password = 15, erase.ATAPassword }, "nobody can unlock it before it was without power"},
+		{"locked, too many wrong passwords", func(f *flash) { f.security, f.password = 0x17, "theirs" }, "too many passwords were wrong"},
+		{"frozen with a password", func(f *flash) { f.security, f.password = 11, erase.ATAPassword }, "frozen the drive's security; the next try"},
+		{"open, with a password of somebody", func(f *flash) { f.security, f.password = 3, "theirs" }, "will lock itself"},
+		{"stuck, and others would be erased", func(f *flash) { f.nvme, f.sanitize, f.state, f.restricted, f.others = true, 2, 3, true, true }, "other namespaces"},
+		{"stuck for good", func(f *flash) { f.nvme, f.sanitize, f.state, f.unwilling = true, 2, 3, true }, "takes nothing but another one"},
 		{"locked by somebody", func(f *flash) { f.security, f.password = 7, "theirs" }, "not Ingot's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,13 @@
 package erase
 
 import (
+	"bytes"
+	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 func TestEraseLimit(t *testing.T) {
@@ -31,5 +36,60 @@ func TestEraseLimit(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// slow is a disk on which each large write takes its time.
+type slow struct {
+	memory
+	now  time.Time
+	each time.Duration
+}
+
+func (s *slow) WriteAt(p []byte, off int64) (int, error) {
+	if len(p) > canarySize {
+		s.now = s.now.Add(s.each)
+	}
+	return s.memory.WriteAt(p, off)
+}
+
+// A dying disk is given up, and does not hold its host for years.
+func TestLeastRate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		each time.Duration
+		err  error
+	}{
+		{"slow at first", 29 * time.Minute, nil},
+		{"dying", time.Hour, ErrNotErased},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disk := &slow{memory: memory{content: bytes.Repeat([]byte{0xa5}, 16<<20)}, each: c.each}
+			_, err := Disk(t.Context(), Target{Device: disk, Commands: None{}, Disk: agentapi.Disk{Name: "/dev/sda", Rotational: true}},
+				Options{Now: func() time.Time { return disk.now }})
+			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), "MB/s") {
+				t.Errorf("error %v, want %v", err, c.err)
+			}
+		})
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		took time.Duration
+		done int64
+		ok   bool
+	}{
+		{2 * time.Hour, 0, true},
+		{2*time.Hour + time.Second, 0, false},
+		{3 * time.Hour, 36e9, true},
+		{3*time.Hour + time.Second, 36e9, false},
+		{30 * 24 * time.Hour, 30e12, true},
+	} {
+		began := time.Unix(0, 0)
+		p := pace{began: began, now: func() time.Time { return began.Add(c.took) }}
+		if err := p.keep(c.done); (err == nil) != c.ok {
+			t.Errorf("%d bytes in %s: %v", c.done, c.took, err)
+		}
 	}
 }

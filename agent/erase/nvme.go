@@ -214,21 +214,62 @@ func (e *eraser) sanitize(ctx context.Context, action uint32) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err = e.Commands.NVMe(ctx, NVMeCommand{Opcode: nvmeSanitize, CDW10: action | sanitizeMayFail, Timeout: adminTimeout})
-	if err != nil {
-		return fmt.Errorf("sanitize: %w", err)
+	err = e.sendSanitize(ctx, action|sanitizeMayFail)
+	if errors.Is(err, ErrNotSupported) { // firmware that does not know the bit; see sanitizeAgain
+		err = e.sendSanitize(ctx, action)
+	}
+	if err != nil { // the controller says that it can, so this is a failure and no lack
+		return errors.New("sanitize: " + err.Error())
 	}
 	return e.awaitSanitize(ctx, deadline(before.estimate))
+}
+
+func (e *eraser) sendSanitize(ctx context.Context, action uint32) error {
+	return e.Commands.NVMe(ctx, NVMeCommand{Opcode: nvmeSanitize, CDW10: action, Timeout: adminTimeout})
 }
 
 // leaveFailure lets the controller take other commands again after a sanitize that
 // failed.
 func (e *eraser) leaveFailure(ctx context.Context) error {
-	err := e.Commands.NVMe(ctx, NVMeCommand{Opcode: nvmeSanitize, CDW10: sanitizeExit, Timeout: adminTimeout})
-	if err != nil {
+	if err := e.sendSanitize(ctx, sanitizeExit); err != nil {
 		return fmt.Errorf("leave the failure mode: %w", err)
 	}
 	return nil
+}
+
+// errStuck: a sanitize has failed, and the controller does not leave that state.
+var errStuck = errors.New("a sanitize failed before this boot, and the controller takes nothing but another one")
+
+// sanitizeAgain brings a controller back that is stuck. One whose sanitize was begun
+// without sanitizeMayFail, by somebody else or because its firmware does not know the
+// bit, takes another one without it and nothing else (Base Specification 2.0, section
+// 8.21, "Restricted Failure"). What that erases is erased again, with proof.
+func (e *eraser) sanitizeAgain(ctx context.Context) error {
+	n, err := e.identifyNVMe(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStuck, err)
+	}
+	action := uint32(sanitizeBlock)
+	switch {
+	case !n.alone:
+		return fmt.Errorf("%w, which would erase its other namespaces as well", errStuck)
+	case !n.sanitizeByBlock && !n.sanitizeByKey:
+		return fmt.Errorf("%w, which it says that it cannot do", errStuck)
+	case !n.sanitizeByBlock:
+		action = sanitizeKey
+	}
+	status, err := e.sanitizeLog(ctx)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e.opts.Log("erase: %s is in failure since a sanitize of before, and is sanitized again", e.Target.Disk.Name)
+	if err := e.sendSanitize(ctx, action); err != nil {
+		return fmt.Errorf("%w: %w", errStuck, err)
+	}
+	return e.awaitSanitize(ctx, deadline(status.estimate))
 }
 
 // settleSanitize waits for one that an earlier run began: until then the disk takes
@@ -239,7 +280,10 @@ func (e *eraser) settleSanitize(ctx context.Context) error {
 	case err != nil: // a controller without the log has no sanitize at work
 		return nil
 	case status.state == 3:
-		return e.leaveFailure(ctx)
+		if err := e.leaveFailure(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errStuck, err)
+		}
+		return nil
 	case status.state != 2:
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -27,6 +28,7 @@ const (
 
 // discard tells the disk that nothing on it is needed.
 func (e *eraser) discard(ctx context.Context, secure bool) error {
+	pace := e.startPace()
 	for off := int64(0); off < e.size; off += piece {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -36,6 +38,9 @@ func (e *eraser) discard(ctx context.Context, secure bool) error {
 			return err
 		}
 		e.tell(off + n)
+		if err := pace.keep(off + n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -76,6 +81,7 @@ func (e *eraser) overwrite(ctx context.Context, from int64) error {
 // each does all of the disk piece by piece: the body, and then what is before the
 // reserved part.
 func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) error) error {
+	pace := e.startPace()
 	for off := from; off < e.size; off += piece {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -85,11 +91,39 @@ func (e *eraser) each(ctx context.Context, from int64, do func(off, n int64) err
 			return err
 		}
 		e.tell(off + n)
+		if err := pace.keep(off + n - from); err != nil {
+			return err
+		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return block.Zero(ctx, e.Device, 0, min(reservedFrom, e.size))
+}
+
+// A disk that is discarded or overwritten does slowestWrite bytes a second at least, after
+// paceGrace for what it does before it gets going. One that is slower is dying: it would
+// hold its host for years, with progress at every piece.
+const (
+	slowestWrite = 10e6
+	paceGrace    = 2 * time.Hour
+)
+
+// pace is how fast the disk has been since it began.
+type pace struct {
+	now   func() time.Time
+	began time.Time
+}
+
+func (e *eraser) startPace() pace { return pace{now: e.opts.Now, began: e.opts.Now()} }
+
+// keep fails once the disk is too slow for the bytes done.
+func (p pace) keep(done int64) error {
+	took := p.now().Sub(p.began)
+	if took <= paceGrace+time.Duration(float64(done)/slowestWrite*float64(time.Second)) {
+		return nil
+	}
+	return fmt.Errorf("given up: %d MB in %s are %.1f MB/s, and a disk that is well does more than %d", done/1e6, took.Round(time.Minute), float64(done)/1e6/took.Seconds(), int(slowestWrite/1e6))
 }
 
 func (e *eraser) tell(done int64) {

@@ -21,6 +21,8 @@ type stages struct {
 	free <-chan []byte
 	// disk is the size of the disk in bytes.
 	disk int64
+	// tables is told how many bytes of tables were read beforehand.
+	tables func(int64)
 }
 
 // buffer waits for one of chunkSize.
@@ -55,7 +57,7 @@ const maxWorkers = 8
 // decodeClusters sends the clusters of a qcow2 image to the writer, in whatever
 // order they come, and then the ranges that have none.
 func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages) error {
-	stream, err := m.clusters(source)
+	stream, err := m.clusters(source, to.tables)
 	if err != nil {
 		return asFormat(err)
 	}
@@ -74,7 +76,7 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	if err := group.Wait(); err != nil {
 		return asFormat(err)
 	}
-	for _, hole := range stream.Holes() {
+	for hole := range stream.Holes() {
 		if err := to.send(ctx, chunk{off: hole.Off, hole: hole.Len}); err != nil {
 			return err
 		}
@@ -84,7 +86,7 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 
 // clusters opens the stream. The tables of an image that is not compressed as a
 // whole are read beforehand, where the server gives ranges.
-func (m *Image) clusters(source io.Reader) (*qcow2.Stream, error) {
+func (m *Image) clusters(source io.Reader, tell func(int64)) (*qcow2.Stream, error) {
 	if m.compression != "none" {
 		return qcow2.NewStream(source, nil)
 	}
@@ -95,7 +97,22 @@ func (m *Image) clusters(source io.Reader) (*qcow2.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return qcow2.NewStream(source, m.parts)
+	return qcow2.NewStream(source, &counted{ReaderAt: m.parts, tell: tell})
+}
+
+// counted tells how much was read.
+type counted struct {
+	io.ReaderAt
+	tell func(int64)
+	sum  int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
+	c.sum += int64(n)
+	c.tell(c.sum)
+	return n, err
 }
 
 // probeRanges asks for four bytes that it knows.
@@ -119,8 +136,15 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 			return errStopped
 		}
 	}
+	var room []byte
 	for {
-		piece, err := stream.Next()
+		if room == nil {
+			var err error
+			if room, err = to.buffer(ctx); err != nil {
+				return err
+			}
+		}
+		piece, err := stream.Next(room)
 		if errors.Is(err, io.EOF) {
 			return flush()
 		}
@@ -128,13 +152,14 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 			return err
 		}
 		if !piece.Compressed {
-			buf, err := to.buffer(ctx)
-			if err != nil {
+			data := room[:len(piece.Data)]
+			if &data[0] != &piece.Data[0] {
+				copy(data, piece.Data)
+			}
+			if err := to.send(ctx, chunk{off: piece.Off, data: data}); err != nil {
 				return err
 			}
-			if err := to.send(ctx, chunk{off: piece.Off, data: buf[:copy(buf, piece.Data)]}); err != nil {
-				return err
-			}
+			room = nil
 			continue
 		}
 		if open.off+open.size != piece.Off || open.size+piece.Len > chunkSize {

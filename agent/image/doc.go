@@ -11,8 +11,9 @@
 // Three things hold whatever happens in between:
 //
 //   - The first MiB, and with it the partition table, is written last, after the
-//     checksum of the source was verified. An interrupted or damaged image leaves
-//     a disk that no firmware boots.
+//     checksum of the source was verified; and so is the last MiB of the disk, where
+//     the second table is. An interrupted or damaged image leaves a disk that no
+//     firmware boots.
 //   - A range of zeroes in the image reads as zero on the disk afterwards.
 //   - The reserved range is never written; an image that has content there is
 //     refused.

@@ -10,15 +10,16 @@ import (
 	"sync/atomic"
 )
 
-// readAhead reads and hashes a source in its own goroutine and is itself an
-// io.Reader of it for one other goroutine.
+// readAhead reads a source in one goroutine, hashes it in another, and is itself an
+// io.Reader of it for a third.
 type readAhead struct {
 	ctx    context.Context
 	source io.Reader
 	hash   hash.Hash
-	full   chan []byte
-	free   chan []byte
-	// err is set before full is closed.
+	// A buffer goes from free to fetched to full, and back. There is room for all of them
+	// in each.
+	free, fetched, full chan []byte
+	// err is set before fetched is closed.
 	err error
 	// current is what is left of the buffer being read, whole all of it.
 	current, whole []byte
@@ -30,7 +31,7 @@ const readBuffers = 8
 func newReadAhead(ctx context.Context, source io.Reader, h hash.Hash) *readAhead {
 	a := &readAhead{
 		ctx: ctx, source: source, hash: h,
-		full: make(chan []byte, readBuffers), free: make(chan []byte, readBuffers),
+		free: make(chan []byte, readBuffers), fetched: make(chan []byte, readBuffers), full: make(chan []byte, readBuffers),
 	}
 	for range readBuffers {
 		a.free <- make([]byte, readSize)
@@ -38,10 +39,21 @@ func newReadAhead(ctx context.Context, source io.Reader, h hash.Hash) *readAhead
 	return a
 }
 
-// run reads the source to its end. Its error is given to the reader, who knows
-// what it means.
-func (a *readAhead) run() error {
+// sum hashes what was read, in order.
+func (a *readAhead) sum() error {
 	defer close(a.full)
+	for buf := range a.fetched {
+		_, _ = a.hash.Write(buf) // never fails (package hash)
+		a.consumed.Add(int64(len(buf)))
+		a.full <- buf
+	}
+	return nil
+}
+
+// read reads the source to its end. Its error is given to the reader, who knows
+// what it means.
+func (a *readAhead) read() error {
+	defer close(a.fetched)
 	for {
 		var buf []byte
 		select {
@@ -51,10 +63,8 @@ func (a *readAhead) run() error {
 			return nil
 		}
 		n, err := fill(a.source, buf)
-		_, _ = a.hash.Write(buf[:n]) // never fails (package hash)
-		a.consumed.Add(int64(n))
 		if n > 0 {
-			a.full <- buf[:n] // never blocks: there are as many places as buffers
+			a.fetched <- buf[:n]
 		}
 		if err != nil {
 			a.err = err

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ingot-metal/ingot/agent/wait"
 )
 
 // How a source fails when waiting does not help, or has not helped.
@@ -81,7 +83,7 @@ func OpenSource(ctx context.Context, req Request) *Source {
 		req.Stall = defaultStall
 	}
 	if req.Sleep == nil {
-		req.Sleep = sleep
+		req.Sleep = wait.For
 	}
 	if req.Log == nil {
 		req.Log = func(string, ...any) {}
@@ -286,15 +288,4 @@ func withoutURL(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

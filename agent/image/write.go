@@ -25,8 +25,10 @@ var (
 )
 
 const (
-	// headSize of the image is written last; tailSize of the disk is cleared first,
-	// so that an old second partition table is not found there.
+	// headSize of the image is written last. tailSize of the disk is cleared first, so
+	// that an old second partition table is not found there, and what an image as large
+	// as the disk has for it is written with the head: firmware takes the second table
+	// where the first is not valid.
 	headSize = 1 << 20
 	tailSize = 1 << 20
 	// chunkSize is the unit of decoding and writing; chunks of them are in flight.
@@ -52,6 +54,9 @@ type Options struct {
 	// the percentage of the read-back. Neither may block; nil does nothing.
 	OnWrite  func(written int64, percent int)
 	OnVerify func(percent int)
+	// OnTables is called before that with the bytes of a qcow2 image's tables read so
+	// far, each by a request of its own. As above.
+	OnTables func(read int64)
 }
 
 // Result of a Write.
@@ -79,6 +84,9 @@ func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Resu
 	if opts.Reserved.end() > headSize || dev.Size() < headSize+tailSize {
 		return Result{}, fmt.Errorf("%w: disk of %d bytes, reserved up to %d", ErrTooLarge, dev.Size(), opts.Reserved.end())
 	}
+	if opts.OnTables == nil {
+		opts.OnTables = func(int64) {}
+	}
 	w := &writer{dev: dev, opts: opts}
 	if err := w.clear(ctx); err != nil {
 		return Result{}, err
@@ -104,10 +112,11 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	for range chunks {
 		free <- make([]byte, chunkSize)
 	}
-	group.Go(ahead.run)
+	group.Go(ahead.read)
+	group.Go(ahead.sum)
 	group.Go(func() error {
 		defer close(decoded)
-		return m.decode(ctx, ahead, stages{out: decoded, free: free, disk: w.dev.Size()})
+		return m.decode(ctx, ahead, stages{out: decoded, free: free, disk: w.dev.Size(), tables: w.opts.OnTables})
 	})
 	group.Go(func() error {
 		for c := range decoded {

@@ -28,6 +28,9 @@ type writer struct {
 	percent func() int
 	// head is the first MiB of the image, held back until the rest is verified.
 	head []byte
+	// tail is the last MiB of the disk, held back as well; nil while the image has
+	// nothing there.
+	tail []byte
 	// zero is a run of zeroes not yet sent to the disk.
 	zero Range
 	// end of the image so far; done are its bytes that were dealt with.
@@ -70,12 +73,27 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 		n := copy(w.head[off:], data)
 		off, data, w.done = off+int64(n), data[n:], w.done+int64(n)
 	}
+	data = w.holdTail(off, data)
 	w.sample(off, data)
 	if err := w.spread(ctx, off, data); err != nil {
 		return err
 	}
 	w.tell()
 	return nil
+}
+
+func (w *writer) tailFrom() int64 { return w.dev.Size() - tailSize }
+
+// holdTail keeps what belongs into the disk's last MiB and returns the rest.
+func (w *writer) holdTail(off int64, data []byte) []byte {
+	body := min(max(0, w.tailFrom()-off), int64(len(data)))
+	if held := data[body:]; len(held) > 0 {
+		if w.tail == nil {
+			w.tail = make([]byte, tailSize)
+		}
+		w.done += int64(copy(w.tail[off+body-w.tailFrom():], held))
+	}
+	return data[:body]
 }
 
 // sample remembers what a part of the disk has to be, at the beginning and then
@@ -181,8 +199,8 @@ func (w *writer) flushZero(ctx context.Context) error {
 	return nil
 }
 
-// finish makes the body durable, reads samples back, and only then writes the
-// first MiB, which is read back too.
+// finish makes the body durable, reads samples back, and only then writes what was held
+// back, which is read back too.
 func (w *writer) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -210,25 +228,38 @@ func (w *writer) finish(ctx context.Context) error {
 	if ctx.Err() != nil { // the head makes the disk one that boots
 		return context.Cause(ctx)
 	}
-	return w.writeHead()
+	return w.writeEnds()
 }
 
-func (w *writer) writeHead() error {
+// held is content that was held back, and where it belongs.
+type held struct {
+	off  int64
+	data []byte
+}
+
+func (w *writer) writeEnds() error {
+	var ends []held
+	if w.tail != nil {
+		ends = append(ends, held{w.tailFrom(), w.tail})
+	}
 	for _, r := range without(Range{0, int64(len(w.head))}, w.opts.Reserved) {
-		if _, err := w.dev.WriteAt(w.head[r.Off:r.end()], r.Off); err != nil {
-			return fmt.Errorf("write at %d: %w", r.Off, err)
+		ends = append(ends, held{r.Off, w.head[r.Off:r.end()]})
+	}
+	for _, h := range ends {
+		if _, err := w.dev.WriteAt(h.data, h.off); err != nil {
+			return fmt.Errorf("write at %d: %w", h.off, err)
 		}
 	}
 	if err := w.settle(); err != nil {
 		return err
 	}
-	got := make([]byte, len(w.head))
-	if _, err := w.dev.ReadAt(got, 0); err != nil {
-		return fmt.Errorf("read back the first MiB: %w", err)
-	}
-	for _, r := range without(Range{0, int64(len(w.head))}, w.opts.Reserved) {
-		if !bytes.Equal(got[r.Off:r.end()], w.head[r.Off:r.end()]) {
-			return fmt.Errorf("%w: in the first MiB", ErrReadBack)
+	for _, h := range ends {
+		got := make([]byte, len(h.data))
+		if _, err := w.dev.ReadAt(got, h.off); err != nil {
+			return fmt.Errorf("read back %d bytes at %d: %w", len(got), h.off, err)
+		}
+		if !bytes.Equal(got, h.data) {
+			return fmt.Errorf("%w: %d bytes at %d", ErrReadBack, len(got), h.off)
 		}
 	}
 	return nil

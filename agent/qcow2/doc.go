@@ -19,7 +19,7 @@
 //
 //	s, err := qcow2.NewStream(file, tables)
 //	for {
-//		piece, err := s.Next()
+//		piece, err := s.Next(nil)
 //		if errors.Is(err, io.EOF) {
 //			break // s.Holes() are the ranges that read as zero
 //		}

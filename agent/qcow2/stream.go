@@ -11,11 +11,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 )
 
-// maxPiece bounds a Piece that is not compressed, in bytes.
-const maxPiece = 4 << 20
+// MaxPiece bounds a Piece that is not compressed, in bytes.
+const MaxPiece = 4 << 20
+
+// maxTables bounds the second tables that are read beforehand, one request each: 32 TiB
+// of clusters of 64 KiB. An image with more has clusters of a few hundred bytes.
+const maxTables = 64 << 10
 
 // maxRegions bounds the memory for clusters that are known and not come yet, 32 bytes
 // each: 256 GiB of 64 KiB.
@@ -101,6 +106,9 @@ func (s *Stream) readAhead(tables io.ReaderAt, table region) error {
 	if table.kind == secondTable {
 		return s.push(named...)
 	}
+	if len(named) > maxTables {
+		return fmt.Errorf("%w: it has more than %d tables; write it again with qemu-img convert -O qcow2 -o cluster_size=64k", ErrUnsupported, maxTables)
+	}
 	slices.SortFunc(named, func(a, b region) int { return cmp.Compare(a.off, b.off) })
 	for _, next := range named {
 		if err := s.readAhead(tables, next); err != nil {
@@ -136,13 +144,14 @@ func (s *Stream) push(needed ...region) error {
 }
 
 // Next returns the next piece of the disk in the order of the file, and io.EOF after
-// the last one; what follows in the file is then not read.
-func (s *Stream) Next() (Piece, error) {
+// the last one; what follows in the file is then not read. Where room is long enough
+// (MaxPiece always is) the content of a plain piece is read into it.
+func (s *Stream) Next(room []byte) (Piece, error) {
 	for len(s.regions) > 0 {
 		r := heap.Pop(&s.regions).(region)
 		switch r.kind {
 		case plainCluster:
-			return s.plain(r)
+			return s.plain(r, room)
 		case compressedCluster:
 			data, err := s.file.read(r.off, r.size)
 			size := min(s.header.ClusterSize(), s.header.Size-r.guest)
@@ -157,20 +166,20 @@ func (s *Stream) Next() (Piece, error) {
 }
 
 // plain takes the clusters behind r along that follow it in the file and on the disk.
-func (s *Stream) plain(r region) (Piece, error) {
+func (s *Stream) plain(r region, room []byte) (Piece, error) {
 	if r.off < s.last.off+s.last.size && r.off+r.size > s.last.off {
 		return Piece{}, fmt.Errorf("%w: the cluster at %d is used twice", ErrFormat, r.off)
 	}
-	for len(s.regions) > 0 && r.size < maxPiece {
+	for len(s.regions) > 0 && r.size < MaxPiece {
 		next := s.regions[0]
-		if next.kind != plainCluster || next.off != r.off+r.size || next.guest != r.guest+r.size || r.size+next.size > maxPiece {
+		if next.kind != plainCluster || next.off != r.off+r.size || next.guest != r.guest+r.size || r.size+next.size > MaxPiece {
 			break
 		}
 		heap.Pop(&s.regions)
 		r.size += next.size
 	}
 	s.last = r
-	data, err := s.file.read(r.off, r.size)
+	data, err := s.file.readInto(room, r.off, r.size)
 	if err != nil {
 		return Piece{}, err
 	}
@@ -203,23 +212,30 @@ func (s *Stream) table(r region) error {
 	return s.push(named...)
 }
 
-// Holes returns what reads as zero on the disk, in order. It is complete after Next
-// has returned io.EOF.
-func (s *Stream) Holes() []Range {
-	var out []Range
-	size := s.header.ClusterSize()
-	for n := range s.header.clusters() {
-		if s.used[n/64]&(1<<(n%64)) != 0 {
-			continue
+// Holes are what reads as zero on the disk, in order: complete after Next has returned
+// io.EOF. There may be as many as half the clusters, so they are made one by one.
+func (s *Stream) Holes() iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		var open Range
+		size := s.header.ClusterSize()
+		for n := range s.header.clusters() {
+			if s.used[n/64]&(1<<(n%64)) != 0 {
+				continue
+			}
+			r := Range{n * size, min(size, s.header.Size-n*size)}
+			if open.Off+open.Len == r.Off { // the first one, of a disk that begins with it, as well
+				open.Len += r.Len
+				continue
+			}
+			if open.Len > 0 && !yield(open) {
+				return
+			}
+			open = r
 		}
-		r := Range{n * size, min(size, s.header.Size-n*size)}
-		if last := len(out) - 1; last >= 0 && out[last].Off+out[last].Len == r.Off {
-			out[last].Len += r.Len
-			continue
+		if open.Len > 0 {
+			yield(open)
 		}
-		out = append(out, r)
 	}
-	return out
 }
 
 // regions is a heap by place in the file.
@@ -256,6 +272,9 @@ const slack = 256 << 10
 // read returns n bytes at off, which is not before base, valid until the next call;
 // or fewer at the end of the stream. A range that begins behind the end is an error.
 func (w *window) read(off, n int64) ([]byte, error) {
+	if off < w.base {
+		return nil, fmt.Errorf("%w: what is at %d is used twice", ErrFormat, off)
+	}
 	if err := w.drop(off - w.back); err != nil {
 		return nil, err
 	}
@@ -280,6 +299,41 @@ func (w *window) read(off, n int64) ([]byte, error) {
 	}
 	end := min(need, int64(len(w.buf)))
 	return w.buf[from:end:end], nil
+}
+
+// readInto is read into room where that is long enough and nothing is to be kept: the
+// bytes are then copied once. What it has read cannot be read again.
+func (w *window) readInto(room []byte, off, n int64) ([]byte, error) {
+	if w.back > 0 || int64(len(room)) < n || off < w.base {
+		return w.read(off, n)
+	}
+	if err := w.drop(off); err != nil {
+		return nil, err
+	}
+	have := 0
+	if from := off - w.base; from < int64(len(w.buf)) {
+		have = copy(room[:n], w.buf[from:])
+	}
+	if rest := len(w.buf) - int(off-w.base) - have; rest > 0 {
+		w.buf = w.buf[:copy(w.buf, w.buf[len(w.buf)-rest:])]
+	} else {
+		w.buf = w.buf[:0]
+	}
+	for int64(have) < n {
+		got, err := w.r.Read(room[have:n])
+		have += got
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	w.base = off + int64(have)
+	if have == 0 {
+		return nil, fmt.Errorf("%w: it is cut short: it ends before %d", ErrFormat, off)
+	}
+	return room[:have], nil
 }
 
 // drop lets go of what lies before off.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,8 +95,9 @@ func assemble(file io.Reader, tables io.ReaderAt) ([]byte, error) {
 		}
 		return nil
 	}
+	room := make([]byte, 1<<20) // enough for some pieces
 	for {
-		p, err := s.Next()
+		p, err := s.Next(room)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -113,7 +115,7 @@ func assemble(file io.Reader, tables io.ReaderAt) ([]byte, error) {
 		}
 		copy(disk[p.Off:p.Off+p.Len], p.Data)
 	}
-	for _, hole := range s.Holes() {
+	for hole := range s.Holes() {
 		if err := cover(hole.Off, hole.Len); err != nil {
 			return nil, err
 		}
@@ -217,6 +219,38 @@ func TestRefused(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An image with a table for every few clusters would take a request for each.
+func TestTooManyTables(t *testing.T) {
+	file := load(t, "plain.qcow2")
+	const bits, entries = 9, 64<<10 + 1
+	big := put(put(file, 20, uint32(bits)), 24, uint64(entries*64<<bits))
+	big = put(put(big, 36, uint32(entries)), 40, uint64(512))
+	big = append(big[:512], make([]byte, entries*8)...)
+	for i := range entries {
+		binary.BigEndian.PutUint64(big[512+i*8:], uint64(1<<40+i<<bits))
+	}
+	_, err := qcow2.NewStream(bytes.NewReader(big), bytes.NewReader(big))
+	if !errors.Is(err, qcow2.ErrUnsupported) || !strings.Contains(err.Error(), "cluster_size=64k") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Holes may be left at any one.
+func TestHolesOneByOne(t *testing.T) {
+	file := load(t, "plain.qcow2")
+	s, err := qcow2.NewStream(bytes.NewReader(file), bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Collect(s.Holes())
+	for hole := range s.Holes() {
+		if hole != all[0] || len(all) < 2 {
+			t.Errorf("%+v first, of %+v", hole, all)
+		}
+		break
 	}
 }
 
