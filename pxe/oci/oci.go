@@ -55,14 +55,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// Tokens are asked for beneath it, and it is used once.
-	authenticated, err := transport.NewWithContext(req.Context(), ref.Registry, authn.Anonymous, t.Base,
+	authenticated, err := transport.NewWithContext(req.Context(), ref.Registry, authn.Anonymous, marked{t.Base},
 		[]string{ref.Scope(transport.PullScope)})
 	if err != nil {
-		return nil, fmt.Errorf("ask registry %s: %w", ref.RegistryStr(), withoutURL(err))
+		return nil, fmt.Errorf("ask registry %s: %w", ref.RegistryStr(), withoutAnswer(err))
 	}
 	client := &http.Client{Transport: authenticated, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
-			return fmt.Errorf("more than %d redirects", maxRedirects)
+			return errRedirects
 		}
 		next.Header.Del("Referer")
 		return nil
@@ -105,7 +105,7 @@ func layerOf(ctx context.Context, client *http.Client, ref name.Digest) (v1.Hash
 		", "+string(types.OCIImageIndex)+", "+string(types.DockerManifestList))
 	resp, err := client.Do(req)
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("read the manifest from %s: %w", ref.RegistryStr(), withoutURL(err))
+		return v1.Hash{}, fmt.Errorf("read the manifest from %s: %w", ref.RegistryStr(), withoutAnswer(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -159,7 +159,7 @@ func blob(client *http.Client, req *http.Request, ref name.Digest, layer v1.Hash
 	}
 	resp, err := client.Do(ask)
 	if err != nil {
-		return nil, fmt.Errorf("read the layer from %s: %w", ref.RegistryStr(), withoutURL(err))
+		return nil, fmt.Errorf("read the layer from %s: %w", ref.RegistryStr(), withoutAnswer(err))
 	}
 	resp.Request = req
 	return resp, nil
@@ -172,10 +172,44 @@ func address(ref name.Digest, kind, digest string) string {
 	return u.String()
 }
 
-// withoutURL: a redirect's URL may carry a signature.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+// What is told in place of what a server has answered.
+var (
+	errNoToken   = errors.New("the registry gave no token")
+	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+)
+
+// unanswered is an error of the way to a server, with nothing in it that one has said.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// marked marks the errors of a round tripper.
+type marked struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (m marked) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := m.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, unanswered{err}
 	}
-	return err
+	return resp, nil
+}
+
+// withoutAnswer is an error without what was asked and answered. The library's have the
+// URL, which after a redirect may carry a signature, and up to 64 KiB of the answer of
+// whatever host a registry has named for its tokens, which is not for those who read the
+// log of the boot server or ask it for images.
+func withoutAnswer(err error) error {
+	if e, ok := errors.AsType[*transport.Error](err); ok {
+		return fmt.Errorf("status %d", e.StatusCode)
+	}
+	if u, ok := errors.AsType[unanswered](err); ok {
+		return u.error
+	}
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded, errRedirects} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errNoToken
 }

@@ -255,3 +255,52 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What a server answers is not for those who ask the boot server for images: the registry
+// says where tokens are, and may name any service of its network.
+func TestAnswersAreNotPassedOn(t *testing.T) {
+	const inside = "CANARY: what an internal service answers"
+	for _, c := range []struct {
+		name, says string
+		answer     func(w http.ResponseWriter, req *http.Request)
+	}{
+		{name: "a realm that gives no token", says: "gave no token", answer: func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/token" {
+				_, _ = io.WriteString(w, `{"internal": "`+inside+`"}`)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+req.Host+`/token"`)
+			http.Error(w, "who is it", http.StatusUnauthorized)
+		}},
+		{name: "a realm that refuses", says: "status 403", answer: func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/token" {
+				http.Error(w, inside, http.StatusForbidden)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+req.Host+`/token"`)
+			http.Error(w, "who is it", http.StatusUnauthorized)
+		}},
+		{name: "no registry", says: "status 418", answer: func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"errors":[{"code":"DENIED","message":"`+inside+`"}]}`, http.StatusTeapot)
+		}},
+		{name: "round in circles", says: "redirects", answer: func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/v2/" {
+				return
+			}
+			http.Redirect(w, req, req.URL.Path+"?signature=CANARY", http.StatusTemporaryRedirect)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(c.answer))
+			t.Cleanup(server.Close)
+			client := &http.Client{Transport: &oci.Transport{Base: &http.Transport{}}}
+			resp, err := client.Get("oci://" + strings.TrimPrefix(server.URL, "http://") + "/images/node@" + digest(nil))
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			if text := fmt.Sprint(err); !strings.Contains(text, c.says) || strings.Contains(text, "CANARY") {
+				t.Errorf("error %s, want %q", text, c.says)
+			}
+		})
+	}
+}
