@@ -25,7 +25,8 @@ var (
 // The search begins where a hash of the MAC address points to and goes upwards round
 // the range: a host that is deleted and registered again most often gets its old
 // address back, and hosts that register together do not all try for the same one.
-// Never given: addresses in taken, those of routers, relays, DNS and NTP servers, those
+// Never given: addresses in taken, which are those recorded for other hosts, those that
+// their systems have and those that other networks reserve (controllers/address), those of routers, relays, DNS and NTP servers, those
 // reserved for others, and the subnet's own and broadcast address. What is reserved for
 // the MAC address itself is given, in the range or beside it, whatever else it is: a
 // host may be the network's DNS server.
@@ -52,7 +53,7 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 		case err != nil || !subnet.Contains(address):
 			continue
 		case kept.MAC == mac && taken[address]:
-			return netip.Addr{}, fmt.Errorf("%w: spec.reservations keeps %s for %s, and it is recorded for another host; correct it there, or delete that host", ErrNetworkInvalid, address, mac)
+			return netip.Addr{}, fmt.Errorf("%w: spec.reservations keeps %s for %s, and another host has it, by record or by the claim of its system; correct it there, or release and delete that host", ErrNetworkInvalid, address, mac)
 		case kept.MAC == mac:
 			return address, nil
 		}

@@ -49,10 +49,9 @@ type SelectionRequest struct {
 	// Promises that are outstanding, the machine's own Cluster's among them (see
 	// Outstanding): no host is taken without which they were worse off.
 	Promises []Promise
-	// Networks by their names, and what pools have given the machine: what networkData
-	// needs beside the host. They are not looked at where the machine has none.
-	Networks map[string]infrav1.IngotNetworkSpec
-	Pooled   map[networkdata.Place]networkdata.Given
+	// Around is what networkData needs beside the host. It is not looked at where the
+	// machine has none.
+	Around networkdata.Surroundings
 }
 
 // Selection is the pick, or why there is none.
@@ -295,7 +294,7 @@ func (c *criteria) judgeAddresses(j *judgement) {
 	if data == nil || j.Hardware == nil || slices.ContainsFunc(j.misses, func(m miss) bool { return m.kind == withoutNetwork }) {
 		return
 	}
-	if _, err := networkdata.Resolve(data, networkdata.SourcesOf(j.Host, j.Hardware, c.Networks, c.Pooled)); err != nil {
+	if _, err := networkdata.Resolve(data, networkdata.SourcesOf(j.Host, j.Hardware, c.Around)); err != nil {
 		j.miss(withoutNetwork, err.Error())
 	}
 }

@@ -24,7 +24,7 @@ func TestSelectByNetwork(t *testing.T) {
 	unrecorded := candidate("unrecorded", "r1")
 	unrecorded.Hardware.Spec.NICs = fits.Hardware.Spec.NICs
 	networked := request(func(r *SelectionRequest) {
-		r.Networks = map[string]infrav1.IngotNetworkSpec{fits.Host.Spec.NetworkRef.Name: {Subnet: "10.10.0.0/24"}}
+		r.Around.Networks = map[string]infrav1.IngotNetworkSpec{fits.Host.Spec.NetworkRef.Name: {Subnet: "10.10.0.0/24"}}
 		r.Machine.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0",
 			NIC:        infrav1.NICSelector{BootNIC: infrav1.BootNICOnly},
 			LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{{Source: infrav1.AddressRecorded}}}}}}

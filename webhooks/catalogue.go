@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +21,6 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta2-ingotimage,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,versions=v1beta2,name=default.ingotimage.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotimage,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotimages,versions=v1beta2,name=validation.ingotimage.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotimages;ingotmachinetemplates,verbs=list;watch
-// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotreservation,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotreservations,versions=v1beta2,name=validation.ingotreservation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // defaultImage brings an image of the catalogue into the form that one in a machine has.
 // All that is wrong with one the schema refuses.
@@ -134,40 +132,4 @@ func listed(list []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNamed], ", "), n)
 	}
 	return strings.Join(list, ", ")
-}
-
-// reservationValidator admits IngotReservations.
-type reservationValidator struct{}
-
-var _ admission.Validator[*v1beta2.IngotReservation] = reservationValidator{}
-
-// ValidateCreate admits a new reservation whose selectors can be used.
-func (reservationValidator) ValidateCreate(_ context.Context, r *v1beta2.IngotReservation) (admission.Warnings, error) {
-	return nil, refusal("IngotReservation", r, checkReservation(v1beta2.IngotReservationSpec{}, r.Spec))
-}
-
-// ValidateUpdate admits a change: a person may give a Cluster more, less, or more time.
-// Of selectors only what changes is looked at, so that a wrong one is no reason to
-// refuse a mark or a finalizer.
-func (reservationValidator) ValidateUpdate(_ context.Context, before, after *v1beta2.IngotReservation) (admission.Warnings, error) {
-	return nil, refusal("IngotReservation", after, checkReservation(before.Spec, after.Spec))
-}
-
-// ValidateDelete admits: that is how a promise is taken back.
-func (reservationValidator) ValidateDelete(context.Context, *v1beta2.IngotReservation) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// checkReservation refuses selectors that could never be used, in what differs.
-func checkReservation(before, after v1beta2.IngotReservationSpec) field.ErrorList {
-	if equality.Semantic.DeepEqual(before, after) {
-		return nil
-	}
-	path := field.NewPath("spec")
-	errs := checkLabelSelector(path.Child("hostSelector"), after.HostSelector)
-	errs = append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), after.ControlPlaneSelector)...)
-	for i, g := range after.Groups {
-		errs = append(errs, checkHostSelector(path.Child("groups").Index(i).Child("hostSelector"), g.HostSelector)...)
-	}
-	return errs
 }

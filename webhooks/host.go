@@ -78,6 +78,11 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 	}
 	errs = append(errs, checkCommands(before.Annotations, after)...)
 	if after.DeletionTimestamp.IsZero() && !isLetGo(after) {
+		recorded, err := v.refuseRecorded(ctx, before, after)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, recorded...)
 		errs = append(errs, v.bmcs.checkCapabilities(before, after)...)
 		errs = append(errs, checkSettings(before, after)...)
 	}

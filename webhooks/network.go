@@ -44,11 +44,11 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := v.recordedElsewhere(ctx, network, nil)
+	held, err := v.heldByOthers(ctx, network, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6, recorded)); err != nil {
+	if err := refusal("IngotNetwork", network, slices.Concat(errs, overlaps, ipv6, held)); err != nil {
 		return nil, err
 	}
 	return append(strayCommands(nil, network), v.outlook.Network(ctx, network)...), nil
@@ -57,6 +57,7 @@ func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.
 // ValidateUpdate admits a change; the subnet cannot change (a CEL rule).
 func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1beta2.IngotNetwork) (admission.Warnings, error) {
 	out := append(strayCommands(before.Annotations, after), v.poolLeft(ctx, before, after)...)
+	out = append(out, v.reservationsLeft(ctx, before, after)...)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
 		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) &&
 		(after.Spec.Discover == nil || slices.Equal(named(before.Spec), named(after.Spec))) &&
@@ -67,11 +68,11 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := v.recordedElsewhere(ctx, after, before.Spec.Reservations)
+	held, err := v.heldByOthers(ctx, after, before.Spec.Reservations)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6, recorded)); err != nil {
+	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6, held)); err != nil {
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil

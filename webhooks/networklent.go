@@ -39,16 +39,21 @@ func named(spec v1beta2.IngotNetworkSpec) []namedAddress {
 	return slices.DeleteFunc(out, func(n namedAddress) bool { return n.address == "" })
 }
 
+// lent says whether an address is lent to unknown machines; none is where the network has
+// no such range, or one that does not parse.
+func (a addresses) lent(ip netip.Addr) bool {
+	return ip.IsValid() && a.lentStart.IsValid() && a.lentEnd.IsValid() && !ip.Less(a.lentStart) && !a.lentEnd.Less(ip)
+}
+
 // checkLent refuses addresses for unknown machines that are, or become, somebody's.
 func checkLent(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	if spec.Discover == nil {
 		return nil
 	}
 	path := field.NewPath("spec", "discover", "range")
-	lent := func(ip netip.Addr) bool { return ip.IsValid() && !ip.Less(a.lentStart) && !a.lentEnd.Less(ip) }
 	var taken []string
 	for _, n := range named(spec) {
-		if ip, _ := netip.ParseAddr(n.address); lent(ip) {
+		if ip, _ := netip.ParseAddr(n.address); a.lent(ip) {
 			taken = append(taken, n.address+" of "+n.of)
 		}
 	}
@@ -59,9 +64,9 @@ func checkLent(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	switch {
 	case a.lentEnd.Less(a.lentStart):
 		return refuse("start", start, "must not be above discover.range.end %s; swap them", end)
-	case lent(a.network):
+	case a.lent(a.network):
 		return refuse("start", start, "is the address of the subnet itself; start at %s or above", a.network.Next())
-	case lent(a.broadcast):
+	case a.lent(a.broadcast):
 		return refuse("end", end, "is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())
 	case len(taken) > 0:
 		return refuse("start", start, "the range holds the address %s; make it smaller", strings.Join(taken, ", "))

@@ -30,16 +30,9 @@ type gift struct {
 	until time.Time
 }
 
-// take returns the address that the MAC was given a moment ago, or a free one.
-func (a *allocator) take(network *infrav1.IngotNetwork, mac string, recorded []infrav1.IngotHardware, now time.Time) (netip.Addr, error) {
-	taken := map[netip.Addr]bool{}
-	for i := range recorded {
-		if entry := recorded[i].Spec.Address; entry != nil {
-			if address, err := netip.ParseAddr(entry.IP); err == nil {
-				taken[address] = true
-			}
-		}
-	}
+// take returns the address that the MAC was given a moment ago, or a free one. It adds to
+// taken.
+func (a *allocator) take(network *infrav1.IngotNetwork, mac string, taken map[netip.Addr]bool, now time.Time) (netip.Addr, error) {
 	return a.give(network.Name, mac, taken, now, func(taken map[netip.Addr]bool) (netip.Addr, error) {
 		return inventory.AllocateAddress(network.Spec, taken, mac)
 	})

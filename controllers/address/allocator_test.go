@@ -18,13 +18,14 @@ import (
 func TestAllocator(t *testing.T) {
 	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
 		Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.11"}}}
-	record := func(ip, mac string) infrav1.IngotHardware {
-		return infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Address: &infrav1.RecordedAddress{NetworkName: "net", IP: ip, MAC: mac}}}
-	}
 	now := time.Unix(1000, 0)
 	var a allocator
-	take := func(mac string, after time.Duration, recorded ...infrav1.IngotHardware) (netip.Addr, error) {
-		return a.take(network, mac, recorded, now.Add(after))
+	take := func(mac string, after time.Duration, recorded ...netip.Addr) (netip.Addr, error) {
+		taken := map[netip.Addr]bool{}
+		for _, address := range recorded {
+			taken[address] = true
+		}
+		return a.take(network, mac, taken, now.Add(after))
 	}
 	first, err := take("m1", 0)
 	if err != nil {
@@ -41,10 +42,10 @@ func TestAllocator(t *testing.T) {
 		t.Errorf("a third address of two: %v", err)
 	}
 	// One is recorded, the other never was: its host is gone.
-	if third, err := take("m3", givenMemory+3*time.Second, record(first.String(), "m1")); err != nil || third != second {
+	if third, err := take("m3", givenMemory+3*time.Second, first); err != nil || third != second {
 		t.Errorf("an address that nobody holds is not given again: %s, %v; want %s", third, err, second)
 	}
-	if _, err := take("m4", 3*givenMemory, record(first.String(), "m1"), record(second.String(), "m3")); !errors.Is(err, inventory.ErrAddressesExhausted) {
+	if _, err := take("m4", 3*givenMemory, first, second); !errors.Is(err, inventory.ErrAddressesExhausted) {
 		t.Errorf("recorded addresses are given again: %v", err)
 	}
 	network.Spec.Range.End = "x"

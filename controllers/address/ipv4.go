@@ -55,15 +55,42 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 	if err := b.leavePool(ctx, v); err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
-	recorded := &infrav1.IngotHardwareList{}
-	if err := b.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByNetwork: v.Network.Name}); err != nil {
-		return netip.Addr{}, Problem{}, fmt.Errorf("recorded addresses: %w", err)
+	taken, err := b.taken(ctx, v, index.HardwareByNetwork)
+	if err != nil {
+		return netip.Addr{}, Problem{}, err
 	}
-	address, err := b.Memory.v4.take(v.Network, v.Host.Spec.BootMACAddress, recorded.Items, b.Clock.Now())
+	address, err := b.Memory.v4.take(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return netip.Addr{}, Problem{Message: err.Error()}, nil
 	}
 	return address, Problem{}, nil
+}
+
+// taken are the addresses that nobody but this host may be given, by the index of what is
+// recorded: others' recorded ones, those that the claims of others have given to their
+// systems, and those that other networks of the same segment (one in mode Proxy) reserve.
+func (b *Book) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
+	held, err := index.HoldersOfNetwork(ctx, b.Client, by, v.Network.Name)
+	if err != nil {
+		return nil, err
+	}
+	taken := held.Taken(client.ObjectKeyFromObject(v.Host))
+	networks := &infrav1.IngotNetworkList{}
+	if err := b.Client.List(ctx, networks, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
+		return nil, fmt.Errorf("networks: %w", err)
+	}
+	for i := range networks.Items {
+		other := &networks.Items[i]
+		if other.Name == v.Network.Name {
+			continue
+		}
+		for _, kept := range other.Spec.Reservations {
+			if address, err := netip.ParseAddr(kept.IP); err == nil && kept.MAC != v.Host.Spec.BootMACAddress {
+				taken[address] = true
+			}
+		}
+	}
+	return taken, nil
 }
 
 func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, error) {

@@ -5,10 +5,7 @@ package address
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
@@ -34,15 +31,9 @@ func (v View) needsIPv6() bool {
 
 // recordIPv6 takes a free address of the network's IPv6 range and records it.
 func (b *Book) recordIPv6(ctx context.Context, v View) (Problem, error) {
-	recorded := &infrav1.IngotHardwareList{}
-	if err := b.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByIPv6Network: v.Network.Name}); err != nil {
-		return Problem{}, fmt.Errorf("recorded IPv6 addresses: %w", err)
-	}
-	taken := map[netip.Addr]bool{}
-	for i := range recorded.Items {
-		if address, err := netip.ParseAddr(recorded.Items[i].Spec.IPv6Address.IP); err == nil {
-			taken[address] = true
-		}
+	taken, err := b.taken(ctx, v, index.HardwareByIPv6Network)
+	if err != nil {
+		return Problem{}, err
 	}
 	mac := v.Host.Spec.BootMACAddress
 	address, err := b.Memory.v6.give(v.Network.Name, mac, taken, b.Clock.Now(), func(taken map[netip.Addr]bool) (netip.Addr, error) {

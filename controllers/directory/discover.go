@@ -72,7 +72,7 @@ func (d *Directory) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	address, ok := d.strangers.of(network.Name).lend(d.Clock.Now(), s, house{
 		first: first, last: last, perMinute: int(network.Spec.Discover.PerMinute),
 		admits: func() bool { return d.admits(ctx, network, s) },
-		taken:  func(a netip.Addr) bool { return a == s.Server || d.isRecorded(ctx, network, a) },
+		taken:  func(a netip.Addr) bool { return a == s.Server || d.isTaken(ctx, network, a) },
 	})
 	if !ok {
 		return pxe.Host{}, false
@@ -159,8 +159,14 @@ func (d *Directory) counts(ctx context.Context) func(infrav1.IngotHardware) bool
 	}
 }
 
-func (d *Directory) isRecorded(ctx context.Context, network *infrav1.IngotNetwork, address netip.Addr) bool {
-	facts := &infrav1.IngotHardwareList{}
+// isTaken says whether an address is recorded for a host, or given to the system of one:
+// a range to lend from may have been laid over such.
+func (d *Directory) isTaken(ctx context.Context, network *infrav1.IngotNetwork, address netip.Addr) bool {
+	facts, hosts := &infrav1.IngotHardwareList{}, &infrav1.IngotHostList{}
 	err := d.Cache.List(ctx, facts, client.MatchingFields{index.HardwareByIP: network.Name + "/" + address.String()}, client.UnsafeDisableDeepCopy)
-	return err != nil || len(facts.Items) > 0
+	if err != nil || len(facts.Items) > 0 {
+		return true
+	}
+	err = d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByClaimAddress: address.String()}, client.UnsafeDisableDeepCopy)
+	return err != nil || len(hosts.Items) > 0
 }

@@ -267,8 +267,9 @@ func TestDiscoverReplicas(t *testing.T) {
 	objects := inventory(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		discovering(h, f, n)
 		n.Spec.Discover.PerMinute = 60
-		n.Spec.Discover.Range.End = "192.0.2.139"
+		n.Spec.Discover.Range.End = "192.0.2.140"
 		f.Spec.Address.IP = "192.0.2.120" // recorded before the range was changed
+		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned, Network: &infrav1.ClaimedNetwork{Addresses: []string{"192.0.2.121"}}}
 	})
 	a, b := newDirectory(t, objects...), newDirectory(t, objects...)
 	taken := map[netip.Addr]string{}
@@ -300,6 +301,9 @@ func TestDiscoverReplicas(t *testing.T) {
 	}
 	if taken[netip.MustParseAddr("192.0.2.120")] != "" {
 		t.Error("an address that is recorded for a host was lent")
+	}
+	if taken[netip.MustParseAddr("192.0.2.121")] != "" {
+		t.Error("an address that a system was given was lent")
 	}
 	if _, ok := a.Discover(stranger(1000)); ok {
 		t.Errorf("%d addresses were lent, and one more", len(taken))

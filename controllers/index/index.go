@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,10 @@ const (
 	// HostByImage finds IngotHosts by the checksum of their claim's image, or by those of
 	// the files of its live system.
 	HostByImage = "spec.claim.image.checksum"
+	// HostByClaimAddress finds IngotHosts by each address that their claim has given to the
+	// installed system, and HostWithClaimAddress, by Any, all whose claim has given one.
+	HostByClaimAddress   = "spec.claim.network.addresses"
+	HostWithClaimAddress = "spec.claim.network"
 	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which
 	// they were enrolled.
 	HostByEnrolment = "metadata.labels.enrolled"
@@ -43,6 +48,8 @@ const (
 	HardwareByNIC = "spec.nics.mac"
 	// HardwareByIP finds IngotHardwares by "<network>/<address>" that is recorded.
 	HardwareByIP = "spec.address.ip"
+	// HardwareByAddress finds them by the address alone, of IPv4 or IPv6.
+	HardwareByAddress = "spec.addresses"
 	// HardwareBySystem finds IngotHardwares by "<uuid>/<serial>" of the system.
 	HardwareBySystem = "spec.system"
 	// HardwareByNetwork finds IngotHardwares by the network of their address.
@@ -55,6 +62,9 @@ const (
 	// MachineWithoutHost finds IngotMachines that have chosen none, by their namespace.
 	MachineWithoutHost = "spec.providerID"
 )
+
+// Any is the one value of indexes that only say whether.
+const Any = "any"
 
 // fieldIndex is an index of objects of a kind.
 type fieldIndex struct {
@@ -69,6 +79,7 @@ func directory() []fieldIndex {
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
 		{&infrav1.IngotHost{}, HostByImage, claimFiles},
 		{&infrav1.IngotHost{}, HostByEnrolment, ofHost(enrolledOn)},
+		{&infrav1.IngotHost{}, HostByClaimAddress, claimAddresses},
 		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
 		{&infrav1.IngotHardware{}, HardwareByIP, ofHardware(recordedIP)},
 	}
@@ -89,6 +100,8 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
+		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},
+		{&infrav1.IngotHardware{}, HardwareByAddress, recordedAddresses},
 		{&infrav1.IngotHardware{}, HardwareBySystem, ofHardware(System)},
 		{&infrav1.IngotHardware{}, HardwareByNetwork, ofHardware(addressNetwork)},
 		{&infrav1.IngotHardware{}, HardwareByIPv6Network, ofHardware(ipv6Network)},
@@ -192,6 +205,49 @@ func claimFiles(o client.Object) []string {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(h.Spec.Claim.Files()))
+}
+
+func claimAddresses(o client.Object) []string {
+	host, ok := o.(*infrav1.IngotHost)
+	if !ok || host.Spec.Claim == nil || host.Spec.Claim.Network == nil {
+		return nil
+	}
+	var out []string
+	for _, ip := range host.Spec.Claim.Network.Addresses {
+		out = appendAddress(out, ip)
+	}
+	return out
+}
+
+func withClaimAddress(o client.Object) []string {
+	if len(claimAddresses(o)) == 0 {
+		return nil
+	}
+	return []string{Any}
+}
+
+func recordedAddresses(o client.Object) []string {
+	hardware, ok := o.(*infrav1.IngotHardware)
+	if !ok {
+		return nil
+	}
+	var out []string
+	for _, entry := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if entry != nil {
+			out = appendAddress(out, entry.IP)
+		}
+	}
+	return out
+}
+
+// appendAddress adds an address as package netip writes it, so that all spellings of one
+// are found; what is none is left out.
+func appendAddress(list []string, text string) []string {
+	address, err := netip.ParseAddr(text)
+	if err != nil || slices.Contains(list, address.String()) {
+		return list
+	}
+	return append(list, address.String())
 }
 
 // System names a server by what its firmware says; empty when it says too little

@@ -51,12 +51,22 @@ func TestValues(t *testing.T) {
 			index.HostByMAC: {"52:54:00:00:00:01"}, index.HostByBMC: {"bmc-1.example"}, index.HostByNetwork: {"net"},
 			index.HostByCredentials: {"n/s"}, index.HostByCABundle: {"n/ca"}, index.HostByMachine: {"n/m"}, index.HostByImage: {"sha256:1"},
 		}},
+		"host of a live system": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{Claim: &infrav1.HostClaim{
+			Live: &infrav1.LiveSystem{Kernel: infrav1.LiveFile{Checksum: "sha256:2"}, Initrd: infrav1.LiveFile{Checksum: "sha256:1"}}}}},
+			map[string][]string{index.HostByMachine: {"n/"}, index.HostByImage: {"sha256:1", "sha256:2"}}},
+		"host whose system was given addresses": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{Claim: &infrav1.HostClaim{
+			Network: &infrav1.ClaimedNetwork{Addresses: []string{"192.0.2.7", "2001:DB8:0::7", "2001:db8::7", "none"}}}}},
+			map[string][]string{index.HostByMachine: {"n/"}, index.HostByClaimAddress: {"192.0.2.7", "2001:db8::7"}, index.HostWithClaimAddress: {index.Any}}},
+		"addresses of both kinds": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
+			Address: &infrav1.RecordedAddress{NetworkName: "net", IP: "192.0.2.7"}, IPv6Address: &infrav1.RecordedAddress{NetworkName: "net", IP: "2001:DB8::7"}}},
+			map[string][]string{index.HardwareByNetwork: {"net"}, index.HardwareByIPv6Network: {"net"}, index.HardwareByIP: {"net/192.0.2.7"},
+				index.HardwareByAddress: {"192.0.2.7", "2001:db8::7"}}},
 		"host that waits for approval": {&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", Labels: map[string]string{infrav1.EnrolledLabel: ""}},
 			Spec: infrav1.IngotHostSpec{NetworkRef: infrav1.NetworkReference{Name: "net"}}},
 			map[string][]string{index.HostByNetwork: {"net"}, index.HostByEnrolment: {"net"}}},
 		"NICs and address": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
 			NICs: []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: "52:54:00:00:00:02"}}, Address: &infrav1.RecordedAddress{NetworkName: "net", IP: "192.0.2.7"}}},
-			map[string][]string{index.HardwareByNIC: {"52:54:00:00:00:01", "52:54:00:00:00:02"}, index.HardwareByNetwork: {"net"}, index.HardwareByIP: {"net/192.0.2.7"}}},
+			map[string][]string{index.HardwareByNIC: {"52:54:00:00:00:01", "52:54:00:00:00:02"}, index.HardwareByNetwork: {"net"}, index.HardwareByIP: {"net/192.0.2.7"}, index.HardwareByAddress: {"192.0.2.7"}}},
 		"CA in a Secret": {&infrav1.IngotHost{ObjectMeta: meta, Spec: infrav1.IngotHostSpec{BMC: &infrav1.BMC{
 			CABundleRef: &infrav1.CABundleReference{Name: "ca", Kind: infrav1.CABundleSecret}}}},
 			map[string][]string{index.HostByCASecret: {"n/ca"}}},
@@ -92,7 +102,7 @@ func TestSetupDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := kindsOf{index.HostByMAC: "*v1beta2.IngotHost", index.HostByImage: "*v1beta2.IngotHost", index.HostByEnrolment: "*v1beta2.IngotHost",
-		index.HardwareByNIC: "*v1beta2.IngotHardware", index.HardwareByIP: "*v1beta2.IngotHardware"}
+		index.HostByClaimAddress: "*v1beta2.IngotHost", index.HardwareByNIC: "*v1beta2.IngotHardware", index.HardwareByIP: "*v1beta2.IngotHardware"}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("indexes (-want +got):\n%s", diff)
 	}

@@ -75,8 +75,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host), seen: true}), nil
 	case holds(host, s.machine, id):
 		s.host = host
-		s.claimed()
-		return next, nil
+		return r.keepAddresses(ctx, s)
 	case s.settled():
 		if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
 			return stop(r.waits().Conflict), err
@@ -262,7 +261,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		return next, fmt.Errorf("claiming host %s: %w", id.Host, err)
 	}
 	s.host = claimed
-	s.claimed()
+	s.claimed("")
 	r.Recorder.Eventf(s.machine, claimed, corev1.EventTypeNormal, infrav1.ReasonHostClaimed, action,
 		"IngotHost %s is claimed, failure domain %q; Ingot now installs it", host.Name, claimed.Spec.Claim.FailureDomain)
 	return next, nil

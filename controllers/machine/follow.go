@@ -87,7 +87,7 @@ func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, repor
 
 // internalIPs are the addresses that the machine was assigned, and those that its system
 // reports. A system that was assigned none, and has not reported, has the one recorded
-// for its host.
+// for its host: the IPv4 address, or, on a network where none is, the IPv6 address.
 func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
 	var assigned []string
 	if network := host.Spec.Claim.Network; network != nil {
@@ -102,9 +102,13 @@ func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, repor
 		}
 		return ips
 	}
-	recorded := hardware.Spec.Address
-	if len(reported) == 0 && recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
-		return []string{recorded.IP}
+	if len(reported) > 0 {
+		return reported
 	}
-	return reported
+	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
+			return []string{recorded.IP}
+		}
+	}
+	return nil
 }

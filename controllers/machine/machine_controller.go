@@ -58,6 +58,7 @@ type Reconciler struct {
 	Waits Waits
 
 	picks picks
+	bonds bonds
 }
 
 // outcome is what a phase says: go on, or stop here and come again after a while.
@@ -128,10 +129,9 @@ type scope struct {
 	ingotCluster *infrav1.IngotCluster
 	// catalogued is the IngotImage that spec.imageRef names; nil where it names none.
 	catalogued *infrav1.IngotImage
-	// networks and pooled are what spec.networkData needs beside the host; nil where the
-	// machine has none, and while they were not looked for.
-	networks map[string]infrav1.IngotNetworkSpec
-	pooled   map[networkdata.Place]networkdata.Given
+	// around is what spec.networkData needs beside the host; nil where the machine has
+	// none, and while it was not looked for.
+	around *networkdata.Surroundings
 	// host holds the claim; nil while there is none.
 	host *infrav1.IngotHost
 	// base is the IngotMachine as it was read.

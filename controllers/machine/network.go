@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
@@ -50,13 +51,18 @@ func (r *Reconciler) networkDataIsRead(ctx context.Context, s *scope) (outcome, 
 // findNetwork gathers what the machine's networkData needs beside the host. Addresses of
 // pools are claimed before a host is: a host is not held while a pool has none.
 func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error) {
-	if s.machine.Spec.NetworkData == nil || s.networks != nil {
+	data := s.machine.Spec.NetworkData
+	if data == nil || s.around != nil {
 		return next, nil
 	}
-	pooled := map[networkdata.Place]networkdata.Given{}
+	networks, err := r.networks(ctx)
+	if err != nil {
+		return next, err
+	}
+	around := networkdata.Surroundings{Networks: networks, Pools: map[networkdata.Place]networkdata.Given{}}
 	var waits []pool.Answer
-	for _, place := range networkdata.PoolPlaces(s.machine.Spec.NetworkData) {
-		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.machine, s.cluster.Name, place)
+	for _, place := range networkdata.PoolPlaces(data) {
+		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.asking(networks), place)
 		if err != nil {
 			return next, err
 		}
@@ -64,7 +70,7 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 			waits = append(waits, answer)
 			continue
 		}
-		pooled[place.Place] = given
+		around.Pools[place.Place] = given
 	}
 	if len(waits) > 0 {
 		if first := waits[0]; s.notClaimed(first.Reason, first.Problem) && first.Reason != infrav1.ReasonWaitingForAddress {
@@ -72,16 +78,29 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 		}
 		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil
 	}
+	if around.Holders, err = index.HoldersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
+		return next, err
+	}
+	s.around = &around
+	return next, nil
+}
+
+// networks are all, by their names.
+func (r *Reconciler) networks(ctx context.Context) (map[string]infrav1.IngotNetworkSpec, error) {
 	list := &infrav1.IngotNetworkList{}
 	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return next, fmt.Errorf("networks: %w", err)
+		return nil, fmt.Errorf("networks: %w", err)
 	}
 	networks := map[string]infrav1.IngotNetworkSpec{}
 	for i := range list.Items {
 		networks[list.Items[i].Name] = list.Items[i].Spec
 	}
-	s.networks, s.pooled = networks, pooled
-	return next, nil
+	return networks, nil
+}
+
+// asking is the machine as pools are asked.
+func (s *scope) asking(networks map[string]infrav1.IngotNetworkSpec) pool.ForMachine {
+	return pool.ForMachine{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks}
 }
 
 // networkOn is what networkData comes to on the host that is being claimed, by a live
@@ -101,12 +120,15 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
 		return nil, "", fmt.Errorf("live read of the hardware of host %s: %w", host.Name, err)
 	}
-	network, err := networkdata.Resolve(s.machine.Spec.NetworkData, networkdata.SourcesOf(host, hardware, s.networks, s.pooled))
+	network, err := networkdata.Resolve(s.machine.Spec.NetworkData, networkdata.SourcesOf(host, hardware, *s.around))
 	if errors.Is(err, networkdata.ErrMisfit) {
 		return nil, err.Error(), nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
+	}
+	if taken, ok := r.bonds.reserve(s.machine.UID, network.Exclusive(s.around.Networks), r.Clock.Now()); !ok {
+		return nil, fmt.Sprintf("address %s was given to the system of another machine a moment ago", taken), nil
 	}
 	return network.Claimed(), "", nil
 }

@@ -5,14 +5,17 @@ package machine
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // onBootNIC asks for one link, with addresses of these sources.
@@ -108,19 +113,20 @@ func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.network()
 	s.host("h", "a")
 	s.nics("h")
-	pool := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
-	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &pool}))
+	nodes := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &nodes}))
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonWaitingForAddress, "m-uplink0-0")
+	name := pooledClaim("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonWaitingForAddress, name)
 	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" {
 		t.Errorf("%v is held while the pool has no address", hosts)
 	}
 	claim := &ipamv1.IPAddressClaim{}
-	s.must(s.api.Get(s.ctx, s.key("m-uplink0-0"), claim))
+	s.must(s.api.Get(s.ctx, s.key(name), claim))
 	if !metav1.IsControlledBy(claim, s.get("m")) {
 		t.Errorf("owners %+v: it would not go with the machine", claim.OwnerReferences)
 	}
-	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "m-uplink0-0"}}
+	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
 	given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef,
 		Address: "10.20.3.7", Prefix: ptr.To[int32](22), Gateway: "10.20.0.1"}
 	s.create(given)
@@ -137,6 +143,118 @@ func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(claim), claim))
 	if !claim.DeletionTimestamp.IsZero() {
 		t.Error("the address is given back before the host was confirmed off")
+	}
+}
+
+// pooledClaim is the name of the claim for the first address of uplink0.
+func pooledClaim(machine string) string {
+	return pool.MachineClaimName(machine, networkdata.Place{Link: "uplink0"})
+}
+
+// provide does what a provider does with a machine's claim.
+func (s *site) provide(machine, address string) *ipamv1.IPAddressClaim {
+	s.t.Helper()
+	claim := &ipamv1.IPAddressClaim{}
+	s.must(s.api.Get(s.ctx, s.key(pooledClaim(machine)), claim))
+	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, GenerateName: claim.Name + "-"}}
+	given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef, Address: address, Prefix: ptr.To[int32](22)}
+	s.create(given)
+	claim.Status.AddressRef.Name = given.Name
+	s.must(s.api.Status().Update(s.ctx, claim))
+	return claim
+}
+
+// The claim of a running system's address is looked after: who deletes it gets it made
+// again, and is told that the pool may give the address away.
+func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.network()
+	s.host("h", "a")
+	s.nics("h")
+	nodes := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &nodes}))
+	s.settle("m")
+	claim := s.provide("m", "10.20.3.7")
+	s.provision("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
+	s.must(s.api.Delete(s.ctx, claim))
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "has 10.20.3.7; have pool nodes hold it back")
+	if n := s.toldTimes(infrav1.ReasonAddressClaimLost); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	s.want("m", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
+	s.provide("m", "10.20.3.9")
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "pool nodes gave 10.20.3.9")
+	s.provide("m", "10.20.3.7")
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
+	if got := s.internal("m"); !slices.Equal(got, []string{"10.20.3.7"}) {
+		t.Errorf("addresses %v", got)
+	}
+}
+
+// What the system of one machine has is given to no other, though the reservation was
+// moved or another machine writes it down; nor is what the network keeps for itself.
+func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	network := s.network()
+	for _, name := range []string{"h1", "h2"} {
+		s.host(name, "a")
+		s.nics(name)
+	}
+	reserve := func(host string) {
+		t.Helper()
+		s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(network), network))
+		network.Spec.Range = infrav1.AddressRange{Start: "192.0.2.100", End: "192.0.2.150"}
+		network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: s.getHost(host).Spec.BootMACAddress, IP: "192.0.2.252"}}
+		s.must(s.api.Update(s.ctx, network))
+	}
+	reserve("h1")
+	reserved := onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: network.Name}})
+	s.machine("first", reserved)
+	if host := s.provision("first"); host != "h1" {
+		t.Fatalf("on %s", host)
+	}
+	reserve("h2")
+	s.machine("second", reserved)
+	s.settle("second")
+	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "192.0.2.252 is that of another host")
+	for address, says := range map[string]string{"192.0.2.252/24": "192.0.2.252 is ", "192.0.2.254/24": "192.0.2.254 is the address of a router", "192.0.2.120/24": "in the range"} {
+		name := strings.NewReplacer(".", "-", "/", "-").Replace("static-" + address)
+		s.machine(name, onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: address}))
+		s.settle(name)
+		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, says)
+	}
+	s.machine("third", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: "192.0.2.200/24"}))
+	if host := s.provision("third"); host != "h2" {
+		t.Errorf("on %s", host)
+	}
+}
+
+// Machines that are bonded at once do not see each other's claims in the cache.
+func TestBonds(t *testing.T) {
+	a, b := netip.MustParseAddr("10.10.0.1"), netip.MustParseAddr("10.10.0.2")
+	var bonds bonds
+	now := time.Unix(1000, 0)
+	for i, step := range []struct {
+		machine types.UID
+		want    []netip.Addr
+		after   time.Duration
+		ok      bool
+	}{
+		{"m1", []netip.Addr{a}, 0, true},
+		{"m1", []netip.Addr{a}, time.Second, true}, // on another host
+		{"m2", []netip.Addr{b, a}, 0, false},
+		{"m3", []netip.Addr{b}, 0, true}, // m2 has got none of them
+		{"m2", nil, 0, true},
+		{"m2", []netip.Addr{b, a}, bondMemory, true},
+	} {
+		now = now.Add(step.after)
+		if taken, ok := bonds.reserve(step.machine, step.want, now); ok != step.ok || !ok && taken != a {
+			t.Errorf("step %d: %s, %t", i, taken, ok)
+		}
 	}
 }
 
@@ -165,8 +283,8 @@ func testNetworkDataWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime
 	s.nics("h")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{"value": []byte("{}"), "format": []byte("ignition")}}
 	s.create(secret)
-	pool := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
-	s.machine("pooled", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &pool}))
+	nodes := infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "nodes"}
+	s.machine("pooled", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &nodes}))
 	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
 	for _, name := range []string{"pooled", "m"} {
 		s.settle(name)

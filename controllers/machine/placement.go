@@ -91,8 +91,9 @@ func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRe
 		DomainUse:     map[string]int{},
 		Architecture:  s.architecture(),
 		Promises:      p.promises(s, in, now),
-		Networks:      s.networks,
-		Pooled:        s.pooled,
+	}
+	if s.around != nil {
+		request.Around = *s.around
 	}
 	domains := map[string]string{}
 	for i := range in.hosts {

@@ -48,9 +48,14 @@ func (r *Reconciler) waitForCluster(s *scope) outcome {
 	return stop(0)
 }
 
-// claimed shows the bond: host and failure domain (M18).
-func (s *scope) claimed() {
-	s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
+// claimed shows the bond: host and failure domain (M18). lost says which addresses of the
+// system its pools may give to others; empty: none. The bond holds all the same.
+func (s *scope) claimed(lost string) {
+	reason := infrav1.ReasonHostClaimed
+	if lost != "" {
+		reason = infrav1.ReasonAddressClaimLost
+	}
+	s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, reason, lost)
 	s.machine.Status.HostRef = &infrav1.LocalReference{Name: s.host.Name}
 	s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain
 }

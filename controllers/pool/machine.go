@@ -6,115 +6,115 @@ package pool
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"net/netip"
-	"strconv"
+	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // MachineClaimName is the name of the claim of a machine for an address of its
-// networkData. It says the place, which never changes: networkData is immutable.
+// networkData. It says the place, which never changes: networkData is immutable. The
+// hash at its end tells apart what reads the same: link b-c of machine a, and link c of
+// machine a-b.
 func MachineClaimName(machine string, place networkdata.Place) string {
-	return ClaimName(machine, place.Link+"-"+strconv.Itoa(place.Index))
+	sum := fnv.New32a()
+	_, _ = fmt.Fprintf(sum, "%s/%s/%d", machine, place.Link, place.Index) // it never fails, and no name has a slash
+	return bounded(fmt.Sprintf("%s-%s-%d-%08x", machine, place.Link, place.Index, sum.Sum32()))
+}
+
+// ForMachine is a machine that asks for the addresses of its networkData.
+type ForMachine struct {
+	Machine *infrav1.IngotMachine
+	// Cluster that it is of, by name.
+	Cluster string
+	// Networks by their names: what they keep, and who has what of theirs, is nothing
+	// that a pool may give.
+	Networks map[string]infrav1.IngotNetworkSpec
+}
+
+func (m ForMachine) ask(place networkdata.PoolPlace) ask {
+	return ask{owner: m.Machine, kind: "IngotMachine", name: MachineClaimName(m.Machine.Name, place.Place), pool: place.Pool,
+		cluster: m.Cluster, filter: m.Machine.Labels[clusterv1.WatchLabel],
+		absent: "networkData of " + m.Machine.Name + " names a pool", wrong: "poolRef in networkData"}
 }
 
 // ClaimForMachine returns the address that a pool gives a machine for a place of its
 // networkData, and makes the claim where there is none. The IngotMachine owns the claim:
 // it moves with it, and is released with it, which is after its host was confirmed off
 // (I7). The API server's failures are errors; all else is a Problem of the answer.
-func (p Pools) ClaimForMachine(
-	ctx context.Context, machine *infrav1.IngotMachine, cluster string, place networkdata.PoolPlace,
-) (networkdata.Given, Answer, error) {
-	want := ipamv1.IPPoolReference{APIGroup: place.Pool.APIGroup, Kind: place.Pool.Kind, Name: place.Pool.Name}
-	claim := &ipamv1.IPAddressClaim{}
-	key := client.ObjectKey{Namespace: machine.Namespace, Name: MachineClaimName(machine.Name, place.Place)}
-	err := p.Client.Get(ctx, key, claim)
+func (p Pools) ClaimForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (networkdata.Given, Answer, error) {
+	claim, answer, err := p.claimOf(ctx, m, place)
 	switch {
-	case isAbsent(err):
-		return none(problem(infrav1.ReasonAddressPoolUnusable, "networkData of %s names a pool, and Cluster API's IPAddressClaim is not installed here: "+
-			"install Cluster API's core provider and an IPAM provider", machine.Name))
-	case apierrors.IsNotFound(err):
-		answer, err := p.makeForMachine(ctx, machine, cluster, key, want)
+	case claim == nil:
 		return networkdata.Given{}, answer, err
-	case err != nil:
-		return networkdata.Given{}, Answer{}, fmt.Errorf("claim %s: %w", key, err)
-	case !claim.DeletionTimestamp.IsZero():
-		return none(problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s is being deleted; Ingot makes it again when it is gone", key.Name))
-	case claim.Spec.PoolRef != want, metav1.GetControllerOf(claim) != nil && !metav1.IsControlledBy(claim, machine):
-		return none(problem(infrav1.ReasonAddressConflict, "IPAddressClaim %s belongs to somebody else; delete it, and Ingot makes its own", key.Name))
-	}
-	if err := p.ownForMachine(ctx, machine, claim); err != nil {
-		return networkdata.Given{}, Answer{}, err
-	}
-	if claim.Status.AddressRef.Name == "" {
+	case claim.Status.AddressRef.Name == "":
 		return none(waiting(claim))
 	}
-	return p.readForMachine(ctx, claim)
+	return p.readForMachine(ctx, m, claim)
+}
+
+// KeepForMachine sees to it that the claim of an address that a system has been given
+// goes on holding it, and makes it again where somebody deleted it. A Problem says why
+// the pool may give the address to somebody else.
+func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkdata.PoolPlace, has netip.Addr) (Answer, error) {
+	claim, answer, err := p.claimOf(ctx, m, place)
+	switch {
+	case claim == nil:
+		return answer, err
+	case claim.Status.AddressRef.Name == "":
+		return waiting(claim), nil
+	}
+	given := &ipamv1.IPAddress{}
+	err = p.Client.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}, given)
+	if client.IgnoreNotFound(err) != nil {
+		return Answer{}, fmt.Errorf("address %s: %w", claim.Status.AddressRef.Name, err)
+	}
+	if err != nil {
+		return problem(infrav1.ReasonWaitingForAddress, "IPAddress %s of IPAddressClaim %s is not there", claim.Status.AddressRef.Name, claim.Name), nil
+	}
+	if address, err := netip.ParseAddr(given.Spec.Address); err != nil || address != has {
+		return problem(infrav1.ReasonAddressConflict, "pool %s gave %s to IPAddressClaim %s", claim.Spec.PoolRef.Name, given.Spec.Address, claim.Name), nil
+	}
+	return Answer{Address: has}, nil
+}
+
+// claimOf is the machine's claim; nil: there is none yet, or it is somebody else's.
+func (p Pools) claimOf(ctx context.Context, m ForMachine, place networkdata.PoolPlace) (*ipamv1.IPAddressClaim, Answer, error) {
+	a := m.ask(place)
+	claim, answer, err := p.find(ctx, a)
+	switch {
+	case claim == nil:
+		return nil, answer, err
+	case claim.Spec.PoolRef != a.want() && !metav1.IsControlledBy(claim, m.Machine):
+		return nil, strange(a, claim), nil
+	case claim.Spec.PoolRef != a.want():
+		return nil, problem(infrav1.ReasonAddressConflict, "IPAddressClaim %s is of another pool than networkData names; if nothing uses its address, delete it, and Ingot makes it anew", claim.Name), nil
+	}
+	if answer, err := p.own(ctx, a, claim); err != nil || answer.Problem != "" {
+		return nil, answer, err
+	}
+	return claim, Answer{}, nil
 }
 
 func none(answer Answer) (networkdata.Given, Answer, error) { return networkdata.Given{}, answer, nil }
 
-func (p Pools) makeForMachine(
-	ctx context.Context, machine *infrav1.IngotMachine, cluster string, key client.ObjectKey, want ipamv1.IPPoolReference,
-) (Answer, error) {
-	claim := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
-		Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
-	claim.Spec.PoolRef, claim.Spec.ClusterName = want, cluster
-	if filter, ok := machine.Labels[clusterv1.WatchLabel]; ok {
-		claim.Labels[clusterv1.WatchLabel] = filter
-	}
-	if err := controllerutil.SetControllerReference(machine, claim, p.Client.Scheme()); err != nil {
-		return Answer{}, fmt.Errorf("owner of claim %s: %w", key, err)
-	}
-	err := p.Client.Create(ctx, claim)
-	switch {
-	case apierrors.IsAlreadyExists(err): // the cache does not show it yet
-		return waiting(claim), nil
-	case apierrors.IsInvalid(err):
-		return problem(infrav1.ReasonAddressPoolUnusable, "no IPAddressClaim can be made for pool %s: %s. Correct poolRef in networkData", want.Name, err), nil
-	case err != nil:
-		return Answer{}, fmt.Errorf("make claim %s: %w", key, err)
-	}
-	answer := waiting(claim)
-	answer.Made = true
-	return answer, nil
-}
-
-// ownForMachine puts back that the claim is the machine's, which a backup may have lost.
-func (p Pools) ownForMachine(ctx context.Context, machine *infrav1.IngotMachine, claim *ipamv1.IPAddressClaim) error {
-	if metav1.IsControlledBy(claim, machine) {
-		return nil
-	}
-	base := claim.DeepCopy()
-	if err := controllerutil.SetControllerReference(machine, claim, p.Client.Scheme()); err != nil {
-		return fmt.Errorf("owner of claim %s: %w", claim.Name, err)
-	}
-	err := p.Client.Patch(ctx, claim, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	if err != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("owner of claim %s: %w", claim.Name, err)
-	}
-	return nil
-}
-
 // readForMachine checks the address: what a pool gives is somebody else's choice.
-func (p Pools) readForMachine(ctx context.Context, claim *ipamv1.IPAddressClaim) (networkdata.Given, Answer, error) {
-	given := &ipamv1.IPAddress{}
-	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
-	if err := p.Client.Get(ctx, key, given); err != nil {
-		if apierrors.IsNotFound(err) {
-			return none(problem(infrav1.ReasonWaitingForAddress, "IPAddress %s, which the pool gave to IPAddressClaim %s, is not there; "+
-				"if it stays so, delete the claim to have another address", key.Name, claim.Name))
-		}
-		return networkdata.Given{}, Answer{}, fmt.Errorf("address %s: %w", key, err)
+func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim) (networkdata.Given, Answer, error) {
+	given, answer, err := p.given(ctx, claim)
+	if given == nil {
+		return networkdata.Given{}, answer, err
 	}
 	pool := claim.Spec.PoolRef.Name
 	address, err := netip.ParseAddr(given.Spec.Address)
@@ -124,12 +124,36 @@ func (p Pools) readForMachine(ctx context.Context, claim *ipamv1.IPAddressClaim)
 			pool, given.Spec.Address, ptr.Deref(given.Spec.Prefix, 0), claim.Name))
 	}
 	out := networkdata.Given{Address: prefix, From: "pool " + pool}
-	if given.Spec.Gateway == "" {
-		return out, Answer{Address: address}, nil
+	if given.Spec.Gateway != "" {
+		if out.Gateway, err = netip.ParseAddr(given.Spec.Gateway); err != nil || out.Gateway.Is4() != address.Is4() {
+			return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %s with gateway %q, which is no address of its family: correct the pool, then delete IPAddressClaim %s",
+				pool, address, given.Spec.Gateway, claim.Name))
+		}
 	}
-	if out.Gateway, err = netip.ParseAddr(given.Spec.Gateway); err != nil || out.Gateway.Is4() != address.Is4() {
-		return none(problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %s with gateway %q, which is no address of its family: correct the pool, then delete IPAddressClaim %s",
-			pool, address, given.Spec.Gateway, claim.Name))
+	answer, err = p.isFree(ctx, m, claim, address)
+	if err != nil || answer.Problem != "" {
+		return networkdata.Given{}, answer, err
 	}
 	return out, Answer{Address: address}, nil
+}
+
+// isFree refuses what IngotNetworks keep for something else, and what hosts have there.
+func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
+	if !addressuse.OnAny(m.Networks, address) {
+		return Answer{}, nil // nobody here knows that network
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Networks)) {
+		if addressuse.Of(m.Networks[name], address) != addressuse.None {
+			return kept(claim, address, name), nil
+		}
+	}
+	held, err := index.HoldersOf(ctx, p.Client, address)
+	if err != nil {
+		return Answer{}, err
+	}
+	others := held.Besides(address, client.ObjectKey{})
+	if len(others) == 0 {
+		return Answer{}, nil
+	}
+	return taken(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
 }

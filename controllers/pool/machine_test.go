@@ -4,6 +4,8 @@
 package pool_test
 
 import (
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,16 +28,17 @@ var place = networkdata.PoolPlace{Place: networkdata.Place{Link: "bond0.120", In
 func testMachineClaim(t *testing.T, s *site) {
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: "m1", UID: "u1",
 		Labels: map[string]string{clusterv1.WatchLabel: "mine"}}}
+	asking := pool.ForMachine{Machine: machine, Cluster: "c1", Networks: map[string]infrav1.IngotNetworkSpec{s.network.Name: s.network.Spec}}
 	ask := func() (networkdata.Given, pool.Answer) {
 		t.Helper()
-		given, answer, err := s.pools.ClaimForMachine(t.Context(), machine, "c1", place)
+		given, answer, err := s.pools.ClaimForMachine(t.Context(), asking, place)
 		must(t, err)
 		return given, answer
 	}
 	claim := func() *ipamv1.IPAddressClaim {
 		t.Helper()
 		out := &ipamv1.IPAddressClaim{}
-		must(t, s.Get(t.Context(), client.ObjectKey{Namespace: machine.Namespace, Name: "m1-bond0.120-1"}, out))
+		must(t, s.Get(t.Context(), client.ObjectKey{Namespace: machine.Namespace, Name: pool.MachineClaimName("m1", place.Place)}, out))
 		return out
 	}
 	provide := func(spec ipamv1.IPAddressSpec) {
@@ -69,6 +72,15 @@ func testMachineClaim(t *testing.T, s *site) {
 		_, answer := ask()
 		s.want(answer, infrav1.ReasonAddressPoolUnusable, tc.says)
 	}
+	// On Ingot's networks a pool may not give what is somebody's.
+	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: s.host.Name}}
+	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: s.network.Name, MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.30"}
+	must(t, s.Create(t.Context(), facts))
+	for address, says := range map[string]string{"10.10.0.1": "has for something else", "10.10.0.30": "is the address of IngotHost " + s.host.Namespace + "/h1"} {
+		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
+		_, answer := ask()
+		s.want(answer, infrav1.ReasonAddressConflict, says)
+	}
 	provide(ipamv1.IPAddressSpec{Address: "10.20.3.7", Prefix: ptr.To[int32](22), Gateway: "10.20.0.1"})
 	given, answer := ask()
 	if given.Address.String() != "10.20.3.7/22" || given.Gateway.String() != "10.20.0.1" || given.From != "pool nodes" || answer.Problem != "" {
@@ -87,11 +99,32 @@ func testMachineClaim(t *testing.T, s *site) {
 	others.OwnerReferences[0].UID = "another"
 	must(t, s.Update(t.Context(), others))
 	_, answer = ask()
-	s.want(answer, infrav1.ReasonAddressConflict, "belongs to somebody else")
+	s.want(answer, infrav1.ReasonWaitingForAddress, "is that of an earlier IngotMachine of this name")
+	others = claim()
+	others.OwnerReferences[0].Name = "m1-bond0.120"
+	must(t, s.Update(t.Context(), others))
+	_, answer = ask()
+	s.want(answer, infrav1.ReasonAddressConflict, "is that of IngotMachine m1-bond0.120, which has its address: leave it")
+
+	// While a system has the address, the claim is looked after.
+	keep := func(has string) pool.Answer {
+		t.Helper()
+		answer, err := s.pools.KeepForMachine(t.Context(), asking, place, netip.MustParseAddr(has))
+		must(t, err)
+		return answer
+	}
+	s.want(keep("10.20.3.7"), infrav1.ReasonAddressConflict, "is that of IngotMachine m1-bond0.120")
+	back := claim()
+	back.OwnerReferences = nil // as after a restore
+	must(t, s.Update(t.Context(), back))
+	if answer := keep("10.20.3.7"); answer.Problem != "" || !metav1.IsControlledBy(claim(), machine) {
+		t.Errorf("%+v, owners %+v", answer, claim().OwnerReferences)
+	}
+	s.want(keep("10.20.3.8"), infrav1.ReasonAddressConflict, "gave 10.20.3.7 to IPAddressClaim")
 
 	// One that a person deletes is made again once it is gone.
 	held := claim()
-	held.OwnerReferences[0].UID, held.Finalizers = machine.UID, []string{"ipam.example/hold"}
+	held.Finalizers = []string{"ipam.example/hold"}
 	must(t, s.Update(t.Context(), held))
 	must(t, s.Delete(t.Context(), held))
 	_, answer = ask()
@@ -99,7 +132,28 @@ func testMachineClaim(t *testing.T, s *site) {
 	held = claim()
 	held.Finalizers = nil
 	must(t, s.Update(t.Context(), held))
-	if _, answer = ask(); !answer.Made {
+	if answer := keep("10.20.3.7"); !answer.Made || answer.Reason != infrav1.ReasonWaitingForAddress {
 		t.Errorf("%+v", answer)
+	}
+	if _, answer = ask(); answer.Made {
+		t.Error("it was made twice")
+	}
+}
+
+// Two machines never mean the same claim, whatever their names and links.
+func TestMachineClaimName(t *testing.T) {
+	names := map[string]bool{}
+	for _, of := range []struct {
+		machine, link string
+		index         int
+	}{{"a", "b-c", 0}, {"a-b", "c", 0}, {"a-b", "c", 1}, {"a", "b", 0}, {"a-b-0", "c", 0}, {strings.Repeat("a", 250), "b", 0}, {strings.Repeat("a", 251), "b", 0}} {
+		name := pool.MachineClaimName(of.machine, networkdata.Place{Link: of.link, Index: of.index})
+		if names[name] || len(name) > 253 {
+			t.Errorf("%v: %s, %d characters", of, name, len(name))
+		}
+		names[name] = true
+	}
+	if name := pool.MachineClaimName("workers-x7k2p", place.Place); !strings.HasPrefix(name, "workers-x7k2p-bond0.120-1-") {
+		t.Errorf("%s does not say whose it is", name)
 	}
 }

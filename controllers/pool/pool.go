@@ -15,13 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
 // +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddressclaims,verbs=list;watch;create;patch;delete
@@ -32,6 +34,7 @@ const maxName = 253
 
 // Pools claims addresses.
 type Pools struct {
+	// Client has the indexes of controllers/index.
 	Client client.Client
 }
 
@@ -53,8 +56,10 @@ func Installed(mapper meta.RESTMapper) bool {
 }
 
 // ClaimName is the name of the claim of a host on a network.
-func ClaimName(host, network string) string {
-	name := host + "-" + network
+func ClaimName(host, network string) string { return bounded(host + "-" + network) }
+
+// bounded keeps a name within what objects may have.
+func bounded(name string) string {
 	if len(name) <= maxName {
 		return name
 	}
@@ -69,26 +74,19 @@ func ClaimName(host, network string) string {
 // is made anew, but for a host in use: its pool would give away the address that a
 // system runs with. The API server's failures are errors; all else is a Problem.
 func (p Pools) Claim(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork) (Answer, error) {
-	ref := network.Spec.AddressPoolRef
-	want := ipamv1.IPPoolReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
-	claim := &ipamv1.IPAddressClaim{}
-	key := client.ObjectKey{Namespace: host.Namespace, Name: ClaimName(host.Name, network.Name)}
-	err := p.Client.Get(ctx, key, claim)
+	a := ask{owner: host, kind: "IngotHost", name: ClaimName(host.Name, network.Name), pool: *network.Spec.AddressPoolRef,
+		filter: host.Labels[clusterv1.WatchLabel],
+		absent: "IngotNetwork " + network.Name + " names a pool", instead: ", or give spec.range instead",
+		wrong: "spec.addressPoolRef of IngotNetwork " + network.Name}
+	claim, answer, err := p.find(ctx, a)
 	switch {
-	case isAbsent(err):
-		return problem(infrav1.ReasonAddressPoolUnusable, "IngotNetwork %s names a pool, and Cluster API's IPAddressClaim is not installed here: "+
-			"install Cluster API's core provider and an IPAM provider, or give spec.range instead", network.Name), nil
-	case apierrors.IsNotFound(err):
-		return p.make(ctx, host, network, key, want)
-	case err != nil:
-		return Answer{}, fmt.Errorf("claim %s: %w", key, err)
-	case !claim.DeletionTimestamp.IsZero():
-		return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s is being deleted; Ingot makes it again when it is gone", key.Name), nil
-	case claim.Spec.PoolRef != want && !isKept(host, claim):
-		return p.remake(ctx, host, claim)
+	case claim == nil:
+		return answer, err
+	case claim.Spec.PoolRef != a.want() && !isKept(host, claim):
+		return p.remake(ctx, a, claim)
 	}
-	if problem, err := p.own(ctx, host, claim); err != nil || problem.Problem != "" {
-		return problem, err
+	if answer, err := p.own(ctx, a, claim); err != nil || answer.Problem != "" {
+		return answer, err
 	}
 	if claim.Status.AddressRef.Name == "" {
 		return waiting(claim), nil
@@ -101,35 +99,10 @@ func isKept(host *infrav1.IngotHost, claim *ipamv1.IPAddressClaim) bool {
 	return (host.Spec.Claim != nil || host.Spec.Order != nil) && claim.Status.AddressRef.Name != ""
 }
 
-// make makes the claim.
-func (p Pools) make(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, key client.ObjectKey, want ipamv1.IPPoolReference) (Answer, error) {
-	claim := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	claim.Spec.PoolRef = want
-	if filter, ok := host.Labels["cluster.x-k8s.io/watch-filter"]; ok {
-		claim.Labels = map[string]string{"cluster.x-k8s.io/watch-filter": filter}
-	}
-	if err := controllerutil.SetControllerReference(host, claim, p.Client.Scheme()); err != nil {
-		return Answer{}, fmt.Errorf("owner of claim %s: %w", key, err)
-	}
-	err := p.Client.Create(ctx, claim)
-	switch {
-	case apierrors.IsAlreadyExists(err): // the cache does not show it yet
-		return waiting(claim), nil
-	case apierrors.IsInvalid(err):
-		return problem(infrav1.ReasonAddressPoolUnusable, "no IPAddressClaim can be made for pool %s: %s. Correct spec.addressPoolRef of IngotNetwork %s",
-			want.Name, err, network.Name), nil
-	case err != nil:
-		return Answer{}, fmt.Errorf("make claim %s: %w", key, err)
-	}
-	answer := waiting(claim)
-	answer.Made = true
-	return answer, nil
-}
-
 // remake lets a claim of another pool go, which the network named before.
-func (p Pools) remake(ctx context.Context, host *infrav1.IngotHost, claim *ipamv1.IPAddressClaim) (Answer, error) {
-	if !metav1.IsControlledBy(claim, host) {
-		return notOurs(claim), nil
+func (p Pools) remake(ctx context.Context, a ask, claim *ipamv1.IPAddressClaim) (Answer, error) {
+	if !metav1.IsControlledBy(claim, a.owner) {
+		return strange(a, claim), nil
 	}
 	if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
 		return Answer{}, fmt.Errorf("delete claim %s: %w", claim.Name, err)
@@ -137,36 +110,11 @@ func (p Pools) remake(ctx context.Context, host *infrav1.IngotHost, claim *ipamv
 	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s is of another pool than spec.addressPoolRef names now; Ingot makes it anew", claim.Name), nil
 }
 
-// own puts back that the claim is the host's, which a backup or a person may have
-// removed: it would not move with it, nor go with it.
-func (p Pools) own(ctx context.Context, host *infrav1.IngotHost, claim *ipamv1.IPAddressClaim) (Answer, error) {
-	if metav1.IsControlledBy(claim, host) {
-		return Answer{}, nil
-	}
-	if metav1.GetControllerOf(claim) != nil {
-		return notOurs(claim), nil
-	}
-	base := claim.DeepCopy()
-	if err := controllerutil.SetControllerReference(host, claim, p.Client.Scheme()); err != nil {
-		return Answer{}, fmt.Errorf("owner of claim %s: %w", claim.Name, err)
-	}
-	err := p.Client.Patch(ctx, claim, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	if err != nil && !apierrors.IsConflict(err) {
-		return Answer{}, fmt.Errorf("owner of claim %s: %w", claim.Name, err)
-	}
-	return Answer{}, nil
-}
-
 // read checks the address: what a pool gives is somebody else's choice.
 func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, claim *ipamv1.IPAddressClaim) (Answer, error) {
-	given := &ipamv1.IPAddress{}
-	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
-	if err := p.Client.Get(ctx, key, given); err != nil {
-		if apierrors.IsNotFound(err) {
-			return problem(infrav1.ReasonWaitingForAddress, "IPAddress %s, which the pool gave to IPAddressClaim %s, is not there; "+
-				"if it stays so, delete the claim to have another address", key.Name, claim.Name), nil
-		}
-		return Answer{}, fmt.Errorf("address %s: %w", key, err)
+	given, answer, err := p.given(ctx, claim)
+	if given == nil {
+		return answer, err
 	}
 	subnet, subnetErr := netip.ParsePrefix(network.Spec.Subnet)
 	address, err := netip.ParseAddr(given.Spec.Address)
@@ -175,21 +123,44 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	case subnetErr != nil || err != nil || !subnet.Contains(address):
 		return problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %q, which is not an address of %s: correct the pool or spec.addressPoolRef of IngotNetwork %s, then delete IPAddressClaim %s",
 			pool, given.Spec.Address, network.Spec.Subnet, network.Name, claim.Name), nil
-	case isReserved(network.Spec, address):
-		return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which IngotNetwork %s has for something else (router, server, relay, or unknown machines): take it out of the pool, then delete IPAddressClaim %s",
-			pool, address, network.Name, claim.Name), nil
+	case addressuse.Of(network.Spec, address) != addressuse.None: // pools know no MAC addresses, and nothing is reserved for this one
+		return kept(claim, address, network.Name), nil
 	}
-	recorded := &infrav1.IngotHardwareList{}
-	if err := p.Client.List(ctx, recorded, client.MatchingFields{index.HardwareByIP: network.Name + "/" + address.String()}); err != nil {
-		return Answer{}, fmt.Errorf("hardware with address %s: %w", address, err)
+	held, err := index.HoldersOf(ctx, p.Client, address)
+	if err != nil {
+		return Answer{}, err
 	}
-	for i := range recorded.Items {
-		if other := &recorded.Items[i]; other.Name != host.Name || other.Namespace != host.Namespace {
-			return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is recorded for IngotHost %s/%s: delete IPAddressClaim %s to have another, "+
-				"once the pool knows that the address is taken", pool, address, other.Namespace, other.Name, claim.Name), nil
-		}
+	if others := held.Besides(address, client.ObjectKeyFromObject(host)); len(others) > 0 {
+		return taken(claim, address, inventory.ListHosts(host.Namespace, others)), nil
 	}
 	return Answer{Address: address}, nil
+}
+
+// given reads the address of a claim; nil: it is not there, and the answer says so.
+func (p Pools) given(ctx context.Context, claim *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, Answer, error) {
+	given := &ipamv1.IPAddress{}
+	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
+	err := p.Client.Get(ctx, key, given)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, problem(infrav1.ReasonWaitingForAddress, "IPAddress %s, which the pool gave to IPAddressClaim %s, is not there; "+
+			"if it stays so, delete the claim to have another address", key.Name, claim.Name), nil
+	case err != nil:
+		return nil, Answer{}, fmt.Errorf("address %s: %w", key, err)
+	}
+	return given, Answer{}, nil
+}
+
+// kept says that a pool gave what a network has for something else.
+func kept(claim *ipamv1.IPAddressClaim, address netip.Addr, network string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which IngotNetwork %s has for something else (router, server, relay, a reservation, its range, or unknown machines): "+
+		"take it out of the pool, then delete IPAddressClaim %s", claim.Spec.PoolRef.Name, address, network, claim.Name)
+}
+
+// taken says that a pool gave what others have.
+func taken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is the address of %s, by record or by the claim of the system installed there: delete IPAddressClaim %s to have another, "+
+		"once the pool knows that the address is taken", claim.Spec.PoolRef.Name, address, others, claim.Name)
 }
 
 // Release lets the claims go that the host has on other networks.
@@ -233,25 +204,6 @@ func (p Pools) Leave(ctx context.Context, host *infrav1.IngotHost, network strin
 	return nil
 }
 
-func isReserved(network infrav1.IngotNetworkSpec, address netip.Addr) bool {
-	others := slices.Concat([]string{network.Gateway}, network.DNSServers, network.NTPServers, network.Relays)
-	for _, route := range network.Routes {
-		others = append(others, route.Gateway)
-	}
-	if slices.Contains(others, address.String()) {
-		return true
-	}
-	if slices.ContainsFunc(network.Reservations, func(r infrav1.NetworkReservation) bool { return r.IP == address.String() }) {
-		return true // for an interface whose MAC address is named, and pools know no MAC addresses
-	}
-	if network.Discover == nil {
-		return false
-	}
-	first, firstErr := netip.ParseAddr(network.Discover.Range.Start)
-	last, lastErr := netip.ParseAddr(network.Discover.Range.End)
-	return firstErr == nil && lastErr == nil && !address.Less(first) && !last.Less(address)
-}
-
 // waiting says what the pool's provider says.
 func waiting(claim *ipamv1.IPAddressClaim) Answer {
 	said := "its provider has not answered yet"
@@ -264,10 +216,6 @@ func waiting(claim *ipamv1.IPAddressClaim) Answer {
 	}
 	return problem(infrav1.ReasonWaitingForAddress, "IPAddressClaim %s waits for an address of pool %s: %s. Does the pool exist, in this namespace if it is namespaced, and its provider run?",
 		claim.Name, claim.Spec.PoolRef.Name, said)
-}
-
-func notOurs(claim *ipamv1.IPAddressClaim) Answer {
-	return problem(infrav1.ReasonAddressConflict, "IPAddressClaim %s belongs to somebody else; delete it, or give the host another name", claim.Name)
 }
 
 func problem(reason, format string, args ...any) Answer {

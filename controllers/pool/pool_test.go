@@ -182,9 +182,15 @@ func testConflicts(t *testing.T, s *site) {
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}}
 	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: s.network.Name, MAC: other.Spec.BootMACAddress, IP: "10.10.0.30"}
 	must(t, s.Create(t.Context(), facts))
+	runs := s.newHost("h3", "52:54:00:00:00:03")
+	runs.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: "4b1a7a57-5d55-4f5a-8a3c-6b1d6a0a7a57", State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata, Hostname: "m",
+		Image:   infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("0", 64), Format: infrav1.ImageFormatRaw},
+		Network: &infrav1.ClaimedNetwork{Config: "version: 2\n", Addresses: []string{"10.10.0.31"}}}
+	must(t, s.Update(t.Context(), runs))
 	s.claim()
 	for address, want := range map[string][2]string{
-		"10.10.0.30":  {infrav1.ReasonAddressConflict, "recorded for IngotHost"},
+		"10.10.0.31":  {infrav1.ReasonAddressConflict, "by the claim of the system installed there"},
+		"10.10.0.30":  {infrav1.ReasonAddressConflict, "is the address of IngotHost"},
 		"10.10.0.1":   {infrav1.ReasonAddressConflict, "something else"},
 		"10.11.0.30":  {infrav1.ReasonAddressPoolUnusable, "not an address of 10.10.0.0/24"},
 		"2001:db8::1": {infrav1.ReasonAddressPoolUnusable, "2001:db8::1"},
@@ -208,13 +214,20 @@ func testOwner(t *testing.T, s *site) {
 	if answer := s.claim(); !answer.Address.IsValid() || !metav1.IsControlledBy(s.theClaim(), s.host) {
 		t.Errorf("%+v, owners %+v", answer, s.theClaim().OwnerReferences)
 	}
-	claim = s.theClaim()
-	claim.OwnerReferences[0].UID = "another"
-	must(t, s.Update(t.Context(), claim))
-	s.want(s.claim(), infrav1.ReasonAddressConflict, "belongs to somebody else")
-	s.network.Spec.AddressPoolRef.Name = "rack-b"
-	s.want(s.claim(), infrav1.ReasonAddressConflict, "belongs to somebody else")
-	s.theClaim() // it is there still
+	for _, tc := range []struct{ kind, name, reason, says string }{
+		{"IngotHost", "h1", infrav1.ReasonWaitingForAddress, "is that of an earlier IngotHost of this name, and goes as that has gone"},
+		{"IngotHost", "h1-10", infrav1.ReasonAddressConflict, "is that of IngotHost h1-10, which has its address: leave it, and give IngotHost h1 another name"},
+		{"ConfigMap", "h1", infrav1.ReasonAddressConflict, "belongs to somebody else (ConfigMap h1); if nothing uses its address, delete it"},
+	} {
+		claim = s.theClaim()
+		claim.OwnerReferences[0].UID, claim.OwnerReferences[0].Kind, claim.OwnerReferences[0].Name = "another", tc.kind, tc.name
+		must(t, s.Update(t.Context(), claim))
+		for _, pool := range []string{"rack-a", "rack-b"} {
+			s.network.Spec.AddressPoolRef.Name = pool
+			s.want(s.claim(), tc.reason, tc.says)
+			s.theClaim() // it is there still
+		}
+	}
 }
 
 // The network names another pool: the claim is made anew.

@@ -47,11 +47,12 @@ func sources() Sources {
 	hardware.Spec.NICs = twoCards().NICs
 	hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: rackName, MAC: bootMAC, IP: "10.10.0.20"}
 	hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: rackName, MAC: bootMAC, IP: "2001:db8:0:1::20"}
-	return SourcesOf(host, hardware, networks(), map[Place]Given{
+	host.Namespace, host.Name = "dc1", "a07"
+	return SourcesOf(host, hardware, Surroundings{Networks: networks(), Pools: map[Place]Given{
 		{Link: "bond0.120", Index: 0}: {Address: netip.MustParsePrefix("10.20.3.7/22"), Gateway: netip.MustParseAddr("10.20.0.1"), From: "pool nodes"},
 		{Link: "bond0.120", Index: 1}: {Address: netip.MustParsePrefix("2001:db8:20::7/64"), Gateway: netip.MustParseAddr("2001:db8:20::1"), From: "pool nodes6"},
 		{Link: "bond0", Index: 0}:     {Address: netip.MustParsePrefix("10.20.3.7/22"), Gateway: netip.MustParseAddr("10.99.0.1"), From: "pool astray"},
-	})
+	}})
 }
 
 func ethernet(name string, nic infrav1.NICSelector, config ...infrav1.LinkConfig) infrav1.NetworkEthernet {

@@ -41,6 +41,7 @@ func Check(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 		c.config(c.paths[i], l)
 	}
 	c.mtus()
+	c.length(path)
 	if !used && len(c.errs) == 0 {
 		c.refuse(path.Child("ethernets"), c.links[0].name, "and no other link has an address, DHCP or router advertisements: nothing could reach the system; give a link addresses, for example {source: Recorded}, or dhcp: IPv4")
 	}
@@ -167,15 +168,13 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 	default: // what a pool gives is not known yet
 		return
 	}
-	if address.Source != infrav1.AddressRecordedIPv6 && address.Gateway != infrav1.GatewayIgnore {
-		c.lead(path, address.Source, "0.0.0.0/0", "the gateway of an address of "+l.name)
-	}
 }
 
-// lead notes who brings a default route; two of them are one too many.
-func (c *checker) lead(path *field.Path, value any, to, who string) {
+// lead notes who brings a default route; two of them are one too many. What addresses
+// bring is known with their networks and pools: Resolve looks at that.
+func (c *checker) lead(path *field.Path, to, who string) {
 	if other, taken := c.leads[to]; taken {
-		c.refuse(path, value, "brings a route to %s, as does %s: say gateway: Ignore at all addresses but one, or give routes a metric", to, other)
+		c.refuse(path, to, "is a default route without metric, as is %s: remove one of them, or give one a metric", other)
 		return
 	}
 	c.leads[to] = who
@@ -217,7 +216,7 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 		return // the schema says so
 	}
 	if to.Bits() == 0 && r.Metric == nil {
-		c.lead(path.Child("to"), r.To, to.String(), "a route of "+l.name)
+		c.lead(path.Child("to"), to.String(), "a route of "+l.name)
 	}
 	config := l.config
 	static := func(a infrav1.LinkAddress) bool { return a.Source == infrav1.AddressStatic }
@@ -235,6 +234,30 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	case !slices.ContainsFunc(config.Addresses, func(a infrav1.LinkAddress) bool { return !static(a) || reaches(a) }):
 		c.refuse(path.Child("via"), r.Via, "is in no subnet of the addresses of %s; give a router that is, or correct the prefix length of an address", l.name)
 	}
+}
+
+// MaxConfig is how long the text may be, in bytes: what spec.claim.network.config of an
+// IngotHost holds.
+const MaxConfig = 65536
+
+// length refuses what would be too long on any host, whatever its addresses.
+func (c *checker) length(path *field.Path) {
+	if len(c.errs) > 0 {
+		return
+	}
+	links := slices.Clone(c.links)
+	for i := range links {
+		for _, r := range links[i].config.Routes {
+			links[i].routes = append(links[i].routes, route{LinkRoute: r})
+		}
+	}
+	if n := len(Network{links: links}.Config()); n > MaxConfig {
+		c.refuse(path, fmt.Sprintf("%d links", len(links)), "%s", tooLong(n))
+	}
+}
+
+func tooLong(n int) string {
+	return fmt.Sprintf("the network configuration comes to %d bytes, and a claim holds %d; leave out routes, or give routers a routing protocol", n, MaxConfig)
 }
 
 // mtus: what is carried must not be larger than what carries it.

@@ -4,6 +4,8 @@
 package networkdata
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,10 +48,10 @@ func TestCheck(t *testing.T) {
 		"reservation twice": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].LinkConfig = addressed(reservation("storage"), reservation("storage"))
 		}, "bonds[0].addresses[1].networkRef.name", "reserves one for an interface"},
-		"two default routes": {func(d *infrav1.NetworkData) { d.VLANs[0].LinkConfig = addressed(recorded) }, "vlans[0].addresses[0]", "gateway: Ignore"},
-		"default route beside": {func(d *infrav1.NetworkData) {
+		"two default routes": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.30.0.9"}}
 			d.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
-		}, "vlans[0].routes[0].to", "gateway: Ignore"},
+		}, "vlans[0].routes[0].to", "as is a route of bond0: remove one of them"},
 		"route of another family": {func(d *infrav1.NetworkData) { d.VLANs[0].Routes[0].Via = "2001:db8::1" }, "vlans[0].routes[0].via", "of another family"},
 		"route without address": {func(d *infrav1.NetworkData) {
 			d.Ethernets = append(d.Ethernets, ethernet("mgmt", boot, infrav1.LinkConfig{Routes: []infrav1.LinkRoute{{To: "192.0.2.0/24", Via: "10.10.0.1"}}}))
@@ -71,9 +73,37 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-	for name, data := range map[string]*infrav1.NetworkData{"nothing": nil, "bond and VLAN": bondAndVLAN()} {
+	twoSources, beside := bondAndVLAN(), bondAndVLAN()
+	twoSources.VLANs[0].LinkConfig = addressed(recorded) // whether either network has a gateway, Resolve knows
+	beside.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
+	for name, data := range map[string]*infrav1.NetworkData{"nothing": nil, "bond and VLAN": bondAndVLAN(),
+		"recorded and reserved": twoSources, "default route beside a reservation": beside} {
 		if errs := Check(field.NewPath("spec"), data); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs.ToAggregate())
 		}
+	}
+}
+
+// As many routes as the schema admits are more than a claim holds.
+func TestCheckLength(t *testing.T) {
+	data := &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", boot)}}
+	for i := range 32 {
+		vlan := infrav1.NetworkVLAN{Name: fmt.Sprintf("uplink0.%d", i), Link: "uplink0", ID: int32(i + 1), LinkConfig: addressed(static(fmt.Sprintf("192.0.2.%d/24", i+1)))}
+		for j := range 32 {
+			vlan.Routes = append(vlan.Routes, infrav1.LinkRoute{To: fmt.Sprintf("10.%d.%d.0/24", i, j), Via: "192.0.2.254", Metric: new(int32(100))})
+		}
+		data.VLANs = append(data.VLANs, vlan)
+	}
+	errs := Check(field.NewPath("spec", "networkData"), data)
+	if len(errs) != 1 || errs[0].Field != "spec.networkData" || !strings.Contains(errs[0].Detail, "a claim holds 65536") {
+		t.Errorf("%v", errs.ToAggregate())
+	}
+	_, err := Resolve(data, sources())
+	if !errors.Is(err, ErrMisfit) || !strings.Contains(err.Error(), "a claim holds 65536") {
+		t.Errorf("%v, want a misfit", err)
+	}
+	data.VLANs = data.VLANs[:16]
+	if errs := Check(field.NewPath("spec", "networkData"), data); len(errs) > 0 {
+		t.Errorf("half of it: %v", errs.ToAggregate())
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -18,6 +20,8 @@ var ErrMisfit = errors.New("the network asked for does not fit the host")
 
 // Host is what is known of a host's interfaces.
 type Host struct {
+	// Key names it. What it has itself is no reason to give it to nobody.
+	Key types.NamespacedName
 	// BootMAC is the address of the interface that it boots from.
 	BootMAC string
 	NICs    []infrav1.HardwareNIC

@@ -76,7 +76,11 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 		if macs := below[l.name]; l.kind != vlans && len(macs) > 0 { // a VLAN has that of its link
 			l.mac = macs[0]
 		}
-		if err := l.resolve(from, below[l.name]); err != nil {
+		err := l.resolve(from, below[l.name])
+		if err == nil {
+			err = l.free(from, below[l.name])
+		}
+		if err != nil {
 			return Network{}, fmt.Errorf("%w: %s: %w", ErrMisfit, l.name, err)
 		}
 	}
@@ -84,6 +88,9 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 	network := Network{links: links}
 	if err := network.check(); err != nil {
 		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
+	}
+	if n := len(network.Config()); n > MaxConfig {
+		return Network{}, fmt.Errorf("%w: %s", ErrMisfit, tooLong(n))
 	}
 	return network, nil
 }

@@ -113,10 +113,10 @@ func TestSourcesOf(t *testing.T) {
 		host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = bootMAC, rackName
 		hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: rackName, MAC: bootMAC, IP: "10.10.0.20"}
 		change(host, hardware)
-		if got := SourcesOf(host, hardware, networks(), nil); got.Recorded != nil {
+		if got := SourcesOf(host, hardware, Surroundings{Networks: networks()}); got.Recorded != nil {
 			t.Errorf("%s: %+v", name, got.Recorded)
 		}
-		if got := SourcesOf(host, nil, networks(), nil); got.Recorded != nil || got.Host.NICs != nil {
+		if got := SourcesOf(host, nil, Surroundings{Networks: networks()}); got.Recorded != nil || got.Host.NICs != nil {
 			t.Errorf("%s, without hardware: %+v", name, got)
 		}
 	}

@@ -6,7 +6,10 @@ package networkdata
 import (
 	"net/netip"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 )
 
 // Given is an address with what comes with it.
@@ -48,26 +51,34 @@ func PoolPlaces(data *infrav1.NetworkData) []PoolPlace {
 	return places
 }
 
-// Sources are all that a network is made of.
-type Sources struct {
-	Host Host
-	// Recorded and RecordedIPv6 are what is recorded for the host; nil: nothing is.
-	Recorded, RecordedIPv6 *Given
-	// Networks by their names, for reservations.
+// Surroundings is what networks are made of beside the host.
+type Surroundings struct {
+	// Networks by their names: what they reserve, and what they keep addresses for.
 	Networks map[string]infrav1.IngotNetworkSpec
 	// Pools are what pools have given.
 	Pools map[Place]Given
+	// Holders are who has which of the addresses that may be given (see Candidates).
+	Holders addressuse.Holders
+}
+
+// Sources are all that a network is made of.
+type Sources struct {
+	Surroundings
+	Host Host
+	// Recorded and RecordedIPv6 are what is recorded for the host; nil: nothing is.
+	Recorded, RecordedIPv6 *Given
 }
 
 // SourcesOf gathers what is known of a host. hardware may be nil.
-func SourcesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, networks map[string]infrav1.IngotNetworkSpec, pools map[Place]Given) Sources {
-	out := Sources{Host: Host{BootMAC: host.Spec.BootMACAddress}, Networks: networks, Pools: pools}
+func SourcesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, around Surroundings) Sources {
+	out := Sources{Surroundings: around, Host: Host{
+		Key: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, BootMAC: host.Spec.BootMACAddress}}
 	if hardware == nil {
 		return out
 	}
 	out.Host.NICs = hardware.Spec.NICs
 	name := host.Spec.NetworkRef.Name
-	network, found := networks[name]
+	network, found := around.Networks[name]
 	if !found {
 		return out
 	}

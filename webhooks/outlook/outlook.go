@@ -32,21 +32,22 @@ type Outlook struct {
 func (o Outlook) Machine(ctx context.Context, namespace string, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	warnings := o.addresses(ctx, path.Child("networkData"), spec.NetworkData)
 	if none := o.noHosts(ctx, namespace); none != nil {
-		return none
+		return append(warnings, none...)
 	}
 	selector := labels.Everything()
 	if s := spec.HostSelector; s != nil {
 		wanted := &metav1.LabelSelector{MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions}
 		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(wanted); err != nil {
-			return nil // refused already
+			return warnings // refused already
 		}
 		if o.none(ctx, namespace, selector) {
-			return []string{unmatched(path.Child("hostSelector"), selector, "of namespace "+namespace)}
+			return append(warnings, unmatched(path.Child("hostSelector"), selector, "of namespace "+namespace))
 		}
 	}
-	return o.hardware(ctx, namespace, selector, path, spec)
+	return append(warnings, o.hardware(ctx, namespace, selector, path, spec)...)
 }
 
 // Cluster warns of selectors and of a failure domain label of an IngotCluster, or of

@@ -1,0 +1,65 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package index
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
+)
+
+// HoldersOf finds the hosts of all namespaces that have any of the addresses. reader has
+// the indexes of Setup. Only its failures are errors.
+func HoldersOf(ctx context.Context, reader client.Reader, addresses ...netip.Addr) (addressuse.Holders, error) {
+	held := addressuse.Holders{}
+	for _, address := range addresses {
+		if err := recorded(ctx, reader, held, client.MatchingFields{HardwareByAddress: address.String()}); err != nil {
+			return nil, err
+		}
+		if err := claimed(ctx, reader, held, client.MatchingFields{HostByClaimAddress: address.String()}); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// HoldersOfNetwork finds those of all addresses that are recorded on a network, by the
+// index of IPv4 or of IPv6 (HardwareByNetwork, HardwareByIPv6Network), and of all that
+// systems have, wherever.
+func HoldersOfNetwork(ctx context.Context, reader client.Reader, by, network string) (addressuse.Holders, error) {
+	held := addressuse.Holders{}
+	if err := recorded(ctx, reader, held, client.MatchingFields{by: network}); err != nil {
+		return nil, err
+	}
+	return held, claimed(ctx, reader, held, client.MatchingFields{HostWithClaimAddress: Any})
+}
+
+// Nothing of what is listed is changed, and copies of large inventories are dear.
+
+func recorded(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
+	list := &infrav1.IngotHardwareList{}
+	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("hosts with recorded addresses: %w", err)
+	}
+	for i := range list.Items {
+		held.Recorded(&list.Items[i])
+	}
+	return nil
+}
+
+func claimed(ctx context.Context, reader client.Reader, held addressuse.Holders, which client.MatchingFields) error {
+	list := &infrav1.IngotHostList{}
+	if err := reader.List(ctx, list, which, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("hosts whose systems have addresses: %w", err)
+	}
+	for i := range list.Items {
+		held.Claimed(&list.Items[i])
+	}
+	return nil
+}

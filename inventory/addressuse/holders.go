@@ -1,0 +1,73 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addressuse
+
+import (
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Holder is a host that has an address.
+type Holder struct {
+	// Host by namespace and name.
+	Host types.NamespacedName
+	// MAC is the address of the boot NIC that the address is recorded for; empty: the
+	// claim of the host has given it to the system installed there, which keeps it until
+	// the host is released, whatever is recorded or reserved meanwhile.
+	MAC string
+}
+
+// Holders are those that are known, by address. Make it with Holders{}.
+type Holders map[netip.Addr][]Holder
+
+// Recorded adds the addresses that are recorded for a host.
+func (h Holders) Recorded(hardware *infrav1.IngotHardware) {
+	for _, entry := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if entry != nil {
+			h.add(entry.IP, Holder{Host: types.NamespacedName{Namespace: hardware.Namespace, Name: hardware.Name}, MAC: entry.MAC})
+		}
+	}
+}
+
+// Claimed adds the addresses that a host's claim has given to its system.
+func (h Holders) Claimed(host *infrav1.IngotHost) {
+	if host.Spec.Claim == nil || host.Spec.Claim.Network == nil {
+		return
+	}
+	for _, ip := range host.Spec.Claim.Network.Addresses {
+		h.add(ip, Holder{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
+	}
+}
+
+func (h Holders) add(ip string, holder Holder) {
+	if address, err := netip.ParseAddr(ip); err == nil && !slices.Contains(h[address], holder) {
+		h[address] = append(h[address], holder)
+	}
+}
+
+// Besides lists the hosts, other than self, that have an address; each once.
+func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, holder := range h[address] {
+		if holder.Host != self && !slices.Contains(out, holder.Host) {
+			out = append(out, holder.Host)
+		}
+	}
+	return out
+}
+
+// Taken is what nobody but self may be given.
+func (h Holders) Taken(self types.NamespacedName) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for address := range h {
+		if len(h.Besides(address, self)) > 0 {
+			out[address] = true
+		}
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
+)
+
+// ErrTaken: an address is somebody else's.
+var ErrTaken = errors.New("the address is in use")
+
+// free says whether the link may have the addresses that it was given: ErrTaken where one
+// is somebody else's. What is recorded for the host is its own, and that of a pool or a
+// reservation was looked at by who gave it, but for who has it by now.
+func (l *link) free(from Sources, macs []string) error {
+	for i, want := range l.config.Addresses {
+		address := l.addresses[i].Addr()
+		if from.isRecorded(address) || !addressuse.OnAny(from.Networks, address) {
+			continue
+		}
+		if want.Source == infrav1.AddressStatic {
+			if name, use := Kept(from.Networks, address, macs...); use != addressuse.None {
+				return fmt.Errorf("addresses[%d]: %w: %s is %s of IngotNetwork %s", i, ErrTaken, address, use, name)
+			}
+		}
+		if others := from.Holders.Besides(address, from.Host.Key); len(others) > 0 {
+			return fmt.Errorf("addresses[%d]: %w: %s is that of another host, by record or by the claim of the system installed there", i, ErrTaken, address)
+		}
+	}
+	return nil
+}
+
+func (s Sources) isRecorded(address netip.Addr) bool {
+	return s.Recorded != nil && s.Recorded.Address.Addr() == address || s.RecordedIPv6 != nil && s.RecordedIPv6.Address.Addr() == address
+}
+
+// Kept says which network keeps an address that a machine may not take by writing it
+// down, and for what. A machine may be a DNS or NTP server, and have what is reserved for
+// its interfaces.
+func Kept(networks map[string]infrav1.IngotNetworkSpec, address netip.Addr, macs ...string) (string, addressuse.Use) {
+	for _, name := range slices.Sorted(maps.Keys(networks)) {
+		if use := addressuse.Of(networks[name], address, macs...); use != addressuse.None && use != addressuse.Server {
+			return name, use
+		}
+	}
+	return "", addressuse.None
+}
+
+// Candidates are the addresses that a host may be given besides those that are recorded
+// for it, whatever the host: whose they are is to be known before one is chosen.
+func Candidates(data *infrav1.NetworkData, around Surroundings) []netip.Addr {
+	found := map[netip.Addr]bool{}
+	add := func(address netip.Addr) {
+		if addressuse.OnAny(around.Networks, address) {
+			found[address] = true
+		}
+	}
+	for _, l := range linksOf(data) {
+		for _, want := range l.config.Addresses {
+			switch {
+			case want.Source == infrav1.AddressStatic:
+				if prefix, err := netip.ParsePrefix(want.Address); err == nil {
+					add(prefix.Addr())
+				}
+			case want.Source == infrav1.AddressReservation && want.NetworkRef != nil:
+				for _, kept := range around.Networks[want.NetworkRef.Name].Reservations {
+					if address, err := netip.ParseAddr(kept.IP); err == nil {
+						add(address)
+					}
+				}
+			}
+		}
+	}
+	for _, given := range around.Pools {
+		add(given.Address.Addr())
+	}
+	return slices.SortedFunc(maps.Keys(found), netip.Addr.Compare)
+}
+
+// Exclusive are the addresses of the network that one system alone may have: those of
+// IngotNetworks.
+func (n Network) Exclusive(networks map[string]infrav1.IngotNetworkSpec) []netip.Addr {
+	var out []netip.Addr
+	for _, l := range n.links {
+		for _, address := range l.addresses {
+			if addressuse.OnAny(networks, address.Addr()) {
+				out = append(out, address.Addr())
+			}
+		}
+	}
+	return out
+}
+
+// Assigned says which of the addresses that a claim keeps (ClaimedNetwork.Addresses) is
+// whose, by its place in networkData. It is nil where they are not those of the data,
+// which is immutable.
+func Assigned(data *infrav1.NetworkData, addresses []string) map[Place]netip.Addr {
+	out := map[Place]netip.Addr{}
+	for _, l := range linksOf(data) {
+		for i := range l.config.Addresses {
+			if len(out) == len(addresses) {
+				return nil
+			}
+			address, err := netip.ParseAddr(addresses[len(out)])
+			if err != nil {
+				return nil
+			}
+			out[Place{Link: l.name, Index: i}] = address
+		}
+	}
+	if len(out) != len(addresses) {
+		return nil
+	}
+	return out
+}
+
+// Written is an address that stands in networkData itself.
+type Written struct {
+	Path    *field.Path
+	Address netip.Prefix
+}
+
+// WrittenIn lists the addresses with source Static. path leads to the data.
+func WrittenIn(path *field.Path, data *infrav1.NetworkData) []Written {
+	if data == nil {
+		return nil
+	}
+	var out []Written
+	at := paths(path, data)
+	for i, l := range linksOf(data) {
+		for j, want := range l.config.Addresses {
+			prefix, err := netip.ParsePrefix(want.Address)
+			if want.Source == infrav1.AddressStatic && err == nil {
+				out = append(out, Written{Path: at[i].Child("addresses").Index(j).Child("address"), Address: prefix})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// refuseRecorded refuses another network, or another boot NIC, for a host while a system
+// is being installed that was given the address recorded for it: another would be
+// recorded, and the next attempt would install a system with the one that the host no
+// longer has there. An installed system keeps what it has, and a host whose claim is being
+// released has to be booted wherever it is.
+func (v *hostValidator) refuseRecorded(ctx context.Context, before, after *v1beta2.IngotHost) (field.ErrorList, error) {
+	claim := after.Spec.Claim
+	sameNIC, sameNetwork := before.Spec.BootMACAddress == after.Spec.BootMACAddress, before.Spec.NetworkRef == after.Spec.NetworkRef
+	if sameNIC && sameNetwork || claim == nil || claim.Network == nil || claim.State != v1beta2.ClaimProvisioning {
+		return nil, nil
+	}
+	hardware := &v1beta2.IngotHardware{}
+	if err := v.hosts.Get(ctx, client.ObjectKeyFromObject(after), hardware); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	has := func(entry *v1beta2.RecordedAddress) bool {
+		return entry != nil && entry.MAC == before.Spec.BootMACAddress && entry.NetworkName == before.Spec.NetworkRef.Name &&
+			slices.Contains(claim.Network.Addresses, entry.IP)
+	}
+	if !has(hardware.Spec.Address) && !has(hardware.Spec.IPv6Address) {
+		return nil, nil
+	}
+	path, value := field.NewPath("spec", "bootMACAddress"), after.Spec.BootMACAddress
+	if sameNIC {
+		path, value = field.NewPath("spec", "networkRef", "name"), after.Spec.NetworkRef.Name
+	}
+	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
+		"the host is being installed for IngotMachine %s with the address recorded for it on IngotNetwork %s; wait until it is installed, or delete its Machine first",
+		claim.MachineRef.Name, before.Spec.NetworkRef.Name))}, nil
+}
