@@ -26,6 +26,8 @@ func remedyLadder() remedyRules {
 		{name: "handed-over", when: asFar{(*remedyInput).handedOver}, rules: unswitched("handed-over", sayHandedOver)},
 		{name: "left-alone", when: asFar{(*remedyInput).leftAlone}, rules: unswitched("left-alone", sayLeftAlone)},
 		{name: "condemned", when: asFar{(*remedyInput).inUse, (*remedyInput).marked}, then: handOverMarked},
+		{name: "asked", when: asFar{(*remedyInput).askedFor}, then: handOverAsked},
+		{name: "foreign", when: asFar{(*remedyInput).foreign}, then: handOverForeign},
 		{name: "host-lost", when: asFar{(*remedyInput).hostLost}, then: handOverLost},
 		{name: "no-host", when: asFar{(*remedyInput).notInUse}, then: sayNotInUse},
 		{name: "host-paused", when: asFar{(*remedyInput).hostPaused}, then: sayHostPaused},
@@ -36,7 +38,10 @@ func remedyLadder() remedyRules {
 		}},
 		{name: "unreachable", when: asFar{(*remedyInput).nodeAwaited, (*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
 		{name: "cycling", when: asFar{(*remedyInput).cycling}, rules: remedyRules{
-			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, then: condemnUncycled},
+			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, rules: remedyRules{
+				{name: "cycling/silent", when: asFar{(*remedyInput).bmcSilent}, then: handOverUncycled},
+				{name: "cycling/failed", then: condemnUncycled},
+			}},
 			{name: "cycling/wait", then: waitCycle},
 		}},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},

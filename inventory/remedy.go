@@ -22,8 +22,14 @@ type RemedyMachine struct {
 	Deleting bool
 	// HealthySince is since when its condition HealthCheckSucceeded is True; zero: it is not.
 	HealthySince time.Time
-	// HandedOver: its condition OwnerRemediated is False, so that its owner replaces it.
+	// HandedOver: its conditions HealthCheckSucceeded and OwnerRemediated are False, so
+	// that its owner replaces it. One of them alone tells the owner nothing.
 	HandedOver bool
+	// Marked: a person wants it remediated (annotation remediate-machine), so that it is
+	// never found healthy, whatever helps it.
+	Marked bool
+	// Foreign is the kind of its infrastructure, where that is not an IngotMachine.
+	Foreign string
 	// ControlPlane: its Node may be what the workload cluster's API runs on.
 	ControlPlane bool
 	// LeftAlone names the annotation by which a person has the Machine, or its
@@ -52,7 +58,8 @@ type RemedyObservation struct {
 	Node        RemedyNode
 	// Host that the Machine's IngotMachine has claimed; nil: none, for now.
 	Host *infrav1.IngotHost
-	// HostLost: the Machine was provisioned and its host is no longer its own.
+	// HostLost: the Machine was provisioned, and its IngotMachine is gone or the host no
+	// longer its own.
 	HostLost bool
 }
 

@@ -40,6 +40,7 @@ func newRemedy() (*infrav1.IngotRemediation, RemedyObservation) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc"}
 	host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "im"}, State: infrav1.ClaimProvisioned, Attempt: 1}
+	host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionTrue}}
 	return remediation, RemedyObservation{Now: minutes(0).Time, ActiveSince: minutes(0).Time, Host: host, Node: RemedyNode{BootID: "boot-1"}}
 }
 
@@ -223,17 +224,36 @@ func handoverCases() []remedyCase {
 		{name: "handed over without a mark", change: func(_ *r, o *o, _ *c) { o.Machine.HandedOver = true }, rule: "handed-over/wait", step: Idle{}, says: "OwnerRemediated"},
 		{name: "the BMC does not switch", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
-			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "BMCUnreachable", Message: "no route"}}
-		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed, says: "BMCUnreachable: no route"},
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "PowerOnFailed", Message: "no supply"})
+		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed, says: "PowerOnFailed: no supply"},
+		{name: "the BMC does not answer", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
+		}, rule: "cycling/silent", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), says: "did not switch"},
+		{name: "the BMC does not answer, and then", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = nil
+		}, rule: "cycling/silent", step: HandOver{}, says: "did not switch"},
+		{name: "the BMC refuses the password", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostCredentialsValidCondition, Status: metav1.ConditionFalse})
+		}, rule: "cycling/silent", step: HandOver{}},
+		{name: "the BMC does not answer yet", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time
+			o.Host.Status.Conditions = nil
+		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
+		{name: "a person asked for it", change: func(_ *r, o *o, _ *c) { o.Machine.Marked = true }, rule: "asked", step: HandOver{}, says: "remediate-machine"},
+		{name: "a person asked for it, and it is left alone", change: func(_ *r, o *o, _ *c) { o.Machine.Marked, o.Machine.LeftAlone = true, "paused" }, rule: "left-alone/wait", step: Idle{}},
+		{name: "of another provider", change: func(_ *r, o *o, _ *c) { o.Machine.Foreign, o.Host = "MetalMachine", nil }, rule: "foreign", step: HandOver{}, says: "MetalMachine"},
 		{name: "the BMC does not switch on", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
-		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
+		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
 		{name: "the BMC does not switch a host that is used again", change: func(r *r, o *o, c *c) {
 			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
-		}, rule: "cycling/overdue", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
+		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},
 		{name: "and then", change: func(r *r, o *o, c *c) {
 			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
-		}, rule: "cycling/overdue", step: HandOver{}},
+		}, rule: "cycling/failed", step: HandOver{}},
 		{name: "no cycle wanted", change: func(r *r, _ *o, _ *c) { r.Spec.RetryLimit = new(int32(0)) }, rule: "none-wanted", step: HandOver{}, says: "retryLimit is 0"},
 		{name: "no BMC", change: func(_ *r, o *o, _ *c) { o.Host.Spec.BMC = nil }, rule: "unmanaged", step: HandOver{}, says: "no BMC"},
 		{name: "host lost", change: func(_ *r, o *o, _ *c) { o.Host, o.HostLost = nil, true }, rule: "host-lost", step: HandOver{}},

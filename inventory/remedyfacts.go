@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -41,6 +42,8 @@ func (in *remedyInput) machineLives() bool {
 	return !in.obs.Machine.Missing && !in.obs.Machine.Deleting
 }
 func (in *remedyInput) handedOver() bool { return in.obs.Machine.HandedOver }
+func (in *remedyInput) askedFor() bool   { return in.obs.Machine.Marked }
+func (in *remedyInput) foreign() bool    { return in.obs.Machine.Foreign != "" }
 
 // worker: the workload cluster answers whether this Machine's Node lives or not.
 func (in *remedyInput) worker() bool { return !in.obs.Machine.ControlPlane }
@@ -128,6 +131,13 @@ func (in *remedyInput) cycleDue() time.Time {
 	return in.from(in.claim.PowerCycle.AskedAt.Time).Add(in.timeout())
 }
 func (in *remedyInput) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
+
+// bmcSilent: nobody knows whether the host could be switched, since its BMC does not
+// answer, or not to Ingot. That is no failure of the host (decision 0196).
+func (in *remedyInput) bmcSilent() bool {
+	told := in.obs.Host.Status.Conditions
+	return !meta.IsStatusConditionTrue(told, infrav1.HostBMCReachableCondition) || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition)
+}
 
 // cycled: a power cycle is done that counts.
 func (in *remedyInput) cycled() bool { return in.count() > 0 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -149,19 +150,26 @@ func handOver(reason, message string) RemedyDecision {
 	return RemedyDecision{Step: HandOver{}, Event: "Warning", Reason: reason, Message: clip(message + "; the Machine is handed over to be replaced")}
 }
 
+// replace hands the Machine over, after a power cycle that is under way has ended.
+func (in *remedyInput) replace(reason, message string) RemedyDecision {
+	if !in.cycleCutting() {
+		return handOver(reason, message)
+	}
+	decision := endCycle(in)
+	decision.Reason, decision.Message = reason, clip(message)
+	return decision
+}
+
 // condemn first writes into the claim what the host will be out of service for, so that
 // its Machine's replacement is not put on it again; then the Machine is handed over. A
 // power cycle that is under way ends with that.
 func (in *remedyInput) condemn(reason, message string) RemedyDecision {
+	if in.spec.FailedHost == infrav1.FailedHostReuse {
+		return in.replace(reason, message)
+	}
 	ledger := LedgerOf(in.obs.Host)
 	if in.cycleCutting() {
 		ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
-	}
-	if in.spec.FailedHost == infrav1.FailedHostReuse {
-		if in.cycleCutting() {
-			return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Reason: reason, Message: clip(message)}
-		}
-		return handOver(reason, message)
 	}
 	ledger.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Message: clip(message), Since: in.now()}
 	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Event: "Warning", Reason: reason, Message: clip(message)}
@@ -172,7 +180,17 @@ func handOverMarked(in *remedyInput) RemedyDecision {
 }
 
 func handOverLost(*remedyInput) RemedyDecision {
-	return handOver(infrav1.ReasonHostLost, "the Machine's host is no longer its own, see the IngotMachine")
+	return handOver(infrav1.ReasonHostLost, "the Machine's IngotMachine is gone, or its host no longer its own")
+}
+
+// handOverAsked: MachineHealthCheck finds such a Machine unhealthy for as long as the mark
+// stands, so that no power cycle can help it, and its host is not to blame.
+func handOverAsked(*remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonHandedOver, "a person marked the Machine (annotation "+clusterv1.RemediateMachineAnnotation+"): its power is not cycled")
+}
+
+func handOverForeign(in *remedyInput) RemedyDecision {
+	return handOver(infrav1.ReasonHandedOver, "the Machine's infrastructure is "+in.obs.Machine.Foreign+", which Ingot cannot restart: give such Machines a MachineHealthCheck that does not name an IngotRemediationTemplate")
 }
 
 func handOverUnmanaged(in *remedyInput) RemedyDecision {
@@ -183,13 +201,21 @@ func handOverAtOnce(*remedyInput) RemedyDecision {
 	return handOver(infrav1.ReasonHandedOver, "spec.retryLimit is 0: nothing is tried")
 }
 
-// condemnUncycled: the BMC did not do it, and says in the host's conditions why.
-func condemnUncycled(in *remedyInput) RemedyDecision {
+// uncycled: the BMC did not do it, and says in the host's conditions why.
+func (in *remedyInput) uncycled() string {
 	message := fmt.Sprintf("the BMC of %s did not switch it off and on within %s", in.host(), in.timeout())
 	if ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
 		message += fmt.Sprintf(" (%s: %s)", ready.Reason, ready.Message)
 	}
-	return in.condemn(infrav1.ReasonPowerCycleFailed, message)
+	return message
+}
+
+func condemnUncycled(in *remedyInput) RemedyDecision {
+	return in.condemn(infrav1.ReasonPowerCycleFailed, in.uncycled())
+}
+
+func handOverUncycled(in *remedyInput) RemedyDecision {
+	return in.replace(infrav1.ReasonPowerCycleFailed, in.uncycled())
 }
 
 func condemnExhausted(in *remedyInput) RemedyDecision {

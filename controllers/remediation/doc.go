@@ -15,5 +15,5 @@
 //	err := (&remediation.Reconciler{
 //		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: clusters,
 //		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{},
-//	}).SetupWithManager(mgr, controller.Options{})
+//	}).SetupWithManager(mgr, clusters, controller.Options{})
 package remediation

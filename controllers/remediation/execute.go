@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
@@ -34,8 +35,13 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, decision inventory.R
 	case inventory.Wait:
 		return min(r.waits().Look, max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
 	}
-	return r.waits().Look, nil
+	// Nothing is waited for but what is watched: Machine, IngotMachine, host, and that the
+	// cluster is reached. Only of the Node nobody is told.
+	return wait.Jitter(r.waits().Rest, restJitter), nil
 }
+
+// restJitter is by how much of itself a rest is drawn out, so that not all come at once.
+const restJitter = 0.2
 
 // saveLedger writes the claim on the version of the host that was decided on.
 func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.SaveLedger) (time.Duration, error) {
@@ -55,7 +61,10 @@ func (r *Reconciler) saveLedger(ctx context.Context, s *scope, step inventory.Sa
 
 // handOver does what MachineHealthCheck does where there is no external remediation: the
 // owner's controller deletes a Machine with HealthCheckSucceeded and OwnerRemediated
-// False, as far as its own rules let it.
+// False, as far as its own rules let it. The first MachineHealthCheck has set; but not
+// again on a Machine that has a remediation already, so that it is missing after a move,
+// and still True where MachineHealthCheck was cut off before that write. Then the owner
+// would do nothing, or take OwnerRemediated away again for as long as Ingot sets it.
 func (r *Reconciler) handOver(ctx context.Context, s *scope, decision inventory.RemedyDecision) error {
 	err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
 		conditions.Set(m, metav1.Condition{
@@ -64,6 +73,9 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, decision inventory.
 		})
 		v1beta1conditions.MarkFalse(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition,
 			clusterv1.WaitingForRemediationV1Beta1Reason, clusterv1.ConditionSeverityWarning, "%s", decision.Message)
+		if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
+			unhealthy(m)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("handing Machine %s over: %w", s.machine.Name, err)
@@ -72,8 +84,21 @@ func (r *Reconciler) handOver(ctx context.Context, s *scope, decision inventory.
 	return nil
 }
 
+// unhealthy says what MachineHealthCheck found when it made the remediation.
+func unhealthy(m *clusterv1.Machine) {
+	const why = "Health check failed: the Machine has a remediation that did not help"
+	conditions.Set(m, metav1.Condition{
+		Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse,
+		Reason: clusterv1.MachineHealthCheckUnhealthyMachineReason, Message: why,
+	})
+	v1beta1conditions.MarkFalse(m, clusterv1.MachineHealthCheckSucceededV1Beta1Condition,
+		clusterv1.UnhealthyMachineConditionV1Beta1Reason, clusterv1.ConditionSeverityWarning, why)
+}
+
 // letGo takes away what MachineHealthCheck said of a remediation that there is no more,
-// as it leaves to us, and the finalizer.
+// as it leaves to us, and the finalizer. In that order, for a crash in between. A Machine
+// that falls ill again just now is looked at by MachineHealthCheck with the next change
+// of its Node, or with the next resync: nothing written here would bring it sooner.
 func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
 	if s.machine != nil && conditions.Has(s.machine, clusterv1.MachineExternallyRemediatedCondition) {
 		err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
@@ -96,7 +121,8 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
 }
 
 // patchMachine changes the two conditions that are ours to change; what others write
-// meanwhile stays.
+// meanwhile stays. Of HealthCheckSucceeded, which is not, a change of another's in the same
+// moment is an error, and the next reconcile looks at that.
 func (r *Reconciler) patchMachine(ctx context.Context, machine *clusterv1.Machine, change func(*clusterv1.Machine)) error {
 	helper, err := patch.NewHelper(machine, r.Client)
 	if err != nil {

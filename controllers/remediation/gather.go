@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -34,17 +35,26 @@ func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemed
 	if err := r.readCluster(ctx, s); err != nil || s.machine == nil {
 		return s, err
 	}
-	machine, err := r.infraMachine(ctx, s.machine)
-	if err != nil || machine == nil {
-		return s, err
+	machine, err := r.infraMachine(ctx, s)
+	if err != nil {
+		return nil, err
 	}
-	s.another = r.WatchFilterValue != "" && !labels.HasWatchLabel(machine, r.WatchFilterValue)
 	s.obs.Machine.LeftAlone = leftAlone(s.machine, machine)
+	if machine == nil {
+		s.another = r.others(s.machine)
+		return s, nil
+	}
+	s.another = r.others(machine)
 	if err := r.readHost(ctx, s, machine); err != nil {
 		return nil, err
 	}
 	s.obs.Node = r.readNode(ctx, s.machine)
 	return s, nil
+}
+
+// others: the object is another manager's (M41).
+func (r *Reconciler) others(o metav1.Object) bool {
+	return r.WatchFilterValue != "" && !labels.HasWatchLabel(o, r.WatchFilterValue)
 }
 
 // readMachine reads the owner. One of another UID is another Machine of the same name:
@@ -67,7 +77,8 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	s.machine = machine
 	s.obs.Machine = inventory.RemedyMachine{
 		Deleting:     !machine.DeletionTimestamp.IsZero(),
-		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		Marked:       annotations.HasRemediateMachine(machine),
 		ControlPlane: util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
@@ -77,14 +88,14 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 }
 
 // leftAlone names the annotation that has MachineHealthCheck pass the Machine by, or Ingot
-// its IngotMachine.
+// its IngotMachine, if there is one.
 func leftAlone(owner *clusterv1.Machine, machine *infrav1.IngotMachine) string {
 	switch {
 	case annotations.HasSkipRemediation(owner):
 		return clusterv1.MachineSkipRemediationAnnotation + " of the Machine"
 	case annotations.HasPaused(owner):
 		return clusterv1.PausedAnnotation + " of the Machine"
-	case annotations.HasPaused(machine):
+	case machine != nil && annotations.HasPaused(machine):
 		return clusterv1.PausedAnnotation + " of IngotMachine " + machine.Name
 	}
 	return ""
@@ -123,15 +134,17 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// infraMachine reads the IngotMachine; nil: the Machine has none.
-func (r *Reconciler) infraMachine(ctx context.Context, owner *clusterv1.Machine) (*infrav1.IngotMachine, error) {
-	ref := owner.Spec.InfrastructureRef
+// infraMachine reads the IngotMachine; nil: the Machine has none, not yet or for good.
+func (r *Reconciler) infraMachine(ctx context.Context, s *scope) (*infrav1.IngotMachine, error) {
+	ref := s.machine.Spec.InfrastructureRef
 	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "IngotMachine" {
+		s.obs.Machine.Foreign = ref.Kind
 		return nil, nil
 	}
 	machine := &infrav1.IngotMachine{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: ref.Name}, machine)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: ref.Name}, machine)
 	if apierrors.IsNotFound(err) {
+		s.obs.HostLost = ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false)
 		return nil, nil
 	}
 	if err != nil {
@@ -147,8 +160,7 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.In
 	if err != nil || id.Namespace != machine.Namespace {
 		return nil // none is chosen yet
 	}
-	provisioned := machine.Status.Initialization.Provisioned
-	s.obs.HostLost = provisioned != nil && *provisioned
+	s.obs.HostLost = ptr.Deref(machine.Status.Initialization.Provisioned, false)
 	host := &infrav1.IngotHost{}
 	err = r.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Host}, host)
 	if apierrors.IsNotFound(err) {
@@ -163,6 +175,9 @@ func (r *Reconciler) readHost(ctx context.Context, s *scope, machine *infrav1.In
 	}
 	return nil
 }
+
+// maxBootID is the longest boot ID that a claim keeps; Linux's have 36 characters.
+const maxBootID = 128
 
 // readNode reads the Node where the workload cluster answers; that it does not is no
 // error, since a Machine that is unhealthy may be what it runs on.
@@ -183,6 +198,9 @@ func (r *Reconciler) readNode(ctx context.Context, machine *clusterv1.Machine) i
 		return inventory.RemedyNode{Unreachable: !apierrors.IsNotFound(err)}
 	}
 	known := inventory.RemedyNode{BootID: node.Status.NodeInfo.BootID}
+	if len(known.BootID) > maxBootID {
+		known.BootID = "" // a kubelet's word is a tenant's, and this one no claim takes
+	}
 	for _, c := range node.Status.Conditions {
 		so := c.Status == corev1.ConditionTrue
 		known.Ready = known.Ready || so && c.Type == corev1.NodeReady

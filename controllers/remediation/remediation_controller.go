@@ -47,14 +47,17 @@ type Workloads interface {
 
 // Waits are how long the reconciler waits by itself; zero fields mean the defaults.
 type Waits struct {
-	// Look is how often the Node and the Machine are looked at while something is waited for.
-	Look time.Duration
+	// Look is how often the Node and the Machine are looked at while something is waited for
+	// that has a deadline; Rest is how often otherwise.
+	Look, Rest time.Duration
 	// Conflict is how soon one tries again that lost against another.
 	Conflict time.Duration
 }
 
 // DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits { return Waits{Look: 15 * time.Second, Conflict: time.Second} }
+func DefaultWaits() Waits {
+	return Waits{Look: 15 * time.Second, Rest: 4 * time.Minute, Conflict: time.Second}
+}
 
 // Reconciler reconciles IngotRemediations. All exported fields but Waits and
 // WatchFilterValue are needed.
@@ -76,7 +79,8 @@ type Reconciler struct {
 }
 
 func (r *Reconciler) waits() Waits {
-	return Waits{Look: cmp.Or(r.Waits.Look, DefaultWaits().Look), Conflict: cmp.Or(r.Waits.Conflict, DefaultWaits().Conflict)}
+	defaults := DefaultWaits()
+	return Waits{Look: cmp.Or(r.Waits.Look, defaults.Look), Rest: cmp.Or(r.Waits.Rest, defaults.Rest), Conflict: cmp.Or(r.Waits.Conflict, defaults.Conflict)}
 }
 
 // Reconcile takes one step about one Machine.

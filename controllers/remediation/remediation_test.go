@@ -5,6 +5,7 @@ package remediation
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -296,12 +299,168 @@ func testBack(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
+// exhaust cycles as often as it may, in vain.
+func (s *site) exhaust() {
+	s.t.Helper()
+	for range 2 {
+		s.wants(infrav1.ReasonPowerCycling)
+		s.cycles()
+		s.wants(infrav1.ReasonWaitingForNode)
+		s.clock.Step(11 * time.Minute)
+	}
+}
+
+// machineSet does what Cluster API's does about conditions of Machines.
+func (s *site) machineSet() {
+	s.t.Helper()
+	machine := s.machine()
+	if conditions.IsTrue(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition) {
+		conditions.Delete(machine, clusterv1.MachineOwnerRemediatedCondition)
+		must(s.t, s.api.Status().Update(s.ctx, machine))
+	}
+}
+
+// testHandedOverFor tells what is left of the Machine's conditions when it is handed over:
+// by HealthCheckSucceeded, too, its owner knows that it is to replace it.
+func testHandedOverFor(status metav1.ConditionStatus) func(*site) {
+	return func(s *site) {
+		s.exhaust()
+		machine := s.machine()
+		conditions.Delete(machine, clusterv1.MachineHealthCheckSucceededCondition)
+		if status != "" {
+			conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: status, Reason: "Old",
+				LastTransitionTime: metav1.NewTime(s.get().CreationTimestamp.Add(-time.Hour))})
+		}
+		must(s.t, s.api.Status().Update(s.ctx, machine))
+		s.writes = 0
+		for range 5 {
+			s.turn()
+			s.machineSet()
+			s.clock.Step(time.Minute)
+		}
+		machine = s.machine()
+		if !conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition) {
+			s.t.Errorf("its owner does not replace it: %+v", machine.Status.Conditions)
+		}
+		// The claim, the Machine (once for each contract), and the remediation's status before
+		// and after that.
+		if s.writes != 5 {
+			s.t.Errorf("%d writes, and none should follow", s.writes)
+		}
+		s.wants(infrav1.ReasonHandedOver)
+	}
+}
+
+// testInfraGone: an IngotMachine that was taken away by force comes back no more.
+func testInfraGone(s *site) {
+	im := &infrav1.IngotMachine{ObjectMeta: s.meta("im")}
+	must(s.t, s.api.Delete(s.ctx, im))
+	s.wants(infrav1.ReasonProvisioning)
+	machine := s.machine()
+	machine.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	must(s.t, s.api.Status().Update(s.ctx, machine))
+	s.wants(infrav1.ReasonHandedOver)
+}
+
+func testForeign(s *site) {
+	s.infra("OtherMachine")
+	s.WatchFilterValue = "mine"
+	s.wants("")
+	machine := s.machine()
+	machine.Labels[clusterv1.WatchLabel] = "mine"
+	must(s.t, s.api.Update(s.ctx, machine))
+	s.wants(infrav1.ReasonHandedOver)
+	if handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition); !strings.Contains(handed, "OtherMachine") {
+		s.t.Errorf("the Machine says %q", handed)
+	}
+}
+
+// infra has the Machine be of another provider.
+func (s *site) infra(kind string) {
+	s.t.Helper()
+	machine := s.machine()
+	machine.Spec.InfrastructureRef.APIGroup, machine.Spec.InfrastructureRef.Kind = "infrastructure.other.example", kind
+	must(s.t, s.api.Update(s.ctx, machine))
+}
+
+// testMarked: no power cycle makes a Machine healthy that a person has marked.
+func testMarked(s *site) {
+	s.mark(map[string]string{clusterv1.RemediateMachineAnnotation: ""})
+	s.wants(infrav1.ReasonHandedOver)
+	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil {
+		s.t.Errorf("cycled %+v, held against the host: %+v", claim.PowerCycle, claim.Quarantine)
+	}
+}
+
+// testBootID: what a tenant's kubelet tells does not stop the remediation.
+func testBootID(s *site) {
+	node := &corev1.Node{}
+	must(s.t, s.workload.Get(s.ctx, client.ObjectKey{Name: "m"}, node))
+	node.Status.NodeInfo.BootID = strings.Repeat("b", 129)
+	must(s.t, s.workload.Status().Update(s.ctx, node))
+	s.wants(infrav1.ReasonPowerCycling)
+	if cycle := s.host().Spec.Claim.PowerCycle; cycle == nil || cycle.BootID != "" {
+		s.t.Errorf("asked for %+v", cycle)
+	}
+}
+
+// testQuiet: nothing is written while nothing happens, nor is anything looked at often.
+func testQuiet(s *site) {
+	s.change(func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr.To(true) })
+	s.wants(infrav1.ReasonMaintenance)
+	s.writes = 0
+	for range 5 {
+		result, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: s.key("m")})
+		must(s.t, err)
+		if rest := DefaultWaits().Rest; result.RequeueAfter < rest || result.RequeueAfter > 5*time.Minute {
+			s.t.Errorf("comes again after %s", result.RequeueAfter)
+		}
+		s.clock.Step(result.RequeueAfter)
+	}
+	if s.writes > 0 {
+		s.t.Errorf("%d writes while a person works", s.writes)
+	}
+}
+
 // testOlder: the Machine may have healed while nobody looked.
 func testOlder(s *site) {
 	s.clock.Step(time.Hour)
 	s.wants(infrav1.ReasonWaitingForNode)
 	s.clock.Step(11 * time.Minute)
 	s.wants(infrav1.ReasonPowerCycling)
+}
+
+// Who changes what a remediation is decided on brings it up, and nobody else.
+func TestWhoIsBroughtUp(t *testing.T) {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	host.Spec.Claim = &infrav1.HostClaim{}
+	for name, c := range map[string]struct {
+		edit func(before, after *infrav1.IngotHost)
+		want bool
+	}{
+		"its status":         {func(_, after *infrav1.IngotHost) { after.Status.Power = infrav1.PowerStateOff }, false},
+		"its claim":          {func(_, after *infrav1.IngotHost) { after.Generation++ }, true},
+		"the end of a claim": {func(_, after *infrav1.IngotHost) { after.Generation++; after.Spec.Claim = nil }, true},
+		"a pause": {func(_, after *infrav1.IngotHost) {
+			after.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, true},
+		"a free host's": {func(before, after *infrav1.IngotHost) {
+			after.Generation++
+			before.Spec.Claim, after.Spec.Claim = nil, nil
+		}, false},
+	} {
+		before, after := host.DeepCopy(), host.DeepCopy()
+		c.edit(before, after)
+		if got := claimChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+			t.Errorf("a host, %s: brought up %v, want %v", name, got, c.want)
+		}
+	}
+	machine, paused := &infrav1.IngotMachine{}, &infrav1.IngotMachine{}
+	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	if !annotated().Update(event.UpdateEvent{ObjectOld: paused, ObjectNew: machine}) || annotated().Update(event.UpdateEvent{ObjectOld: machine, ObjectNew: machine}) ||
+		annotated().Create(event.CreateEvent{Object: paused}) {
+		t.Error("an IngotMachine brings its remediation up by something else than the end of its pause")
+	}
 }
 
 func TestActiveSince(t *testing.T) {

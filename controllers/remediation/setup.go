@@ -5,9 +5,11 @@ package remediation
 
 import (
 	"context"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,8 +24,9 @@ import (
 )
 
 // SetupWithManager registers the reconciler. Remediations have no watch filter of their
-// own: whose they are is asked of the IngotMachine (M41).
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+// own: whose they are is asked of the IngotMachine (M41). clusters is the cache behind
+// r.Workloads.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.ClusterCache, options controller.Options) error {
 	ofCluster, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.IngotRemediationList{}, mgr.GetScheme())
 	if err != nil {
 		return err
@@ -31,22 +34,33 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotRemediation{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
+		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofInfraMachine), builder.WithPredicates(annotated())).
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost), builder.WithPredicates(claimChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(clusters.GetClusterSource("ingotremediation", ofCluster)).
 		WithOptions(options).
 		Complete(r)
 }
 
-// claimChanged lets through the hosts whose claim or wishes changed; what a remediation
-// waits for otherwise it looks at by itself.
+// claimChanged lets through the hosts whose claim or wishes changed, a pause too. A claim
+// that is taken away is found by what the host was.
 func claimChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			host, ok := e.ObjectNew.(*infrav1.IngotHost)
-			return ok && host.Spec.Claim != nil && e.ObjectOld.GetGeneration() != host.Generation
+			before, ok := e.ObjectOld.(*infrav1.IngotHost)
+			after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+			return ok && isHost && (before.Spec.Claim != nil || after.Spec.Claim != nil) &&
+				(before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations))
 		},
 	}
+}
+
+// annotated lets through the IngotMachines whose annotations changed: a pause.
+func annotated() predicate.Predicate {
+	return predicate.And(predicate.AnnotationChangedPredicate{}, predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+	})
 }
 
 // ofMachine maps a Machine to the remediation of its name, if there is one: there are
@@ -69,9 +83,14 @@ func (r *Reconciler) ofHost(ctx context.Context, o client.Object) []reconcile.Re
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}, machine); err != nil {
 		return nil // the remediation looks by itself
 	}
-	for _, owner := range machine.OwnerReferences {
+	return r.ofInfraMachine(ctx, machine)
+}
+
+// ofInfraMachine maps an IngotMachine to the remediation of its Machine.
+func (r *Reconciler) ofInfraMachine(ctx context.Context, machine client.Object) []reconcile.Request {
+	for _, owner := range machine.GetOwnerReferences() {
 		if owner.Kind == "Machine" {
-			return r.ofMachine(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: owner.Name}})
+			return r.ofMachine(ctx, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.GetNamespace(), Name: owner.Name}})
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/test/envtest"
@@ -44,6 +45,9 @@ func TestRemediation(t *testing.T) {
 		{"paused", testPaused}, {"moved", testMoved}, {"status lost", testStatusLost}, {"a stale view of the host", testConflict},
 		{"another's Machine", testWatchFilter}, {"of no Machine", testNoMachine}, {"host lost", testHostLost}, {"a person at work", testPerson},
 		{"left alone", testLeftAlone}, {"the cluster is not reached", testUnreachable}, {"back, and nobody says so", testBack}, {"older than the process", testOlder},
+		{"handed over after a move", testHandedOverFor("")}, {"handed over as it was healthy long ago", testHandedOverFor(metav1.ConditionTrue)},
+		{"handed over as nobody knew", testHandedOverFor(metav1.ConditionUnknown)}, {"the IngotMachine is gone", testInfraGone},
+		{"of another provider", testForeign}, {"marked by a person", testMarked}, {"a boot ID that no claim takes", testBootID}, {"quiet", testQuiet},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(newSite(t, cfg, scheme, fmt.Sprintf("site-%d", i))) })
 	}
@@ -67,6 +71,8 @@ type site struct {
 	clock    *testclock.FakeClock
 	events   *events.FakeRecorder
 	workload client.Client
+	// writes counts those of the reconciler.
+	writes int
 }
 
 const instance = "00000000-0000-4000-8000-000000000001"
@@ -79,7 +85,7 @@ func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, ns string) 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
 	node.Status.NodeInfo.BootID = "boot-1"
 	s.workload = fake.NewClientBuilder().WithScheme(scheme).WithObjects(node).Build()
-	s.Reconciler = &Reconciler{Client: api, Live: api, Recorder: s.events, Clock: s.clock,
+	s.Reconciler = &Reconciler{Client: s.counted(cfg, scheme), Live: api, Recorder: s.events, Clock: s.clock,
 		Workloads: clustercache.NewFakeClusterCache(s.workload, client.ObjectKey{Namespace: ns, Name: "c"})}
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	cluster := &clusterv1.Cluster{ObjectMeta: s.meta("c")}
@@ -88,6 +94,23 @@ func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, ns string) 
 	s.machines()
 	s.remediation()
 	return s
+}
+
+// counted is a client whose writes are counted.
+func (s *site) counted(cfg *rest.Config, scheme *runtime.Scheme) client.Client {
+	s.t.Helper()
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	must(s.t, err)
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			s.writes++
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			s.writes++
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	})
 }
 
 func (s *site) meta(name string) metav1.ObjectMeta {

@@ -34,7 +34,7 @@ func TestShorten(t *testing.T) {
 		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
 		"HostWaits.Turn", "HostWaits.BackoffFirst", "HostWaits.BackoffCap", "HostWaits.Settle", "HostWaits.Soon",
 		"MachineWaits.Placement", "MachineWaits.Conflict", "BootWaits.Quiet", "BootWaits.Interval", "ReservationWaits.Recheck", "ImageWaits.Check", "ImageWaits.Retry",
-		"NodeWaits.Look", "NodeWaits.Dispute",
+		"RemediationWaits.Look", "RemediationWaits.Rest", "NodeWaits.Look", "NodeWaits.Dispute",
 	} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not among %v", name, names)
