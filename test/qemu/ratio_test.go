@@ -24,9 +24,12 @@ const (
 	// slowest is what a boot from the network may take, of the time of the same kernel and
 	// initramfs without one: the budget of design.md, section 11.
 	slowest = 1.2
-	// kernelSpeaks and agentSpeaks are the first that each says on the serial port.
-	kernelSpeaks = "Linux version "
-	agentSpeaks  = "ingot ["
+	// setupSpeaks is the first that a kernel says on the serial port that was started by
+	// BIOS, stubSpeaks one that UEFI started: both before it unpacks itself.
+	setupSpeaks = "Probing EDD"
+	stubSpeaks  = "EFI stub:"
+	// agentSpeaks is the agent's.
+	agentSpeaks = "ingot ["
 	// bootArguments are those of both ways.
 	bootArguments = "console=ttyS0,115200"
 )
@@ -99,7 +102,7 @@ func fromNetwork(t *testing.T, c course) time.Duration {
 	}
 	seg.record.restart()
 	began := time.Now()
-	kernel, agent := spoken(t, vm)
+	kernel, agent := spoken(t, vm, c.firmware)
 	first := seg.record.first()
 	seg.record.log(t)
 	t.Logf("the firmware took %.2f s to its first packet, the network %.2f s to the kernel, the kernel %.2f s to the agent",
@@ -118,7 +121,7 @@ func direct(t *testing.T, c course) time.Duration {
 	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: c.firmware, NICs: []qemu.NIC{c.nic}, Direct: &qemu.Linux{
 		Kernel: agentFile(t, "vmlinuz"), Initrd: agentFile(t, "initramfs.cpio.zst"), CommandLine: bootArguments,
 	}})
-	kernel, agent := spoken(t, vm)
+	kernel, agent := spoken(t, vm, c.firmware)
 	if err := vm.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +129,12 @@ func direct(t *testing.T, c course) time.Duration {
 }
 
 // spoken powers a server on and says when its kernel and its agent were first heard.
-func spoken(t *testing.T, vm *qemu.VM) (kernel, agent time.Time) {
+func spoken(t *testing.T, vm *qemu.VM, firmware qemu.Firmware) (kernel, agent time.Time) {
 	t.Helper()
+	kernelSpeaks := setupSpeaks
+	if firmware == qemu.UEFI {
+		kernelSpeaks = stubSpeaks
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
 	defer cancel()
 	if err := vm.PowerOn(ctx); err != nil {
