@@ -64,6 +64,27 @@ func DescribeDisks(refs []infrav1.DiskReference) string {
 	return listSome(list, 6)
 }
 
+// NotCleaned are the disks of an order that a report does not show to be cleaned as it
+// says. Each that was to be erased has to be among those cleaned, by a method that erases;
+// of others it is enough that they were wiped.
+func NotCleaned(order agentapi.WipeOrder, report agentapi.Report) []infrav1.DiskReference {
+	var left []infrav1.DiskReference
+	for i, ref := range order.Disks {
+		full := order.Mode == agentapi.WipeFull
+		if len(order.Modes) > 0 {
+			full = order.Modes[i] == agentapi.WipeFull
+		}
+		cleaned := slices.ContainsFunc(report.Cleaned, func(c agentapi.CleanedDisk) bool {
+			erased := c.Mode == agentapi.WipeFull && c.Method != "" && c.Method != agentapi.WipeMetadata
+			return c.Disk == ref && (erased || !full)
+		})
+		if !cleaned && (full || !slices.Contains(report.WipedDisks, ref)) {
+			left = append(left, diskReference(ref))
+		}
+	}
+	return left
+}
+
 // Bounds of what is kept of a cleaning (the schema's).
 const (
 	maxCleanedDisks = 64

@@ -220,3 +220,37 @@ func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 		})
 	}
 }
+
+func TestNotCleaned(t *testing.T) {
+	a, b := agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"}
+	full := func(d agentapi.DiskRef) agentapi.CleanedDisk {
+		return agentapi.CleanedDisk{Disk: d, Mode: "Full", Method: "Overwrite"}
+	}
+	for _, c := range []struct {
+		name   string
+		order  agentapi.WipeOrder
+		report agentapi.Report
+		want   []infrav1.DiskReference
+	}{
+		{name: "nothing ordered"},
+		{name: "wiped", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{WipedDisks: []agentapi.DiskRef{b, a}}},
+		{name: "more than ordered", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(a)}}},
+		{name: "erased", order: agentapi.WipeOrder{Mode: "Full", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{Cleaned: []agentapi.CleanedDisk{full(b), full(a)}}},
+		{
+			name: "one left out", order: agentapi.WipeOrder{Mode: "Metadata", Disks: []agentapi.DiskRef{a, b}}, report: agentapi.Report{WipedDisks: []agentapi.DiskRef{a}},
+			want: []infrav1.DiskReference{{SerialNumber: "B"}},
+		},
+		{
+			name:   "wiped, and was to be erased",
+			order:  agentapi.WipeOrder{Mode: "Full", Modes: []string{"Metadata", "Full"}, Disks: []agentapi.DiskRef{a, b}},
+			report: agentapi.Report{WipedDisks: []agentapi.DiskRef{a, b}, Cleaned: []agentapi.CleanedDisk{full(a)}},
+			want:   []infrav1.DiskReference{{SerialNumber: "B"}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, NotCleaned(c.order, c.report)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -58,6 +58,14 @@ func (l *Ledger) endClaim() {
 	record.CleaningDue = claim.Cleaning
 }
 
+// forgetCleaning drops what the last cleaning has shown: from the first install on there
+// is something on the disks again, whatever becomes of the host.
+func (l *Ledger) forgetCleaning() {
+	if l.Record != nil {
+		l.Record.SanitizedAt, l.Record.CleanedDisks = metav1.Time{}, nil
+	}
+}
+
 func (in *input) save(ledger Ledger, annotations ...string) SaveLedger {
 	return SaveLedger{Ledger: ledger, RemoveAnnotations: annotations}
 }
@@ -286,6 +294,7 @@ func mintOrder(in *input) Decision {
 // touch a disk, so that a claim with attempt 0 is known to have left no trace.
 func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
 	if kind == infrav1.OrderInstall {
+		ledger.forgetCleaning()
 		ledger.Claim.Attempt++
 		attempt = ledger.Claim.Attempt
 	}

@@ -195,9 +195,12 @@ type IngotHostSpec struct {
 }
 
 // DiskCleaning chooses the cleaning of the disks that its hints describe.
+// +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="deviceName and hctl may be another disk's at the next boot, which would then be cleaned otherwise than meant: use serialNumber, wwn, or what describes the disk"
 type DiskCleaning struct {
 	// hints that a disk must fulfil, all of them. Unlike root device hints they may hold
-	// for several disks.
+	// for several disks, and deviceName and hctl are not possible: both depend on the order
+	// in which drivers find disks, and the boot at which a host is cleaned may have another
+	// than the one in which a person looked.
 	// +required
 	Hints RootDeviceHints `json:"hints,omitempty,omitzero"`
 	// mode of cleaning: Metadata or Full. None is not possible for single disks: what

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,17 +28,68 @@ func TestCleaningOfSingleDisks(t *testing.T) {
 	if diff := cmp.Diff([]string{"Full", "Metadata"}, order.Wipe.Modes); diff != "" || reason != "" || order.Wipe.Mode != "Full" {
 		t.Errorf("mode %s, refusal %q: %s", order.Wipe.Mode, reason, diff)
 	}
-	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, Cleaned: []agentapi.CleanedDisk{
-		{Disk: agentapi.DiskRef{Serial: "d1"}, Mode: "Full", Method: "NVMeSanitizeBlock", ErasedBytes: 100e9, VerifiedBytes: 4 << 20},
+	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: order.Wipe.Disks, Cleaned: []agentapi.CleanedDisk{
+		{Disk: order.Wipe.Disks[0], Mode: "Full", Method: "NVMeSanitizeBlock", ErasedBytes: 100e9, VerifiedBytes: 4 << 20},
 	}}
 	if _, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" {
 		t.Fatalf("refusal %q", reason)
 	}
 	want := []infrav1.CleanedDisk{{
-		Disk: infrav1.DiskReference{SerialNumber: "d1"}, Mode: infrav1.CleaningFull, Method: "NVMeSanitizeBlock",
+		Disk: infrav1.DiskReference{SerialNumber: "d1", SizeBytes: ptr.To(int64(100e9))}, Mode: infrav1.CleaningFull, Method: "NVMeSanitizeBlock",
 		ErasedBytes: ptr.To(int64(100e9)), VerifiedBytes: ptr.To(int64(4 << 20)),
 	}}
 	if diff := cmp.Diff(want, s.host().Spec.Order.Result.CleanedDisks); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An agent that reports success is not believed to have done more than it names: one of
+// an older release does not know of disks with modes of their own. And it refuses a mode
+// that it does not know, so it is told the strictest.
+func TestReportOfACleaningIsCompared(t *testing.T) {
+	wiping := func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningMetadata
+		h.Spec.DiskCleaning = []infrav1.DiskCleaning{{Hints: infrav1.RootDeviceHints{SerialNumber: "d2"}, Mode: infrav1.CleaningFull}}
+	}
+	d1, d2 := agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9}, agentapi.DiskRef{Serial: "d2", SizeBytes: 200e9}
+	metadata := func(d agentapi.DiskRef) agentapi.CleanedDisk {
+		return agentapi.CleanedDisk{Disk: d, Mode: "Metadata", Method: "Metadata"}
+	}
+	erased := agentapi.CleanedDisk{Disk: d2, Mode: "Full", Method: "Overwrite"}
+	for _, c := range []struct {
+		name    string
+		cleaned []agentapi.CleanedDisk
+		left    string
+	}{
+		{"as ordered", []agentapi.CleanedDisk{metadata(d1), erased}, ""},
+		{"of before there were modes", []agentapi.CleanedDisk{metadata(d1), metadata(d2)}, "serial number d2"},
+		{"of before methods were named", nil, "serial number d2"},
+		{"erased by no method that erases", []agentapi.CleanedDisk{metadata(d1), {Disk: d2, Mode: "Full", Method: "Metadata"}}, "serial number d2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, world(wiping)...)
+			a := s.agent(claimsOf(token.Wipe), here)
+			opened(s, a)
+			if order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{}); reason != "" || order.Wipe.Mode != "Full" {
+				t.Fatalf("refusal %q, order %+v", reason, order.Wipe)
+			}
+			report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: []agentapi.DiskRef{d1, d2}, Cleaned: c.cleaned}
+			if ack, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" || ack.Action != agentapi.PowerOff {
+				t.Fatalf("refusal %q, %+v", reason, ack)
+			}
+			result := s.host().Spec.Order.Result
+			if c.left == "" {
+				if result.Outcome != infrav1.OrderSucceeded {
+					t.Errorf("result %+v", result)
+				}
+				return
+			}
+			if result.Outcome != infrav1.OrderFailed || result.Reason != "WipeFailed" || !strings.Contains(result.Message, c.left) || strings.Contains(result.Message, "d1") {
+				t.Errorf("result %+v", result)
+			}
+			if !s.eventWith("WipeFailed") || s.eventWith("Cleaned") {
+				t.Errorf("events: %q", s.seen)
+			}
+		})
 	}
 }

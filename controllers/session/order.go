@@ -6,6 +6,7 @@ package session
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -107,7 +108,9 @@ func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 }
 
 // wipeOrder names all disks that the agent has just found, among which are all that were
-// known before (see missingDisks): every mode covers every disk of the host.
+// known before (see missingDisks): every mode covers every disk of the host. Where disks
+// have modes of their own the strictest is said to be that of all: an agent that is too
+// old to read them then refuses, or does more than it was asked to.
 func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agentapi.WipeOrder, *agentapi.Error) {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {
@@ -120,6 +123,9 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 		if len(host.Spec.DiskCleaning) > 0 {
 			order.Modes = append(order.Modes, string(inventory.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
 		}
+	}
+	if slices.Contains(order.Modes, agentapi.WipeFull) {
+		order.Mode = agentapi.WipeFull
 	}
 	if last := lastInstance(host); last != "" {
 		order.JournalKey = agentapi.Sensitive(s.Keys.JournalKey(host.Namespace, host.Name, last))

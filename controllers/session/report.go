@@ -57,11 +57,15 @@ func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Ackno
 		}
 		return nil
 	}
-	host, refusal := s.transact(r.Context(), c, check, func(host *infrav1.IngotHost) *agentapi.Error {
-		if !again {
+	said := in
+	host, refusal := s.transact(r.Context(), c, check, func(host *infrav1.IngotHost) (refusal *agentapi.Error) {
+		if again {
+			return nil
+		}
+		if in, refusal = s.compare(r.Context(), host, said); refusal == nil {
 			s.conclude(host, in)
 		}
-		return nil
+		return refusal
 	})
 	if refusal != nil {
 		return agentapi.Acknowledgement{}, refusal
@@ -99,6 +103,25 @@ func reported(host *infrav1.IngotHost, c caller) bool {
 	}
 	order := host.Spec.Order
 	return order != nil && order.ID == c.claims.OrderID && order.AgentKey == c.key && order.Result != nil
+}
+
+// compare holds the report of a wipe against the order as it is now: an agent may be too
+// old to have understood it all, or the host's cleaning was made stricter meanwhile. What
+// was not done as ordered makes the try one that failed.
+func (s *Server) compare(ctx context.Context, host *infrav1.IngotHost, in agentapi.Report) (agentapi.Report, *agentapi.Error) {
+	if host.Spec.Order.Kind != infrav1.OrderWipe || in.Outcome != agentapi.Succeeded {
+		return in, nil
+	}
+	order, refusal := s.wipeOrder(ctx, host)
+	if refusal != nil {
+		return in, refusal
+	}
+	if left := inventory.NotCleaned(*order, in); len(left) > 0 {
+		in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonWipeFailed
+		in.Message = "the agent reports success, and not that these were cleaned as ordered: " + inventory.DescribeDisks(left) +
+			"; is the agent that the boot server gives out as new as the manager, as on signed or own boot media it may not be?"
+	}
+	return in, nil
 }
 
 // conclude writes the report into the ledger.
