@@ -142,7 +142,7 @@ func (r DomainRequest) promised() *group {
 		if p.Namespace != r.Cluster.Namespace || p.ClusterName != r.ClusterName {
 			continue
 		}
-		for _, g := range p.groups() {
+		for _, g := range p.groups(asking{}) {
 			if g.controlPlane() {
 				return &g
 			}

@@ -98,17 +98,18 @@ type PromisePlan struct {
 func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 	plan := PromisePlan{Reservation: request.reservation()}
 	promises := Outstanding(stock, HoldsHost)
+	asks := asking{}
 	var groups []group
 	for _, p := range promises {
 		if p.Namespace != request.Namespace || p.ClusterName == request.ClusterName && !request.Surge {
 			continue
 		}
-		groups = append(groups, p.groups()...)
+		groups = append(groups, p.groups(asks)...)
 	}
 	others := len(groups)
 	needs := request.needs(stock)
 	for i, g := range plan.Reservation.Groups {
-		own, err := newGroup(request.ClusterName, &plan.Reservation, g, needs[i])
+		own, err := asks.group(request.ClusterName, &plan.Reservation, g, needs[i])
 		if err != nil {
 			return PromisePlan{}, err
 		}

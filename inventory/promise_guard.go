@@ -106,6 +106,7 @@ func newKeeping(c *criteria, now []group, own int, candidates []Candidate, free 
 // of; -1: of none.
 func (c *criteria) promised() (groups []group, own int) {
 	own = -1
+	asks := asking{}
 	for _, p := range c.Promises {
 		if p.Namespace != c.Machine.Namespace {
 			continue
@@ -114,7 +115,7 @@ func (c *criteria) promised() (groups []group, own int) {
 		if at := groupOf(p.Spec, c.Machine.Labels); p.ClusterName == c.ClusterName && at >= 0 {
 			mine = p.Spec.Groups[at].Name
 		}
-		for _, g := range p.groups() {
+		for _, g := range p.groups(asks) {
 			if mine != "" && g.reserved.Name == mine {
 				own = len(groups)
 			}

@@ -24,18 +24,12 @@ type group struct {
 	class string
 }
 
-func newGroup(clusterName string, spec *infrav1.IngotReservationSpec, reserved infrav1.ReservedGroup, need int) (group, error) {
+// asking is what has been parsed, by class: groups of one class ask for the same.
+type asking map[string]*criteria
+
+// group of a Cluster, of which need machines have no host yet.
+func (a asking) group(clusterName string, spec *infrav1.IngotReservationSpec, reserved infrav1.ReservedGroup, need int) (group, error) {
 	g := group{reserved: reserved, need: need, upgrade: spec.Purpose == infrav1.ReservationUpgrade}
-	machine := machineOf(reserved)
-	var err error
-	g.criteria, err = newCriteria(SelectionRequest{
-		Machine:     &infrav1.IngotMachine{Spec: machine},
-		Cluster:     &infrav1.IngotCluster{Spec: clusterOf(spec)},
-		ClusterName: clusterName, ControlPlane: g.controlPlane(), Architecture: reserved.Architecture,
-	})
-	if err != nil {
-		return g, err
-	}
 	asked := reserved
 	asked.Name, asked.Count = "", 0
 	class, err := json.Marshal(struct {
@@ -46,6 +40,21 @@ func newGroup(clusterName string, spec *infrav1.IngotReservationSpec, reserved i
 		return g, fmt.Errorf("write down what group %s asks for: %w", reserved.Name, err)
 	}
 	g.class = string(class)
+	parsed := a[g.class]
+	if parsed == nil {
+		parsed, err = newCriteria(SelectionRequest{
+			Machine:      &infrav1.IngotMachine{Spec: machineOf(reserved)},
+			Cluster:      &infrav1.IngotCluster{Spec: clusterOf(spec)},
+			ControlPlane: g.controlPlane(), Architecture: reserved.Architecture,
+		})
+		if err != nil {
+			return g, err
+		}
+		a[g.class] = parsed
+	}
+	own := *parsed
+	own.ClusterName = clusterName
+	g.criteria = &own
 	return g, nil
 }
 
@@ -92,13 +101,13 @@ func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 
 // groups of a promise that need hosts. Selectors that do not parse select no host, and
 // nothing is kept for them.
-func (p Promise) groups() []group {
+func (p Promise) groups(a asking) []group {
 	var groups []group
 	for i, reserved := range p.Spec.Groups {
 		if p.Needs[i] == 0 {
 			continue
 		}
-		if g, err := newGroup(p.ClusterName, p.Spec, reserved, p.Needs[i]); err == nil {
+		if g, err := a.group(p.ClusterName, p.Spec, reserved, p.Needs[i]); err == nil {
 			groups = append(groups, g)
 		}
 	}

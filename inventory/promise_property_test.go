@@ -114,10 +114,10 @@ func most(list []unit, taken []bool) int {
 func allGroups(t *testing.T, l lot, needs []int, spec *infrav1.IngotReservationSpec) (others, own []group) {
 	t.Helper()
 	for _, p := range Outstanding(l.stock, HoldsHost) {
-		others = append(others, p.groups()...)
+		others = append(others, p.groups(asking{})...)
 	}
 	for i, g := range spec.Groups {
-		made, err := newGroup("mine", spec, g, needs[i])
+		made, err := asking{}.group("mine", spec, g, needs[i])
 		if err != nil {
 			t.Fatal(err)
 		}

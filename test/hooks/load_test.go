@@ -75,6 +75,8 @@ func TestLoad(t *testing.T) {
 	for name, list := range took {
 		fmt.Printf("bench: hooks %s p50 %s p99 %s of %d\n", name, quantile(list, .5), quantile(list, .99), len(list))
 	}
+	cpu, memory := r.Used()
+	fmt.Printf("bench: hooks replica used %s of CPU and %d MiB of memory in all\n", cpu.Round(time.Millisecond), memory>>20)
 	fmt.Printf("bench: hooks p99 %s bar %s, of %d calls at %d per second with %d hosts\n", quantile(all, .99), loadBar, len(all), loadPerSec, loadHosts)
 }
 

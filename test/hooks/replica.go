@@ -130,6 +130,17 @@ func (r *Replica) Kill() {
 	r.client.CloseIdleConnections()
 }
 
+// Used ends the replica, and says how much time of processors it took, and how much memory
+// at its largest, in bytes.
+func (r *Replica) Used() (cpu time.Duration, memory int64) {
+	r.Kill()
+	state := r.process.ProcessState
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		memory = usage.Maxrss << 10 // Linux counts KiB
+	}
+	return state.UserTime() + state.SystemTime(), memory
+}
+
 // Ask calls a hook of the first ExtensionConfig, by its name and its handler's, as Cluster
 // API does. It fails where Cluster API would: without an answer.
 func (r *Replica) Ask(ctx context.Context, hook, handler string, request, answer any) error {
