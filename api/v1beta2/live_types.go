@@ -22,7 +22,7 @@ const (
 // LiveSystem is a kernel and an initramfs that run from memory and install themselves: an
 // installer, or a system that persists itself. It fetches its bootstrap data once, from an
 // address that soon expires, and boots from its disk from then on.
-// +kubebuilder:validation:XValidation:rule="!has(self.dataTransport) || self.dataTransport != 'HTTPS' || self.commandLine.contains('{pin}')",fieldPath=".commandLine",message="must hold {pin} where dataTransport is HTTPS: no authority vouches for the certificate, its key is known by this digest alone; pass it to what fetches the data"
+// +kubebuilder:validation:XValidation:rule="!has(self.dataTransport) || self.dataTransport != 'HTTPS' || self.commandLine.contains('{pin}')",fieldPath=".commandLine",messageExpression="self.commandLine + ' must hold {pin} where dataTransport is HTTPS: no authority vouches for the certificate, its key is known by this digest alone; pass it to what fetches the data'"
 type LiveSystem struct {
 	// kernel to start: a Linux kernel of the host's architecture, as its boot loader has it.
 	// A host with Secure Boot starts only one that its keys vouch for.

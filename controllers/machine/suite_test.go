@@ -49,7 +49,7 @@ func TestMachine(t *testing.T) {
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage,
 		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network data with Ignition": testNetworkDataWithIgnition,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
-		"changed live": testChangedLive,
+		"changed live": testChangedLive, "live system": testLiveSystem,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}

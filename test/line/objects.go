@@ -142,6 +142,14 @@ func (s *Site) Register(t *testing.T, name string) {
 // anyHost asks for whichever there is.
 func (s *Site) Claim(t *testing.T, name string, selector *infrav1.HostSelector) {
 	t.Helper()
+	s.ClaimAs(t, name, infrav1.IngotMachineSpec{
+		HostSelector: selector, Image: infrav1.Image{URL: s.Images.URL, Checksum: s.Images.Checksum},
+	})
+}
+
+// ClaimAs makes a Machine with an IngotMachine of this spec.
+func (s *Site) ClaimAs(t *testing.T, name string, spec infrav1.IngotMachineSpec) {
+	t.Helper()
 	machine := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName}},
 		Spec: clusterv1.MachineSpec{
@@ -156,9 +164,7 @@ func (s *Site) Claim(t *testing.T, name string, selector *infrav1.HostSelector) 
 	check(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine))
 	ours := &infrav1.IngotMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: machine.Labels},
-		Spec: infrav1.IngotMachineSpec{
-			HostSelector: selector, Image: infrav1.Image{URL: s.Images.URL, Checksum: s.Images.Checksum},
-		},
+		Spec:       spec,
 	}
 	check(t, controllerutil.SetControllerReference(machine, ours, s.Client.Scheme()))
 	s.create(t, ours)
