@@ -63,9 +63,9 @@ func testPooled(t *testing.T, on *ground) {
 	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonAddressConflict)
 	must(y, y.api.Delete(y.ctx, theClaim(y, network)))
 	y.step("h")
-	provide(y, network, "198.51.100.20")
+	provide(y, network, "198.51.100.40")
 	y.inspect("h")
-	if got := recordedFor(y); got != "198.51.100.20" {
+	if got := recordedFor(y); got != "198.51.100.40" {
 		t.Errorf("recorded: %s", got)
 	}
 
@@ -76,12 +76,12 @@ func testPooled(t *testing.T, on *ground) {
 	}
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForAddress)
 	y.toldOnce(infrav1.ReasonAddressClaimLost)
-	provide(y, network, "198.51.100.21")
+	provide(y, network, "198.51.100.41")
 	for range 3 {
 		y.step("h")
 	}
 	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
-	if got := recordedFor(y); got != "198.51.100.21" {
+	if got := recordedFor(y); got != "198.51.100.41" {
 		t.Errorf("recorded after the claim was made anew: %s", got)
 	}
 	y.atRest("h")
@@ -104,7 +104,7 @@ func testPoolLeft(t *testing.T, on *ground) {
 			for range 3 {
 				y.step("h")
 			}
-			provide(y, pooled, "198.51.100.20")
+			provide(y, pooled, "198.51.100.50")
 			y.inspect("h")
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = other })
 			for range 4 {
