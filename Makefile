@@ -18,6 +18,9 @@ KUBERNETES_VERSION ?= v1.36.3
 UPGRADE_FROM ?= v1.35.4
 # Where make e2e-cluster leaves the timeline of the machines, as text, JSON and SVG.
 CLUSTER_OUT ?= out/cluster
+# How often make e2e-power-cuts cuts the power, and by which moments.
+CUTS ?= 20
+SEED ?= 1
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
 # More flags for the programs of bench-boot and bench-image, and for the go test of bench-hooks,
@@ -95,6 +98,12 @@ e2e-cluster-short: packages-e2e tools tools-e2e agent-image node-image ## As roo
 	hack/packages.sh e2e-cluster
 	$(E2E_CLUSTER)
 	$(SUMMARY)
+
+.PHONY: e2e-power-cuts
+e2e-power-cuts: packages-e2e tools tools-e2e agent-image node-image ## As root: cut the power of such a cluster's worker at CUTS moments of its line, and the manager's network once.
+	hack/packages.sh e2e-cluster
+	INGOT_CLUSTER_CUTS="$(CUTS)" INGOT_CLUSTER_SEED="$(SEED)" INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
+	go test -count=1 -timeout 360m -v $(TESTFLAGS) -run TestPowerCuts ./test/cluster
 
 .PHONY: bench-boot
 bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".

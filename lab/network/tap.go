@@ -100,6 +100,27 @@ func (t Tap) configure(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "tap "+t.Interface), nil
 }
 
+// Down switches the interface off, as if its cable were out: what listens there stays,
+// and hears nothing. The switch keeps the port.
+func (t Tap) Down() error { return t.setLink("down", netlink.LinkSetDown) }
+
+// Up is the end of Down.
+func (t Tap) Up() error { return t.setLink("up", netlink.LinkSetUp) }
+
+func (t Tap) setLink(state string, set func(netlink.Link) error) error {
+	err := netns.Do(t.NetNS, func() error {
+		link, err := netlink.LinkByName(t.Interface)
+		if err != nil {
+			return err
+		}
+		return set(link)
+	})
+	if err != nil {
+		return fmt.Errorf("set interface %s %s: %w", t.Interface, state, err)
+	}
+	return nil
+}
+
 // readTap puts what the interface sends on the wire until the device is closed.
 func (p *Port) readTap(device *os.File) {
 	defer p.Close()

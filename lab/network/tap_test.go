@@ -84,6 +84,22 @@ func TestTapJoinsANamespace(t *testing.T) {
 		t.Errorf("%d bytes, %v, want %d", n, err, size)
 	}
 
+	for _, step := range []struct {
+		set  func() error
+		want net.Flags
+	}{{tap.Down, 0}, {tap.Up, net.FlagUp}} {
+		if err := step.set(); err != nil {
+			t.Fatal(err)
+		}
+		var is *net.Interface
+		if err := netns.Do(namespace, func() (err error) { is, err = net.InterfaceByName("prov0"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if is.Flags&net.FlagUp != step.want {
+			t.Errorf("flags %s, want %s", is.Flags, step.want)
+		}
+	}
+
 	if err := port.Close(); err != nil {
 		t.Error(err)
 	}
@@ -94,6 +110,9 @@ func TestTapJoinsANamespace(t *testing.T) {
 	}
 	for range 1000 {
 		if gone() {
+			if tap.Down() == nil {
+				t.Error("an interface that is gone was switched off")
+			}
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/hack/release"
+	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/node"
 	"github.com/ingot-metal/ingot/test/site"
 )
@@ -39,6 +40,8 @@ type stage struct {
 	node    *node.Node
 	world   *site.World
 	site    *site.Site
+	// tap is the management cluster's plug in the servers' network.
+	tap network.Tap
 	// cluster is what it is to be now.
 	cluster site.Cluster
 	// workload is the cluster that was made; nil before.

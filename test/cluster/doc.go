@@ -18,4 +18,7 @@
 // UPGRADE_FROM=v1.35.4" and "make e2e-cluster-short". INGOT_CLUSTER_OUT is where the
 // timeline of the machines goes (test/timeline). With INGOT_CLUSTER_HOLD=1h everything
 // stays for an hour as it is when a scene failed.
+//
+// TestPowerCuts ("make e2e-power-cuts") is another play: the power of a worker's server
+// is cut at moments of its line.
 package cluster

@@ -80,7 +80,8 @@ func disk(t *testing.T, version string) string {
 func initialize(t *testing.T, s *stage) {
 	t.Helper()
 	address := s.site.BootAddress()
-	_, err := s.world.DataCentre.Switch.AttachTap(network.Tap{NetNS: s.node.NetNS(), Interface: provisioning, Address: address})
+	s.tap = network.Tap{NetNS: s.node.NetNS(), Interface: provisioning, Address: address}
+	_, err := s.world.DataCentre.Switch.AttachTap(s.tap)
 	check(t, err)
 	err = s.node.Init(t.Context(), node.Init{
 		Others:    []clusterapi.Entry{{Name: "ingot", Kind: "InfrastructureProvider", URL: s.release.Components}},

@@ -1,0 +1,176 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+const (
+	// networkAway is how long the manager's network is away.
+	networkAway = time.Minute
+	// lineMargin is what a line may take beyond the first one's time, in which a cut may
+	// fall: what follows Ready counts too.
+	lineMargin = 1.1
+)
+
+// TestPowerCuts cuts the power of one worker's server, at moments of its line that a seed
+// chooses, and once the network of the manager: each time a Ready Node comes of it, by
+// Ingot's own retries, by a power cycle or by another Machine.
+//
+// INGOT_CLUSTER_CUTS is how many cuts, INGOT_CLUSTER_SEED the seed (make
+// e2e-power-cuts).
+func TestPowerCuts(t *testing.T) {
+	cuts, _ := strconv.Atoi(os.Getenv("INGOT_CLUSTER_CUTS"))
+	o := options{version: os.Getenv("INGOT_CLUSTER_VERSION"), out: os.Getenv("INGOT_CLUSTER_OUT")}
+	if o.version == "" || cuts < 1 {
+		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image and INGOT_CLUSTER_CUTS to a number, as make e2e-power-cuts does; needs root")
+	}
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("INGOT_CLUSTER_SEED"), "1"), 10, 64)
+	check(t, err)
+	s := setUp(t, o)
+	for _, scene := range beginning[:2] {
+		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, s) }) {
+			s.explain(t)
+			t.Fatalf("scene %q failed; the cuts need it", scene.name)
+		}
+	}
+	line := s.lineOf(t)
+	s.healQuickly(t, line)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for i := range cuts {
+		moment := time.Duration(rng.Float64() * lineMargin * float64(line))
+		s.cut(t, fmt.Sprintf("cut %d of %d", i+1, cuts), moment, s.cutPower)
+	}
+	s.cut(t, "the manager's network", time.Duration(rng.Float64()*float64(line)), s.cutNetwork)
+	remove(t, s)
+	t.Logf("power cuts: %d of %d ended with a Ready Node, seed %d, line of %.0f s, %.0f s", cuts, cuts, seed, line.Seconds(), time.Since(s.began).Seconds())
+}
+
+// lineOf is how long the worker took from its claim to a Ready Node.
+func (s *stage) lineOf(t *testing.T) time.Duration {
+	t.Helper()
+	host := hostOf(t, s.workers(t)[0])
+	var line time.Duration
+	s.site.AwaitFor(t, patience, "the marks of the worker", func(context.Context) (string, error) {
+		for _, m := range s.recorder.machines() {
+			if last := m.Marks[len(m.Marks)-1]; m.Host == host && last.Name == "Ready" {
+				line = last.At.Sub(m.Marks[0].At)
+				return "", nil
+			}
+		}
+		return "Ready", nil
+	})
+	return line
+}
+
+// healQuickly has the workers' health check call for power cycles: for a Node that is
+// lost after half a minute, and for a Machine without one after three lines.
+func (s *stage) healQuickly(t *testing.T, line time.Duration) {
+	t.Helper()
+	template := &infrav1.IngotRemediationTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.site.Namespace, Name: "power-cycle"}}
+	template.Spec.Template.Spec = infrav1.IngotRemediationSpec{
+		RetryLimit: ptr.To[int32](2), TimeoutSeconds: int32(3 * line.Seconds()), FailedHost: infrav1.FailedHostReuse,
+	}
+	s.site.Create(t, template)
+	s.patch(t, "machinehealthcheck", s.cluster.Name+"-md-0", `{"spec":{"checks":{"nodeStartupTimeoutSeconds":%d,"unhealthyNodeConditions":[`+
+		`{"type":"Ready","status":"Unknown","timeoutSeconds":30},{"type":"Ready","status":"False","timeoutSeconds":900}]},`+
+		`"remediation":{"templateRef":{"apiVersion":%q,"kind":"IngotRemediationTemplate","name":%q}}}}`,
+		int(3*line.Seconds()), infrav1.GroupVersion.String(), template.Name)
+}
+
+// cut lets a worker's line begin anew, does harm at a moment of it, and waits for the
+// Node.
+func (s *stage) cut(t *testing.T, name string, moment time.Duration, harm func(*testing.T, string)) {
+	t.Helper()
+	played := t.Run(name, func(t *testing.T) {
+		host := hostOf(t, s.workers(t)[0])
+		s.scaleTo(t, 0)
+		s.site.AwaitFor(t, patience, "the host given back", s.site.Free(host))
+		s.scaleTo(t, 1)
+		s.site.AwaitFor(t, patience, "a claim", s.site.Hosts([]string{host}, func(h *infrav1.IngotHost) string {
+			if h.Spec.Claim == nil {
+				return "nobody has it"
+			}
+			return ""
+		}))
+		time.Sleep(moment) // since the claim
+		before := s.site.Host(t, host)
+		harm(t, host)
+		began := time.Now()
+		s.awaitCluster(t)
+		now := s.site.Host(t, host)
+		t.Logf("%.0f s after the claim, at %s: a Ready Node after %.0f s, %s", moment.Seconds(), where(before), time.Since(began).Seconds(), how(before, now))
+	})
+	if !played {
+		s.explain(t)
+		s.hold(t)
+		t.FailNow()
+	}
+}
+
+func (s *stage) scaleTo(t *testing.T, workers int) {
+	t.Helper()
+	s.site.Kubectl(t, "scale", "machinedeployment", s.cluster.Name+"-md-0", "--replicas="+strconv.Itoa(workers))
+	s.cluster.Workers = workers
+	s.site.AwaitFor(t, patience, strconv.Itoa(workers)+" workers", func(ctx context.Context) (string, error) {
+		_, machines, err := s.site.Machines(ctx, s.cluster)
+		if err != nil || len(machines) == workers {
+			return "", err
+		}
+		return fmt.Sprintf("%d there", len(machines)), nil
+	})
+}
+
+// cutPower pulls the plug of a server.
+func (s *stage) cutPower(t *testing.T, host string) {
+	t.Helper()
+	check(t, s.world.Server(host).VM.PowerOff())
+}
+
+// cutNetwork takes the manager off the servers' network for a minute.
+func (s *stage) cutNetwork(t *testing.T, _ string) {
+	t.Helper()
+	check(t, s.tap.Down())
+	time.Sleep(networkAway)
+	check(t, s.tap.Up())
+}
+
+// where says in a few words how far a host is.
+func where(h *infrav1.IngotHost) string {
+	words := []string{string(h.Status.Phase)}
+	if o := h.Status.Operation; o != nil {
+		words = append(words, o.Step)
+	}
+	if b := h.Status.Booted; h.Spec.Claim != nil && b != nil && b.InstanceID == h.Spec.Claim.InstanceID {
+		words = append(words, "booted")
+	}
+	return strings.Join(words, " ")
+}
+
+// how says in a few words by what a host got over its cut; message is what it says.
+func how(before, now *infrav1.IngotHost) string {
+	if before.Spec.Claim == nil || now.Spec.Claim == nil || before.Spec.Claim.InstanceID != now.Spec.Claim.InstanceID {
+		return "by another instance: " + conditions.GetMessage(now, infrav1.ReadyCondition)
+	}
+	text := fmt.Sprintf("by attempt %d of the same instance", now.Spec.Claim.Attempt)
+	if cycle := now.Spec.Claim.PowerCycle; cycle != nil {
+		text += fmt.Sprintf(", power cycle %d", cycle.Count)
+	}
+	return text
+}
