@@ -44,6 +44,10 @@ type Waits struct {
 	Recheck time.Duration
 }
 
+// afterPause is when the reservation is looked at once its condition Paused was written:
+// when the cache has heard of it.
+const afterPause = time.Second
+
 // DefaultWaits are the waits as shipped.
 func DefaultWaits() Waits { return Waits{Recheck: time.Minute} }
 
@@ -87,8 +91,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	base := reservation.DeepCopy()
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, reservation) // M43, M44
-	if err != nil || isPaused || requeue {
+	if err != nil || isPaused {
 		return ctrl.Result{}, err
+	}
+	if requeue { // what was written here, of the status alone, brings nobody here again
+		return ctrl.Result{RequeueAfter: afterPause}, nil
 	}
 	base.Status = *reservation.Status.DeepCopy()
 	base.ResourceVersion = reservation.ResourceVersion

@@ -336,3 +336,21 @@ func TestPromiseChanges(t *testing.T) {
 		}
 	}
 }
+
+// A reservation gets its status though nothing else happens: each look says when the next
+// one is, until the status is there. What the reconciler writes itself, of the status, brings
+// nobody here.
+func TestStatusComesByItself(t *testing.T) {
+	d := newDesk(t, 1)
+	d.promise(1)
+	for range 4 {
+		result, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "x"}})
+		if err != nil || result.RequeueAfter == 0 {
+			t.Fatalf("%+v, %v: nobody looks again", result, err)
+		}
+	}
+	r := &infrav1.IngotReservation{}
+	if err := d.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r); err != nil || conditions.Get(r, infrav1.ReadyCondition) == nil {
+		t.Errorf("%+v, %v", r.Status, err)
+	}
+}
