@@ -186,6 +186,37 @@ func TestEveryNodeHasItsProviderID(t *testing.T) {
 	}
 }
 
+// The first control plane, which kubeadm init made, is configured as those that joined.
+// Cluster API compares the two when it asks whether a machine can be changed in place, and
+// replaces the first if they differ.
+func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
+	r := write(t)
+	for _, flavor := range flavors {
+		specs := 0
+		for _, o := range generate(t, r, flavor, 3, required).Objs() {
+			var spec bootstrapv1.KubeadmConfigSpec
+			switch o := typed(t, o).(type) {
+			case *controlplanev1.KubeadmControlPlane:
+				spec = o.Spec.KubeadmConfigSpec
+			case *controlplanev1.KubeadmControlPlaneTemplate:
+				spec = o.Spec.Template.Spec.KubeadmConfigSpec
+			default:
+				continue
+			}
+			specs++
+			first, other := spec.InitConfiguration, spec.JoinConfiguration
+			want := bootstrapv1.JoinConfiguration{Timeouts: first.Timeouts, Patches: first.Patches, SkipPhases: first.SkipPhases, NodeRegistration: first.NodeRegistration}
+			got := bootstrapv1.JoinConfiguration{Timeouts: other.Timeouts, Patches: other.Patches, SkipPhases: other.SkipPhases, NodeRegistration: other.NodeRegistration}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("flavor %q, %s: join (-init +join):\n%s", flavor, o.GetName(), diff)
+			}
+		}
+		if specs != 1 {
+			t.Errorf("flavor %q: %d control planes", flavor, specs)
+		}
+	}
+}
+
 func walk(value any, visit func(key string, value any)) {
 	switch value := value.(type) {
 	case map[string]any:
