@@ -229,7 +229,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 		w.violate("%s switches off a host that is off", rule)
 	}
 	cycled := cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host)
-	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && !cycled {
+	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && (!cycled || lapsed(obs.Now, c.PowerCycle)) {
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced
@@ -292,7 +292,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	w.checkClaimChange(obs, before, next)
 	w.checkOrderChange(obs, before, next)
 	w.checkPreparation(obs, before, next)
-	w.checkCycle(before, next)
+	w.checkCycle(obs, before, next)
 	w.checkKept(before, next)
 	if w.media && (next.Record == nil || next.Record.VirtualMediaAt.IsZero()) {
 		w.violate("an image stays in the drive that nothing remembers")

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -19,6 +20,7 @@ import (
 func cycleLadder() ladder {
 	return ladder{
 		{name: "cycle/cut", when: when{(*input).cycleOff}, rules: ladder{
+			{name: "cycle/lapsed", when: when{(*input).on, (*input).cycleLapsed}, then: lapseCycle},
 			{name: "cycle/running", when: when{(*input).on}, rules: forcedOff("cycle/off", sayCycle)},
 			{name: "cycle/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 			{name: "cycle/confirmed", then: confirmCycledOff},
@@ -42,6 +44,25 @@ func (in *input) cycling() bool {
 func (in *input) untouched() bool { return !in.maintenance() }
 
 func (in *input) cycleOff() bool { return in.claim.PowerCycle.State == infrav1.PowerCycleOff }
+
+// cycleLapses is how old the wish for a power cycle may be for the host to be switched off
+// for it: no remediation waits longer (spec.timeoutSeconds, one day).
+const cycleLapses = 24 * time.Hour
+
+// cycleLapsed: nobody waits for this cycle any more. The host comes from a backup, or its
+// BMC was dead while the remediation went; what runs on it may be well.
+func (in *input) cycleLapsed() bool {
+	return in.obs.Now.Sub(in.claim.PowerCycle.AskedAt.Time) > cycleLapses
+}
+
+// lapseCycle ends the cycle as its remediation would. If the host was switched off a
+// moment ago it is on its way off, and is switched on again.
+func lapseCycle(in *input) Decision {
+	ledger := in.ledger()
+	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("power cycle %d was asked for at %s, longer ago than any remediation waits: the host is not switched off for it", in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time))}
+}
 
 // cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host
 // may have been switched off a moment ago; BMCs tell the old state for some seconds.

@@ -4,6 +4,8 @@
 package inventory
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -20,6 +22,10 @@ func remedyEvents() []event {
 		}, do: (*world).askCycle},
 		{name: "person: works on it during a power cycle", weight: 3, fault: true, when: func(w *world) bool { return inUse(w) && CycleUnderWay(w.claim()) }, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })
+		}},
+		{name: "remediation: asks, and a day passes", weight: 3, fault: true, when: inUse, do: func(w *world) {
+			w.askCycle()
+			w.now = w.now.Add(cycleLapses + time.Minute)
 		}},
 		{name: "remediation: ends while the host goes off", weight: 6, when: func(w *world) bool {
 			return cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
@@ -53,13 +59,18 @@ func cycleIs(host *infrav1.IngotHost, state infrav1.PowerCycleState) bool {
 	return c != nil && c.State == infrav1.ClaimProvisioned && c.PowerCycle != nil && c.PowerCycle.State == state
 }
 
+// lapsed: the power cycle was asked for longer ago than anybody waits for it.
+func lapsed(now time.Time, cycle *infrav1.ClaimPowerCycle) bool {
+	return now.After(cycle.AskedAt.Add(24 * time.Hour))
+}
+
 // worksOn: a person works on the server, claimed or not.
 func worksOn(host *infrav1.IngotHost) bool {
 	return host.Spec.Maintenance != nil && *host.Spec.Maintenance
 }
 
 // checkCycle: the ledger goes on only after what the BMC said, and that was true.
-func (w *world) checkCycle(before, next Ledger) {
+func (w *world) checkCycle(obs Observation, before, next Ledger) {
 	if before.Claim == nil || next.Claim == nil || before.Claim.PowerCycle == nil {
 		return
 	}
@@ -68,7 +79,8 @@ func (w *world) checkCycle(before, next Ledger) {
 	case is == nil, is.Count != was.Count, is.BootID != was.BootID, !is.AskedAt.Equal(&was.AskedAt):
 		w.violate("I3: the host's controller changes what a remediation asked for")
 	case is.State == was.State:
-	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && !w.power && *is.ConfirmedOff:
+	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && is.ConfirmedOff == nil && obs.Power == infrav1.PowerStateOn && lapsed(w.now, was):
+	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && !w.power && is.ConfirmedOff != nil && *is.ConfirmedOff:
 	case was.State == infrav1.PowerCycleOn && is.State == infrav1.PowerCycleDone && w.power && !is.DoneAt.IsZero():
 	default:
 		w.violate("a power cycle goes from %s to %s, power %v", was.State, is.State, w.power)

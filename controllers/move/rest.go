@@ -8,6 +8,7 @@ import (
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // DefaultRest is Reconciler.Rest: the five minutes that docs/book/move.md promises,
@@ -61,14 +62,14 @@ func arrived(host *infrav1.IngotHost) bool {
 }
 
 // workIsDue says whether Ingot would begin something at the host's server without
-// being asked: go on with an order, install, release, inspect or clean.
+// being asked: go on with an order or a power cycle, install, release, inspect or clean.
 func workIsDue(host *infrav1.IngotHost) bool {
 	claim, record := host.Spec.Claim, host.Spec.Record
 	switch {
 	case host.Spec.Order != nil:
 		return true
 	case claim != nil:
-		return claim.State != infrav1.ClaimProvisioned
+		return claim.State != infrav1.ClaimProvisioned || inventory.CycleUnderWay(claim)
 	case record == nil:
 		return true
 	case record.Quarantine != nil:

@@ -36,6 +36,12 @@ func TestRests(t *testing.T) {
 			h.Spec.Claim = &infrav1.HostClaim{State: state}
 		}
 	}
+	cycle := func(state infrav1.PowerCycleState) func(*infrav1.IngotHost) {
+		return func(h *infrav1.IngotHost) {
+			claimed(infrav1.ClaimProvisioned)(h)
+			h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{State: state}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*infrav1.IngotHost)
 		want   bool
@@ -45,6 +51,9 @@ func TestRests(t *testing.T) {
 		"paused by hand":           {func(h *infrav1.IngotHost) { h.Annotations[paused] = "" }, false},
 		"free":                     {free, false},
 		"installed":                {claimed(infrav1.ClaimProvisioned), false},
+		"about to be power-cycled": {cycle(infrav1.PowerCycleOff), true},
+		"off for a power cycle":    {cycle(infrav1.PowerCycleOn), true},
+		"power-cycled":             {cycle(infrav1.PowerCycleDone), false},
 		"about to be fenced":       {claimed(infrav1.ClaimReleasing), true},
 		"about to be installed":    {claimed(infrav1.ClaimProvisioning), true},
 		"unknown":                  {func(h *infrav1.IngotHost) { h.Spec.Order = nil }, true},
