@@ -99,6 +99,11 @@ func (s *Server) giveLiveData(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if r.Method != http.MethodGet { // a HEAD gives nothing, and must not count as the fetch
+		w.Header().Set("Allow", http.MethodGet)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
 	c := caller{claims: claims, source: sourceOf(r)}
 	leave := s.small.places.take(r.Context(), c.source)
 	if leave == nil {
@@ -111,7 +116,7 @@ func (s *Server) giveLiveData(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	}
-	if data == "" { // cloud-init takes that for no network-config; user data is never empty
+	if data == "" { // there is no network-config; nothing else is ever empty
 		http.NotFound(w, r)
 		return
 	}
@@ -222,6 +227,9 @@ func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address
 	if err != nil {
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return nil, notReady("the bootstrap data is not there yet")
+	}
+	if userData == "" { // it would be given once, for nothing
+		return nil, notReady("the bootstrap data is empty")
 	}
 	seed, err := s.seedOf(host, address)
 	if err != nil {

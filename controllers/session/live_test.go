@@ -342,7 +342,33 @@ func TestLiveAddresses(t *testing.T) {
 			}
 		})
 	}
+	response, err := http.Head(seed + "user-data")
+	if err != nil {
+		t.Fatal("no answer")
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD was answered %d", response.StatusCode)
+	}
 	if s.host().Spec.Claim.LiveFetch != nil {
 		t.Error("something counted as the fetch")
+	}
+}
+
+// Empty bootstrap data is none: whoever makes it may still be at it.
+func TestLiveDataIsEmpty(t *testing.T) {
+	objects := world(lives)
+	for _, o := range objects {
+		if secret, ok := o.(*corev1.Secret); ok {
+			secret.Data["value"] = nil
+		}
+	}
+	s := newSite(t, append(objects, recorded(here))...)
+	a := s.agent(claimsOf(token.Install), here)
+	if reason := a.open(); reason != "" {
+		t.Fatal(reason)
+	}
+	if _, reason := call[agentapi.LiveBoot](a, agentapi.PathLive, agentapi.LiveRequest{OrderID: orderID}); reason != agentapi.ReasonNotReady {
+		t.Errorf("the command line of a system without data: %q", reason)
 	}
 }

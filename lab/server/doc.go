@@ -4,7 +4,8 @@
 // Package server is the lab's simulated server: a machine without a processor.
 // It is switched by an emulated BMC (lab/bmc), boots as firmware does, over real
 // DHCP, TFTP and HTTP packets, runs the agent's own code on files as disks, and
-// then acts as the installed system would. Power cut stops all of it at once and
+// then acts as the installed system would, or as the live system that the agent starts
+// and that installs itself. Power cut stops all of it at once and
 // leaves the disk files as they are.
 //
 // It shares no code with the boot server or the manager that it talks to, only
