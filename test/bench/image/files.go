@@ -12,21 +12,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/ingot-metal/ingot/agent/image"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// file is one form of the image, and how others bring it to $DISK.
+// file is one form of the image.
 type file struct {
 	name, bench, format string
-	// made says how it is made of the raw image; nil: it is there already.
+	// made says how it is made of the raw image.
 	made []string
+	// ways are how it is brought to a disk, by us and by others.
+	ways []way
+}
+
+// way is one comparison.
+type way struct {
+	// suffix of the bench's name.
+	suffix string
+	ours   reader
 	// theirs is a line for bash, with $URL, $FILE and $DISK.
 	theirs string
 	// told: it is measured and not judged.
 	told bool
 }
+
+// reader is what ours does.
+type reader int
+
+const (
+	// overHTTP is what the agent does. The server runs on the same cores.
+	overHTTP reader = iota
+	// fromFile is the same with the file for a source, as qemu-img has it.
+	fromFile
+	// checksum only reads the file and makes its sum: nobody who verifies is faster.
+	checksum
+)
 
 // qemu-img reads no stream. convert has the file on its own disk and does not verify
 // it; fetched is what has to be done for what ours does.
@@ -36,45 +59,56 @@ const (
 		`qemu-img convert -n -t writeback -f qcow2 -O raw -m 8 -W "$DISK.fetched" "$DISK" && rm "$DISK.fetched"`
 )
 
+// qcow2Ways: the same file on the same disk is what is judged. The others tell what of
+// the difference is the checksum's, and what that of a server on the same cores.
+var qcow2Ways = []way{
+	{ours: fromFile, theirs: convert},
+	{suffix: "-checksum-alone", ours: checksum, theirs: convert, told: true},
+	{suffix: "-over-http", ours: overHTTP, theirs: convert, told: true},
+	{suffix: "-fetched", ours: overHTTP, theirs: fetched, told: true},
+}
+
 var files = []file{
 	{
 		name: "disk.raw.zst", bench: "image-zstd", format: image.Raw,
-		made:   []string{"zstd", "-q", "-T0", "disk.raw", "-o", "disk.raw.zst"},
-		theirs: `curl -sSf "$URL" | zstd -q -d | dd of="$DISK" bs=4M conv=notrunc,fsync status=none`,
+		made: []string{"zstd", "-q", "-T0", "disk.raw", "-o", "disk.raw.zst"},
+		ways: []way{{ours: overHTTP, theirs: `curl -sSf "$URL" | zstd -q -d | dd of="$DISK" bs=4M conv=notrunc,fsync status=none`}},
 	},
 	{
-		name: "disk.qcow2", bench: "image-qcow2", format: image.Qcow2, theirs: convert,
+		name: "disk.qcow2", bench: "image-qcow2", format: image.Qcow2, ways: qcow2Ways,
 		made: []string{"qemu-img", "convert", "-f", "raw", "-O", "qcow2", "disk.raw", "disk.qcow2"},
 	},
-	{name: "disk.qcow2", bench: "image-qcow2-fetched", format: image.Qcow2, theirs: fetched, told: true},
 	{
-		name: "disk-c.qcow2", bench: "image-qcow2-deflate", format: image.Qcow2, theirs: convert,
+		name: "disk-c.qcow2", bench: "image-qcow2-deflate", format: image.Qcow2, ways: qcow2Ways,
 		made: []string{"qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "disk.raw", "disk-c.qcow2"},
 	},
-	{name: "disk-c.qcow2", bench: "image-qcow2-deflate-fetched", format: image.Qcow2, theirs: fetched, told: true},
 	{
-		name: "disk-z.qcow2", bench: "image-qcow2-zstd", format: image.Qcow2, theirs: convert,
+		name: "disk-z.qcow2", bench: "image-qcow2-zstd", format: image.Qcow2, ways: qcow2Ways,
 		made: []string{"qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "-o", "compression_type=zstd", "disk.raw", "disk-z.qcow2"},
 	},
-	{name: "disk-z.qcow2", bench: "image-qcow2-zstd-fetched", format: image.Qcow2, theirs: fetched, told: true},
 }
 
-// makeImages writes a disk and its other forms.
-func makeImages(ctx context.Context, dir string, size int64) ([]file, error) {
-	if err := writeDisk(filepath.Join(dir, "disk.raw"), size); err != nil {
-		return nil, err
+// wanted are the ways of a file with a part in the bench's name.
+func (f file) wanted(part string) []way {
+	return slices.DeleteFunc(slices.Clone(f.ways), func(w way) bool { return !strings.Contains(f.bench+w.suffix, part) })
+}
+
+// makeImages writes a disk and those of its other forms that are wanted.
+func makeImages(ctx context.Context, dir string, b bencher) error {
+	if err := writeDisk(filepath.Join(dir, "disk.raw"), b.size); err != nil {
+		return err
 	}
 	for _, f := range files {
-		if f.made == nil {
+		if len(f.wanted(b.only)) == 0 {
 			continue
 		}
 		cmd := exec.CommandContext(ctx, f.made[0], f.made[1:]...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%v: %w: %s", f.made, err, out)
+			return fmt.Errorf("%v: %w: %s", f.made, err, out)
 		}
 	}
-	return files, nil
+	return nil
 }
 
 // writeDisk makes what a system's disk is like: of each 16 MiB 6 are free, 7 hold
