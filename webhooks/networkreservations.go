@@ -9,9 +9,9 @@ import (
 	"net/netip"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -112,10 +112,15 @@ func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkRe
 	return held[address], err
 }
 
-// hasNIC says whether a host has an interface, by what was inspected.
+// hasNIC says whether a host has an interface, by what was inspected. It may have any
+// where that is not there: in a move networks come before it.
 func (v *networkValidator) hasNIC(ctx context.Context, host types.NamespacedName, mac string) (bool, error) {
 	hardware := &v1beta2.IngotHardware{}
-	if err := v.reader.Get(ctx, host, hardware); client.IgnoreNotFound(err) != nil {
+	err := v.reader.Get(ctx, host, hardware)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
 		return false, fmt.Errorf("interfaces of a host with a reserved address: %w", err)
 	}
 	return slices.ContainsFunc(hardware.Spec.NICs, func(nic v1beta2.HardwareNIC) bool { return nic.MAC == mac }), nil

@@ -23,7 +23,7 @@ func TestReservationsOfHosts(t *testing.T) {
 	runs.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.7"}}}
 	facts.Spec.NICs = []v1beta2.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: mine}}
 	facts.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "another", MAC: "52:54:00:00:00:01", IP: "10.20.0.8"}
-	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // its IngotHardware is lost
+	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // its IngotHardware is not there
 	bare.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.9"}}}
 	with := func(kept ...string) *v1beta2.IngotNetwork {
 		n := network("n", "10.20.0.0/24", "10.20.0.100", "10.20.0.199", "")
@@ -37,17 +37,17 @@ func TestReservationsOfHosts(t *testing.T) {
 		before, after *v1beta2.IngotNetwork
 		refused, told string
 	}{
-		"for the host that has it":           {with(), with(mine, "10.20.0.7"), "", ""},
-		"for another":                        {with(), with(others, "10.20.0.7"), path, ""},
-		"moved to another":                   {with(mine, "10.20.0.7"), with(others, "10.20.0.7"), path, ""},
-		"stands already":                     {with(others, "10.20.0.7"), with(others, "10.20.0.7", mine, "10.20.0.50"), "", ""},
-		"of a host that nothing is known of": {with(), with(others, "10.20.0.9"), path, ""},
-		"recorded on another network":        {with(), with(others, "10.20.0.8"), path, ""},
-		"recorded for another NIC of it":     {with(), with(mine, "10.20.0.8"), path, ""},
-		"recorded for it":                    {with(), with("52:54:00:00:00:01", "10.20.0.8"), "", ""},
-		"nobody's":                           {with(), with(others, "10.20.0.50"), "", ""},
-		"taken away":                         {with(mine, "10.20.0.7", others, "10.20.0.50"), with(), "", "installed systems keep 10.20.0.7, which are not reserved"},
-		"taken away, and nobody's":           {with(others, "10.20.0.50"), with(), "", ""},
+		"for the host that has it":                  {with(), with(mine, "10.20.0.7"), "", ""},
+		"for another":                               {with(), with(others, "10.20.0.7"), path, ""},
+		"moved to another":                          {with(mine, "10.20.0.7"), with(others, "10.20.0.7"), path, ""},
+		"stands already":                            {with(others, "10.20.0.7"), with(others, "10.20.0.7", mine, "10.20.0.50"), "", ""},
+		"of a host whose facts a move brings later": {with(), with(others, "10.20.0.9"), "", ""},
+		"recorded on another network":               {with(), with(others, "10.20.0.8"), path, ""},
+		"recorded for another NIC of it":            {with(), with(mine, "10.20.0.8"), path, ""},
+		"recorded for it":                           {with(), with("52:54:00:00:00:01", "10.20.0.8"), "", ""},
+		"nobody's":                                  {with(), with(others, "10.20.0.50"), "", ""},
+		"taken away":                                {with(mine, "10.20.0.7", others, "10.20.0.50"), with(), "", "installed systems keep 10.20.0.7, which are not reserved"},
+		"taken away, and nobody's":                  {with(others, "10.20.0.50"), with(), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{runs.DeepCopy(), facts.DeepCopy(), bare.DeepCopy()}

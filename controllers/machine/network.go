@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -81,8 +82,31 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if around.Holders, err = index.HoldersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
 		return next, err
 	}
+	if around.Endpoints, err = r.endpointsBeside(ctx, s); err != nil {
+		return next, err
+	}
 	s.around = &around
 	return next, nil
+}
+
+// endpointsBeside are the addresses by which other Clusters' control planes are reached.
+// That of the machine's own may be its node's.
+func (r *Reconciler) endpointsBeside(ctx context.Context, s *scope) (map[netip.Addr]bool, error) {
+	list := &infrav1.IngotClusterList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
+		return nil, fmt.Errorf("endpoints of Clusters: %w", err)
+	}
+	out := map[netip.Addr]bool{}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if s.ingotCluster != nil && other.Namespace == s.ingotCluster.Namespace && other.Name == s.ingotCluster.Name {
+			continue
+		}
+		if address, err := netip.ParseAddr(other.Spec.ControlPlaneEndpoint.Host); err == nil {
+			out[address] = true
+		}
+	}
+	return out, nil
 }
 
 // networks are all, by their names.

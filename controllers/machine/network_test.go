@@ -217,11 +217,15 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if host := s.provision("first"); host != "h1" {
 		t.Fatalf("on %s", host)
 	}
+	other := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "other"}}
+	other.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "192.0.2.201", Port: 6443}
+	s.create(other)
 	reserve("h2")
 	s.machine("second", reserved)
 	s.settle("second")
 	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "192.0.2.252 is that of another host")
-	for address, says := range map[string]string{"192.0.2.252/24": "192.0.2.252 is ", "192.0.2.254/24": "192.0.2.254 is the address of a router", "192.0.2.120/24": "in the range"} {
+	for address, says := range map[string]string{"192.0.2.252/24": "192.0.2.252 is ", "192.0.2.254/24": "192.0.2.254 is the address of a router", "192.0.2.120/24": "in the range",
+		"192.0.2.201/24": "192.0.2.201 is the control plane's endpoint of another Cluster"} {
 		name := strings.NewReplacer(".", "-", "/", "-").Replace("static-" + address)
 		s.machine(name, onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: address}))
 		s.settle(name)

@@ -236,30 +236,6 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	}
 }
 
-// MaxConfig is how long the text may be, in bytes: what spec.claim.network.config of an
-// IngotHost holds.
-const MaxConfig = 65536
-
-// length refuses what would be too long on any host, whatever its addresses.
-func (c *checker) length(path *field.Path) {
-	if len(c.errs) > 0 {
-		return
-	}
-	links := slices.Clone(c.links)
-	for i := range links {
-		for _, r := range links[i].config.Routes {
-			links[i].routes = append(links[i].routes, route{LinkRoute: r})
-		}
-	}
-	if n := len(Network{links: links}.Config()); n > MaxConfig {
-		c.refuse(path, fmt.Sprintf("%d links", len(links)), "%s", tooLong(n))
-	}
-}
-
-func tooLong(n int) string {
-	return fmt.Sprintf("the network configuration comes to %d bytes, and a claim holds %d; leave out routes, or give routers a routing protocol", n, MaxConfig)
-}
-
 // mtus: what is carried must not be larger than what carries it.
 func (c *checker) mtus() {
 	for i := range c.links {

@@ -6,6 +6,7 @@ package networkdata
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -105,5 +106,33 @@ func TestCheckLength(t *testing.T) {
 	data.VLANs = data.VLANs[:16]
 	if errs := Check(field.NewPath("spec", "networkData"), data); len(errs) > 0 {
 		t.Errorf("half of it: %v", errs.ToAggregate())
+	}
+}
+
+// No text is longer than what it is taken for, so that none is taken for short that is
+// not.
+func TestLengthIsBounded(t *testing.T) {
+	longest := strings.Repeat("d", 253)
+	address := static("fd00:ffff:ffff:ffff:ffff:ffff:ffff:ff01/128")
+	config := infrav1.LinkConfig{MTU: new(int32(65535)), DHCP: infrav1.DHCPFamilyDualStack, RouterAdvertisements: infrav1.RouterAdvertisementsIgnore,
+		SearchDomains: []string{longest}, DNSServers: []string{"fd00:ffff:ffff:ffff:ffff:ffff:ffff:ff02"}, Addresses: []infrav1.LinkAddress{address},
+		Routes: []infrav1.LinkRoute{{To: "fd00:ffff:ffff:ffff:ffff:ffff:ffff:ff00/128", Via: "fd00:ffff:ffff:ffff:ffff:ffff:ffff:ff03", Metric: new(int32(2147483647))}}}
+	bond := infrav1.NetworkBond{Name: "abcdefghijklmn0", Mode: infrav1.BondLACP, LACPRate: "slow", MinLinks: new(int32(16)), Aggregation: "bandwidth", TransmitHashPolicy: "vlan+srcmac",
+		Primary: "abcdefghijklmn1", MonitorMilliseconds: new(int32(2147483647)), UpDelayMilliseconds: new(int32(2147483647)), DownDelayMilliseconds: new(int32(2147483647)), LinkConfig: config}
+	for i := range 8 {
+		bond.Interfaces = append(bond.Interfaces, fmt.Sprintf("abcdefghijklm%02d", i))
+	}
+	links := linksOf(&infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("abcdefghijklmn2", boot, config)}, Bonds: []infrav1.NetworkBond{bond},
+		VLANs: []infrav1.NetworkVLAN{{Name: "abcdefghijklmn3", Link: "abcdefghijklmn0", ID: 4094, LinkConfig: config}}})
+	for _, l := range links {
+		l.mac, l.addresses = bootMAC, []netip.Prefix{netip.MustParsePrefix(address.Address)}
+		l.routes = []route{{LinkRoute: config.Routes[0]}}
+		most := linkBytes + addressBytes + routeBytes + serverBytes + domainBytes
+		if l.bond != nil {
+			most += bondBytes
+		}
+		if n := len(Network{links: []link{l}}.Config()); n > most {
+			t.Errorf("%s: %d bytes, taken for %d at most:\n%s", l.kind, n, most, Network{links: []link{l}}.Config())
+		}
 	}
 }

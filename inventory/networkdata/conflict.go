@@ -33,6 +33,9 @@ func (l *link) free(from Sources, macs []string) error {
 				return fmt.Errorf("addresses[%d]: %w: %s is %s of IngotNetwork %s", i, ErrTaken, address, use, name)
 			}
 		}
+		if from.Endpoints[address] {
+			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of another Cluster", i, ErrTaken, address)
+		}
 		if others := from.Holders.Besides(address, from.Host.Key); len(others) > 0 {
 			return fmt.Errorf("addresses[%d]: %w: %s is that of another host, by record or by the claim of the system installed there", i, ErrTaken, address)
 		}

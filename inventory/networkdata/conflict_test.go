@@ -41,6 +41,7 @@ func TestTaken(t *testing.T) {
 	holding(holders, "a07", "10.10.0.79", "10.10.0.81")
 	given := sources()
 	given.Holders = holders
+	given.Endpoints = map[netip.Addr]bool{netip.MustParseAddr("10.10.0.90"): true, netip.MustParseAddr("192.0.2.7"): true}
 	ranged := networks()
 	rack := ranged[rackName]
 	rack.Range = infrav1.AddressRange{Start: "10.10.0.100", End: "10.10.0.110"}
@@ -55,6 +56,7 @@ func TestTaken(t *testing.T) {
 		want string
 	}{
 		{"nobody's", static("10.10.0.80/24"), boot, ""},
+		{"another Cluster's endpoint", static("10.10.0.90/24"), boot, "10.10.0.90 is the control plane's endpoint of another Cluster"},
 		{"recorded for another", static("10.10.0.77/24"), boot, "10.10.0.77 is that of another host"},
 		{"another's system has it", static("10.10.0.78/24"), boot, "10.10.0.78 is that of another host"},
 		{"reserved anew for this host, and another's system has it", reservation("storage"), port(2), "10.30.7.2 is that of another host"},

@@ -89,7 +89,7 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 	if err := network.check(); err != nil {
 		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
 	}
-	if n := len(network.Config()); n > MaxConfig {
+	if n := network.length(); n > 0 {
 		return Network{}, fmt.Errorf("%w: %s", ErrMisfit, tooLong(n))
 	}
 	return network, nil

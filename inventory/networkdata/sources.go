@@ -59,6 +59,9 @@ type Surroundings struct {
 	Pools map[Place]Given
 	// Holders are who has which of the addresses that may be given (see Candidates).
 	Holders addressuse.Holders
+	// Endpoints are those of other Clusters' control planes: virtual addresses, which
+	// nobody has recorded.
+	Endpoints map[netip.Addr]bool
 }
 
 // Sources are all that a network is made of.

@@ -1,0 +1,48 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Which addresses a machine shows: those assigned and reported, or else the one recorded
+// for its host on its network, of IPv6 where no IPv4 address is.
+func TestInternalIPs(t *testing.T) {
+	on := func(network, ip string) *infrav1.RecordedAddress {
+		return &infrav1.RecordedAddress{NetworkName: network, MAC: "52:54:00:00:00:01", IP: ip}
+	}
+	for name, tc := range map[string]struct {
+		assigned, reported []string
+		ipv4, ipv6         *infrav1.RecordedAddress
+		want               []string
+	}{
+		"recorded":                  {nil, nil, on("net", "192.0.2.7"), nil, []string{"192.0.2.7"}},
+		"recorded, of both kinds":   {nil, nil, on("net", "192.0.2.7"), on("net", "2001:db8::7"), []string{"192.0.2.7"}},
+		"recorded, of IPv6 alone":   {nil, nil, nil, on("net", "2001:db8::7"), []string{"2001:db8::7"}},
+		"of the network before":     {nil, nil, on("before", "192.0.2.7"), on("net", "2001:db8::7"), []string{"2001:db8::7"}},
+		"reported":                  {nil, []string{"2001:db8::8"}, on("net", "192.0.2.7"), on("net", "2001:db8::7"), []string{"2001:db8::8"}},
+		"assigned":                  {[]string{"10.20.3.7"}, nil, on("net", "192.0.2.7"), nil, []string{"10.20.3.7"}},
+		"assigned, and reported":    {[]string{"10.20.3.7"}, []string{"192.0.2.7", "10.20.3.7"}, nil, nil, []string{"10.20.3.7", "192.0.2.7"}},
+		"nothing is known of it":    {nil, nil, nil, nil, nil},
+		"on networks before, alone": {nil, nil, on("before", "192.0.2.7"), on("before", "2001:db8::7"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, hardware := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
+			host.Spec.NetworkRef.Name = "net"
+			host.Spec.Claim = &infrav1.HostClaim{}
+			if tc.assigned != nil {
+				host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Addresses: tc.assigned}
+			}
+			hardware.Spec.Address, hardware.Spec.IPv6Address = tc.ipv4, tc.ipv6
+			if diff := cmp.Diff(tc.want, internalIPs(host, hardware, tc.reported)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
