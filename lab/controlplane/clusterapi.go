@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,22 +118,29 @@ func (c *ControlPlane) applyCertManagerCRDs(ctx context.Context) error {
 	return err
 }
 
+// hookCallers are the managers that call runtime extensions.
+var hookCallers = []string{"capi-core-manager", "capi-kubeadm-control-plane-manager"}
+
 // startManagers starts the managers and waits until each, with its webhooks,
 // is ready.
 func (c *ControlPlane) startManagers(ctx context.Context, all []provider) error {
 	for _, p := range all {
 		env := []string{"POD_NAMESPACE=" + p.Namespace, "POD_NAME=" + p.Program, "POD_UID=" + p.Program}
-		if err := c.run(p.Program, env,
-			"--kubeconfig="+c.Kubeconfig(),
+		arguments := []string{
+			"--kubeconfig=" + c.Kubeconfig(),
 			"--leader-elect=false",
-			"--webhook-port="+strconv.Itoa(p.webhookPort),
-			"--webhook-cert-dir="+c.WebhookCertificates(),
-			"--health-addr="+loopback(p.healthPort),
-			"--diagnostics-address="+loopback(p.diagnosticsPort),
+			"--webhook-port=" + strconv.Itoa(p.webhookPort),
+			"--webhook-cert-dir=" + c.WebhookCertificates(),
+			"--health-addr=" + loopback(p.healthPort),
+			"--diagnostics-address=" + loopback(p.diagnosticsPort),
 			"--insecure-diagnostics",
 			// As CLUSTER_TOPOLOGY=true does where Pods run; off it is by default.
-			"--feature-gates="+strings.Join(c.gates, "=true,")+"=true",
-		); err != nil {
+			"--feature-gates=" + strings.Join(c.gates, "=true,") + "=true",
+		}
+		if slices.Contains(hookCallers, p.Program) {
+			arguments = append(arguments, c.proof...)
+		}
+		if err := c.run(p.Program, env, arguments...); err != nil {
 			return err
 		}
 	}

@@ -55,6 +55,9 @@ type Options struct {
 	// FeatureGates of Cluster API's managers that are on besides ClusterTopology:
 	// RuntimeSDK, InPlaceUpdates.
 	FeatureGates []string
+	// HookClientCert and HookClientKey are the files by which Cluster API's managers prove
+	// themselves to runtime extensions; empty: they do not.
+	HookClientCert, HookClientKey string
 }
 
 // A ControlPlane is a running management cluster. Its methods are safe for use
@@ -68,7 +71,9 @@ type ControlPlane struct {
 	// clusterctl is the path of its configuration; empty without Cluster API.
 	clusterctl string
 	gates      []string
-	children   []*process.Process // in the order of their start
+	// proof are the arguments by which a manager that calls hooks proves itself.
+	proof    []string
+	children []*process.Process // in the order of their start
 }
 
 // Start starts etcd, kube-apiserver and kube-controller-manager and returns
@@ -85,6 +90,9 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{dir: dir, tools: set, gates: append([]string{"ClusterTopology"}, opts.FeatureGates...)}
+	if opts.HookClientCert != "" {
+		c.proof = []string{"--runtime-extension-client-cert-file=" + opts.HookClientCert, "--runtime-extension-client-key-file=" + opts.HookClientKey}
+	}
 	if err := c.start(ctx, opts); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start the control plane: %w", err)

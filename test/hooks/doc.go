@@ -5,7 +5,10 @@
 // Cluster API with its feature gates on: discovery, variables, patches and lifecycle
 // hooks over TLS. There are no servers and no manager: hosts are objects, as the
 // manager would leave them. Every call goes through a recorder, which writes down what
-// Cluster API asked and what Ingot answered.
+// Cluster API asked and what Ingot answered. Cluster API proves itself to both by a client
+// certificate, and nobody else is heard.
+//
+// What needs servers, an update in place, has a data centre of test/site beside it.
 //
 //	site := hooks.Start(t)
 //	site.Host(t, "h1", nil)

@@ -5,9 +5,12 @@ package hooks
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -33,16 +36,21 @@ type Extension struct{ proof *recorder }
 func (e *Extension) Calls() []Call { return e.proof.all() }
 
 // Extend starts the extension at a management cluster whose Cluster API has RuntimeSDK on,
-// and waits until both of its ExtensionConfigs are discovered. It ends with the test.
-func Extend(t testing.TB, kubeconfig string, c client.Client) *Extension {
+// and waits until both of its ExtensionConfigs are discovered. With clients it hears
+// nobody else (mTLS); nil: it hears all. It ends with the test.
+func Extend(t testing.TB, kubeconfig string, c client.Client, clients *Clients) *Extension {
 	t.Helper()
 	must(t, runtimev1.AddToScheme(c.Scheme()))
 	place := servingPlace(t)
 	o := place.options(kubeconfig)
+	if clients != nil {
+		o.Hooks.ClientCA = "client-ca.crt" // as the Deployment's variable says
+		must(t, os.WriteFile(filepath.Join(place.certificates, o.Hooks.ClientCA), clients.authority, 0o600))
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, o, app.HostSockets) }()
-	e := &Extension{proof: record(place.URL(), place.authority.CertificatePEM())}
+	e := &Extension{proof: record(place.URL(), place.authority.CertificatePEM(), clients)}
 	t.Cleanup(func() {
 		e.proof.stop()
 		cancel()
@@ -77,6 +85,30 @@ func awaitDiscovered(t testing.TB, c client.Client, config *runtimev1.ExtensionC
 			t.Fatalf("discovery of %s: %v, conditions %v", config.Name, err, config.Status.Conditions)
 		}
 	}
+}
+
+// Clients are those that the extension is to hear: one certificate, for Cluster API's
+// managers.
+type Clients struct {
+	// Cert and Key are its files.
+	Cert, Key   string
+	authority   []byte
+	certificate tls.Certificate
+}
+
+// NewClients makes them.
+func NewClients(t testing.TB) *Clients {
+	t.Helper()
+	authority, err := pki.NewAuthority("cluster-api")
+	must(t, err)
+	pair, err := authority.Client("capi-controller-manager")
+	must(t, err)
+	dir := t.TempDir()
+	must(t, pair.Write(dir, "client"))
+	c := &Clients{Cert: filepath.Join(dir, "client.crt"), Key: filepath.Join(dir, "client.key"), authority: authority.CertificatePEM()}
+	c.certificate, err = tls.LoadX509KeyPair(c.Cert, c.Key)
+	must(t, err)
+	return c
 }
 
 // serving is where an extension is to serve, and what it proves itself by.

@@ -34,15 +34,24 @@ type recorder struct {
 	calls []Call
 }
 
-// record passes calls on to a target whose certificate is of an authority.
-func record(target string, authority []byte) *recorder {
+// record passes calls on to a target whose certificate is of an authority. With clients it
+// hears only who proves to be one of them, and proves to be one itself; it may be nil.
+func record(target string, authority []byte, clients *Clients) *recorder {
+	onward := &tls.Config{RootCAs: poolOf(authority), MinVersion: tls.VersionTLS12}
+	r := &recorder{target: target, client: &http.Client{Transport: &http.Transport{TLSClientConfig: onward, MaxIdleConnsPerHost: 8}}}
+	r.server = httptest.NewUnstartedServer(r)
+	if clients != nil {
+		onward.Certificates = []tls.Certificate{clients.certificate}
+		r.server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: poolOf(clients.authority), MinVersion: tls.VersionTLS12}
+	}
+	r.server.StartTLS()
+	return r
+}
+
+func poolOf(authority []byte) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
-	r := &recorder{target: target, client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 8,
-	}}}
-	r.server = httptest.NewTLSServer(r)
-	return r
+	return pool
 }
 
 // ServeHTTP passes one call on.

@@ -43,7 +43,10 @@ func Start(t testing.TB) *Site {
 	ctrllog.SetLogger(logr.Discard())
 	set, err := tools.Open()
 	must(t, err)
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir(), FeatureGates: []string{"RuntimeSDK", "InPlaceUpdates"}})
+	clients := NewClients(t)
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{
+		Dir: t.TempDir(), FeatureGates: []string{"RuntimeSDK", "InPlaceUpdates"}, HookClientCert: clients.Cert, HookClientKey: clients.Key,
+	})
 	must(t, err)
 	t.Cleanup(plane.Stop)
 	must(t, plane.InstallClusterAPI(t.Context()))
@@ -57,7 +60,7 @@ func Start(t testing.TB) *Site {
 	must(t, s.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{
 		InPlaceLabel: "on",
 	}}}))
-	s.Extension = Extend(t, plane.Kubeconfig(), s.Client)
+	s.Extension = Extend(t, plane.Kubeconfig(), s.Client, clients)
 	return s
 }
 

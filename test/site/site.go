@@ -51,6 +51,8 @@ type Config struct {
 	ManagerArgs []string
 	// NoManager leaves it to StartManager.
 	NoManager bool
+	// FeatureGates of Cluster API's managers that are on besides ClusterTopology.
+	FeatureGates []string
 }
 
 // A Plane is a management cluster: a control plane without pods
@@ -168,7 +170,7 @@ func (s *Site) install(ctx context.Context, root string) (*controlplane.ControlP
 		return nil, err
 	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
-		Dir: filepath.Join(s.dir, "plane"), Audit: true, AuditBodies: []string{infrastructureGroup},
+		Dir: filepath.Join(s.dir, "plane"), Audit: true, AuditBodies: []string{infrastructureGroup}, FeatureGates: s.config.FeatureGates,
 	})
 	if err != nil {
 		return nil, err
