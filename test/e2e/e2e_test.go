@@ -41,6 +41,7 @@ func TestManagementCluster(t *testing.T) {
 		{"a server that nobody registered", unknownServer},
 		{"a cluster over three racks", haCluster},
 		{"a cluster of a class", topologyCluster},
+		{"the runtime extension", runtimeExtension},
 		{"no pod was restarted", podsAreWell},
 		{"every right is used", everyRightIsUsed},
 		{"a move to another management cluster", move},

@@ -65,6 +65,7 @@ func startNode(t *testing.T, releases ...*release.Release) *node.Node {
 func variables(s *site.Site) map[string]string {
 	return map[string]string{
 		"CLUSTER_TOPOLOGY": "true",
+		"EXP_RUNTIME_SDK":  "true",
 		// The images are where the node is.
 		"INGOT_IMAGE_SOURCES":  "0.0.0.0/0",
 		"INGOT_BOOT_ADDRESS":   s.BootAddress().Addr().String(),
@@ -91,7 +92,10 @@ func initialize(t *testing.T, n *node.Node, s *site.Site, built *release.Release
 		t.Fatal(err)
 	}
 	err := n.Init(t.Context(), node.Init{
-		Others:    []clusterapi.Entry{{Name: "ingot", Kind: "InfrastructureProvider", URL: built.Components}},
+		Others: []clusterapi.Entry{
+			{Name: "ingot", Kind: "InfrastructureProvider", URL: built.Components},
+			{Name: "ingot", Kind: "RuntimeExtensionProvider", URL: built.RuntimeComponents},
+		},
 		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(built.Dir)},
 		Env:       assignments(variables(s)),
 		Progress:  t.Output(),
