@@ -54,6 +54,8 @@ type batch struct {
 // maxWorkers decompress clusters side by side; one disk does not take more.
 const maxWorkers = 8
 
+func workers() int { return min(maxWorkers, runtime.GOMAXPROCS(0)) }
+
 // decodeClusters sends the clusters of a qcow2 image to the writer, in whatever
 // order they come, and then the ranges that have none.
 func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages) error {
@@ -66,7 +68,7 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	}
 	group, inner := errgroup.WithContext(ctx)
 	batches := make(chan batch)
-	for range min(maxWorkers, runtime.GOMAXPROCS(0)) {
+	for range workers() {
 		group.Go(func() error { return decompress(inner, stream.Header(), batches, to) })
 	}
 	group.Go(func() error {

@@ -31,7 +31,7 @@ const (
 	// where the first is not valid.
 	headSize = 1 << 20
 	tailSize = 1 << 20
-	// chunkSize is the unit of decoding and writing; chunks of them are in flight.
+	// chunkSize is the unit of decoding and writing; chunks of them at least are in flight.
 	chunkSize = 4 << 20
 	chunks    = 4
 	// readSize is the unit of reading and hashing the source.
@@ -108,8 +108,12 @@ func (m *Image) pipe(ctx context.Context, w *writer) error {
 	defer context.AfterFunc(ctx, m.stop)()
 	ahead := newReadAhead(ctx, m.buffered, m.hash)
 	w.percent = func() int { return percent(ahead.consumed.Load(), size) }
-	decoded, free := make(chan chunk, chunks), make(chan []byte, chunks)
-	for range chunks {
+	flight := chunks
+	if m.disk == Qcow2 { // each that decompresses clusters holds one
+		flight += workers()
+	}
+	decoded, free := make(chan chunk, flight), make(chan []byte, flight)
+	for range flight {
 		free <- make([]byte, chunkSize)
 	}
 	group.Go(ahead.read)
