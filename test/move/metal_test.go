@@ -154,6 +154,8 @@ func (y *yard) fill(p *plane) {
 			y.t.Fatal(err)
 		}
 		facts.Spec.MemoryBytes = 64 << 30
+		facts.Spec.NICs = []infrav1.HardwareNIC{{Name: "eth0", MAC: host.Spec.BootMACAddress}}
+		facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: host.Name, SizeBytes: ptr.To[int64](480e9)}}
 		facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: host.Spec.BootMACAddress, IP: fmt.Sprintf("192.0.2.%d", 50+i)}
 		p.create(facts)
 	}
@@ -186,7 +188,7 @@ func (y *yard) cluster(p *plane) {
 	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "m1"}
 	p.create(machine)
 	bond := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1", Finalizers: []string{infrav1.MachineFinalizer},
-		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}, OwnerReferences: y.owned(machine, "Machine")}}
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "c1", clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md-0"}, OwnerReferences: y.owned(machine, "Machine")}}
 	bond.Spec.Image = image()
 	bond.Spec.ProviderID = infrav1.ProviderID{Namespace: namespace, Host: "provisioned", InstanceID: instance}.String()
 	p.create(bond)

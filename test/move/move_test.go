@@ -50,6 +50,7 @@ func TestMove(t *testing.T) {
 	}
 	planes[0].until("at rest", func() string { return atWork(planes[0]) })
 	metal.beginHalfway(planes[0])
+	metal.promise(planes[0])
 	refused(t, planes[0], planes[1])
 	takeAcross(t, metal, planes[0], planes[1])
 	takeAcross(t, metal, planes[1], planes[0])
@@ -79,7 +80,8 @@ func refused(t *testing.T, source, target *plane) {
 func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 	t.Helper()
 	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions(), pin: pinOf(source),
-		first: source.name == "first"}
+		promised: &infrav1.IngotReservation{}, first: source.name == "first"}
+	source.get(s.promised, "c1")
 	if err := source.clusterctl().ObjectMover().Move(t.Context(), namespace, target.clusterctl(), false, s.watch); err != nil {
 		t.Fatalf("clusterctl move from %s: %v", source.name, err)
 	}
@@ -87,6 +89,7 @@ func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 		t.Fatal("the mover never came to the unpausing of the target")
 	}
 	s.goesOn()
+	s.promiseHolds()
 	s.halfwayGoesOn()
 	s.sourceIsEmpty()
 	metal.clusterAPI(target)
@@ -117,6 +120,7 @@ type story struct {
 	before         map[string]*infrav1.IngotHost
 	told           map[string][]string
 	pin            *infrav1.PinnedBMC
+	promised       *infrav1.IngotReservation
 	// first of two moves: only then something is half done.
 	first, arrived bool
 }
@@ -220,7 +224,7 @@ func (s *story) goesOn() {
 func (s *story) sourceIsEmpty() {
 	s.t.Helper()
 	s.caStays()
-	for _, list := range []client.ObjectList{&infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}, &infrav1.IngotClusterList{},
+	for _, list := range []client.ObjectList{&infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}, &infrav1.IngotClusterList{}, &infrav1.IngotReservationList{},
 		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &corev1.SecretList{}} {
 		if err := s.source.client.List(s.t.Context(), list, client.InNamespace(namespace)); err != nil {
 			s.t.Fatal(err)

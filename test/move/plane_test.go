@@ -45,6 +45,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/move"
+	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
@@ -220,6 +221,9 @@ func (p *plane) run() {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), BMC: pool, Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{},
 			Policy: policy, Poll: time.Second, NewID: uuid.NewString, Fingerprint: p.fingerprint,
 		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: 10}),
+		(&reservation.Reconciler{
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Waits: reservation.Waits{Recheck: time.Second},
+		}).SetupWithManager(mgr, controller.Options{}),
 		(&move.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(mgr, controller.Options{}),
 	} {
 		if setup != nil {

@@ -80,6 +80,7 @@ type journey struct {
 	// before is what was so when nobody should act any more.
 	before   map[string]touch
 	hosts    map[string]*infrav1.IngotHost
+	promised *infrav1.IngotReservation
 	commands time.Time
 }
 
@@ -121,6 +122,7 @@ func newJourney(t *testing.T) *journey {
 	j.from.Await(t, "free hosts", j.from.Free(healthy...))
 	j.cluster = j.from.CreateCluster(t, site.Cluster{Name: "c1", ControlPlanes: 1, Workers: 1})
 	j.from.Await(t, "a cluster", j.from.Running(j.cluster))
+	j.promise()
 	return j
 }
 
@@ -349,6 +351,7 @@ func (j *journey) silent(lack func(*infrav1.IngotHost) string) {
 		time.Sleep(time.Second)
 	}
 	j.to.Await(j.t, "the status of all hosts, still", rebuilt)
+	j.promiseArrived()
 	j.untouched()
 	for name, is := range j.touches() {
 		j.t.Logf("%s (%s): 0 BMC writes and 0 bytes in %s; %d and %d before", name, j.hosts[name].Status.Phase,
