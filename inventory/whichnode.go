@@ -55,6 +55,7 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 			fit = append(fit, i)
 		}
 	}
+	slices.Sort(misfits) // the same words for the same Nodes, in whatever order they come
 	switch count := countUUID(machine.UUID, uuids); {
 	case len(fit)+len(misfits) == 0:
 		return -1, ""
@@ -63,7 +64,11 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 	case len(fit) == 0:
 		return -1, strings.Join(misfits, "; ")
 	case len(fit) > 1:
-		return -1, fmt.Sprintf("Nodes %s and %s both fit", nodes[fit[0]].Name, nodes[fit[1]].Name)
+		names := make([]string, 0, len(fit))
+		for _, i := range fit {
+			names = append(names, nodes[i].Name)
+		}
+		return -1, fmt.Sprintf("Nodes %s all fit", strings.Join(slices.Sorted(slices.Values(names)), " and "))
 	}
 	return fit[0], ""
 }

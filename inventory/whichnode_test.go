@@ -41,8 +41,9 @@ func TestWhichNode(t *testing.T) {
 		"two servers with the UUID": {machine, nodes{lives(uuid, "m1")}, []string{uuid, swapped}, -1, "2 servers"},
 		"no names":                  {is(uuid, ""), nodes{lives(uuid, "")}, []string{uuid}, -1, "neither"},
 		"empty addresses":           {is(uuid, "m1", ""), nodes{lives(uuid, "m2", "")}, []string{uuid}, -1, "neither"},
-		"two Nodes":                 {machine, nodes{lives(uuid, "m1"), lives(uuid, "m2", "10.0.0.5")}, []string{uuid}, -1, "Nodes m1 and m2 both fit"},
+		"two Nodes":                 {machine, nodes{lives(uuid, "m2", "10.0.0.5"), lives(uuid, "m1")}, []string{uuid}, -1, "Nodes m1 and m2 all fit"},
 		"of an earlier life":        {machine, nodes{heard(lives(uuid, "m0", "10.0.0.5"), installed.Add(-time.Second))}, []string{uuid}, -1, "Node m0 was not heard"},
+		"none of two":               {machine, nodes{lives(uuid, "n2"), lives(uuid, "n1")}, []string{uuid}, -1, "Node n1 has neither the machine's name nor an address of it; Node n2 has"},
 		"not heard":                 {machine, nodes{heard(lives(uuid, "m1"), time.Time{})}, []string{uuid}, -1, "Node m1 was not heard"},
 		"beside an earlier life's":  {machine, nodes{heard(lives(uuid, "m0", "10.0.0.5"), time.Time{}), lives(uuid, "m1")}, []string{uuid}, 1, ""},
 	} {

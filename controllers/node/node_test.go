@@ -309,7 +309,7 @@ func TestIdentify(t *testing.T) {
 				n.(*corev1.Node).Status.Addresses = nil
 			}
 		}, map[string]string{"m": provider, "n2": ""}, ""},
-		"two Nodes could be it": {func(w *world) { w.nodes = []client.Object{node("n1", ""), node("n2", "")} }, map[string]string{"n1": "", "n2": ""}, "both fit"},
+		"two Nodes could be it": {func(w *world) { w.nodes = []client.Object{node("n1", ""), node("n2", "")} }, map[string]string{"n1": "", "n2": ""}, "all fit"},
 		"a UUID of two servers": {func(w *world) { w.hardware = append(w.hardware, hardware("h3", uuid)) }, map[string]string{"n1": "", "n2": ""}, "2 servers"},
 		"another Node has it": {func(w *world) { w.nodes = append(w.nodes, node("n3", provider)) },
 			map[string]string{"n1": "", "n2": "", "n3": provider}, ""},
