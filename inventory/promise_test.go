@@ -94,24 +94,12 @@ func TestPlanPromise(t *testing.T) {
 	trusting.Cluster.BootTrust = infrav1.BootTrustVerified
 	trusted := reservation("rival", workers("md", 1))
 	trusted.Spec.BootTrust = infrav1.BootTrustVerified
-	fast := workers("md", 3)
-	fast.Ethernets = []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}
-	cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)
-	mlx := DemandGroup{Name: "md", Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
-		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}}}}
-	mlxMachines := func(count int) DemandGroup { mlx.Count = count; return mlx }
 	for _, tc := range []struct {
 		name    string
 		request PromiseRequest
 		stock   Stock
 		want    []string // of each group that goes short, a part of the message
 	}{
-		{"interfaces that some hosts have", demand(mlxMachines(3)), Stock{Candidates: cards}, nil},
-		{"interfaces that too few hosts have", demand(mlxMachines(4)), Stock{Candidates: cards},
-			[]string{"lacks 1 of 4 hosts; asked for 1 ethernets by networkData; of 3 hosts that suit 3 are free"}},
-		{"hosts beside those whose interfaces were promised", demand(md(3)), Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{reservation("rival", fast)}}, nil},
-		{"hosts whose interfaces were promised", demand(md(4)), Stock{Candidates: cards, Reservations: []infrav1.IngotReservation{reservation("rival", fast)}},
-			[]string{"lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are promised"}},
 		{"enough", demand(md(3)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, nil},
 		{"two are missing", demand(md(5)), Stock{Candidates: hostsIn("r1", "r2", "r2")}, []string{"machine deployment md lacks 2 of 5 hosts; of 3 hosts that suit 3 are free"}},
 		{"a strict failure domain", demand(md(2, "r1")), Stock{Candidates: hostsIn("r1", "r2", "r2")},
@@ -363,6 +351,38 @@ func TestOSInUse(t *testing.T) {
 			}
 			if got := OSInUse(templates, images); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// Hosts are counted by the interfaces that networkData asks for, of who asks and of those
+// who were promised hosts.
+func TestPlanPromiseByInterfaces(t *testing.T) {
+	fast := workers("md", 3)
+	fast.Ethernets = []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}
+	template := infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
+		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core"}}}}}
+	asks := func(count int) PromiseRequest {
+		return demand(DemandGroup{Name: "md", Count: count, Template: template})
+	}
+	whatever := func(count int) PromiseRequest { return demand(DemandGroup{Name: "md", Count: count}) }
+	promised := []infrav1.IngotReservation{reservation("rival", fast)}
+	for name, tc := range map[string]struct {
+		request  PromiseRequest
+		promised []infrav1.IngotReservation
+		want     string // a part of the message; empty: satisfied
+	}{
+		"that enough hosts have":                     {asks(3), nil, ""},
+		"that too few hosts have":                    {asks(4), nil, "lacks 1 of 4 hosts; asked for 1 ethernets by networkData; of 3 hosts that suit 3 are free"},
+		"beside hosts whose interfaces are promised": {whatever(3), promised, ""},
+		"of hosts whose interfaces are promised":     {whatever(4), promised, "lacks 1 of 4 hosts; of 6 hosts that suit 6 are free, but 3 of these are promised"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cards := append(carded("mlx5_core", "f1", "f2", "f3"), carded("igb", "s1", "s2", "s3")...)
+			plan, err := PlanPromise(tc.request, Stock{Candidates: cards, Reservations: tc.promised, Now: promisedAt})
+			if err != nil || plan.Satisfied != (tc.want == "") || !strings.Contains(plan.Message, tc.want) {
+				t.Errorf("%+v, %v; want %q", plan, err, tc.want)
 			}
 		})
 	}

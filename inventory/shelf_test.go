@@ -6,6 +6,7 @@ package inventory
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,4 +151,30 @@ func TestShelfForgets(t *testing.T) {
 			t.Errorf("%s: %d are missing, want %d", step.name, got, step.want)
 		}
 	}
+}
+
+// Hosts change while plans are made, by many at once: each plan is one of a moment at which
+// all hosts were there.
+func TestShelfIsShared(t *testing.T) {
+	stock := onShelf(Stock{Candidates: hostsIn("r1", "r1", "r2", "r2"), Now: promisedAt})
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				c := candidate(fmt.Sprintf("h%d", 1+(i+worker)%4), fmt.Sprintf("r%d", 1+i%2))
+				c.Hardware.Name = c.Host.Name
+				stock.Shelf.Put(c.Host)
+				stock.Shelf.PutHardware(c.Hardware)
+				plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 4 + i%3}), stock)
+				if err != nil || plan.Satisfied != (i%3 == 0) {
+					t.Errorf("%+v, %v", plan, err)
+					return
+				}
+				if hosts := stock.ClaimedBy("metal", "mine"); len(hosts) > 0 {
+					t.Errorf("claimed: %v", hosts)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
