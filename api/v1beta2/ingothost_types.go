@@ -195,7 +195,7 @@ type IngotHostSpec struct {
 }
 
 // DiskCleaning chooses the cleaning of the disks that its hints describe.
-// +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="deviceName and hctl may be another disk's at the next boot, which would then be cleaned otherwise than meant: use serialNumber, wwn, or what describes the disk"
+// +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="must not have deviceName or hctl: at the next boot they may be another disk's, which would then be cleaned otherwise than meant; use serialNumber, wwn, or what describes the disk"
 type DiskCleaning struct {
 	// hints that a disk must fulfil, all of them. Unlike root device hints they may hold
 	// for several disks, and deviceName and hctl are not possible: both depend on the order
