@@ -208,6 +208,8 @@ func TestImageFailure(t *testing.T) {
 		{"after the first wait", failed(1, "ImageUnavailable", 30*time.Second), "order/image-retry", time.Time{}},
 		{"the wait doubles", failed(3, "ChecksumMismatch", 30*time.Second), "order/image-wait", day().Add(90 * time.Second)},
 		{"up to its bound", failed(400, "ImageInvalid", 30*time.Second), "order/image-wait", day().Add(270 * time.Second)},
+		{"a live system that no kernel starts", failed(1, "LiveSystemRefused", 30*time.Second), "order/image-retry", time.Time{}},
+		{"a live system that was not started may be the host's fault", failed(1, "LiveSystemFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
 	} {
