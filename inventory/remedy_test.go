@@ -104,7 +104,11 @@ func remedyCases() []remedyCase {
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
-			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "cycled again"},
+			rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "was not switched off after all"},
+		{name: "restarted, as the BMC said", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
+			c.PowerCycle.ConfirmedOff = new(true)
+		}, rule: "restarted", step: Wait{Until: minutes(12).Time}, says: "was switched off and on (power cycle 1 of 2); the Node has until"},
 		{name: "restarted for the last time", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(2, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},

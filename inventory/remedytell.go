@@ -119,9 +119,13 @@ func waitNode(in *remedyInput) RemedyDecision {
 	if in.cyclesLeft() {
 		next = "then the power is cycled again"
 	}
+	did := "was switched off and on"
+	if off := in.claim.PowerCycle.ConfirmedOff; off == nil || !*off {
+		did = "was not switched off after all"
+	}
 	return RemedyDecision{Step: Wait{Until: in.nodeDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("%s was switched off and on (%d of %d); the Node has until %s to be healthy, %s",
-			in.host(), in.count(), in.limit(), clock(in.nodeDue()), next)}
+		Message: fmt.Sprintf("%s %s (power cycle %d of %d); the Node has until %s to be healthy, %s",
+			in.host(), did, in.count(), in.limit(), clock(in.nodeDue()), next)}
 }
 
 func waitGrace(in *remedyInput) RemedyDecision {
