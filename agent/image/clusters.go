@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -57,7 +58,7 @@ const maxWorkers = 8
 func workers() int { return min(maxWorkers, runtime.GOMAXPROCS(0)) }
 
 // decodeClusters sends the clusters of a qcow2 image to the writer, in whatever
-// order they come, and then the ranges that have none.
+// order they come, and the ranges that have none.
 func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages) error {
 	stream, err := m.clusters(source, to.tables)
 	if err != nil {
@@ -66,6 +67,8 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	if size := stream.Header().Size; size > to.disk {
 		return fmt.Errorf("%w: %d bytes of image, %d of disk", ErrTooLarge, size, to.disk)
 	}
+	holes := holesOf(stream)
+	defer holes.stop()
 	group, inner := errgroup.WithContext(ctx)
 	batches := make(chan batch)
 	for range workers() {
@@ -73,12 +76,53 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	}
 	group.Go(func() error {
 		defer close(batches)
-		return distribute(inner, stream, batches, to)
+		return distribute(inner, stream, batches, to, holes)
 	})
 	if err := group.Wait(); err != nil {
 		return asFormat(err)
 	}
-	for hole := range stream.Holes() {
+	return holes.rest(ctx, to)
+}
+
+// smallHole is zeroed while the source is read: that takes no disk so long that the
+// source's server would hang up.
+const smallHole = 16 << 20
+
+// holes sends the ranges of a stream that have no cluster: small ones now and then, so
+// that the disk has done them when the source is at its end, and the others then.
+type holes struct {
+	stream *qcow2.Stream
+	next   func() (qcow2.Range, bool)
+	stop   func()
+	// reached: the small ones before it are sent.
+	reached int64
+}
+
+func holesOf(stream *qcow2.Stream) *holes {
+	next, stop := iter.Pull(stream.Holes())
+	return &holes{stream: stream, next: next, stop: stop}
+}
+
+// one sends the next small one, if all are known.
+func (h *holes) one(ctx context.Context, to stages) error {
+	for h.stream.Ahead() {
+		hole, found := h.next()
+		if !found {
+			return nil
+		}
+		h.reached = hole.Off + hole.Len
+		if hole.Len <= smallHole {
+			return to.send(ctx, chunk{off: hole.Off, hole: hole.Len})
+		}
+	}
+	return nil
+}
+
+func (h *holes) rest(ctx context.Context, to stages) error {
+	for hole := range h.stream.Holes() {
+		if hole.Off < h.reached && hole.Len <= smallHole {
+			continue
+		}
 		if err := to.send(ctx, chunk{off: hole.Off, hole: hole.Len}); err != nil {
 			return err
 		}
@@ -123,8 +167,8 @@ func (m *Image) probeRanges() error {
 	return err
 }
 
-// distribute gives plain pieces to the writer and compressed ones to the workers.
-func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch, to stages) error {
+// distribute gives plain pieces to the writer, and compressed ones to the workers.
+func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch, to stages, holes *holes) error {
 	var open batch
 	flush := func() error {
 		if len(open.pieces) == 0 {
@@ -133,7 +177,7 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 		select {
 		case batches <- open:
 			open = batch{}
-			return nil
+			return holes.one(ctx, to)
 		case <-ctx.Done():
 			return errStopped
 		}
@@ -162,6 +206,9 @@ func distribute(ctx context.Context, stream *qcow2.Stream, batches chan<- batch,
 				return err
 			}
 			room = nil
+			if err := holes.one(ctx, to); err != nil {
+				return err
+			}
 			continue
 		}
 		if open.off+open.size != piece.Off || open.size+piece.Len > chunkSize {

@@ -89,3 +89,30 @@ func TestTablesAreTold(t *testing.T) {
 		t.Errorf("%v, told %v, want %d at last", err, told, want)
 	}
 }
+
+// Holes of every size are zeroed, some while the source is read and the others at its end.
+func TestHolesOfAllSizes(t *testing.T) {
+	raw := rawImage(60 * mib)
+	clear(raw[9*mib : 12*mib]) // small
+	clear(raw[13*mib : 40*mib])
+	clear(raw[41*mib : 57*mib]) // as large as a small one may be
+	for _, c := range []struct {
+		name    string
+		layout  agenttest.Qcow2
+		noRange bool
+	}{
+		{name: "tables first"},
+		{name: "compressed", layout: agenttest.Qcow2{Deflate: true}},
+		{name: "one pass", noRange: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := &agenttest.Images{Content: c.layout.Image(t, raw), NoRange: c.noRange}
+			dev, path := oldDisk(t, 64*mib)
+			result, err := writeAs(t, dev, server, image.Qcow2, image.Options{})
+			if err != nil || result.Bytes != int64(len(raw)) {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			compare(t, path, wanted(raw, 64*mib))
+		})
+	}
+}

@@ -42,7 +42,9 @@ type Range struct{ Off, Len int64 }
 // Stream is an image that is read from its beginning to its end. It is for one
 // goroutine.
 type Stream struct {
-	header  Header
+	header Header
+	// ahead: all tables are read beforehand.
+	ahead   bool
 	file    *window
 	regions regions
 	// held are the sums of tables that were read beforehand, by their offset.
@@ -67,7 +69,7 @@ func NewStream(file io.Reader, tables io.ReaderAt) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{
-		header: header, file: &window{r: in}, held: map[int64][sha256.Size]byte{},
+		ahead: tables != nil, header: header, file: &window{r: in}, held: map[int64][sha256.Size]byte{},
 		used: make([]uint64, (header.clusters()+63)/64),
 	}
 	first := region{off: header.L1Offset, size: header.L1Entries * 8, kind: firstTable}
@@ -79,6 +81,9 @@ func NewStream(file io.Reader, tables io.ReaderAt) (*Stream, error) {
 	}
 	return s, s.readAhead(tables, first)
 }
+
+// Ahead says whether the tables were read beforehand: Holes is complete from the start.
+func (s *Stream) Ahead() bool { return s.ahead }
 
 // Header returns what the image says of itself.
 func (s *Stream) Header() Header { return s.header }
@@ -212,8 +217,8 @@ func (s *Stream) table(r region) error {
 	return s.push(named...)
 }
 
-// Holes are what reads as zero on the disk, in order: complete after Next has returned
-// io.EOF. There may be as many as half the clusters, so they are made one by one.
+// Holes are what reads as zero on the disk, in order: complete where Ahead says so, else
+// after Next has returned io.EOF. There may be as many as half the clusters, so they are made one by one.
 func (s *Stream) Holes() iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		var open Range
