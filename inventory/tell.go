@@ -169,7 +169,7 @@ func waitImage(in *input) Decision {
 	result := in.order.Result
 	return Decision{
 		Step: Wait{Until: in.imageAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed,
-		Message: clip(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; correct the image at its source, or roll out a template with another URL or checksum",
+		Message: clip(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; correct it at its source, or roll out a template that names another",
 			in.order.Attempt, result.Reason, result.Message, clock(in.imageAt()))),
 	}
 }
