@@ -17,8 +17,8 @@ import (
 type Stock struct {
 	Candidates []Candidate
 	// Shelf takes the place of Candidates where it is set: the same hosts, sorted before
-	// anybody asked.
-	Shelf        *Shelf
+	// anybody asked. It is frozen before Machines and Reservations are read.
+	Shelf        *Frozen
 	Machines     []infrav1.IngotMachine
 	Reservations []infrav1.IngotReservation
 	// Now ends promises.
@@ -135,7 +135,7 @@ func PlanPromise(request PromiseRequest, stock Stock) (PromisePlan, error) {
 // ClaimedBy are the hosts of a namespace whose claims name the Cluster, by their names.
 func (s Stock) ClaimedBy(namespace, clusterName string) []*infrav1.IngotHost {
 	if s.Shelf != nil {
-		return s.Shelf.claimedBy(clusterName)
+		return s.Shelf.shelf.claimedBy(clusterName)
 	}
 	var hosts []*infrav1.IngotHost
 	for _, c := range s.Candidates {

@@ -52,10 +52,11 @@ func BenchmarkPlanPromiseFromShelf(b *testing.B) {
 		b.Run(fmt.Sprintf("%d-hosts-%d-promises", size.hosts, size.others), func(b *testing.B) {
 			stock, request := large(size.hosts, size.others)
 			changing := stock.Candidates
-			stock = onShelf(stock)
+			stock, shelf := onShelf(stock)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				stock.Shelf.Put(changing[i%len(changing)].Host)
+				shelf.Put(changing[i%len(changing)].Host)
+				stock.Shelf = shelf.Freeze()
 				if plan, err := PlanPromise(request, stock); err != nil || !plan.Satisfied {
 					b.Fatalf("%+v, %v", plan, err)
 				}

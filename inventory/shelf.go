@@ -24,6 +24,33 @@ type Shelf struct {
 	claimed map[string]map[string]*infrav1.IngotHost
 	// views are what was looked at, the latest last.
 	views []*view
+	// free are the hosts that can be claimed by themselves, by name; nil: to be listed
+	// again. A list that was given out is not changed.
+	free []string
+}
+
+// Frozen is a shelf with the hosts that could be claimed at one moment. Who chose a host
+// is to be read after that moment: a host that is claimed meanwhile counts as free still,
+// and is named by its machine. On the living shelf it would count as neither free nor, of
+// machines read before, as anybody's.
+type Frozen struct {
+	shelf *Shelf
+	free  []string
+}
+
+// Freeze notes which hosts can be claimed now.
+func (s *Shelf) Freeze() *Frozen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == nil {
+		s.free = make([]string, 0, len(s.hosts))
+		for name, h := range s.hosts {
+			if h.claimable {
+				s.free = append(s.free, name)
+			}
+		}
+	}
+	return &Frozen{shelf: s, free: s.free}
 }
 
 // maxViews bounds the looks that are kept sorted: as many different sets of things that
@@ -59,6 +86,7 @@ func (s *Shelf) Put(host *infrav1.IngotHost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.take(host.Name)
+	s.free = nil
 	if s.hosts == nil {
 		s.hosts = map[string]*shelved{}
 	}
@@ -118,6 +146,7 @@ func (s *Shelf) take(host string) {
 		return
 	}
 	s.leave(host)
+	s.free = nil
 	delete(s.hosts, host)
 	if claim := h.Host.Spec.Claim; claim != nil {
 		delete(s.claimed[claim.ClusterName], host)
@@ -148,9 +177,6 @@ func (v *view) add(h *shelved) {
 		v.rows[r.text] = r
 	}
 	r.total++
-	if h.claimable {
-		r.free++
-	}
 	v.of[h.Host.Name] = r
 }
 
@@ -159,9 +185,6 @@ func (v *view) remove(h *shelved) {
 	delete(v.of, h.Host.Name)
 	if r.total--; r.total == 0 {
 		delete(v.rows, r.text)
-	}
-	if h.claimable {
-		r.free--
 	}
 }
 
@@ -177,9 +200,10 @@ func (s *Shelf) claimedBy(clusterName string) []*infrav1.IngotHost {
 	return hosts
 }
 
-// sort is sortHosts of the hosts on the shelf, of which those that machines have chosen
-// are not free.
-func (s *Shelf) sort(groups []group, named map[string]bool) ([]looked, error) {
+// sort is sortHosts of the hosts on the shelf, of which those are free that were at that
+// moment, and that no machine has chosen.
+func (f *Frozen) sort(groups []group, named map[string]bool) ([]looked, error) {
+	s := f.shelf
 	look := newLook(groups)
 	name, err := look.name()
 	if err != nil {
@@ -193,9 +217,9 @@ func (s *Shelf) sort(groups []group, named map[string]bool) ([]looked, error) {
 		r.place = len(looks)
 		looks = append(looks, r.looked)
 	}
-	for host := range named {
-		if h := s.hosts[host]; h != nil && h.claimable {
-			looks[v.of[host].place].free--
+	for _, host := range f.free {
+		if r := v.of[host]; r != nil && !named[host] {
+			looks[r.place].free++
 		}
 	}
 	return looks, nil

@@ -15,17 +15,17 @@ import (
 )
 
 // onShelf is a stock with its hosts on a shelf.
-func onShelf(stock Stock) Stock {
-	stock.Shelf = &Shelf{}
+func onShelf(stock Stock) (Stock, *Shelf) {
+	shelf := &Shelf{}
 	for _, c := range stock.Candidates {
-		stock.Shelf.Put(c.Host)
+		shelf.Put(c.Host)
 		if c.Hardware != nil {
 			c.Hardware.Name = c.Host.Name
-			stock.Shelf.PutHardware(c.Hardware)
+			shelf.PutHardware(c.Hardware)
 		}
 	}
-	stock.Candidates = nil
-	return stock
+	stock.Candidates, stock.Shelf = nil, shelf.Freeze()
+	return stock, shelf
 }
 
 // Whatever happened to the hosts, a shelf that saw it all gives the plan that a list of
@@ -35,10 +35,11 @@ func TestShelfPlansAsAList(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		l := randomLot(r)
-		stock := onShelf(l.stock)
+		stock, shelf := onShelf(l.stock)
 		former := l.request
 		for step := range 12 {
-			l.change(r, stock.Shelf)
+			l.change(r, shelf)
+			stock.Shelf = shelf.Freeze()
 			if step%4 == 3 {
 				other := randomLot(r)
 				l.request, l.stock.Reservations = other.request, other.stock.Reservations
@@ -66,7 +67,7 @@ func TestShelfPlansAsAList(t *testing.T) {
 				t.Fatalf("seed %d, step %d: claimed by the Cluster:\n%s", seed, step, diff)
 			}
 		}
-		if n := len(stock.Shelf.views); n > maxViews {
+		if n := len(shelf.views); n > maxViews {
 			t.Fatalf("seed %d: %d views are kept", seed, n)
 		}
 	}
@@ -115,10 +116,11 @@ func (l *lot) change(r *rand.Rand, shelf *Shelf) {
 
 // A host that has gone counts no more, and one without facts suits nobody.
 func TestShelfForgets(t *testing.T) {
-	stock := onShelf(Stock{Candidates: hostsIn("r1", "r1")})
+	stock, shelf := onShelf(Stock{Candidates: hostsIn("r1", "r1")})
 	request := demand(DemandGroup{Name: "md", Count: 2})
 	missing := func() int {
 		t.Helper()
+		stock.Shelf = shelf.Freeze()
 		plan, err := PlanPromise(request, stock)
 		if err != nil {
 			t.Fatal(err)
@@ -135,14 +137,14 @@ func TestShelfForgets(t *testing.T) {
 		want int
 	}{
 		{"both are there", func() {}, 0},
-		{"one has gone", func() { stock.Shelf.Remove("h1") }, 1},
-		{"one that was never there goes", func() { stock.Shelf.Remove("h9"); stock.Shelf.RemoveHardware("h9") }, 1},
-		{"the other's facts are gone", func() { stock.Shelf.RemoveHardware("h2") }, 2},
+		{"one has gone", func() { shelf.Remove("h1") }, 1},
+		{"one that was never there goes", func() { shelf.Remove("h9"); shelf.RemoveHardware("h9") }, 1},
+		{"the other's facts are gone", func() { shelf.RemoveHardware("h2") }, 2},
 		{"facts before the host", func() {
 			c := candidate("h3", "r1")
 			c.Hardware.Name = "h3"
-			stock.Shelf.PutHardware(c.Hardware)
-			stock.Shelf.Put(c.Host)
+			shelf.PutHardware(c.Hardware)
+			shelf.Put(c.Host)
 		}, 1},
 	}
 	for _, step := range steps {
@@ -156,16 +158,16 @@ func TestShelfForgets(t *testing.T) {
 // Hosts change while plans are made, by many at once: each plan is one of a moment at which
 // all hosts were there.
 func TestShelfIsShared(t *testing.T) {
-	stock := onShelf(Stock{Candidates: hostsIn("r1", "r1", "r2", "r2"), Now: promisedAt})
+	stock, shelf := onShelf(Stock{Candidates: hostsIn("r1", "r1", "r2", "r2"), Now: promisedAt})
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {
 			for i := range 200 {
 				c := candidate(fmt.Sprintf("h%d", 1+(i+worker)%4), fmt.Sprintf("r%d", 1+i%2))
 				c.Hardware.Name = c.Host.Name
-				stock.Shelf.Put(c.Host)
-				stock.Shelf.PutHardware(c.Hardware)
-				plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 4 + i%3}), stock)
+				shelf.Put(c.Host)
+				shelf.PutHardware(c.Hardware)
+				plan, err := PlanPromise(demand(DemandGroup{Name: "md", Count: 4 + i%3}), Stock{Shelf: shelf.Freeze(), Now: promisedAt})
 				if err != nil || plan.Satisfied != (i%3 == 0) {
 					t.Errorf("%+v, %v", plan, err)
 					return
@@ -177,4 +179,32 @@ func TestShelfIsShared(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A host that is claimed after the shelf was frozen, and before the machines are read or
+// after, is counted once: as free while its machine was seen without it, as the machine's
+// where that was seen with it.
+func TestShelfFrozenBeforeMachinesAreRead(t *testing.T) {
+	promised := reservation("mine", workers("md", 1))
+	for name, machine := range map[string]infrav1.IngotMachine{
+		"its machine seen without it": worker("mine", "md", ""),
+		"its machine seen with it":    worker("mine", "md", "h1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			stock, shelf := onShelf(Stock{Candidates: hostsIn("r1", "r1"), Reservations: []infrav1.IngotReservation{promised}, Now: promisedAt})
+			stock.Machines = []infrav1.IngotMachine{machine}
+			claimed := candidate("h1", "r1").Host
+			claimed.Spec.Claim = claimOf(infrav1.ClaimProvisioning)
+			shelf.Put(claimed)
+			one := demand(DemandGroup{Name: "md", Count: 1})
+			one.ClusterName = "rival"
+			if plan, err := PlanPromise(one, stock); err != nil || !plan.Satisfied {
+				t.Errorf("another Cluster, for the second host, hears %+v, %v", plan, err)
+			}
+			one.Demand.Groups[0].Count = 2
+			if plan, err := PlanPromise(one, stock); err != nil || plan.Satisfied {
+				t.Errorf("another Cluster, for both, hears %+v, %v", plan, err)
+			}
+		})
+	}
 }

@@ -55,7 +55,7 @@ func (b *Book) readStockLive(ctx context.Context, namespace string) (inventory.S
 
 func readHosts(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (inventory.Stock, error) {
 	if shelf := shelves.Of(namespace); shelf != nil {
-		return inventory.Stock{Shelf: shelf, Now: now}, nil
+		return inventory.Stock{Shelf: shelf.Freeze(), Now: now}, nil
 	}
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, hardware} {

@@ -102,9 +102,11 @@ func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 func (i Inventory) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	var shelf *inventory.Shelf
+	var shelf *inventory.Frozen // before who chose a host is read
 	if i.Shelf != nil {
-		shelf = i.Shelf(namespace)
+		if living := i.Shelf(namespace); living != nil {
+			shelf = living.Freeze()
+		}
 	}
 	lists := []client.ObjectList{machines, reservations}
 	if shelf == nil {
