@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -67,7 +68,7 @@ func (v *networkValidator) heldByOthers(ctx context.Context, network *v1beta2.In
 		if slices.Contains(before, kept) {
 			continue
 		}
-		why, err := v.heldBy(ctx, kept)
+		why, err := v.heldBy(ctx, kept, before)
 		if err != nil {
 			return nil, err
 		}
@@ -78,29 +79,54 @@ func (v *networkValidator) heldByOthers(ctx context.Context, network *v1beta2.In
 	return errs, nil
 }
 
-// heldBy says why nobody may have a reserved address but who has it; empty: they may.
-func (v *networkValidator) heldBy(ctx context.Context, kept v1beta2.NetworkReservation) (string, error) {
+// heldBy says why nobody may have a reserved address but who has it; empty: they may. Of a
+// host that has it any interface may, and one that no host is known to have may take the
+// place of one of its own: a card is replaced in the inventory before or after the server.
+func (v *networkValidator) heldBy(ctx context.Context, kept v1beta2.NetworkReservation, before []v1beta2.NetworkReservation) (string, error) {
 	held, err := v.holdersOf(ctx, kept)
 	if err != nil {
 		return "", err
 	}
+	former := ""
+	if i := slices.IndexFunc(before, func(r v1beta2.NetworkReservation) bool { return r.IP == kept.IP }); i >= 0 {
+		former = before[i].MAC
+	}
 	for _, holder := range held {
+		if holder.MAC == kept.MAC {
+			continue
+		}
+		has, err := v.hasNIC(ctx, holder.Host, kept.MAC)
+		if err == nil && !has && former != "" {
+			has, err = v.replaces(ctx, holder, former, kept.MAC)
+		}
 		switch {
-		case holder.MAC == kept.MAC:
+		case err != nil:
+			return "", err
+		case has:
 		case holder.MAC != "":
 			return "is recorded for a host (kubectl get ihw -A shows which); give another, or delete that host first", nil
 		default:
-			has, err := v.hasNIC(ctx, holder.Host, kept.MAC)
-			if err != nil {
-				return "", err
-			}
-			if !has {
-				return "is the address of the system that is installed on a host without this interface (spec.claim.network.addresses of IngotHosts show which), " +
-					"and stays so until its Machine is replaced; give another, or delete that Machine first", nil
-			}
+			return "is the address of the system that is installed on a host without this interface (spec.claim.network.addresses of IngotHosts show which), " +
+				"and stays so until its Machine is replaced; give another, or delete that Machine first", nil
 		}
 	}
 	return "", nil
+}
+
+// replaces says whether an interface that nobody is known to have may be the new one of a
+// holder, for which the address was reserved by its former one.
+func (v *networkValidator) replaces(ctx context.Context, holder addressuse.Holder, former, mac string) (bool, error) {
+	if own, err := v.hasNIC(ctx, holder.Host, former); err != nil || !own && holder.MAC != former {
+		return false, err
+	}
+	hosts, facts := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
+	if err := v.reader.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("hosts that boot by %s: %w", mac, err)
+	}
+	if err := v.reader.List(ctx, facts, client.MatchingFields{index.HardwareByNIC: mac}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("hosts with %s: %w", mac, err)
+	}
+	return len(hosts.Items) == 0 && len(facts.Items) == 0, nil
 }
 
 func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkReservation) ([]addressuse.Holder, error) {
@@ -112,11 +138,18 @@ func (v *networkValidator) holdersOf(ctx context.Context, kept v1beta2.NetworkRe
 	return held[address], err
 }
 
-// hasNIC says whether a host has an interface, by what was inspected. It may have any
-// where that is not there: in a move networks come before it.
-func (v *networkValidator) hasNIC(ctx context.Context, host types.NamespacedName, mac string) (bool, error) {
+// hasNIC says whether a host has an interface, by what was inspected or is said of its
+// boot NIC. It may have any where nothing was inspected: in a move networks come before that.
+func (v *networkValidator) hasNIC(ctx context.Context, name types.NamespacedName, mac string) (bool, error) {
+	host := &v1beta2.IngotHost{}
+	if err := v.reader.Get(ctx, name, host); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("a host with a reserved address: %w", err)
+	}
+	if host.Spec.BootMACAddress == mac {
+		return true, nil
+	}
 	hardware := &v1beta2.IngotHardware{}
-	err := v.reader.Get(ctx, host, hardware)
+	err := v.reader.Get(ctx, name, hardware)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -17,7 +17,7 @@ import (
 // What a host has, by record or by the claim of its system, is reserved for nobody else,
 // whatever network it was recorded on; and who takes a reservation away is told.
 func TestReservationsOfHosts(t *testing.T) {
-	const mine, others = "52:54:00:00:00:0a", "52:54:00:00:00:0b"
+	const mine, others, fresh = "52:54:00:00:00:0a", "52:54:00:00:00:0b", "52:54:00:00:00:0c"
 	named := metav1.ObjectMeta{Namespace: "ns", Name: "h1"}
 	runs, facts := &v1beta2.IngotHost{ObjectMeta: named}, &v1beta2.IngotHardware{ObjectMeta: named}
 	runs.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.7"}}}
@@ -25,6 +25,8 @@ func TestReservationsOfHosts(t *testing.T) {
 	facts.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "another", MAC: "52:54:00:00:00:01", IP: "10.20.0.8"}
 	bare := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h2"}} // its IngotHardware is not there
 	bare.Spec.Claim = &v1beta2.HostClaim{Network: &v1beta2.ClaimedNetwork{Addresses: []string{"10.20.0.9"}}}
+	stranger := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h3"}}
+	stranger.Spec.BootMACAddress = others
 	with := func(kept ...string) *v1beta2.IngotNetwork {
 		n := network("n", "10.20.0.0/24", "10.20.0.100", "10.20.0.199", "")
 		for i := 0; i < len(kept); i += 2 {
@@ -40,17 +42,21 @@ func TestReservationsOfHosts(t *testing.T) {
 		"for the host that has it":                  {with(), with(mine, "10.20.0.7"), "", ""},
 		"for another":                               {with(), with(others, "10.20.0.7"), path, ""},
 		"moved to another":                          {with(mine, "10.20.0.7"), with(others, "10.20.0.7"), path, ""},
+		"moved to its new card":                     {with(mine, "10.20.0.7"), with(fresh, "10.20.0.7"), "", ""},
+		"recorded, moved to its new card":           {with("52:54:00:00:00:01", "10.20.0.8"), with(fresh, "10.20.0.8"), "", ""},
+		"recorded, moved to another":                {with("52:54:00:00:00:01", "10.20.0.8"), with(others, "10.20.0.8"), path, ""},
+		"a new card, of an address of others":       {with(others, "10.20.0.7"), with(fresh, "10.20.0.7"), path, ""},
 		"stands already":                            {with(others, "10.20.0.7"), with(others, "10.20.0.7", mine, "10.20.0.50"), "", ""},
 		"of a host whose facts a move brings later": {with(), with(others, "10.20.0.9"), "", ""},
 		"recorded on another network":               {with(), with(others, "10.20.0.8"), path, ""},
-		"recorded for another NIC of it":            {with(), with(mine, "10.20.0.8"), path, ""},
+		"recorded for another NIC of it":            {with(), with(mine, "10.20.0.8"), "", ""},
 		"recorded for it":                           {with(), with("52:54:00:00:00:01", "10.20.0.8"), "", ""},
 		"nobody's":                                  {with(), with(others, "10.20.0.50"), "", ""},
 		"taken away":                                {with(mine, "10.20.0.7", others, "10.20.0.50"), with(), "", "installed systems keep 10.20.0.7, which are not reserved"},
 		"taken away, and nobody's":                  {with(others, "10.20.0.50"), with(), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{runs.DeepCopy(), facts.DeepCopy(), bare.DeepCopy()}
+			objects := []client.Object{runs.DeepCopy(), facts.DeepCopy(), bare.DeepCopy(), stranger.DeepCopy()}
 			got, err := newNetworkValidator(t, objects...).ValidateUpdate(t.Context(), tc.before, tc.after)
 			checkRefusal(t, err, tc.refused)
 			if warned := strings.Join(got, "\n"); tc.refused == "" && !strings.Contains(warned, tc.told) || tc.told == "" && strings.Contains(warned, "installed systems") {

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
@@ -209,11 +210,11 @@ func claimFiles(o client.Object) []string {
 
 func claimAddresses(o client.Object) []string {
 	host, ok := o.(*infrav1.IngotHost)
-	if !ok || host.Spec.Claim == nil || host.Spec.Claim.Network == nil {
+	if !ok {
 		return nil
 	}
 	var out []string
-	for _, ip := range host.Spec.Claim.Network.Addresses {
+	for _, ip := range addressuse.InClaim(host) {
 		out = appendAddress(out, ip)
 	}
 	return out

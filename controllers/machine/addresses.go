@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -61,6 +62,13 @@ func (b *bonds) reserve(machine types.UID, addresses []netip.Addr, now time.Time
 		b.recent[address] = recentBond{machine: machine, until: now.Add(bondMemory)}
 	}
 	return netip.Addr{}, true
+}
+
+// release gives back what a machine has reserved and was not bonded with.
+func (b *bonds) release(machine types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.recent, func(_ netip.Addr, bond recentBond) bool { return bond.machine == machine })
 }
 
 // keepAddresses shows the bond, and looks after the IPAddressClaims of what the machine's

@@ -66,7 +66,9 @@ func (s *site) demand(trust infrav1.BootTrust) {
 
 // Whose data is overheard.
 func TestLiveOverheard(t *testing.T) {
-	live := func(transport infrav1.LiveTransport) *infrav1.LiveSystem { return &infrav1.LiveSystem{DataTransport: transport} }
+	live := func(transport infrav1.LiveTransport) *infrav1.LiveSystem {
+		return &infrav1.LiveSystem{DataTransport: transport}
+	}
 	for name, tc := range map[string]struct {
 		live  *infrav1.LiveSystem
 		trust infrav1.BootTrust

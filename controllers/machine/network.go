@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -151,10 +152,26 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	if err != nil {
 		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
 	}
-	if taken, ok := r.bonds.reserve(s.machine.UID, network.Exclusive(s.around.Networks), r.Clock.Now()); !ok {
+	if taken, ok := r.bonds.reserve(s.machine.UID, givenAnew(network.Exclusive(s.around.Networks), hardware), r.Clock.Now()); !ok {
 		return nil, fmt.Sprintf("address %s was given to the system of another machine a moment ago", taken), nil
 	}
 	return network.Claimed(), "", nil
+}
+
+// givenAnew leaves out what is recorded for the host: whoever claims the host has that, and
+// one at most does.
+func givenAnew(addresses []netip.Addr, hardware *infrav1.IngotHardware) []netip.Addr {
+	return slices.DeleteFunc(addresses, func(address netip.Addr) bool {
+		for _, own := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+			if own == nil {
+				continue
+			}
+			if ip, err := netip.ParseAddr(own.IP); err == nil && ip == address {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // machinesOfNetwork are those that wait for a host with a network: what a network

@@ -260,6 +260,20 @@ func TestBonds(t *testing.T) {
 			t.Errorf("step %d: %s, %t", i, taken, ok)
 		}
 	}
+	bonds.release("m2")
+	if _, ok := bonds.reserve("m3", []netip.Addr{a, b}, now); !ok {
+		t.Error("what a machine gave back is kept from the next")
+	}
+}
+
+// What is recorded for the host is no other machine's: the claim of the host decides.
+func TestGivenAnew(t *testing.T) {
+	hardware := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Address: &infrav1.RecordedAddress{IP: "10.10.0.1"}, IPv6Address: &infrav1.RecordedAddress{IP: "2001:DB8::1"}}}
+	other := netip.MustParseAddr("10.10.0.2")
+	got := givenAnew([]netip.Addr{netip.MustParseAddr("10.10.0.1"), other, netip.MustParseAddr("2001:db8::1")}, hardware)
+	if len(got) != 1 || got[0] != other {
+		t.Errorf("%v", got)
+	}
 }
 
 // A network that changes may be what a machine without a host waits for.

@@ -123,7 +123,7 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	case subnetErr != nil || err != nil || !subnet.Contains(address):
 		return problem(infrav1.ReasonAddressPoolUnusable, "pool %s gave %q, which is not an address of %s: correct the pool or spec.addressPoolRef of IngotNetwork %s, then delete IPAddressClaim %s",
 			pool, given.Spec.Address, network.Spec.Subnet, network.Name, claim.Name), nil
-	case addressuse.Of(network.Spec, address) != addressuse.None: // pools know no MAC addresses, and nothing is reserved for this one
+	case addressuse.Of(network.Spec, address, host.Spec.BootMACAddress) != addressuse.None:
 		return kept(claim, address, network.Name), nil
 	}
 	held, err := index.HoldersOf(ctx, p.Client, address)

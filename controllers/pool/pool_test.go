@@ -198,6 +198,14 @@ func testConflicts(t *testing.T, s *site) {
 		s.provide(address)
 		s.want(s.claim(), want[0], want[1])
 	}
+	for mac, mine := range map[string]bool{s.host.Spec.BootMACAddress: true, "52:54:00:00:00:02": false} {
+		s.network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: mac, IP: "10.10.0.32"}}
+		s.provide("10.10.0.32")
+		if answer := s.claim(); (answer.Address.String() == "10.10.0.32") != mine {
+			t.Errorf("reserved for %s: %+v", mac, answer)
+		}
+	}
+	s.network.Spec.Reservations = nil
 	claim := s.theClaim()
 	claim.Status.AddressRef.Name = "gone"
 	must(t, s.Status().Update(t.Context(), claim))

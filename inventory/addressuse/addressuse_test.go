@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -90,5 +92,33 @@ func TestHolders(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("taken from a: %s", diff)
+	}
+}
+
+// A system has its addresses until its host is confirmed off, however long the cleaning
+// takes.
+func TestInClaim(t *testing.T) {
+	for name, tc := range map[string]struct {
+		claim *infrav1.HostClaim
+		want  bool
+	}{
+		"free":                       {nil, false},
+		"being installed":            {&infrav1.HostClaim{State: infrav1.ClaimProvisioning}, true},
+		"in use":                     {&infrav1.HostClaim{State: infrav1.ClaimProvisioned}, true},
+		"being released":             {&infrav1.HostClaim{State: infrav1.ClaimReleasing}, true},
+		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now()}, false},
+		"released without being off": {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now(), NotFenced: ptr.To(true)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim}}
+			if tc.claim != nil {
+				tc.claim.Network = &infrav1.ClaimedNetwork{Addresses: []string{"10.10.0.10"}}
+			}
+			holders := Holders{}
+			holders.Claimed(host)
+			if got := len(holders) == 1; got != tc.want {
+				t.Errorf("taken: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -36,12 +37,24 @@ func (h Holders) Recorded(hardware *infrav1.IngotHardware) {
 
 // Claimed adds the addresses that a host's claim has given to its system.
 func (h Holders) Claimed(host *infrav1.IngotHost) {
-	if host.Spec.Claim == nil || host.Spec.Claim.Network == nil {
-		return
-	}
-	for _, ip := range host.Spec.Claim.Network.Addresses {
+	for _, ip := range InClaim(host) {
 		h.add(ip, Holder{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
 	}
+}
+
+// InClaim lists the addresses that the system on a host may be using, as its claim says.
+// They end when the host is confirmed off (I7) and not with the claim, which stays until
+// the disks are cleaned: by then pools have given them to the machine that follows. A host
+// that a person released without that is taken to run.
+func InClaim(host *infrav1.IngotHost) []string {
+	claim := host.Spec.Claim
+	if claim == nil || claim.Network == nil {
+		return nil
+	}
+	if claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero() && !ptr.Deref(claim.NotFenced, false) {
+		return nil
+	}
+	return claim.Network.Addresses
 }
 
 func (h Holders) add(ip string, holder Holder) {
