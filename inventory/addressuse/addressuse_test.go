@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -98,6 +97,7 @@ func TestHolders(t *testing.T) {
 // A system has its addresses until its host is confirmed off, however long the cleaning
 // takes.
 func TestInClaim(t *testing.T) {
+	yes := true
 	for name, tc := range map[string]struct {
 		claim *infrav1.HostClaim
 		want  bool
@@ -107,7 +107,7 @@ func TestInClaim(t *testing.T) {
 		"in use":                     {&infrav1.HostClaim{State: infrav1.ClaimProvisioned}, true},
 		"being released":             {&infrav1.HostClaim{State: infrav1.ClaimReleasing}, true},
 		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now()}, false},
-		"released without being off": {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now(), NotFenced: ptr.To(true)}, true},
+		"released without being off": {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now(), NotFenced: &yes}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim}}

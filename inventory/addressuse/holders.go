@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -51,7 +50,7 @@ func InClaim(host *infrav1.IngotHost) []string {
 	if claim == nil || claim.Network == nil {
 		return nil
 	}
-	if claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero() && !ptr.Deref(claim.NotFenced, false) {
+	if claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero() && (claim.NotFenced == nil || !*claim.NotFenced) {
 		return nil
 	}
 	return claim.Network.Addresses
