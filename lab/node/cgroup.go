@@ -52,7 +52,12 @@ func hierarchies(mounts []byte) []string {
 	return found
 }
 
+// add makes a group. One of that name is what a node left that was killed: the link of
+// the name is ours. With processes in it it cannot be removed, and is an error.
 func (c *cgroups) add(dir, hierarchy string) error {
+	if err := removeGroup(dir); err != nil {
+		return err
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

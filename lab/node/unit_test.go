@@ -5,6 +5,8 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +57,29 @@ func TestRemoveGroups(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// A group that a killed node left is made anew; one that somebody is in is not.
+func TestGroupOfAKilledNode(t *testing.T) {
+	root := t.TempDir()
+	left := filepath.Join(root, "ingot-node0", "kubepods")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	groups := &cgroups{}
+	if err := groups.add(filepath.Dir(left), root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what it left is still there: %v", err)
+	}
+	// A plain file keeps a plain directory as a process does a control group.
+	if err := os.WriteFile(filepath.Join(root, "ingot-node0", "busy"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := groups.add(filepath.Dir(left), root); err == nil {
+		t.Error("a group that is in use was made anew")
 	}
 }
 
