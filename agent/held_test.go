@@ -140,6 +140,67 @@ func TestLockedDrive(t *testing.T) {
 	}
 }
 
+// stuckNVMe is an NVMe disk whose sanitize has failed, by firmware that takes nothing but
+// another one (Base Specification 2.0, section 8.21).
+type stuckNVMe struct {
+	block.Device
+	erase.None
+	state *uint16 // of the sanitize log
+}
+
+func (d stuckNVMe) ReadAt(b []byte, off int64) (int, error) {
+	if *d.state == 3 {
+		return 0, errAborted
+	}
+	return d.Device.ReadAt(b, off)
+}
+
+// NVMe implements erase.Commands.
+func (d stuckNVMe) NVMe(_ context.Context, c erase.NVMeCommand) error {
+	switch c.Opcode {
+	case 0x06: // identify: block erase; one namespace
+		switch c.CDW10 {
+		case 1:
+			c.Data[328] = 2
+		case 2, 0x10:
+			c.Data[0] = 1
+		}
+	case 0x02:
+		binary.LittleEndian.PutUint16(c.Data[2:], *d.state)
+	case 0x84:
+		if c.CDW10&7 != 2 || c.CDW10&8 != 0 {
+			return errAborted
+		}
+		*d.state = 1
+		return d.Device.Zero(0, d.Size())
+	}
+	return nil
+}
+
+// Namespace implements erase.Commands.
+func (stuckNVMe) Namespace() (uint32, error) { return 1, nil }
+
+// What nobody can read is nobody's: a Full cleaning sanitizes it again, and nothing else
+// touches it.
+func TestStuckDrive(t *testing.T) {
+	for mode, ends := range map[string]agentapi.Outcome{"Full": agentapi.Succeeded, "Metadata": agentapi.Failed} {
+		t.Run(mode, func(t *testing.T) {
+			s := newServer(t, agentapi.Disk{Name: "/dev/nvme0n1", Serial: "A"})
+			state := uint16(3)
+			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return stuckNVMe{Device: dev, state: &state} }
+			m := wipeOrder(agentapi.DiskRef{Serial: "A"})
+			m.Order.Wipe.Mode = mode
+			if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
+				t.Fatalf("%s, %v", action, err)
+			}
+			report := m.Reports()[0]
+			if report.Outcome != ends || (state == 1) != (ends == agentapi.Succeeded) || ends == agentapi.Failed && report.Reason != agent.ReasonDiskFailed {
+				t.Errorf("%+v, state %d", report, state)
+			}
+		})
+	}
+}
+
 // The disks of a wipe are opened before the first write, once, and closed at its end: a
 // name that another disk gets meanwhile means nothing.
 func TestWipeHoldsItsDisks(t *testing.T) {

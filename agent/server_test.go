@@ -59,7 +59,9 @@ func newServer(t *testing.T, disks ...agentapi.Disk) *server {
 	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), seeded: map[string]agentapi.Bootstrap{}}
 	for i, d := range disks {
-		d.Name = fmt.Sprintf("disk%d", i)
+		if d.Name == "" {
+			d.Name = fmt.Sprintf("disk%d", i)
+		}
 		if d.SizeBytes == 0 {
 			d.SizeBytes = 8 * mib
 		}
@@ -79,7 +81,7 @@ func newServer(t *testing.T, disks ...agentapi.Disk) *server {
 	return s
 }
 
-func (s *server) path(d agentapi.Disk) string { return filepath.Join(s.dir, d.Name) }
+func (s *server) path(d agentapi.Disk) string { return filepath.Join(s.dir, filepath.Base(d.Name)) }
 
 // List implements agent.Disks.
 func (s *server) List(context.Context) ([]agentapi.Disk, error) {

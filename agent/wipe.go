@@ -169,7 +169,11 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 		if now.Name != c.disk.Name {
 			return targets, &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s became %s while it was opened", describe(c.ref), now.Name)}
 		}
-		if _, c.cutOff, err = s.ownerOf(ctx, c.disk, order.ReleasedInstances); err != nil {
+		_, c.cutOff, err = s.ownerOf(ctx, c.disk, order.ReleasedInstances)
+		if c.mode == agentapi.WipeFull && errors.Is(err, erase.ErrStuck) {
+			err = nil // nobody's: what was on it cannot be read ever again, the marker least of all
+		}
+		if err != nil {
 			return targets, err
 		}
 	}

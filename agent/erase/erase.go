@@ -128,7 +128,7 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 	e := &eraser{Target: target, opts: opts.withDefaults(), size: target.Device.Size()}
 	var failed []string
 	_, err := e.makeReady(ctx)
-	if errors.Is(err, errStuck) {
+	if errors.Is(err, ErrStuck) {
 		err = e.sanitizeAgain(ctx)
 	}
 	if err != nil {

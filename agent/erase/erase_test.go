@@ -84,6 +84,9 @@ func newFlash() *flash {
 func (f *flash) ReadAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.nvme && f.state == 3 {
+		return 0, errors.New("sanitize failed")
+	}
 	return copy(p, f.content[off:]), nil
 }
 

@@ -237,8 +237,9 @@ func (e *eraser) leaveFailure(ctx context.Context) error {
 	return nil
 }
 
-// errStuck: a sanitize has failed, and the controller does not leave that state.
-var errStuck = errors.New("a sanitize failed before this boot, and the controller takes nothing but another one")
+// ErrStuck: a sanitize has failed, and the controller does not leave that state. Nothing
+// on the disk can be read any more, and a sanitize is all that it takes.
+var ErrStuck = errors.New("a sanitize failed before this boot, and the controller takes nothing but another one")
 
 // sanitizeAgain brings a controller back that is stuck. One whose sanitize was begun
 // without sanitizeMayFail, by somebody else or because its firmware does not know the
@@ -247,14 +248,14 @@ var errStuck = errors.New("a sanitize failed before this boot, and the controlle
 func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	n, err := e.identifyNVMe(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStuck, err)
+		return fmt.Errorf("%w: %w", ErrStuck, err)
 	}
 	action := uint32(sanitizeBlock)
 	switch {
 	case !n.alone:
-		return fmt.Errorf("%w, which would erase its other namespaces as well", errStuck)
+		return fmt.Errorf("%w, which would erase its other namespaces as well", ErrStuck)
 	case !n.sanitizeByBlock && !n.sanitizeByKey:
-		return fmt.Errorf("%w, which it says that it cannot do", errStuck)
+		return fmt.Errorf("%w, which it says that it cannot do", ErrStuck)
 	case !n.sanitizeByBlock:
 		action = sanitizeKey
 	}
@@ -267,7 +268,7 @@ func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	}
 	e.opts.Log("erase: %s is in failure since a sanitize of before, and is sanitized again", e.Target.Disk.Name)
 	if err := e.sendSanitize(ctx, action); err != nil {
-		return fmt.Errorf("%w: %w", errStuck, err)
+		return fmt.Errorf("%w: %w", ErrStuck, err)
 	}
 	return e.awaitSanitize(ctx, deadline(status.estimate))
 }
@@ -281,7 +282,7 @@ func (e *eraser) settleSanitize(ctx context.Context) error {
 		return nil
 	case status.state == 3:
 		if err := e.leaveFailure(ctx); err != nil {
-			return fmt.Errorf("%w: %w", errStuck, err)
+			return fmt.Errorf("%w: %w", ErrStuck, err)
 		}
 		return nil
 	case status.state != 2:
