@@ -5,6 +5,7 @@ package webhooks
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,14 +40,21 @@ func (reservationValidator) ValidateDelete(context.Context, *v1beta2.IngotReserv
 
 // checkReservation refuses selectors that could never be used, in what differs.
 func checkReservation(before, after v1beta2.IngotReservationSpec) field.ErrorList {
-	if equality.Semantic.DeepEqual(before, after) {
-		return nil
-	}
 	path := field.NewPath("spec")
-	errs := checkLabelSelector(path.Child("hostSelector"), after.HostSelector)
-	errs = append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), after.ControlPlaneSelector)...)
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(before.HostSelector, after.HostSelector) {
+		errs = append(errs, checkLabelSelector(path.Child("hostSelector"), after.HostSelector)...)
+	}
+	if !equality.Semantic.DeepEqual(before.ControlPlaneSelector, after.ControlPlaneSelector) {
+		errs = append(errs, checkLabelSelector(path.Child("controlPlaneSelector"), after.ControlPlaneSelector)...)
+	}
 	for i, g := range after.Groups {
-		errs = append(errs, checkHostSelector(path.Child("groups").Index(i).Child("hostSelector"), g.HostSelector)...)
+		stood := slices.ContainsFunc(before.Groups, func(b v1beta2.ReservedGroup) bool {
+			return equality.Semantic.DeepEqual(b.HostSelector, g.HostSelector)
+		})
+		if !stood {
+			errs = append(errs, checkHostSelector(path.Child("groups").Index(i).Child("hostSelector"), g.HostSelector)...)
+		}
 	}
 	return errs
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -65,8 +66,12 @@ type Reconciler struct {
 	Metrics *Metrics
 }
 
+// recheckJitter is how much later at most a reservation is looked at again, in parts of
+// the wait, so that a manager that was started does not look at all of them at once.
+const recheckJitter = 0.3
+
 func (r *Reconciler) recheck() time.Duration {
-	return cmp.Or(r.Waits.Recheck, DefaultWaits().Recheck)
+	return wait.Jitter(cmp.Or(r.Waits.Recheck, DefaultWaits().Recheck), recheckJitter)
 }
 
 // Reconcile looks after one reservation.
