@@ -12,7 +12,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/image"
 	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agent/wipe"
@@ -43,15 +42,17 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 	if s.cfg.Kernels == nil {
 		return agentapi.Report{}, &Failure{Reason: ReasonOrderNotUnderstood, Message: "this agent cannot start a live system"}
 	}
-	disk, err := s.pick(ctx, order.RootDisk)
-	if err != nil {
-		return agentapi.Report{}, err
-	}
 	ref := order.RootDisk
 	report := agentapi.Report{RootDisk: &ref}
-	if _, err := s.guard(ctx, disk, order.ReleasedInstances); err != nil {
+	disk, err := s.hold(ctx, order)
+	if err != nil {
 		return report, err
 	}
+	defer func() {
+		if disk.dev != nil {
+			_ = disk.dev.Close() // nothing of it was written
+		}
+	}()
 	room := s.memory / liveShare
 	if s.memory <= 0 { // nobody knows
 		room = math.MaxInt64
@@ -70,7 +71,8 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 		return report, err
 	}
 	defer initrd.Close()
-	if err := s.clearRoot(ctx, disk); err != nil {
+	err = s.clearRoot(ctx, disk)
+	if disk.dev = nil; err != nil {
 		return report, err
 	}
 	s.progress.set(agentapi.StepLive, 0, 0)
@@ -139,21 +141,45 @@ func (s *session) fetchFile(ctx context.Context, name string, file agentapi.Live
 	return to, nil
 }
 
+// hold finds the root disk, opens it and checks whose it is. It stays open until it is
+// cleared, which is after two downloads: while it is, no other disk gets its name, so what
+// is found under it once more now is what will be written (I8, I12).
+func (s *session) hold(ctx context.Context, order agentapi.InstallOrder) (disk heldDisk, err error) {
+	if disk.Disk, err = s.pick(ctx, order.RootDisk); err != nil {
+		return disk, err
+	}
+	if disk.dev, err = s.cfg.Disks.Open(ctx, disk.Disk); err != nil {
+		return disk, failure(ReasonDiskFailed, fmt.Errorf("%s: open: %w", disk.Name, err))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, disk.dev.Close())
+		}
+	}()
+	now, err := s.pick(ctx, order.RootDisk)
+	if err != nil {
+		return disk, err
+	}
+	if now.Name != disk.Name {
+		return disk, &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s became %s while it was opened", describe(order.RootDisk), now.Name)}
+	}
+	_, _, err = s.ownerOf(ctx, disk, order.ReleasedInstances)
+	return disk, err
+}
+
 // clearRoot takes from the root disk what an old system is found and booted by, so that
 // what boots next is the new one or none, and notes whose disk it is. The live system
-// may write over that note: from its fetch on the ledger alone says so.
-func (s *session) clearRoot(ctx context.Context, disk agentapi.Disk) error {
-	err := s.withDisk(ctx, disk, func(dev block.Device) error {
-		if _, err := wipe.Metadata(ctx, dev); err != nil {
-			return err
-		}
-		return marker.Write(dev, agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt})
-	})
-	if err != nil && ctx.Err() != nil {
+// may write over that note: from its fetch on the ledger alone says so. It closes the disk.
+func (s *session) clearRoot(ctx context.Context, disk heldDisk) error {
+	_, err := wipe.Metadata(ctx, disk.dev)
+	if err == nil {
+		err = marker.Write(disk.dev, agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt})
+	}
+	if err = errors.Join(err, disk.dev.Close()); err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil {
-		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
-	}
-	return nil
+	return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
 }

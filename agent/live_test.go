@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -181,6 +182,50 @@ func TestLiveFailures(t *testing.T) {
 				t.Errorf("the address shows in:\n%s", text)
 			}
 		})
+	}
+}
+
+// The root disk is opened and checked once, before the downloads, and written while it is
+// still open: a name that another disk gets meanwhile means nothing.
+func TestLiveHoldsItsDisk(t *testing.T) {
+	m, _, _ := liveOrder(t)
+	s := newServer(t, twoDisks...)
+	var steps []string
+	wrote := false
+	s.onWrite = func(context.Context) {
+		if !wrote {
+			steps = append(steps, "write")
+		}
+		wrote = true
+	}
+	s.wrap = func(d agentapi.Disk, dev block.Device) block.Device {
+		steps = append(steps, "open "+d.Serial)
+		return closing{dev, func() { steps = append(steps, "close "+d.Serial) }}
+	}
+	if action, err := runLive(s, m, &kernels{}, 0); action != agentapi.StartLive || err != nil {
+		t.Fatalf("%s, %v", action, err)
+	}
+	if diff := cmp.Diff([]string{"open A", "write", "close A"}, steps); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A disk that has another name once it is open may not be the one that was opened; and what
+// is not written is closed.
+func TestLiveDiskMoves(t *testing.T) {
+	m, _, _ := liveOrder(t)
+	s := newServer(t, twoDisks...)
+	s.onList = func(n int, disks []agentapi.Disk) {
+		if n > 2 { // the session's, the one to open by, and this
+			disks[0].Serial, disks[1].Serial = "B", "A"
+		}
+	}
+	closed := 0
+	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return closing{dev, func() { closed++ }} }
+	action, err := runLive(s, m, &kernels{}, 0)
+	got := m.Reports()
+	if action != agentapi.PowerOff || err != nil || len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || closed != 1 || !s.untouched(0) || !s.untouched(1) {
+		t.Errorf("%s, %v, closed %d times, reports %+v", action, err, closed, got)
 	}
 }
 

@@ -53,6 +53,12 @@ func agentEvents() []event {
 			w.imageBroken = false
 		}},
 		{name: "agent: second key", weight: 1, fault: true, when: agentWorks, do: (*world).secondKey},
+		{name: "live system: goes off", weight: 8, fault: true, when: func(w *world) bool {
+			return agentWorks(w) && !w.order().LiveStartedAt.IsZero()
+		}, do: func(w *world) { w.switchTo(false, "") }},
+		{name: "live system: hangs", weight: 8, fault: true, when: func(w *world) bool {
+			return agentWorks(w) && !w.order().LiveStartedAt.IsZero()
+		}, do: func(w *world) { w.running, w.started = "stranger", false }},
 		{name: "agent: dies", weight: 2, fault: true, when: agentRuns, do: func(w *world) { w.running, w.started = "stranger", false }},
 		{name: "agent: restarts", weight: 1, fault: true, when: agentRuns, do: func(w *world) { w.started = false }},
 		{name: "system shuts down", weight: 8, when: func(w *world) bool {

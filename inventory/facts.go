@@ -168,6 +168,12 @@ func (in *input) succeeded() bool {
 	return !in.revoked() && in.order.Result != nil && in.order.Result.Outcome == infrav1.OrderSucceeded
 }
 
+// liveStopped: a live system was started, the host is off, and nobody has said more.
+func (in *input) liveStopped() bool { return !in.ended() && in.liveStarted() }
+
+// liveStarted: the agent had done all that a live system needs of the host.
+func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
+
 // imageToBlame: the install failed for a reason that would be the same on any host.
 func (in *input) imageToBlame() bool {
 	if in.revoked() || in.order.Kind != infrav1.OrderInstall || in.order.Result == nil || in.order.Result.Outcome != infrav1.OrderFailed {
@@ -175,7 +181,7 @@ func (in *input) imageToBlame() bool {
 	}
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
-		agentapi.FailureLiveRefused:
+		agentapi.FailureLiveRefused, infrav1.ReasonLiveSystemSilent:
 		return true
 	}
 	return false

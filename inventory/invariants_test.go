@@ -389,9 +389,11 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 		}
 	}
 	if !minted && is != nil {
+		checkLiveResult(w, was, is)
 		return
 	}
 	w.checkImageFailure(before, next)
+	w.checkLiveFailure(before, next)
 	if !minted {
 		return
 	}
@@ -431,6 +433,30 @@ func (w *world) checkImageFailure(before, next Ledger) {
 	}
 	if due := was.Result.At.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
 		w.violate("I13: an image is tried again %s too soon", due.Sub(w.now))
+	}
+}
+
+// checkLiveFailure: what comes to nothing once a live system was started is not the host's
+// failure.
+func (w *world) checkLiveFailure(before, next Ledger) {
+	was := before.Order
+	if was == nil || was.LiveStartedAt.IsZero() || was.Revoked != nil || !w.orderFits(w.host) ||
+		was.Result != nil && was.Result.Reason != infrav1.ReasonLiveSystemSilent {
+		return
+	}
+	if failuresOf(next) > failuresOf(before) || next.Record != nil && next.Record.Quarantine != nil {
+		w.violate("a host is blamed for a live system that came to nothing")
+	}
+}
+
+// checkLiveResult: only a live system that was started can be silent, and what an agent
+// has said stands.
+func checkLiveResult(w *world, was, is *infrav1.HostOrder) {
+	if is.Result == nil || is.Result.Reason != infrav1.ReasonLiveSystemSilent || was.Result != nil && was.Result.At == is.Result.At {
+		return
+	}
+	if was.LiveStartedAt.IsZero() || was.Result != nil || was.Revoked != nil {
+		w.violate("an order is ended as that of a live system that was never started, or had ended")
 	}
 }
 

@@ -75,6 +75,7 @@ func orderLadder() ladder {
 		{name: "order/on", when: when{(*input).on}, rules: ladder{
 			{name: "order/ended", when: when{(*input).ended}, rules: forcedOff("order/ended-off", sayEnded)},
 			{name: "order/forgotten", when: when{(*input).contactForgotten}, then: waitAgentAgain},
+			{name: "order/live-silent", when: when{(*input).silent, (*input).liveStarted}, then: giveUpLive},
 			{name: "order/silent", when: when{(*input).silent}, then: giveUpAgent},
 			{name: "order/running", then: waitAgent},
 		}},
@@ -82,6 +83,7 @@ func orderLadder() ladder {
 		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
 		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
 		{name: "order/failed", when: when{(*input).failed}, rules: ladder{
+			{name: "order/live-stopped", when: when{(*input).liveStopped}, then: noteLiveStopped},
 			{name: "order/image", when: when{(*input).imageToBlame}, rules: ladder{
 				{name: "order/image-wait", when: when{(*input).imageTooSoon}, then: waitImage},
 				{name: "order/image-retry", then: retryImage},

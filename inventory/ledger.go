@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -124,6 +125,34 @@ func giveUpAgent(in *input) Decision {
 		Message: message + "; look at the host's console, at its boot order and at the network between it and the boot server"}
 }
 
+// giveUpLive ends the wait for a live system that does not ask for its data. The agent
+// has done its part on this host, so that it is not the host's failure.
+func giveUpLive(in *input) Decision {
+	return in.endLive(fmt.Sprintf("was started, and nobody has asked for its bootstrap data for %s", in.policy.AgentDeadline))
+}
+
+// noteLiveStopped writes down what a host tells that went off after its live system had
+// been started.
+func noteLiveStopped(in *input) Decision {
+	return in.endLive("was started, and the host went off before anybody had asked for its bootstrap data")
+}
+
+func (in *input) endLive(what string) Decision {
+	ledger := in.ledger()
+	result := LiveSilent(what, in.obs.Now)
+	ledger.Order.Result = &result
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: result.Reason, Message: result.Message}
+}
+
+// LiveSilent is the end of an order whose live system was started and came to nothing;
+// what says how it is known.
+func LiveSilent(what string, now time.Time) infrav1.OrderResult {
+	return infrav1.OrderResult{
+		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonLiveSystemSilent, At: metav1.Time{Time: now},
+		Message: "the live system " + what + "; look at the host's console: does the system know the NIC, does it get an address, does its command line lead it to the data; and is the data in the Machine's bootstrap Secret?",
+	}
+}
+
 func concludeInspection(in *input) Decision {
 	ledger := in.ledger()
 	record := ledger.recorded()
@@ -188,7 +217,7 @@ func retryImage(in *input) Decision {
 	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
 	return Decision{
 		Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonProvisioning,
-		Message: "Ingot tries the image again",
+		Message: "Ingot tries again with what the machine names",
 	}
 }
 

@@ -209,6 +209,7 @@ func TestImageFailure(t *testing.T) {
 		{"the wait doubles", failed(3, "ChecksumMismatch", 30*time.Second), "order/image-wait", day().Add(90 * time.Second)},
 		{"up to its bound", failed(400, "ImageInvalid", 30*time.Second), "order/image-wait", day().Add(270 * time.Second)},
 		{"a live system that no kernel starts", failed(1, "LiveSystemRefused", 30*time.Second), "order/image-retry", time.Time{}},
+		{"a live system that was started and never spoke", failed(1, "LiveSystemSilent", 30*time.Second), "order/image-retry", time.Time{}},
 		{"a live system that was not started may be the host's fault", failed(1, "LiveSystemFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
@@ -225,6 +226,54 @@ func TestImageFailure(t *testing.T) {
 				if save.Ledger.Record.Failures != 2 || save.Ledger.Order.ID != newID || save.Ledger.Claim.Attempt != 2 {
 					t.Errorf("ledger %+v, order %+v", save.Ledger.Record, save.Ledger.Order)
 				}
+			}
+		})
+	}
+}
+
+// TestLiveSystemComesToNothing: the agent has done its part, and then the system neither
+// asks for its data nor stays on. However often that happens, no host is out of service
+// for it.
+func TestLiveSystemComesToNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		power   infrav1.PowerState
+		contact time.Duration // ago
+		started bool
+		rule    string
+		reason  string
+	}{
+		"it may yet ask":             {infrav1.PowerStateOn, 14 * time.Minute, true, "order/running", ""},
+		"silence":                    {infrav1.PowerStateOn, 15 * time.Minute, true, "order/live-silent", infrav1.ReasonLiveSystemSilent},
+		"silence of an agent":        {infrav1.PowerStateOn, 15 * time.Minute, false, "order/silent", infrav1.ReasonNoAgentContact},
+		"it has switched itself off": {infrav1.PowerStateOff, time.Minute, true, "order/live-stopped", infrav1.ReasonLiveSystemSilent},
+		"off a moment after it":      {infrav1.PowerStateOff, time.Second, true, "order/speaking", ""},
+		"off before it":              {infrav1.PowerStateOff, time.Minute, false, "order/quarantine", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioning)
+				s.host.Spec.Record.Failures = 2 // one more counted failure would be a quarantine
+				s.host.Spec.Order = orderOf(infrav1.OrderInstall)
+				s.host.Spec.Order.AgentKey = "key"
+				s.obs.Power, s.obs.LastContact, s.obs.LastReset = tc.power, day().Add(-tc.contact), day().Add(-time.Hour)
+				if tc.started {
+					s.host.Spec.Order.LiveStartedAt = metav1.Time{Time: day().Add(-tc.contact)}
+				}
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			if d.Rule != tc.rule {
+				t.Fatalf("rule %s, want %s: %s", d.Rule, tc.rule, d.Message)
+			}
+			save, ok := d.Step.(SaveLedger)
+			if tc.reason == "" || !ok {
+				return
+			}
+			result := save.Ledger.Order.Result
+			if result == nil || result.Reason != tc.reason || save.Ledger.Record.Failures != 2 || save.Ledger.Claim == nil {
+				t.Fatalf("ledger %+v", save.Ledger)
+			}
+			if d.Reason != tc.reason {
+				t.Errorf("told as %s", d.Reason)
 			}
 		})
 	}

@@ -55,6 +55,10 @@ type world struct {
 	// where they went before.
 	methods bool
 
+	// live: every other claim is for a live system, of lives in all. Not in all walks.
+	live  bool
+	lives int
+
 	ids   int
 	moves int
 	trip  string // the first violation
@@ -309,7 +313,7 @@ func (w *world) agentStep(outcome infrav1.OrderOutcome) {
 	w.lastContact, w.spoke = w.now, w.now
 	if !w.started {
 		if order.AgentKey != "" { // a second agent for the order: another key (I14)
-			w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true })
+			w.secondKey()
 			return
 		}
 		w.started = true
@@ -333,6 +337,10 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	if order.Kind == infrav1.OrderWipe && outcome == infrav1.OrderSucceeded {
 		w.disk = ""
 	}
+	if order.Kind == infrav1.OrderInstall && w.claim().Live != nil && order.LiveStartedAt.IsZero() && outcome == infrav1.OrderSucceeded {
+		w.write(func(h *infrav1.IngotHost) { h.Spec.Order.LiveStartedAt = metav1.Time{Time: w.now} })
+		return // its next step is the fetch of the live system
+	}
 	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
 		w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
 		w.running, w.started = "os", false
@@ -348,8 +356,16 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Result = result })
 }
 
-// secondKey: another agent comes with the same token.
+// secondKey: another agent comes with the same token. After the start of a live system
+// that is what its reboot looks like.
 func (w *world) secondKey() {
+	if order := w.order(); !order.LiveStartedAt.IsZero() {
+		w.write(func(h *infrav1.IngotHost) {
+			result := LiveSilent("rebooted", w.now)
+			h.Spec.Order.Result = &result
+		})
+		return
+	}
 	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true })
 }
 
@@ -363,10 +379,15 @@ func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
 	}
 	w.checkClaim(cluster)
 	w.machine = true
+	w.lives++
+	var live *infrav1.LiveSystem
+	if w.live && w.lives%2 == 0 {
+		live = &infrav1.LiveSystem{}
+	}
 	w.write(func(h *infrav1.IngotHost) {
 		h.Spec.Claim = &infrav1.HostClaim{
 			MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: cluster, InstanceID: w.id(),
-			State: infrav1.ClaimProvisioning, Cleaning: cleaning,
+			State: infrav1.ClaimProvisioning, Cleaning: cleaning, Live: live,
 		}
 	})
 }

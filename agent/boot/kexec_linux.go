@@ -31,7 +31,12 @@ func (Kexec) File(name string) (*os.File, error) {
 
 // Load implements agent.Kernels. A second one takes the place of the first.
 func (Kexec) Load(kernel, initrd *os.File, commandLine agentapi.Sensitive) error {
-	err := unix.KexecFileLoad(int(kernel.Fd()), int(initrd.Fd()), commandLine.Reveal(), 0)
+	return refusal(unix.KexecFileLoad(int(kernel.Fd()), int(initrd.Fd()), commandLine.Reveal(), 0))
+}
+
+// refusal says what an error of kexec_file_load(2) means. What would be the same on any
+// server wraps agent.ErrKernelRefused, and is not held against this one.
+func refusal(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -41,7 +46,9 @@ func (Kexec) Load(kernel, initrd *os.File, commandLine agentapi.Sensitive) error
 		errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOPKG), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: the server's Secure Boot does not vouch for its signature: %w", agent.ErrKernelRefused, err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("the agent's kernel cannot start another one: %w", err)
+		return fmt.Errorf("%w: the agent's own kernel cannot start another one; is its image, as signed or own boot media have it, as new as the manager? %w", agent.ErrKernelRefused, err)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%w: no room for it in the server's memory; choose hosts with more by hostSelector.minimum.memoryGiB: %w", agent.ErrKernelRefused, err)
 	}
 	return fmt.Errorf("load the kernel: %w", err)
 }

@@ -192,6 +192,8 @@ const (
 	// ReasonLiveNotVerified: the cluster demands a verified boot, and the live system's data
 	// would go in clear.
 	ReasonLiveNotVerified = "LiveDataNotVerified"
+	// ReasonLiveSystemSilent: a live system was started, and never asked for its data.
+	ReasonLiveSystemSilent = "LiveSystemSilent"
 	// ReasonLiveDataRefused: whoever asked for a live system's data does not get it.
 	ReasonLiveDataRefused = "LiveDataRefused"
 	ReasonHostClaimed     = "HostClaimed"

@@ -292,6 +292,11 @@ type HostOrder struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{64}$')",message="must be a SHA-256 of 64 hexadecimal digits in lower case"
 	AgentKey string `json:"agentKey,omitempty"`
+	// liveStartedAt is when the agent had brought the live system into memory and first
+	// asked for its command line. From then on nobody speaks until the system fetches its
+	// bootstrap data: what fails meanwhile is the system's failure, and not the host's.
+	// +optional
+	LiveStartedAt metav1.Time `json:"liveStartedAt,omitempty,omitzero"`
 	// revoked is set when a second key came with the same token: neither holds
 	// any more, and the host is switched off (I14).
 	// +optional

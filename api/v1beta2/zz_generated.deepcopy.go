@@ -568,6 +568,7 @@ func (in *HostOperation) DeepCopy() *HostOperation {
 func (in *HostOrder) DeepCopyInto(out *HostOrder) {
 	*out = *in
 	in.CreatedAt.DeepCopyInto(&out.CreatedAt)
+	in.LiveStartedAt.DeepCopyInto(&out.LiveStartedAt)
 	if in.Revoked != nil {
 		in, out := &in.Revoked, &out.Revoked
 		*out = new(bool)

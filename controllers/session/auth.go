@@ -125,6 +125,8 @@ type verdict struct {
 	refusal *agentapi.Error
 	// revoke: the order is to be revoked before the refusal is sent (I14).
 	revoke bool
+	// rebooted: its live system has, and the order is to be ended before the refusal is sent.
+	rebooted bool
 	// note is for the event about the refusal; empty: no event.
 	note string
 }
@@ -153,6 +155,8 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 	case overheard(host, c):
 		return verdict{refusal: invalidToken("the host boots by virtual media, and this token was not on its disc"),
 			note: "A request came with a token that went over the network, and the host boots by virtual media; it was refused"}
+	case order.AgentKey != "" && order.AgentKey != c.key && cameBack(host):
+		return verdict{rebooted: true, refusal: orderGone("the live system of this order was started already, and has rebooted")}
 	case order.AgentKey != "" && order.AgentKey != c.key:
 		return verdict{revoke: true,
 			refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "another agent holds this order; both are revoked"}}
@@ -214,12 +218,29 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 			return notReady("the order could not be revoked yet")
 		}
 	}
+	if v.rebooted {
+		if err := s.endLive(ctx, host, c); err != nil {
+			s.Log.Error(err, "Could not end the order of a live system", "host", client.ObjectKeyFromObject(host).String())
+			return notReady("the order could not be ended yet")
+		}
+	}
 	return v.refusal
 }
 
-// revoke ends an order that two keys came for (I14). It insists: the second agent
-// may never come again, and the first must not work on.
+// revoke ends an order that two keys came for (I14).
 func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) error {
+	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) { order.Revoked = ptr.To(true) })
+	if ended {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
+			"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", c.claims.OrderID)
+	}
+	return err
+}
+
+// endOrder changes the caller's order as it stands now, if it does; ended: it is so now,
+// or the order was gone. It insists: the second agent may never come again, and the first
+// must not work on.
+func (s *Server) endOrder(ctx context.Context, host *infrav1.IngotHost, c caller, end func(*infrav1.HostOrder)) (ended bool, _ error) {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &infrav1.IngotHost{}
 		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), live); err != nil {
@@ -229,15 +250,10 @@ func (s *Server) revoke(ctx context.Context, host *infrav1.IngotHost, c caller) 
 			return nil
 		}
 		base := live.DeepCopy()
-		live.Spec.Order.Revoked = ptr.To(true)
+		end(live.Spec.Order)
 		return s.save(ctx, live, base)
 	})
-	if err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentKeyConflict, action,
-		"Two agents used the token of order %s: both are revoked. Ingot powers the host off and tries again with a new token. If this repeats, look for a stranger on the provisioning network", c.claims.OrderID)
-	return nil
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // save writes what changed in the host's spec, on the version that was read.

@@ -23,8 +23,9 @@ import (
 )
 
 // liveRepeats is for how long after the fetch of its data the same live system may ask
-// again: a reply may have been lost, and cloud-init asks for one file after the other.
-const liveRepeats = 2 * time.Minute
+// again: a reply may have been lost with the manager that gave it, whose successor takes
+// minutes to come, and cloud-init asks for one file after the other.
+const liveRepeats = 10 * time.Minute
 
 // isLive says whether a live system is what the present order comes to.
 func isLive(host *infrav1.IngotHost) bool {
@@ -46,6 +47,12 @@ func (s *Server) startLive(r *http.Request, in agentapi.LiveRequest) (agentapi.L
 	if !isLive(host) {
 		return agentapi.LiveBoot{}, orderGone("no live system is to be started on this host")
 	}
+	// Before any reply: what fails from here on is not this host's failure.
+	if host.Spec.Order.LiveStartedAt.IsZero() {
+		if host, refusal = s.transact(r.Context(), c, s.mayAct(c), s.noteLiveStart); refusal != nil {
+			return agentapi.LiveBoot{}, refusal
+		}
+	}
 	address, err := s.addressFor(r)
 	if err != nil {
 		return agentapi.LiveBoot{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
@@ -61,6 +68,38 @@ func (s *Server) startLive(r *http.Request, in agentapi.LiveRequest) (agentapi.L
 		return agentapi.LiveBoot{}, notReady("the command line cannot be rendered")
 	}
 	return agentapi.LiveBoot{CommandLine: agentapi.Sensitive(line)}, nil
+}
+
+// noteLiveStart writes when the host had done its part of the start of a live system.
+func (s *Server) noteLiveStart(host *infrav1.IngotHost) *agentapi.Error {
+	if !isLive(host) {
+		return orderGone("no live system is to be started on this host")
+	}
+	host.Spec.Order.LiveStartedAt = metav1.NewTime(s.Clock.Now())
+	return nil
+}
+
+// cameBack says whether another agent on a host means that its live system has
+// rebooted, as installers do that fail, and not that two hold one token.
+func cameBack(host *infrav1.IngotHost) bool {
+	return isLive(host) && !host.Spec.Order.LiveStartedAt.IsZero()
+}
+
+// endLive ends the order of a live system that has rebooted. Neither key holds any more,
+// as by a revocation, but nothing is suspected: whose it is that the system came to
+// nothing is said by its result.
+func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller) error {
+	var result infrav1.OrderResult
+	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
+		if order.Result == nil {
+			result = inventory.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data", s.Clock.Now())
+			order.Result = &result
+		}
+	})
+	if ended && result.Reason != "" {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, action, "%s", result.Message)
+	}
+	return err
 }
 
 // commandLine of the live system, with the addresses of its data.

@@ -95,8 +95,13 @@ func TestLiveSystem(t *testing.T) {
 	s := newSite(t, append(world(lives), recorded(here))...)
 	a := s.agent(claimsOf(token.Install), here)
 	line := s.loaded(a)
+	started := metav1.NewTime(s.clock.Now())
+	s.clock.Step(time.Second)
 	if again := s.loaded(a); again == "" { // a lost reply
 		t.Error("the second command line is empty")
+	}
+	if got := s.host().Spec.Order.LiveStartedAt; !got.Equal(&started) {
+		t.Errorf("started at %s, want %s: it is written once, before the first reply", got, started)
 	}
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
 	want := &agentapi.InstallOrder{RootDisk: agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9}, Live: &agentapi.LiveOrder{
@@ -237,6 +242,58 @@ func failing[T client.Object](o client.Object) error {
 	return nil
 }
 
+// That the host has done its part stands in the ledger before the agent knows the command
+// line, and where that cannot be given too: an agent that waits for data that never comes
+// is no host's failure.
+func TestLiveStartIsNoted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		get, patch func(client.Object) error
+		noted      bool
+	}{
+		"no Secret":     {get: func(o client.Object) error { return failing[*corev1.Secret](o) }, noted: true},
+		"write refused": {patch: func(o client.Object) error { return failing[*infrav1.IngotHost](o) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, append(world(lives), recorded(here))...)
+			a := s.agent(claimsOf(token.Install), here)
+			if reason := a.open(); reason != "" {
+				t.Fatal(reason)
+			}
+			s.fail(tc.get, tc.patch)
+			if _, reason := call[agentapi.LiveBoot](a, agentapi.PathLive, agentapi.LiveRequest{OrderID: orderID}); reason != agentapi.ReasonNotReady {
+				t.Errorf("answered %q", reason)
+			}
+			s.fail(nil, nil)
+			if got := !s.host().Spec.Order.LiveStartedAt.IsZero(); got != tc.noted {
+				t.Errorf("noted %t, want %t", got, tc.noted)
+			}
+		})
+	}
+}
+
+// A live system that reboots before it has asked comes back as another agent. That is its
+// failure, and no stranger: nobody is suspected, and nobody gets anything.
+func TestLiveSystemReboots(t *testing.T) {
+	s := newSite(t, append(world(lives), recorded(here))...)
+	data := word(t, s.loaded(s.agent(claimsOf(token.Install), here)), "data=")
+	again := s.agent(claimsOf(token.Install), here)
+	for range 2 {
+		if reason := again.open(); reason != agentapi.ReasonOrderGone {
+			t.Errorf("the agent after the reboot is refused with %q", reason)
+		}
+	}
+	order := s.host().Spec.Order
+	if order.Result == nil || order.Result.Reason != infrav1.ReasonLiveSystemSilent || order.Revoked != nil {
+		t.Errorf("order %+v", order)
+	}
+	if !s.eventWith(infrav1.ReasonLiveSystemSilent) || s.eventWith(infrav1.ReasonAgentKeyConflict) {
+		t.Errorf("events: %q", s.seen)
+	}
+	if code, _ := s.get(data, here); code != http.StatusUnauthorized {
+		t.Errorf("the data after the reboot: %d", code)
+	}
+}
+
 // Two that ask at the same moment: one of them has the data.
 func TestLiveDataRace(t *testing.T) {
 	s := newSite(t, world(lives)...) // no address is recorded: all of the network's may ask
@@ -283,7 +340,8 @@ func TestJudgeLive(t *testing.T) {
 		"an earlier attempt":          {host: installing(lives), caller: func(c *liveCaller) { c.claims.Attempt = 1 }, want: "has ended"},
 		"another order":               {host: installing(lives), caller: func(c *liveCaller) { c.claims.OrderID = "other" }, want: "was replaced"},
 		"another address":             {host: installing(lives), from: &nowhere, want: "host's address"},
-		"too late":                    {host: installing(lives), caller: func(c *liveCaller) { c.now = now.Add(time.Hour) }, want: "expired"},
+		"after a long pause":          {host: installing(lives), caller: func(c *liveCaller) { c.now = now.Add(50 * time.Minute) }},
+		"too late":                    {host: installing(lives), caller: func(c *liveCaller) { c.now = now.Add(2 * token.LiveLifetime) }, want: "expired"},
 		"before any agent":            {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "" }), want: "was replaced"},
 		"after a failure": {host: installing(lives, func(h *infrav1.IngotHost) {
 			h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed}
@@ -292,15 +350,16 @@ func TestJudgeLive(t *testing.T) {
 		"moved here": {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Order.HostUID, h.UID = "old", "new" }), want: "no longer asks"},
 		"being released": {host: installing(lives, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }),
 			want: "no longer asks"},
-		"the same again":           {host: installing(lives, fetched)},
-		"the same, much later":     {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(liveRepeats) }, want: "once"},
-		"released after the fetch": {host: installing(lives, fetched, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), want: "once"},
+		"the same again": {host: installing(lives, fetched)},
+		"the same, once another manager is there": {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(5 * time.Minute) }},
+		"the same, much later":                    {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(liveRepeats) }, want: "once"},
+		"released after the fetch":                {host: installing(lives, fetched, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), want: "once"},
 		"another one, afterwards": {host: installing(lives, fetched, func(h *infrav1.IngotHost) { h.Spec.Claim.LiveFetch.Address = "10.0.0.8" }),
 			want: "once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := liveCaller{caller: caller{claims: claimsOf(token.Live), source: source}, now: now}
-			c.claims.Expiry = now.Add(time.Minute)
+			c.claims.Expiry = now.Add(token.LiveLifetime)
 			if tc.caller != nil {
 				tc.caller(&c)
 			}

@@ -21,8 +21,10 @@ import (
 const Lifetime = 10 * time.Minute
 
 // LiveLifetime is how long a live system may take from its start to the fetch of its
-// bootstrap data. It ends before an order does of which nobody speaks.
-const LiveLifetime = 10 * time.Minute
+// bootstrap data, at most. Its order ends before, once nobody has spoken of it for the
+// agent's deadline; only a Cluster that is paused, or a manager that is away, lets it stand
+// for longer.
+const LiveLifetime = time.Hour
 
 // BootedLifetime is how long an installed system may take to report its first boot.
 const BootedLifetime = 7 * 24 * time.Hour

@@ -41,12 +41,12 @@ func ChooseImage(images []infrav1.IngotImage, wanted mutation.Wanted) (string, e
 }
 
 // missingImages names what the catalogue lacks for groups at versions, each once. Of
-// groups whose class takes no images of the catalogue nothing is asked.
+// groups whose class takes no images of the catalogue, and of live systems, nothing is asked.
 func missingImages(images []infrav1.IngotImage, groups []Group, versions []string) []string {
 	var out []string
 	for _, version := range versions {
 		for _, g := range groups {
-			if g.Image == (mutation.Wanted{}) {
+			if g.Image.Version == "" {
 				continue
 			}
 			asked := g.Image

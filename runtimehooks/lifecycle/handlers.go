@@ -202,7 +202,7 @@ func (o Options) plan(ctx context.Context, request *runtimehooksv1.GenerateUpgra
 	if err != nil {
 		return nil, err
 	}
-	if wish == nil || len(wish.Groups) == 0 || wish.Groups[0].Image.Version == "" {
+	if wish == nil || !slices.ContainsFunc(wish.Groups, func(g Group) bool { return g.Image.Version != "" }) {
 		return oneStep(from, to), nil
 	}
 	images, err := o.Inventory.Images(ctx)

@@ -129,6 +129,22 @@ func TestDemandOfATopology(t *testing.T) {
 	}
 }
 
+// Machines of live systems need no image of the catalogue, and hosts of the architecture
+// that the class gives them.
+func TestLiveSystemsNeedNoImage(t *testing.T) {
+	live := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}}
+	live.Spec.Template.Spec.Live = &infrav1.LiveSystem{CommandLine: "c={dataURL}"}
+	b := Blueprint{Class: class("ingot-runtime", true), Machines: map[string]*infrav1.IngotMachineTemplate{"worker": live}}
+	wish := WishOf(cluster("ingot-runtime", 2), b)
+	ask := func(groups []Group) []string { return missingImages(nil, groups, []string{"v1.36.1"}) }
+	if len(wish.Groups) != 2 || len(ask(wish.Groups[:1])) != 1 || len(ask(wish.Groups[1:])) != 0 {
+		t.Errorf("of no catalogue the groups lack %q and %q", ask(wish.Groups[:1]), ask(wish.Groups[1:]))
+	}
+	if got := Demand(wish.Groups, nil).Groups[1].Architecture; got != "amd64" {
+		t.Errorf("hosts of architecture %q are asked for", got)
+	}
+}
+
 // How many machines Cluster API makes where the topology leaves it open.
 func TestReplicas(t *testing.T) {
 	const least, most = clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation

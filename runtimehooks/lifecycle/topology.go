@@ -40,7 +40,8 @@ type Group struct {
 	FailureDomain string
 	// Spec of the machines, as the class's variables make it.
 	Spec infrav1.IngotMachineSpec
-	// Image is what the catalogue is asked for, where the class takes images of it.
+	// Image is what the catalogue is asked for, where the class takes images of it; without
+	// a version it is not: the machines are live systems.
 	Image mutation.Wanted
 }
 
@@ -149,6 +150,10 @@ func wanted(spec infrav1.IngotMachineSpec, s settings, version string) mutation.
 	out := mutation.Wanted{Version: version, Architecture: mutation.DefaultArchitecture}
 	if spec.HostSelector != nil && spec.HostSelector.Arch != "" {
 		out.Architecture = spec.HostSelector.Arch
+	}
+	if spec.Live != nil {
+		out.Version = ""
+		return out
 	}
 	out.OS, _ = read[string](s, mutation.VariableOS)
 	return out

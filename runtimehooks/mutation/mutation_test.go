@@ -25,6 +25,7 @@ import (
 const (
 	machineTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}}}}`
 	inlineTemplate  = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"image":{"url":"https://x/","checksum":"c"}}}}}`
+	liveTemplate    = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotMachineTemplate","spec":{"template":{"spec":{"live":{"commandLine":"c={dataURL}"}}}}}`
 	clusterTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotClusterTemplate","spec":{"template":{"spec":{}}}}`
 	foreignTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"DockerMachineTemplate","spec":{"template":{"spec":{}}}}`
 	foreignGroup    = `{"apiVersion":"metal.example/v1","kind":"IngotMachineTemplate","spec":{"template":{"spec":{}}}}`
@@ -61,6 +62,8 @@ func TestGeneratePatches(t *testing.T) {
 			want:      `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.35.9-arm64-flatcar"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"matchLabels":{"class":"gpu"},"minimum":{"cores":4},"arch":"arm64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
 		"an image is taken away": {template: inlineTemplate, builtin: ofControlPlane,
 			want: `[{"op":"remove","path":"/spec/template/spec/image"},{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+		"a live system, though the catalogue has no image": {template: liveTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, variables: variables("cleaning", `"Full"`),
+			want: `[{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"Full"}]`},
 		"cluster": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`),
 			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{"class":"small"}}}]`},
 		"cluster, any host":            {template: clusterTemplate, builtin: ofControlPlane, want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{}}}]`},
@@ -131,6 +134,9 @@ func TestValidateTopology(t *testing.T) {
 	}{
 		"good":            {template: spec(good)},
 		"inline image":    {template: inlineTemplate},
+		"live system":     {template: liveTemplate},
+		"live and a ref":  {template: spec(`"live":{"commandLine":"c"},"imageRef":{"name":"i"}`), want: []string{"live is set beside image or imageRef"}},
+		"live and image":  {template: spec(`"live":{"commandLine":"c"},"image":{"url":"https://x/"}`), want: []string{"live is set beside image or imageRef"}},
 		"another's":       {template: foreignTemplate},
 		"placeholder":     {template: machineTemplate, want: []string{"MachineDeployment md-0: no image was chosen"}},
 		"no image":        {template: spec(`"cleaning":"None"`), want: []string{"no image was chosen"}},

@@ -80,7 +80,8 @@ func patchCluster(v values) ([]Operation, error) {
 	return []Operation{{Op: "add", Path: "/spec/template/spec/controlPlaneSelector", Value: map[string]any{"matchLabels": labels}}}, nil
 }
 
-// patchMachine: image of the catalogue, hosts and cleaning.
+// patchMachine: image of the catalogue, hosts and cleaning. A template of a live system
+// keeps that, and gets no image.
 func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	var builtin runtimehooksv1.Builtins
 	if err := v.into(runtimehooksv1.BuiltinsName, &builtin); err != nil {
@@ -103,6 +104,23 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if err := v.into(VariableOS, &wanted.OS); err != nil {
 		return nil, err
 	}
+	operations, err := patchImage(t, wanted, deployment, choose)
+	if err != nil {
+		return nil, err
+	}
+	operations = append(operations, Operation{Op: "add", Path: "/spec/template/spec/hostSelector", Value: selector})
+	var cleaning infrav1.CleaningMode
+	if err := v.into(VariableCleaning, &cleaning); err != nil || cleaning == "" {
+		return operations, err
+	}
+	return append(operations, Operation{Op: "add", Path: "/spec/template/spec/cleaning", Value: cleaning}), nil
+}
+
+// patchImage puts the image of the catalogue in place of the template's.
+func patchImage(t *template, wanted Wanted, deployment string, choose chooser) ([]Operation, error) {
+	if _, live := t.Spec.Template.Spec["live"]; live {
+		return nil, nil
+	}
 	image, err := choose(wanted, deployment)
 	if err != nil {
 		return nil, err
@@ -111,14 +129,7 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if _, inline := t.Spec.Template.Spec["image"]; inline {
 		operations = append(operations, Operation{Op: "remove", Path: "/spec/template/spec/image"})
 	}
-	operations = append(operations,
-		Operation{Op: "add", Path: "/spec/template/spec/imageRef", Value: infrav1.ImageReference{Name: image}},
-		Operation{Op: "add", Path: "/spec/template/spec/hostSelector", Value: selector})
-	var cleaning infrav1.CleaningMode
-	if err := v.into(VariableCleaning, &cleaning); err != nil || cleaning == "" {
-		return operations, err
-	}
-	return append(operations, Operation{Op: "add", Path: "/spec/template/spec/cleaning", Value: cleaning}), nil
+	return append(operations, Operation{Op: "add", Path: "/spec/template/spec/imageRef", Value: infrav1.ImageReference{Name: image}}), nil
 }
 
 // Wanted is what an image is chosen by.

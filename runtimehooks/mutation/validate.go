@@ -71,6 +71,9 @@ func validateMachine(t *template) []string {
 	if spec.Image.URL != "" && spec.ImageRef != nil {
 		faults = append(faults, "image and imageRef are both set; leave one of them out of the patches")
 	}
+	if spec.Live != nil && (spec.Image.URL != "" || spec.ImageRef != nil) {
+		faults = append(faults, "live is set beside image or imageRef; leave one of them out of the patches")
+	}
 	if spec.Hostname != "" {
 		faults = append(faults, fmt.Sprintf("hostname %q would be that of every machine; leave it out", spec.Hostname))
 	}
