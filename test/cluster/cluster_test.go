@@ -29,6 +29,9 @@ const (
 // endpoint is an address of the servers' network that nobody has but kube-vip.
 var endpoint = netip.MustParseAddrPort("10.77.0.50:6443")
 
+// operatorAddress is nobody else's.
+var operatorAddress = netip.MustParsePrefix("10.77.0.60/24")
+
 // versions of Kubernetes: that of the image that make names, and, in the full form, the
 // one that the cluster begins with. out is where the timeline goes; empty: nowhere.
 type options struct{ version, from, out string }
@@ -42,6 +45,9 @@ type stage struct {
 	site    *site.Site
 	// tap is the management cluster's plug in the servers' network.
 	tap network.Tap
+	// operator is whence the test speaks to the cluster: a computer of its own in the
+	// servers' network.
+	operator *network.Stack
 	// cluster is what it is to be now.
 	cluster site.Cluster
 	// workload is the cluster that was made; nil before.

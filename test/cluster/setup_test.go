@@ -55,6 +55,9 @@ func setUp(t *testing.T, o options) *stage {
 			Images: images,
 		},
 	})
+	s.operator, err = network.NewStack(s.world.DataCentre.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
+	check(t, err)
+	t.Cleanup(func() { _ = s.operator.Close() })
 	s.site = site.Attach(t, site.Config{World: s.world}, s.node)
 	initialize(t, s)
 	s.recorder = record(t, s)

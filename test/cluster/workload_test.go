@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,13 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/test/site"
 )
-
-// operatorAddress is whence the test speaks to the cluster: a computer of its own
-// in the servers' network.
-var operatorAddress = netip.MustParsePrefix("10.77.0.60/24")
 
 // A workloadCluster is the cluster as its administrator sees it.
 type workloadCluster struct {
@@ -55,16 +49,13 @@ func connect(t *testing.T, s *stage) *workloadCluster {
 	s.write(t, "kubeconfig", secret.Data["value"])
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	check(t, err)
-	stack, err := network.NewStack(s.world.DataCentre.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
-	check(t, err)
-	t.Cleanup(func() { _ = stack.Close() })
-	config.Dial, config.Timeout = stack.DialContext, 20*time.Second
+	config.Dial, config.Timeout = s.operator.DialContext, 20*time.Second
 	// Without a mapper of its own it would ask before there is an API server.
 	w := &lazyClient{new: func() (client.Client, error) {
 		return client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	}}
 	s.site.AwaitFor(t, patience, "an API server at the endpoint", w.connected)
-	transport := &http.Transport{DialContext: stack.DialContext, DisableKeepAlives: true}
+	transport := &http.Transport{DialContext: s.operator.DialContext, DisableKeepAlives: true}
 	return &workloadCluster{client: w.made, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 

@@ -22,6 +22,8 @@ const (
 	patience = 6 * time.Minute
 	// interval is the pause between two looks.
 	interval = 200 * time.Millisecond
+	// report is how often a wait says what it waits for.
+	report = time.Minute
 )
 
 // A Missing says what is still missing, or nothing. An error is no end: the next
@@ -51,6 +53,7 @@ func (s *Site) Await(t testing.TB, what string, missing Missing) {
 func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing Missing) {
 	t.Helper()
 	began := time.Now()
+	said := began
 	for {
 		lack, err := missing(t.Context())
 		if err == nil && lack == "" {
@@ -62,6 +65,10 @@ func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing 
 		}
 		if dead := s.err(); dead != nil {
 			t.Fatalf("waiting for %s: %v", what, dead)
+		}
+		if time.Since(said) > report {
+			said = time.Now()
+			t.Logf("waiting for %s since %s; missing: %s (%v)", what, time.Since(began).Round(time.Second), lack, err)
 		}
 		select {
 		case <-t.Context().Done():
