@@ -83,6 +83,9 @@ func (s *site) get(url, from string) (int, string) {
 	if err != nil {
 		s.t.Fatal("the answer was cut off")
 	}
+	if response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") == "" {
+		s.t.Error("who is to ask again is not told when")
+	}
 	if response.StatusCode != http.StatusOK {
 		s.seen = append(s.seen, string(body))
 	}
@@ -104,7 +107,7 @@ func TestLiveSystem(t *testing.T) {
 		t.Errorf("started at %s, want %s: it is written once, before the first reply", got, started)
 	}
 	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
-	want := &agentapi.InstallOrder{RootDisk: agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9}, Live: &agentapi.LiveOrder{
+	want := &agentapi.InstallOrder{RootDisk: agentapi.DiskRef{Serial: "d1", SizeBytes: 100e9}, Checksum: needsNewerAgent, Live: &agentapi.LiveOrder{
 		Kernel: agentapi.LiveFile{URL: "/images/" + firstKey, Checksum: "sha256:" + firstKey},
 		Initrd: agentapi.LiveFile{URL: "/images/" + secondKey, Checksum: "sha256:" + secondKey},
 	}}

@@ -78,12 +78,18 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 		ReleasedInstances: releasedInstances(host),
 	}
 	if live := claim.Live; live != nil {
+		order.Checksum = needsNewerAgent
 		order.Live = &agentapi.LiveOrder{Kernel: liveFile(live.Kernel), Initrd: liveFile(live.Initrd)}
 		return order
 	}
 	order.ImageURL, order.Checksum, order.Format = ImagePath(claim.Image.Checksum), claim.Image.Checksum, string(claim.Image.Format)
 	return order
 }
+
+// needsNewerAgent stands where an image's checksum would. An agent that is too old to know
+// of live systems, as on signed or own boot media, refuses the order by it before it looks
+// at a disk, and so says in its report what is wrong.
+const needsNewerAgent = "newer-agent-needed"
 
 func liveFile(file infrav1.LiveFile) agentapi.LiveFile {
 	return agentapi.LiveFile{URL: ImagePath(file.Checksum), Checksum: file.Checksum}

@@ -8,8 +8,10 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -189,6 +191,9 @@ var statusOf = map[agentapi.Reason]int{
 
 func refuse(w http.ResponseWriter, e *agentapi.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	if e.RetryAfter > 0 { // live systems read no JSON
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(time.Duration(e.RetryAfter).Seconds()))))
+	}
 	w.WriteHeader(statusOf[e.Reason])
 	_ = json.NewEncoder(w).Encode(e)
 }

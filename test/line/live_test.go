@@ -229,20 +229,34 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	}
 }
 
-// crashed: a server that loses its power before its system has asked is tried again.
+// crashed: a server that loses its power before its system has asked is tried again, and
+// so is one whose system reboots; nobody is blamed for that, and nobody suspected.
 func (s *liveScene) crashed(system infrav1.LiveSystem) {
 	s.t.Helper()
 	s.hold(liveCrashed)
 	s.claim(liveCrashed, system)
-	old := s.address(liveCrashed)
+	addresses := []string{s.address(liveCrashed)}
+	s.hold(liveCrashed)
 	check(s.t, s.site.Server(liveCrashed).Simulated.Power(s.t.Context(), bmc.Off))
+	addresses = append(addresses, s.address(liveCrashed))
+	check(s.t, s.site.Server(liveCrashed).Simulated.Power(s.t.Context(), bmc.Reset))
+	(&abuse{t: s.t, site: s.site, name: liveCrashed}).event(infrav1.ReasonLiveSystemSilent, "rebooted")
 	s.goOn(liveCrashed)
-	s.site.Await(s.t, "the live system on its disk, at the second try", s.booted(liveCrashed))
-	if claim := s.site.Host(s.t, liveCrashed).Spec.Claim; claim.Attempt != 2 {
-		s.t.Errorf("installed at attempt %d", claim.Attempt)
+	s.site.Await(s.t, "the live system on its disk, at the third try", s.booted(liveCrashed))
+	host := s.site.Host(s.t, liveCrashed)
+	if host.Spec.Claim.Attempt != 3 || host.Spec.Record.Failures != 0 {
+		s.t.Errorf("installed at attempt %d, with %d failures", host.Spec.Claim.Attempt, host.Spec.Record.Failures)
 	}
-	if code, _ := s.get(s.nics[liveCrashed], old); code != http.StatusUnauthorized {
-		s.t.Errorf("the address of the first try is answered %d", code)
+	for i, address := range addresses {
+		if code, _ := s.get(s.nics[liveCrashed], address); code != http.StatusUnauthorized {
+			s.t.Errorf("the address of try %d is answered %d", i+1, code)
+		}
+	}
+	s.site.History.Settle(s.t)
+	for _, v := range s.site.History.Versions(s.t) {
+		if h := v.Host; h != nil && h.Name == liveCrashed && (h.Spec.Record != nil && h.Spec.Record.Failures > 0 || h.Spec.Order != nil && h.Spec.Order.Revoked != nil) {
+			s.t.Fatalf("held against the host: %+v, order %+v", h.Spec.Record, h.Spec.Order)
+		}
 	}
 }
 
