@@ -91,7 +91,7 @@ func cameBack(host *infrav1.IngotHost) bool {
 func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller) error {
 	var result infrav1.OrderResult
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
-		if order.Result == nil {
+		if result = (infrav1.OrderResult{}); order.Result == nil {
 			result = inventory.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data", s.Clock.Now())
 			order.Result = &result
 		}
