@@ -92,7 +92,7 @@ func (s *Server) endLive(ctx context.Context, host *infrav1.IngotHost, c caller)
 	var result infrav1.OrderResult
 	ended, err := s.endOrder(ctx, host, c, func(order *infrav1.HostOrder) {
 		if result = (infrav1.OrderResult{}); order.Result == nil {
-			result = inventory.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data", s.Clock.Now())
+			result = inventory.LiveSilent("was started, and the host rebooted before anybody had asked for its bootstrap data: another agent came with the same order, and was refused", s.Clock.Now())
 			order.Result = &result
 		}
 	})
