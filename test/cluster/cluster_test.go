@@ -128,7 +128,7 @@ func (s *stage) write(t *testing.T, name string, content []byte) {
 		return
 	}
 	check(t, os.MkdirAll(s.out, 0o755))
-	check(t, os.WriteFile(filepath.Join(s.out, name), content, 0o644))
+	check(t, os.WriteFile(filepath.Join(s.out, name), content, 0o600)) // one is a kubeconfig
 }
 
 // first is the version that the cluster is made with.
