@@ -214,7 +214,7 @@ func TestHostsThatWerePromisedAreGone(t *testing.T) {
 	d.promise(2)
 	r, after := d.settle()
 	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseShort, "1 host is missing: machine deployment md lacks 1 of 2 hosts")
-	if after != time.Minute {
+	if after < time.Minute || after > 2*time.Minute { // not all at the same moment
 		t.Errorf("looked at again after %s", after)
 	}
 	d.host("h9")
