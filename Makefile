@@ -105,6 +105,12 @@ e2e-power-cuts: packages-e2e tools tools-e2e agent-image node-image ## As root: 
 	INGOT_CLUSTER_CUTS="$(CUTS)" INGOT_CLUSTER_SEED="$(SEED)" INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
 	go test -count=1 -timeout 360m -v $(TESTFLAGS) -run TestPowerCuts ./test/cluster
 
+.PHONY: e2e-quorum
+e2e-quorum: packages-e2e tools tools-e2e agent-image node-image ## As root: such a cluster of three control planes, of which one is lost for good and replaced.
+	hack/packages.sh e2e-cluster
+	INGOT_CLUSTER_QUORUM=1 INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
+	go test -count=1 -timeout 180m -v $(TESTFLAGS) -run TestControlPlaneLost ./test/cluster
+
 .PHONY: bench-boot
 bench-boot: ## As root: compare the boot server with Kea, dnsmasq, tftpd-hpa and nginx; lines "bench: NAME ratio R bar B".
 	hack/packages.sh bench-boot

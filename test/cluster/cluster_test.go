@@ -32,9 +32,22 @@ var endpoint = netip.MustParseAddrPort("10.77.0.50:6443")
 // operatorAddress is nobody else's.
 var operatorAddress = netip.MustParsePrefix("10.77.0.60/24")
 
-// versions of Kubernetes: that of the image that make names, and, in the full form, the
-// one that the cluster begins with. out is where the timeline goes; empty: nowhere.
-type options struct{ version, from, out string }
+// options of a test: versions of Kubernetes, that of the image that make names, and, in
+// the full form, the one that the cluster begins with; where the timeline goes (out;
+// empty: nowhere); how many servers there are, each in a rack of its own, and of how many
+// the cluster is made.
+type options struct {
+	version, from, out              string
+	servers, controlPlanes, workers int
+}
+
+// fromEnvironment are the options that make gives, for a cluster of two on two servers.
+func fromEnvironment() options {
+	return options{
+		version: os.Getenv("INGOT_CLUSTER_VERSION"), from: os.Getenv("INGOT_CLUSTER_FROM"), out: os.Getenv("INGOT_CLUSTER_OUT"),
+		servers: 2, controlPlanes: 1, workers: 1,
+	}
+}
 
 // A stage is what the scenes play on.
 type stage struct {
@@ -58,6 +71,8 @@ type stage struct {
 	// power-cycled; upgraded says from what to what.
 	ready, healed int
 	upgraded      string
+	// burnt is the host that was lost for good; empty: none.
+	burnt string
 	// nameless are the Nodes, by name, whose kubelet was not told its provider ID.
 	nameless map[string]bool
 }
@@ -91,15 +106,23 @@ var (
 // TestCluster is the life of a cluster. With INGOT_CLUSTER_FROM, an older version of
 // Kubernetes, it is the whole one; without it goes from its creation to its deletion.
 func TestCluster(t *testing.T) {
-	o := options{version: os.Getenv("INGOT_CLUSTER_VERSION"), from: os.Getenv("INGOT_CLUSTER_FROM"), out: os.Getenv("INGOT_CLUSTER_OUT")}
+	o := fromEnvironment()
 	if o.version == "" {
 		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image, as make e2e-cluster does; needs root")
 	}
 	scenes := append(append([]scene{}, beginning...), end...)
 	if o.from != "" {
 		scenes = append(append(append([]scene{}, beginning...), life...), end...)
+		o.servers = 3 // one to scale out to and to upgrade by
 	}
 	s := setUp(t, o)
+	s.play(t, scenes)
+	s.summarize(t)
+}
+
+// play plays scenes one after the other, until one fails.
+func (s *stage) play(t *testing.T, scenes []scene) {
+	t.Helper()
 	for _, scene := range scenes {
 		began := time.Now()
 		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, s) }) {
@@ -109,7 +132,6 @@ func TestCluster(t *testing.T) {
 		}
 		t.Logf("%6.1f s, after %6.1f s: %s", time.Since(began).Seconds(), time.Since(s.began).Seconds(), scene.name)
 	}
-	s.summarize(t)
 }
 
 // summarize writes the last line, which make prints.

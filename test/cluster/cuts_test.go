@@ -37,19 +37,14 @@ const (
 // e2e-power-cuts).
 func TestPowerCuts(t *testing.T) {
 	cuts, _ := strconv.Atoi(os.Getenv("INGOT_CLUSTER_CUTS"))
-	o := options{version: os.Getenv("INGOT_CLUSTER_VERSION"), out: os.Getenv("INGOT_CLUSTER_OUT")}
+	o := fromEnvironment()
 	if o.version == "" || cuts < 1 {
 		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image and INGOT_CLUSTER_CUTS to a number, as make e2e-power-cuts does; needs root")
 	}
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("INGOT_CLUSTER_SEED"), "1"), 10, 64)
 	check(t, err)
 	s := setUp(t, o)
-	for _, scene := range beginning[:2] {
-		if !t.Run(scene.name, func(t *testing.T) { scene.play(t, s) }) {
-			s.explain(t)
-			t.Fatalf("scene %q failed; the cuts need it", scene.name)
-		}
-	}
+	s.play(t, beginning[:2])
 	line := s.lineOf(t)
 	s.healQuickly(t, line)
 	rng := rand.New(rand.NewPCG(seed, 1))

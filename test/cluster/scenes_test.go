@@ -28,7 +28,7 @@ func register(t *testing.T, s *stage) {
 // and what the book says an operator does then: the network plugin.
 func create(t *testing.T, s *stage) {
 	s.cluster = s.site.CreateCluster(t, site.Cluster{
-		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: 1, Workers: 1, Kubernetes: s.first(), Endpoint: endpoint,
+		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: s.controlPlanes, Workers: s.options.workers, Kubernetes: s.first(), Endpoint: endpoint,
 		Variables: map[string]string{"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first()))},
 	})
 	s.workload = connect(t, s)

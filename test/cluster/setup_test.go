@@ -26,8 +26,7 @@ import (
 // provisioning is the management cluster's interface in the servers' network.
 const provisioning = "prov0"
 
-// setUp starts the management cluster and as many servers as are needed, each in a rack
-// of its own: two for a cluster of two, and a third to scale out to and to upgrade by.
+// setUp starts the management cluster and the servers, each in a rack of its own.
 func setUp(t *testing.T, o options) *stage {
 	t.Helper()
 	s := &stage{options: o, began: time.Now(), nameless: map[string]bool{}}
@@ -42,13 +41,10 @@ func setUp(t *testing.T, o options) *stage {
 			t.Error(err)
 		}
 	})
-	racks, images := 2, map[string]string{o.version: disk(t, o.version)}
-	if o.from != "" {
-		racks, images[o.from] = 3, disk(t, o.from)
-	}
+	images := map[string]string{s.version: disk(t, s.version), s.first(): disk(t, s.first())}
 	var probe qemu.Probe
 	s.world = site.NewWorld(t, site.WorldConfig{
-		Racks: racks, Address: s.node.HostAddress(),
+		Racks: o.servers, Address: s.node.HostAddress(),
 		Virtual: &site.Virtual{
 			Server: datacentre.ServerSpec{Firmware: qemu.BIOS, MemoryMiB: 3072, CPUs: 2, DiskBytes: 12 << 30},
 			Accel:  probe.Accel(t.Context()).WithRoom(512),
