@@ -44,6 +44,11 @@ func groups() []group {
 			programs: []program{{file: "controller-gen", pkg: "sigs.k8s.io/controller-tools/cmd/controller-gen"}},
 		},
 		{
+			name:     "ignition",
+			pin:      "github.com/coreos/ignition/v2",
+			programs: []program{{file: "ignition-validate", pkg: "github.com/coreos/ignition/v2/validate"}},
+		},
+		{
 			name: "kube",
 			pin:  "k8s.io/kubernetes",
 			programs: []program{{

@@ -1,0 +1,234 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ignition
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+)
+
+// translatedVersion has all that version 2.4 has, in HTTP headers and proxies.
+const translatedVersion = "3.1.0"
+
+// translate makes version 3.1 of versions 2.0 to 2.4. Where version 2 takes two entries
+// for the same thing one after the other, as they come of "additionalConfig" of a
+// KubeadmConfig, version 3 has one.
+func translate(data []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields() // nothing is left out
+	c := &config{}
+	if err := decoder.Decode(c); err != nil {
+		return nil, fmt.Errorf("%w: version 2: %w", ErrConfig, withoutValue(err))
+	}
+	for _, step := range []func(*config) error{
+		head, filesystems, disks, files, links, passwords, units,
+	} {
+		if err := step(c); err != nil {
+			return nil, fmt.Errorf("%w: %w; write it for version 3", ErrConfig, err)
+		}
+	}
+	return json.Marshal(c)
+}
+
+// withoutValue is the decoder's error: of a field that is not known it has the name; where
+// it would quote a value, the field alone.
+func withoutValue(err error) error {
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return fmt.Errorf("%s is no %s", wrong.Field, wrong.Type)
+	}
+	return err
+}
+
+func head(c *config) error {
+	if refs := c.Ignition.Config; refs != nil {
+		if len(refs.Append) > 0 || !isEmpty(refs.Replace) {
+			return fmt.Errorf("ignition.config names other configurations, which would have to be translated as well")
+		}
+		if len(refs.Merge) > 0 {
+			return fmt.Errorf("ignition.config.merge is not of version 2")
+		}
+	}
+	c.Ignition.Version, c.Ignition.Config = translatedVersion, nil
+	return nil
+}
+
+// isEmpty: missing, null, or an object without anything in it.
+func isEmpty(raw json.RawMessage) bool {
+	return slices.Contains([]string{"", "null", "{}"}, string(bytes.TrimSpace(raw)))
+}
+
+func filesystems(c *config) error {
+	for i := range c.Storage.Filesystems {
+		f := &c.Storage.Filesystems[i]
+		switch {
+		case f.mount3 != nil || f.Mount == nil:
+			return fmt.Errorf("file system %q has no mount", f.Name)
+		case f.Path != nil:
+			return fmt.Errorf("file system %q has mount and path", f.Name)
+		case !isEmpty(f.Mount.Create):
+			return fmt.Errorf("file system %q has mount.create", f.Name)
+		}
+		f.mount3, f.Name, f.Mount = &f.Mount.mount3, "", nil
+	}
+	return nil
+}
+
+func disks(c *config) error {
+	for i := range c.Storage.Disks {
+		d := &c.Storage.Disks[i]
+		for j := range d.Partitions {
+			p := &d.Partitions[j]
+			if p.Size != 0 || p.Start != 0 {
+				return fmt.Errorf("disk %s: partition %d has size or start in sectors, and not sizeMiB and startMiB", d.Device, j)
+			}
+			if p.Number == 0 && p.Label == nil {
+				// Version 2 takes the next number that is free.
+				if !d.WipeTable {
+					return fmt.Errorf("disk %s: partition %d has neither number nor label", d.Device, j)
+				}
+				p.Number = j + 1
+			}
+		}
+	}
+	return nil
+}
+
+// local takes the file system off a node: paths of version 3 are those of the system.
+func local(n *node) error {
+	if n.Filesystem != "root" {
+		return fmt.Errorf("%s is on file system %q, and not on root", n.Path, n.Filesystem)
+	}
+	n.Filesystem = ""
+	return nil
+}
+
+func files(c *config) error {
+	var out []file
+	for _, f := range c.Storage.Files {
+		if err := local(&f.node); err != nil {
+			return err
+		}
+		if f.Contents == nil {
+			f.Contents = &contents{}
+		}
+		if f.Contents.Source == "" { // an empty file
+			f.Contents.Source = "data:,"
+		}
+		adds := string(f.Append) == "true"
+		f.Append = nil
+		at := slices.IndexFunc(out, func(o file) bool { return o.Path == f.Path })
+		switch {
+		case adds && at < 0:
+			out = append(out, file{node: f.node, Mode: f.Mode})
+			at = len(out) - 1
+			fallthrough
+		case adds:
+			if err := appendTo(&out[at], f); err != nil {
+				return err
+			}
+		default:
+			if f.Overwrite == nil { // the default of version 2
+				f.Overwrite = new(true)
+			}
+			if at >= 0 {
+				out = slices.Delete(out, at, at+1)
+			}
+			out = append(out, f)
+		}
+	}
+	c.Storage.Files = out
+	return nil
+}
+
+// appendTo adds what f has to what is there.
+func appendTo(to *file, f file) error {
+	var list []*contents
+	if to.Append != nil {
+		if err := json.Unmarshal(to.Append, &list); err != nil {
+			return fmt.Errorf("%s: append: %w", f.Path, err)
+		}
+	}
+	raw, err := json.Marshal(append(list, f.Contents))
+	if f.Mode != nil {
+		to.Mode = f.Mode
+	}
+	to.Append = raw
+	return err
+}
+
+// links are directories and links.
+func links(c *config) error {
+	for i := range c.Storage.Directories {
+		if err := local(&c.Storage.Directories[i].node); err != nil {
+			return err
+		}
+	}
+	for i := range c.Storage.Links {
+		if err := local(&c.Storage.Links[i].node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func passwords(c *config) error {
+	var out []user
+	for _, u := range c.Passwd.Users {
+		if !isEmpty(u.Create) {
+			return fmt.Errorf("user %q has create", u.Name)
+		}
+		u.Create = nil
+		if slices.ContainsFunc(out, func(o user) bool { return o.Name == u.Name }) {
+			return fmt.Errorf("user %q is there twice", u.Name)
+		}
+		out = append(out, u)
+	}
+	c.Passwd.Users = out
+	return nil
+}
+
+func units(c *config) error {
+	var out []unit
+	for _, u := range c.Systemd.Units {
+		if u.Enable {
+			u.Enabled, u.Enable = new(true), false
+		}
+		if at := slices.IndexFunc(out, func(o unit) bool { return o.Name == u.Name }); at >= 0 {
+			out[at].take(u)
+			continue
+		}
+		out = append(out, u)
+	}
+	c.Systemd.Units = out
+	const dir = "/etc/systemd/network"
+	for _, u := range c.Networkd.Units {
+		if u.Contents != "" {
+			c.Storage.Files = append(c.Storage.Files, newFile(path.Join(dir, path.Base(u.Name)), 0o644, u.Contents))
+		}
+		for _, d := range u.Dropins {
+			c.Storage.Files = append(c.Storage.Files, newFile(path.Join(dir, path.Base(u.Name)+".d", path.Base(d.Name)), 0o644, d.Contents))
+		}
+	}
+	c.Networkd.Units = nil
+	return nil
+}
+
+// take makes of two entries for a unit one; what comes later wins.
+func (u *unit) take(later unit) {
+	if later.Contents != "" {
+		u.Contents = later.Contents
+	}
+	if later.Enabled != nil {
+		u.Enabled = later.Enabled
+	}
+	u.Mask = u.Mask || later.Mask
+	for _, d := range later.Dropins {
+		u.Dropins = slices.DeleteFunc(u.Dropins, func(o dropin) bool { return o.Name == d.Name })
+		u.Dropins = append(u.Dropins, d)
+	}
+}
