@@ -110,6 +110,14 @@ func personEvents() []event {
 		{name: "person: ends maintenance", weight: 3, fault: true, when: always, do: func(w *world) {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
 		}},
+		{name: "person: puts it on another network", weight: 4, fault: true, when: func(w *world) bool { return w.replugs && w.order() != nil }, do: func(w *world) {
+			w.replug(func(s *infrav1.IngotHostSpec) { s.NetworkRef.Name = other(s.NetworkRef.Name, "net", "net2") })
+		}},
+		{name: "person: puts another boot NIC in", weight: 2, fault: true, when: func(w *world) bool { return w.replugs && w.order() != nil }, do: func(w *world) {
+			w.replug(func(s *infrav1.IngotHostSpec) {
+				s.BootMACAddress = other(s.BootMACAddress, "52:54:00:00:00:01", "52:54:00:00:00:02")
+			})
+		}},
 		{name: "person: presses the button on", weight: 2, fault: true, when: func(w *world) bool { return !w.power }, do: func(w *world) { w.switchTo(true, "stranger"); w.lag = "" }},
 		{name: "person: pulls the plug", weight: 1, fault: true, when: func(w *world) bool { return w.power }, do: func(w *world) { w.switchTo(false, ""); w.lag = "" }},
 		{name: "person: deletes the host", weight: 1, fault: true, when: func(w *world) bool { return w.ids > 40 }, do: func(w *world) { w.deleting = true }},
@@ -117,6 +125,19 @@ func personEvents() []event {
 			w.write(func(h *infrav1.IngotHost) { h.Spec.BMC = nil })
 		}},
 	}
+}
+
+// replug changes where the server boots: the address that is recorded is not of there.
+func (w *world) replug(change func(*infrav1.IngotHostSpec)) {
+	w.write(func(h *infrav1.IngotHost) { change(&h.Spec) })
+	w.addressed = false
+}
+
+func other(is, a, b string) string {
+	if is == a {
+		return b
+	}
+	return a
 }
 
 func toggle(flag func(*world) *bool) func(*world) {

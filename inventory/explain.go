@@ -65,6 +65,10 @@ func sayMisfit(in *input) (string, string) {
 	if in.releasing() {
 		return infrav1.ReasonFencing, "the machine was deleted while the agent worked"
 	}
+	if in.misplaced() {
+		return infrav1.ReasonInProgress, fmt.Sprintf("no agent has spoken, and the order to %s is of a boot on IngotNetwork %s by %s, which the spec no longer names",
+			verb(in.order.Kind), in.order.NetworkName, in.order.BootMACAddress)
+	}
 	return infrav1.ReasonInProgress, fmt.Sprintf("the order to %s no longer holds", verb(in.order.Kind))
 }
 func sayEnded(in *input) (string, string) {

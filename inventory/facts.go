@@ -104,9 +104,10 @@ func (in *input) ordered() bool   { return in.order != nil }
 func (in *input) unordered() bool { return in.order == nil }
 
 // misfit: the order is not what the ledger asks for; an install of a machine that
-// is being deleted, for example, or what another management cluster had begun.
+// is being deleted, for example, or what another management cluster had begun. Nor is
+// one whose boot comes to nothing.
 func (in *input) misfit() bool {
-	if in.foreign() {
+	if in.foreign() || in.misplaced() {
 		return true
 	}
 	switch in.order.Kind {
@@ -123,6 +124,17 @@ func (in *input) misfit() bool {
 // a restore, and has not ended. Whoever works on it does not answer to us: the work
 // starts again from power-off (I10). What has ended stands, whoever it was for.
 func (in *input) foreign() bool { return !in.ended() && OrderIsForeign(in.host) }
+
+// misplaced: the order was written for a boot on another network, or by another NIC,
+// than the spec names now, and no agent has spoken: nothing would answer that boot, and
+// the host would hold the address until the deadline. An agent that has spoken does its
+// work wherever it is.
+func (in *input) misplaced() bool {
+	order, spec := in.order, in.host.Spec
+	return !in.ended() && !in.contacted() &&
+		(order.NetworkName != "" && order.NetworkName != spec.NetworkRef.Name ||
+			order.BootMACAddress != "" && order.BootMACAddress != spec.BootMACAddress)
+}
 
 // OrderIsForeign says whether the host's order was written for another object of
 // its name, before a move or a restore. No agent may act on it.

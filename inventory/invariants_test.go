@@ -209,6 +209,8 @@ func (w *world) checkBoot(host *infrav1.IngotHost, obs Observation) {
 	switch {
 	case o == nil || o.Result != nil || o.Revoked != nil:
 		w.violate("the agent is booted without an order")
+	case misplacedBoot(host):
+		w.violate("the agent is booted for an order of another network or NIC")
 	case obs.Power != infrav1.PowerStateOff:
 		w.violate("the agent is booted on a host that is on")
 	case !w.addressed || w.network || w.mac:
@@ -252,11 +254,24 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	}
 }
 
+// misplacedBoot: the boot that the order is for was on another network, or by another NIC,
+// and nobody has answered.
+func misplacedBoot(host *infrav1.IngotHost) bool {
+	o := host.Spec.Order
+	if o == nil || o.NetworkName == "" || o.AgentKey != "" || o.Result != nil || o.Revoked != nil {
+		return false
+	}
+	return o.NetworkName+" "+o.BootMACAddress != host.Spec.NetworkRef.Name+" "+host.Spec.BootMACAddress
+}
+
 // orderFits restates, for the check, when an order is what the ledger asks for.
 func (w *world) orderFits(host *infrav1.IngotHost) bool {
 	c, r, o := host.Spec.Claim, host.Spec.Record, host.Spec.Order
 	if o.Result == nil && o.Revoked == nil && o.HostUID != "" && o.HostUID != string(host.UID) {
 		return false // I10: another management cluster's
+	}
+	if misplacedBoot(host) {
+		return false
 	}
 	switch o.Kind {
 	case infrav1.OrderInstall:
@@ -398,7 +413,8 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 		return
 	}
 	fits := &world{}
-	host := &infrav1.IngotHost{ObjectMeta: w.host.ObjectMeta, Spec: infrav1.IngotHostSpec{Claim: next.Claim, Record: next.Record, Order: is}}
+	host := &infrav1.IngotHost{ObjectMeta: w.host.ObjectMeta, Spec: infrav1.IngotHostSpec{Claim: next.Claim, Record: next.Record, Order: is,
+		NetworkRef: w.host.Spec.NetworkRef, BootMACAddress: w.host.Spec.BootMACAddress}}
 	switch {
 	case w.power:
 		w.violate("an order is written while the server is on")

@@ -105,12 +105,18 @@ func dropMisfit(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Order = nil
 	message := fmt.Sprintf("the order to %s no longer holds and the host is off; the order is removed", verb(in.order.Kind))
-	if in.foreign() {
-		if in.isInspect() && in.idleOtherwise() {
-			// A person has asked for it, and nothing else says so any more.
-			in.mint(&ledger, infrav1.OrderInspect, 1)
-		}
+	again := in.isInspect() && in.idleOtherwise()
+	switch {
+	case in.foreign():
 		message = fmt.Sprintf("the order to %s was cut off by a move to this cluster and the host is off; the work starts again", verb(in.order.Kind))
+	case in.misplaced():
+		message = fmt.Sprintf("the host was booted to %s on IngotNetwork %s by %s, which its spec no longer names, and is off; the work starts again",
+			verb(in.order.Kind), in.order.NetworkName, in.order.BootMACAddress)
+	default:
+		again = false
+	}
+	if again { // a person has asked for it, and nothing else says so any more
+		in.mint(&ledger, infrav1.OrderInspect, 1)
 	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInProgress, Message: message}
 }
@@ -329,6 +335,7 @@ func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
 	}
 	ledger.Order = &infrav1.HostOrder{
 		Kind: kind, ID: in.obs.NewID, Attempt: attempt, CreatedAt: in.now(), HostUID: string(in.host.UID),
+		NetworkName: in.host.Spec.NetworkRef.Name, BootMACAddress: in.host.Spec.BootMACAddress,
 	}
 }
 

@@ -53,6 +53,19 @@ func moved(s *scene, kind infrav1.OrderKind) {
 	s.host.Spec.Claim = fencedClaim()
 }
 
+// misplaced makes the host one that was booted for its order on another network than its
+// spec names.
+func misplaced(s *scene, kind infrav1.OrderKind) {
+	s.host.Spec.Order = orderOf(kind)
+	s.host.Spec.Order.NetworkName, s.host.Spec.Order.BootMACAddress = "elsewhere", s.host.Spec.BootMACAddress
+}
+
+// mintedInspect is the order that newScene's host is given to be inspected.
+func mintedInspect() *infrav1.HostOrder {
+	return &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0",
+		NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}
+}
+
 func fencedClaim() *infrav1.HostClaim {
 	claim := claimOf(infrav1.ClaimReleasing)
 	claim.FencedAt = metav1.Time{Time: day()}
@@ -85,7 +98,7 @@ func TestNext(t *testing.T) {
 			note(s, infrav1.ApproveAnnotation, "")
 		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},
 		{"never inspected", func(s *scene) { s.host.Spec.Record = nil }, "start/order", Ledger{Order: &infrav1.HostOrder{
-			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0"}}, infrav1.ReasonInspecting},
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInspecting},
 		{"no address yet", func(s *scene) { s.obs.AddressRecorded = false }, "start/address", RecordAddress{}, infrav1.ReasonInProgress},
 		{"order written, host off", func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }, "start/boot", BootAgent{}, infrav1.ReasonInspecting},
 		{"order written, switched a moment ago", func(s *scene) {
@@ -108,11 +121,47 @@ func TestNext(t *testing.T) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim = nil
 		}, "order/misfit-drop", Ledger{Record: inspectedRecord(), Order: &infrav1.HostOrder{
-			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0"}}, infrav1.ReasonInProgress},
+			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInProgress},
 		{"the same in maintenance", func(s *scene) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, ptr(true)
 		}, "order/misfit-drop", Ledger{Record: inspectedRecord()}, infrav1.ReasonInProgress},
+		{"booted on another network, and no agent has spoken", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-time.Minute)
+		}, "order/misfit-off", PowerOff{}, infrav1.ReasonInProgress},
+		{"the same a moment ago", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-time.Second)
+		}, "order/misfit-off-interval", Wait{Until: day().Add(29 * time.Second)}, infrav1.ReasonWaiting},
+		{"the same, off", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.host.Spec.Record = nil
+		}, "order/misfit-drop", Ledger{}, infrav1.ReasonInProgress},
+		{"the same, off, and a person had asked for it", func(s *scene) { misplaced(s, infrav1.OrderInspect) }, "order/misfit-drop",
+			Ledger{Record: inspectedRecord(), Order: mintedInspect()}, infrav1.ReasonInProgress},
+		{"the same, claimed since", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.host.Spec.Claim = fencedClaim()
+		}, "order/misfit-drop", Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
+		{"cleaning booted on another network, off", func(s *scene) {
+			misplaced(s, infrav1.OrderWipe)
+			s.host.Spec.Claim = fencedClaim()
+		}, "order/misfit-drop", Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
+		{"booted by another NIC, off", func(s *scene) {
+			s.host.Spec.Order, s.host.Spec.Record = mintedInspect(), nil
+			s.host.Spec.BootMACAddress = "52:54:00:00:00:02"
+		}, "order/misfit-drop", Ledger{}, infrav1.ReasonInProgress},
+		{"put on another network while its agent works", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.host.Spec.Order.AgentKey = "key"
+			s.obs.Power, s.obs.LastContact = infrav1.PowerStateOn, day().Add(-time.Minute)
+		}, "order/running", Wait{Until: day().Add(14 * time.Minute)}, infrav1.ReasonInspecting},
+		{"inspected on another network", func(s *scene) {
+			misplaced(s, infrav1.OrderInspect)
+			s.host.Spec.Order.AgentKey = "key"
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+		}, "order/inspected", Ledger{Record: &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day()}}}, infrav1.ReasonInspected},
 		{"cleaning begun by another management cluster, off", func(s *scene) { moved(s, infrav1.OrderWipe) }, "order/misfit-drop",
 			Ledger{Claim: fencedClaim(), Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"inspection begun by another management cluster, off", func(s *scene) {

@@ -45,7 +45,7 @@ func (w *world) state() uint64 {
 		parts = append(parts, "record", r.InspectedAt.IsZero(), r.CleaningDue, r.LastClusterName, r.Failures, quarantine(w.host))
 	}
 	if o != nil {
-		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil, o.LiveStartedAt.IsZero())
+		parts = append(parts, "order", o.Kind, min(o.Attempt, 4), o.AgentKey, o.Revoked != nil, o.Result != nil, o.LiveStartedAt.IsZero(), misplacedBoot(w.host))
 	}
 	parts = append(parts, w.firmwareState()...)
 	return digest(append(parts, w.power, w.running, w.started, w.disk == "", w.host.Spec.Power, w.host.Spec.Maintenance != nil, len(w.host.Annotations), w.machine, w.gone)...)
@@ -75,6 +75,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	}
 	w.methods = seed%6 == 2
 	w.live = seed%10 < 4
+	w.replugs = seed%9 == 4
 	for i := range n {
 		if i > 10 {
 			w.ending(seed % 24)

@@ -59,6 +59,10 @@ type world struct {
 	live  bool
 	lives int
 
+	// replugs: people put the server on other networks and change its boot NIC. Not in all
+	// walks, as methods.
+	replugs bool
+
 	ids   int
 	moves int
 	trip  string // the first violation

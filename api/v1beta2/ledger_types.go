@@ -285,6 +285,19 @@ type HostOrder struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	HostUID string `json:"hostUID,omitempty"`
+	// networkName is the IngotNetwork on which, and bootMACAddress the NIC by which, the
+	// agent is booted for this order: what the spec named when it was written. Where the
+	// spec names another before the agent has spoken, the host is switched off and the
+	// work starts anew. Empty: not known, and so not compared.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NetworkName string `json:"networkName,omitempty"`
+	// bootMACAddress of the NIC; see networkName.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	BootMACAddress string `json:"bootMACAddress,omitempty"`
 	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
 	// wins (I14).
 	// +optional

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -24,10 +25,14 @@ func (v View) hasIPv4() bool {
 		v.Hardware.Spec.Address.NetworkName == v.Host.Spec.NetworkRef.Name
 }
 
-// needsIPv4 says whether an IPv4 address is still to be recorded.
-func (v View) needsIPv4() bool {
-	return v.Network.Spec.Mode != infrav1.DHCPModeProxy && !v.hasIPv4()
+// givesIPv4 says whether the network records IPv4 addresses: in mode Proxy another DHCP
+// server gives them, and on a network with IPv6 alone nobody does.
+func (v View) givesIPv4() bool {
+	return v.Network.Spec.Mode != infrav1.DHCPModeProxy && v.Network.Spec.Subnet != ""
 }
+
+// needsIPv4 says whether an IPv4 address is still to be recorded.
+func (v View) needsIPv4() bool { return v.givesIPv4() && !v.hasIPv4() }
 
 // entry is an address as it is recorded.
 func (v View) entry(address netip.Addr) *infrav1.RecordedAddress {
@@ -43,6 +48,13 @@ func (v View) leaving() bool {
 	return v.Hardware != nil && v.Hardware.Spec.Address != nil && v.Hardware.Spec.Address.NetworkName != v.Network.Name
 }
 
+// isTold says whether the host was observed to the end since its spec was last changed,
+// and so since it was last put on another network.
+func (v View) isTold() bool {
+	ready := meta.FindStatusCondition(v.Host.Status.Conditions, infrav1.ReadyCondition)
+	return ready != nil && ready.ObservedGeneration == v.Host.Generation
+}
+
 // inUse says whether a system may run with the host's address, or the agent.
 func (v View) inUse() bool { return v.Host.Spec.Claim != nil || v.Host.Spec.Order != nil }
 
@@ -52,7 +64,7 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 	if v.isPooled() {
 		return b.takeFromPool(ctx, v)
 	}
-	if err := b.leavePool(ctx, v); err != nil {
+	if err := (pool.Pools{Client: b.Client}).Release(ctx, v.Host, ""); err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
 	taken, err := b.taken(ctx, v, index.HardwareByNetwork)
@@ -109,23 +121,18 @@ func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, e
 	return answer.Address, Problem{}, pools.Release(ctx, v.Host, v.Network.Name)
 }
 
-// leavePool lets the claim go by which the host holds an address on the network that it
-// was on before.
-func (b *Book) leavePool(ctx context.Context, v View) error {
-	if !v.leaving() {
-		return nil
-	}
-	return pool.Pools{Client: b.Client}.Leave(ctx, v.Host, v.Hardware.Spec.Address.NetworkName)
-}
-
 // leave gives up the address that a free host has on the network that it was on before,
-// where it gets none in its place that would: in mode Proxy.
+// where it gets none in its place that would, in mode Proxy or with IPv6 alone: what is recorded, and the
+// claims by which pools hold an address for it, or were asked for one and had not answered.
 func (b *Book) leave(ctx context.Context, v View) (View, error) {
-	if !v.leaving() || v.inUse() || !v.Host.DeletionTimestamp.IsZero() || v.Network.Spec.Mode != infrav1.DHCPModeProxy {
+	if v.givesIPv4() || v.inUse() || !v.Host.DeletionTimestamp.IsZero() || !v.leaving() && v.isTold() {
 		return v, nil
 	}
-	if err := b.leavePool(ctx, v); err != nil {
+	if err := (pool.Pools{Client: b.Client}).Release(ctx, v.Host, ""); err != nil {
 		return v, err
+	}
+	if !v.leaving() {
+		return v, nil
 	}
 	facts := v.Hardware.DeepCopy()
 	facts.Spec.Address = nil

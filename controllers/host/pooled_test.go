@@ -5,6 +5,7 @@ package host
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/pool"
 )
 
@@ -88,42 +90,80 @@ func testPooled(t *testing.T, on *ground) {
 }
 
 // testPoolLeft: a host that moves to a network without a pool lets its claim go, as soon
-// as nothing runs with the address, and neither the pool nor the record holds that one.
+// as nothing runs with the address, and neither the pool nor the record holds that one. It
+// does not matter how far it had come on the network where it was.
 func testPoolLeft(t *testing.T, on *ground) {
-	for name, spec := range map[string]infrav1.IngotNetworkSpec{
+	specs := map[string]infrav1.IngotNetworkSpec{
 		"range": {Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.20", End: "203.0.113.30"}},
 		"proxy": {Subnet: "203.0.113.0/24", Mode: infrav1.DHCPModeProxy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			y := newYard(t, on)
-			pooled, other := y.ns+"-pool", y.ns+"-other"
-			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24",
-				AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
-			y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: other}, Spec: spec})
-			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = pooled })
-			for range 3 {
-				y.step("h")
-			}
+	}
+	for stage, move := range map[string]func(y *yard, pooled string, move func()){
+		"inspected": func(y *yard, pooled string, move func()) {
 			provide(y, pooled, "198.51.100.50")
 			y.inspect("h")
-			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = other })
+			move()
 			for range 4 {
 				y.step("h")
 			}
-			y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
-			claims := &ipamv1.IPAddressClaimList{}
-			must(y, y.api.List(y.ctx, claims, client.InNamespace(y.ns)))
-			if len(claims.Items) != 0 {
-				t.Errorf("claims are left: %+v", claims.Items)
+		},
+		"the pool has not answered": func(y *yard, pooled string, move func()) {
+			theClaim(y, pooled)
+			move()
+			y.inspect("h")
+		},
+		"ordered": func(y *yard, pooled string, move func()) {
+			provide(y, pooled, "198.51.100.50")
+			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+			move()
+			y.inspect("h")
+		},
+		"booted, and nobody answers there": func(y *yard, pooled string, move func()) {
+			provide(y, pooled, "198.51.100.50")
+			y.untilBoot("h", infrav1.OrderInspect)
+			move()
+			y.clock.Step(31 * time.Second)
+			y.step("h")
+			if call := y.bmc.took(); call != string(bmc.ActionForceOff) {
+				y.t.Fatalf("%q, want it off at once: its boot comes to nothing", call)
 			}
-			facts := &infrav1.IngotHardware{}
-			must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "h"}, facts))
-			if a := facts.Spec.Address; a != nil && a.NetworkName != other {
-				t.Errorf("still recorded: %+v", a)
-			}
-			y.atRest("h")
-		})
+			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
+			y.clock.Step(31 * time.Second)
+			y.inspect("h")
+		},
+	} {
+		for kind, spec := range specs {
+			t.Run(stage+"/"+kind, func(t *testing.T) {
+				y := newYard(t, on)
+				pooled, other := y.ns+"-pool", y.ns+"-other"
+				y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24",
+					AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: "pool"}}})
+				y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: other}, Spec: spec})
+				y.ready("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = pooled })
+				for range 3 {
+					y.step("h")
+				}
+				move(y, pooled, func() { y.edit("h", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = other }) })
+				y.onlyOn(other)
+			})
+		}
 	}
+}
+
+// onlyOn: the host "h" is Available, and holds an address on no network but this.
+func (y *yard) onlyOn(network string) {
+	y.t.Helper()
+	y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+	claims := &ipamv1.IPAddressClaimList{}
+	must(y, y.api.List(y.ctx, claims, client.InNamespace(y.ns)))
+	if len(claims.Items) != 0 {
+		y.t.Errorf("claims are left: %+v", claims.Items)
+	}
+	facts := &infrav1.IngotHardware{}
+	err := y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "h"}, facts)
+	if a := facts.Spec.Address; client.IgnoreNotFound(err) != nil || a != nil && a.NetworkName != network {
+		y.t.Errorf("still recorded: %+v, %v", a, err)
+	}
+	y.atRest("h")
 }
 
 // testEnrolled: nothing is done to a host that Ingot made itself, whatever is done to

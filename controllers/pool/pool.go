@@ -163,10 +163,11 @@ func taken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answ
 		"once the pool knows that the address is taken", claim.Spec.PoolRef.Name, address, others, claim.Name)
 }
 
-// Release lets the claims go that the host has on other networks.
+// Release lets the claims go that the host has on networks other than the one given,
+// whether their pools have answered or not; with "" all of them.
 func (p Pools) Release(ctx context.Context, host *infrav1.IngotHost, network string) error {
 	claims := &ipamv1.IPAddressClaimList{}
-	err := p.Client.List(ctx, claims, client.InNamespace(host.Namespace))
+	err := p.Client.List(ctx, claims, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy) // nothing of it is changed
 	if isAbsent(err) {
 		return nil
 	}
@@ -175,31 +176,12 @@ func (p Pools) Release(ctx context.Context, host *infrav1.IngotHost, network str
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		if !metav1.IsControlledBy(claim, host) || claim.Name == ClaimName(host.Name, network) {
+		if !metav1.IsControlledBy(claim, host) || network != "" && claim.Name == ClaimName(host.Name, network) {
 			continue
 		}
 		if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete claim %s: %w", claim.Name, err)
 		}
-	}
-	return nil
-}
-
-// Leave lets the claim go that the host has on one network, which it left.
-func (p Pools) Leave(ctx context.Context, host *infrav1.IngotHost, network string) error {
-	claim := &ipamv1.IPAddressClaim{}
-	key := client.ObjectKey{Namespace: host.Namespace, Name: ClaimName(host.Name, network)}
-	err := p.Client.Get(ctx, key, claim)
-	switch {
-	case isAbsent(err), apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("claim %s: %w", key, err)
-	case !metav1.IsControlledBy(claim, host):
-		return nil
-	}
-	if err := p.Client.Delete(ctx, claim); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete claim %s: %w", key, err)
 	}
 	return nil
 }

@@ -285,8 +285,6 @@ func testReleased(t *testing.T, s *site) {
 	s.claim()
 	must(t, s.pools.Release(t.Context(), mine, s.network.Name))
 	must(t, s.pools.Release(t.Context(), mine, "another"))
-	must(t, s.pools.Leave(t.Context(), mine, s.network.Name)) // it has none any more
-	must(t, s.pools.Leave(t.Context(), s.host, "another"))
 	claims := &ipamv1.IPAddressClaimList{}
 	must(t, s.List(t.Context(), claims, client.InNamespace(s.host.Namespace)))
 	if len(claims.Items) != 1 || !metav1.IsControlledBy(&claims.Items[0], s.host) {
@@ -295,11 +293,11 @@ func testReleased(t *testing.T, s *site) {
 	claim := s.theClaim()
 	claim.OwnerReferences[0].UID = "another"
 	must(t, s.Update(t.Context(), claim))
-	must(t, s.pools.Leave(t.Context(), s.host, s.network.Name))
+	must(t, s.pools.Release(t.Context(), s.host, ""))
 	claim = s.theClaim()
 	claim.OwnerReferences[0].UID = s.host.UID
 	must(t, s.Update(t.Context(), claim))
-	must(t, s.pools.Leave(t.Context(), s.host, s.network.Name))
+	must(t, s.pools.Release(t.Context(), s.host, ""))
 	if must(t, s.List(t.Context(), claims, client.InNamespace(s.host.Namespace))); len(claims.Items) != 0 {
 		t.Errorf("%d claims are left on the network that was left", len(claims.Items))
 	}
@@ -314,7 +312,6 @@ func TestNotInstalled(t *testing.T) {
 	s := newSite(t, cfg)
 	s.want(s.claim(), infrav1.ReasonAddressPoolUnusable, "not installed")
 	must(t, s.pools.Release(context.Background(), s.host, s.network.Name))
-	must(t, s.pools.Leave(context.Background(), s.host, s.network.Name))
 }
 
 func TestClaimName(t *testing.T) {
