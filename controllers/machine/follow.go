@@ -49,7 +49,7 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
 	booted, reported := reportOf(s.host, hardware)
-	s.machine.Status.Addresses = addressesOf(s.host, hardware, reported)
+	s.machine.Status.Addresses = addressesOf(s.host, hardware, withoutEndpoint(s.cluster, hardware, reported))
 	if !booted {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
@@ -69,6 +69,22 @@ func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted 
 	}
 	shown := host.Status.Booted
 	return shown != nil && shown.InstanceID == instance, host.Status.Addresses
+}
+
+// withoutEndpoint leaves out the address of the Cluster's API server, which the system of
+// a first control plane reports where kube-vip or keepalived gave it to it: it moves, and
+// two machines must not have one address. It stays where it is the machine's own: the one
+// recorded for its host, or the only one that it has.
+func withoutEndpoint(cluster *clusterv1.Cluster, hardware *infrav1.IngotHardware, reported []string) []string {
+	endpoint := cluster.Spec.ControlPlaneEndpoint.Host
+	if recorded := hardware.Spec.Address; recorded != nil && recorded.IP == endpoint {
+		return reported
+	}
+	own := slices.DeleteFunc(slices.Clone(reported), func(ip string) bool { return ip == endpoint })
+	if len(own) == 0 {
+		return reported
+	}
+	return own
 }
 
 // addressesOf lists the machine's addresses (M19, M20): the reported ones when

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -41,6 +42,32 @@ func TestInternalIPs(t *testing.T) {
 			}
 			hardware.Spec.Address, hardware.Spec.IPv6Address = tc.ipv4, tc.ipv6
 			if diff := cmp.Diff(tc.want, internalIPs(host, hardware, tc.reported)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The address of the API server is nobody's, unless it is the machine's own.
+func TestWithoutEndpoint(t *testing.T) {
+	const endpoint = "192.0.2.50"
+	for name, tc := range map[string]struct {
+		recorded       string
+		reported, want []string
+	}{
+		"a virtual address beside its own": {"192.0.2.7", []string{endpoint, "192.0.2.7"}, []string{"192.0.2.7"}},
+		"no virtual address":               {"192.0.2.7", []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7", "192.0.2.8"}},
+		"the one recorded for its host":    {endpoint, []string{endpoint, "192.0.2.8"}, []string{endpoint, "192.0.2.8"}},
+		"the only one":                     {"", []string{endpoint}, []string{endpoint}},
+		"nothing reported":                 {"192.0.2.7", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, hardware := &clusterv1.Cluster{}, &infrav1.IngotHardware{}
+			cluster.Spec.ControlPlaneEndpoint.Host = endpoint
+			if tc.recorded != "" {
+				hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", IP: tc.recorded}
+			}
+			if diff := cmp.Diff(tc.want, withoutEndpoint(cluster, hardware, tc.reported)); diff != "" {
 				t.Error(diff)
 			}
 		})
