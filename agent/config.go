@@ -56,6 +56,9 @@ type Config struct {
 	Probe  func(ctx context.Context) (agentapi.Hardware, error)
 	Disks  Disks
 	Seeder Seeder
+	// Assembles checks that the system installed on a disk can assemble a software RAID,
+	// before it is relied on to; an error says what it lacks. Nil: nothing is checked.
+	Assembles func(ctx context.Context, disk agentapi.Disk) error
 	// Kernels starts live systems; nil: an order to start one fails.
 	Kernels Kernels
 
@@ -148,6 +151,8 @@ const (
 	// ReasonTransferFailed: the image server could not be reached, or went silent,
 	// for longer than the agent's patience.
 	ReasonTransferFailed = "TransferFailed"
+	// ReasonMirrorRefused: the disks that were chosen cannot be one mirror.
+	ReasonMirrorRefused = "MirrorRefused"
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it

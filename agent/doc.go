@@ -19,13 +19,15 @@
 //     begins anew only with the answer.
 //   - On a server that nobody knows (agentapi.ForStranger) it does nothing but report
 //     the hardware, and leaves the server as it was.
+//   - The members of a mirror hold the same, byte by byte, before they are made one array.
 //   - The bootstrap data is asked for last, goes to the disk, and is nowhere else
 //     (I15).
 //
 // The parts: marker reads and writes the marker, image brings an image to a disk and
 // qcow2 reads one form of it, wipe cleans disks of what is recognised and erase of
-// their content, seed finds the installed system, probe reads hardware facts, block
-// and kmod are disks and kernel modules, boot is what /init does around it.
+// their content, raid makes a mirror of disks, seed finds the installed system, probe
+// reads hardware facts, block and kmod are disks and kernel modules, boot is what /init
+// does around it.
 //
 //	action, err := agent.Run(ctx, agent.Config{
 //		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token,

@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/image"
 	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agent/raid"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -26,31 +27,33 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 	if order.Live != nil {
 		return s.live(ctx, order)
 	}
-	disk, err := s.pick(ctx, order.RootDisk)
+	to, err := s.pickAll(ctx, order)
 	if err != nil {
 		return agentapi.Report{}, err
 	}
-	ref := order.RootDisk
-	report := agentapi.Report{RootDisk: &ref}
+	report := agentapi.Report{RootDisk: new(order.RootDisk), MirrorDisks: order.MirrorDisks}
 	owned := func(done bool) agentapi.Marker {
 		return agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt, Complete: done}
 	}
-	found, err := s.guard(ctx, disk, order.ReleasedInstances)
+	complete, err := s.guardAll(ctx, to, order.ReleasedInstances, owned(true))
 	if err != nil {
 		return report, err
 	}
-	if found != nil && *found == owned(true) {
+	if complete {
 		// This very attempt was finished in an earlier run whose report was lost.
-		s.cfg.Log("install: %s already holds attempt %d of %s", disk.Name, found.Attempt, found.InstanceID)
+		s.cfg.Log("install: %s already holds attempt %d of %s", to, s.order.Attempt, s.order.InstanceID)
 		return report, nil
 	}
-	if report.BytesWritten, err = s.writeImage(ctx, disk, order, owned(false)); err != nil {
+	if report.BytesWritten, err = s.writeImage(ctx, to, order, owned(false)); err != nil {
 		return report, err
 	}
-	if err := s.seed(ctx, disk); err != nil {
+	if err := s.seed(ctx, to); err != nil {
 		return report, err
 	}
-	return report, s.mark(ctx, disk, owned(true))
+	if err := s.seal(ctx, to, report.BytesWritten); err != nil {
+		return report, err
+	}
+	return report, s.mark(ctx, to, owned(true))
 }
 
 // pick returns the one disk that a reference names (I12).
@@ -86,7 +89,7 @@ func describe(ref agentapi.DiskRef) string {
 
 // writeImage brings the image onto the disk and returns its decoded size.
 func (s *session) writeImage(
-	ctx context.Context, disk agentapi.Disk, order agentapi.InstallOrder, m agentapi.Marker,
+	ctx context.Context, to target, order agentapi.InstallOrder, m agentapi.Marker,
 ) (int64, error) {
 	where := func() (string, error) { return imageURL(s.client.places.fileServer(), order.ImageURL) }
 	source, err := where()
@@ -114,14 +117,19 @@ func (s *session) writeImage(
 	}
 	defer img.Close()
 	var result image.Result
-	err = s.withDisk(ctx, disk, func(dev block.Device) error {
+	err = s.withTarget(ctx, to, func(dev block.Device) error {
 		if img.RawSize() > dev.Size() {
 			return fmt.Errorf("%w: %d bytes of image, %d of disk", image.ErrTooLarge, img.RawSize(), dev.Size())
 		}
 		if err := marker.Write(dev, m); err != nil {
 			return err
 		}
-		s.cfg.Log("install: writing a %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), disk.Name, dev.Size())
+		if mirror, ok := dev.(*raid.Mirror); ok {
+			if err := mirror.ClearTails(ctx); err != nil {
+				return err
+			}
+		}
+		s.cfg.Log("install: writing a %s image (compression %s) to %s (%d bytes)", img.Disk(), img.Compression(), to, dev.Size())
 		result, err = img.Write(ctx, dev, image.Options{
 			Reserved: image.Range{Off: agentapi.MarkerOffset, Len: agentapi.MarkerSize},
 			OnTables: func(n int64) { s.progress.set(agentapi.StepStarted, 0, n) },
@@ -131,7 +139,7 @@ func (s *session) writeImage(
 		return err
 	})
 	if err != nil {
-		return 0, imageFailure(fmt.Errorf("%s: %w", disk.Name, err))
+		return 0, imageFailure(fmt.Errorf("%s: %w", to, err))
 	}
 	s.cfg.Log("install: %d MiB written from %d MiB, checksum verified", result.Bytes>>20, result.SourceBytes>>20)
 	return result.Bytes, nil
@@ -166,6 +174,7 @@ func imageFailure(err error) error {
 		{image.ErrFormat, ReasonImageInvalid},
 		{image.ErrReserved, ReasonImageInvalid},
 		{image.ErrTooLarge, ReasonDiskTooSmall},
+		{raid.ErrMembers, ReasonMirrorRefused},
 	} {
 		if errors.Is(err, known.err) {
 			return failure(known.reason, err)
@@ -175,13 +184,21 @@ func imageFailure(err error) error {
 }
 
 // seed asks for the bootstrap data, the last thing before the end (I15), and gives
-// it to the installed system. It is held no longer than that.
-func (s *session) seed(ctx context.Context, disk agentapi.Disk) error {
+// it to the installed system. It is held no longer than that. Of a mirror it is given to
+// the first member; seal brings it to the others.
+func (s *session) seed(ctx context.Context, to target) error {
+	if err := s.assembles(ctx, to); err != nil {
+		return err
+	}
+	disk := to.disks[0]
 	s.progress.set(agentapi.StepSeed, 0, 0)
 	var seed agentapi.Bootstrap
 	request := agentapi.BootstrapRequest{OrderID: s.order.ID}
 	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &seed); err != nil {
 		return err
+	}
+	if to.mirrored() && seed.Format == agentapi.FormatIgnition {
+		return &Failure{Reason: ReasonImageInvalid, Message: "a system that Ignition sets up makes its own mirror; say it in the Ignition configuration, and leave softwareRAID out"}
 	}
 	if err := s.cfg.Seeder.Seed(ctx, disk, seed); err != nil {
 		return failure(ReasonSeedFailed, fmt.Errorf("%s: %w", disk.Name, err))
@@ -191,25 +208,15 @@ func (s *session) seed(ctx context.Context, disk agentapi.Disk) error {
 }
 
 // mark writes the marker, the last write of an install.
-func (s *session) mark(ctx context.Context, disk agentapi.Disk, m agentapi.Marker) error {
-	err := s.withDisk(ctx, disk, func(dev block.Device) error {
+func (s *session) mark(ctx context.Context, to target, m agentapi.Marker) error {
+	err := s.withTarget(ctx, to, func(dev block.Device) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		return marker.Write(dev, m)
 	})
 	if err != nil {
-		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
+		return failure(ReasonDiskFailed, fmt.Errorf("%s: %w", to, err))
 	}
 	return nil
-}
-
-// withDisk opens a disk for the time of do.
-func (s *session) withDisk(ctx context.Context, disk agentapi.Disk, do func(block.Device) error) (err error) {
-	dev, err := s.cfg.Disks.Open(ctx, disk)
-	if err != nil {
-		return fmt.Errorf("open: %w", err)
-	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
-	return do(dev)
 }

@@ -97,7 +97,7 @@ func TestRelativeImageURL(t *testing.T) {
 }
 
 func stepOrder(p agentapi.Progress) int {
-	return slices.Index([]agentapi.Step{agentapi.StepStarted, agentapi.StepWrite, agentapi.StepVerify, agentapi.StepSeed}, p.Step)
+	return slices.Index([]agentapi.Step{agentapi.StepStarted, agentapi.StepWrite, agentapi.StepVerify, agentapi.StepSeed, agentapi.StepMirror}, p.Step)
 }
 
 func TestInstallFailures(t *testing.T) {

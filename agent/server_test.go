@@ -43,7 +43,9 @@ type server struct {
 	// markerAtSeed is what the disk's marker said when the seed was written.
 	markerAtSeed *agentapi.Marker
 	seedErr      error
-	onSeed       func()
+	// assembles is why the installed system cannot assemble a mirror.
+	assembles error
+	onSeed    func()
 	// onWrite is called before each write to a disk, with the context of the work.
 	onWrite func(context.Context)
 	clock   time.Time
@@ -210,7 +212,7 @@ func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
 		Probe: func(context.Context) (agentapi.Hardware, error) {
 			return agentapi.Hardware{Serial: "SN1", Architecture: "amd64"}, nil
 		},
-		Disks: s, Seeder: s, Log: s.log,
+		Disks: s, Seeder: s, Assembles: s.assemblesHere, Log: s.log,
 		SetTime: func(now time.Time) error { s.clock = now; return nil },
 		Sleep:   func(ctx context.Context, _ time.Duration) error { return context.Cause(ctx) },
 	}

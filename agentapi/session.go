@@ -137,6 +137,9 @@ type InstallOrder struct {
 	// RootDisk is the disk to write: matched by every field that is set, and
 	// refused when not exactly one disk matches (I12).
 	RootDisk DiskRef `json:"rootDisk"`
+	// MirrorDisks are the other members of a software RAID 1 that the image is installed
+	// on, each matched as RootDisk is; empty: the image is written to RootDisk alone.
+	MirrorDisks []DiskRef `json:"mirrorDisks,omitempty"`
 	// Markers of other instances that the ledger has released, so that their
 	// disks may be overwritten (I8). InstanceID itself is always allowed.
 	ReleasedInstances []string `json:"releasedInstances,omitempty"`
@@ -213,11 +216,14 @@ type Step string
 
 // The steps of the orders, in the order in which they occur.
 const (
-	StepStarted   Step = "Started"
-	StepInspect   Step = "Inspecting"
-	StepWrite     Step = "Writing"
-	StepVerify    Step = "Verifying"
-	StepSeed      Step = "Seeding"
+	StepStarted Step = "Started"
+	StepInspect Step = "Inspecting"
+	StepWrite   Step = "Writing"
+	StepVerify  Step = "Verifying"
+	StepSeed    Step = "Seeding"
+	// StepMirror: the members of a mirror are compared, and what the seed changed on one
+	// is copied.
+	StepMirror    Step = "Mirroring"
 	StepWipe      Step = "Wiping"
 	StepReporting Step = "Reporting"
 	// StepLoad: the files of a live system are fetched; StepLive: it is being started.
@@ -283,7 +289,8 @@ const (
 const (
 	// FailureImageUnavailable: the source has answered that it does not give the image.
 	FailureImageUnavailable = "ImageUnavailable"
-	// FailureImageInvalid: it cannot be decoded, or has content at the marker's place.
+	// FailureImageInvalid: it cannot be decoded, or has content at the marker's place, or
+	// it is to be on a mirror, which its system could not assemble.
 	FailureImageInvalid = "ImageInvalid"
 	// FailureChecksumMismatch: the source is not what the order names.
 	FailureChecksumMismatch = "ChecksumMismatch"
@@ -306,8 +313,11 @@ type Report struct {
 	Message string `json:"message,omitempty"`
 	// WipedDisks are the disks cleaned (Wipe); RootDisk the disk written and
 	// BytesWritten the size of the decoded image (Install).
-	WipedDisks   []DiskRef `json:"wipedDisks,omitempty"`
-	RootDisk     *DiskRef  `json:"rootDisk,omitempty"`
+	WipedDisks []DiskRef `json:"wipedDisks,omitempty"`
+	RootDisk   *DiskRef  `json:"rootDisk,omitempty"`
+	// MirrorDisks are the other members of the mirror that was made, as ordered. An agent
+	// that does not know of mirrors reports none.
+	MirrorDisks  []DiskRef `json:"mirrorDisks,omitempty"`
 	BytesWritten int64     `json:"bytesWritten,omitempty"`
 	// Cleaned says what was done to each of WipedDisks, in the same order.
 	Cleaned []CleanedDisk `json:"cleaned,omitempty"`

@@ -87,6 +87,16 @@ func (d *steady) WriteAt(b []byte, off int64) (int, error) {
 // Size implements Device.
 func (d *osDevice) Size() int64 { return d.size }
 
+// SectorSize of a block device is its logical one, in bytes: the unit in which partition
+// tables count. It is 0 for a file, and where the kernel does not say.
+func (d *osDevice) SectorSize() int {
+	n, err := unix.IoctlGetInt(int(d.Fd()), unix.BLKSSZGET)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // Zero implements Device.
 func (d *osDevice) Zero(off, n int64) error {
 	if n <= 0 {

@@ -60,6 +60,24 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 	return m.mounted(root, 0, func(dir *os.Root) error { return how.write(dir, data) })
 }
 
+// Assembles fails with ErrNoAssembly where the system on a disk does not have what
+// assembles a software RAID, and with ErrNoRoot where none is found that reads a seed.
+func (m *Mounter) Assembles(ctx context.Context, disk agentapi.Disk) error {
+	how, err := kindOf(agentapi.Bootstrap{})
+	if err != nil {
+		return err
+	}
+	parts, err := m.partitions(ctx, disk.Name)
+	if err != nil {
+		return err
+	}
+	root, err := m.choose(parts, how)
+	if err != nil {
+		return err
+	}
+	return m.mounted(root, unix.MS_RDONLY, assembles)
+}
+
 // partitions makes the kernel read the new partition table and lists what is
 // there with a file system that can be mounted.
 func (m *Mounter) partitions(ctx context.Context, disk string) ([]partition, error) {

@@ -17,6 +17,10 @@ import (
 // ErrFormat says that the seed is of a kind that cannot be written.
 var ErrFormat = errors.New("the bootstrap data cannot be given to the installed system")
 
+// ErrNoAssembly says that the system on a disk cannot assemble a software RAID.
+var ErrNoAssembly = errors.New("the image's system has no mdadm, and would run on one disk of the mirror alone; " +
+	"install mdadm in the image, also in its initramfs, or leave softwareRAID out")
+
 // kind is a way to give a system its seed.
 type kind struct {
 	// holds says whether a mounted file system is the one to write to.
@@ -124,6 +128,17 @@ func looksLikeSystem(root *os.Root) bool {
 		}
 	}
 	return true
+}
+
+// assembles looks for mdadm, whose package also puts it into the initramfs (Debian's hook
+// for initramfs-tools, dracut's module mdraid).
+func assembles(root *os.Root) error {
+	for _, program := range []string{"usr/sbin/mdadm", "sbin/mdadm", "usr/bin/mdadm"} {
+		if info, err := root.Stat(program); err == nil && info.Mode().IsRegular() {
+			return nil
+		}
+	}
+	return ErrNoAssembly
 }
 
 // rootTypes are the partition types of a root file system, by architecture, of the

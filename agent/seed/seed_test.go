@@ -195,6 +195,27 @@ func TestLooksLikeSystem(t *testing.T) {
 	}
 }
 
+func TestAssembles(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want error
+	}{
+		"Debian": {"usr/sbin/mdadm", nil}, "an older one": {"sbin/mdadm", nil}, "one directory of programs": {"usr/bin/mdadm", nil},
+		"its configuration alone": {"etc/mdadm.conf", ErrNoAssembly}, "its documentation": {"usr/share/doc/mdadm", ErrNoAssembly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := openRoot(t)
+			path := filepath.Join(dir, c.file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			if err := assembles(root); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 func FuzzGPTTypes(f *testing.F) {
 	f.Add(append(make([]byte, 512), "EFI PART"...), int64(512))
 	f.Fuzz(func(_ *testing.T, b []byte, sector int64) {

@@ -83,11 +83,12 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 		}
 	}
 	m.leaveInTime()
+	seeder := &seed.Mounter{LoadModule: m.modules.Load}
 	return agent.Run(ctx, agent.Config{
 		Servers: m.args.Servers, Files: m.args.Files, Pins: m.args.Pins, Token: m.args.Token,
 		Find: m.find, Identity: m.identity, Version: version,
 		Probe: boot.Hardware, Disks: m.disks,
-		Seeder:  &seed.Mounter{LoadModule: m.modules.Load},
+		Seeder: seeder, Assembles: seeder.Assembles,
 		Kernels: boot.Kexec{},
 		SetTime: boot.SetTime, Log: m.log,
 	})
@@ -174,7 +175,7 @@ func (m *machine) settle() {
 func (m *machine) network(ctx context.Context) error {
 	if m.nic == nil {
 		nic, err := boot.Network(ctx, boot.NetworkOptions{
-			MAC: m.args.MAC, Ask: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
+			MAC: m.args.MAC, Servers: m.args.Servers, Ask: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
 		})
 		if err != nil {
 			return err
