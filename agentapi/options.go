@@ -14,6 +14,13 @@ const (
 	OptionFiles  = 227
 )
 
+// Enterprise is the number under which DHCPv6 carries the same: the values above are
+// codes of the vendor-specific information option (17), sent when that one is asked for,
+// and VendorClass stands in the vendor class option (16). Ingot has no number of its own,
+// and DHCPv6 no site specific options; this one is nobody's (RFC 5612), and only who says
+// VendorClass is answered by it.
+const Enterprise = 32473
+
 // VendorClass is the agent's DHCP option 60: the boot server knows by it that the
 // firmware's part is over.
 const VendorClass = "IngotAgent"

@@ -45,7 +45,7 @@ type Host struct {
 	// MAC is the boot NIC.
 	MAC net.HardwareAddr
 	// Network is the name of the network that the host boots on, for events and
-	// logs only; Subnet are its addresses. Zero Subnet: that of Address.
+	// logs only; Subnet are its IPv4 addresses. Zero Subnet: that of Address.
 	Network string
 	Subnet  netip.Prefix
 	// Mode is how DHCP serves the network.
@@ -59,7 +59,7 @@ type Host struct {
 	// The boot server never allocates one: in mode Reserve a host without is
 	// not answered. Mode Proxy does not look at it.
 	Address netip.Prefix
-	// IPv6 is what DHCPv6 gives the host besides.
+	// IPv6 is what DHCPv6 gives the host, besides or alone.
 	IPv6 IPv6
 	// Gateway is the default router; zero: none.
 	Gateway netip.Addr
@@ -241,8 +241,8 @@ type AgentBoot struct {
 	// Kernel and Initrds, where the way is ByHTTP; zero: there is none.
 	Unified File
 	// Server is where the agent opens its session, as host:port
-	// (agentapi.ArgServer).
-	Server string
+	// (agentapi.ArgServer). ServerIPv6 is the same by IPv6; empty: there is none.
+	Server, ServerIPv6 string
 	// Pin holds the digests of the manager's keys (agentapi.ArgPin).
 	Pin string
 	// Token proves to the manager which order this boot is for (I14,

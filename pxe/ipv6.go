@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// IPv6 is what a host is given of IPv6 beside its Address. The zero value: nothing.
+// IPv6 is what a host is given of IPv6, beside its Address or alone. The zero value:
+// nothing.
 type IPv6 struct {
 	Mode IPv6Mode
 	// Subnet are the network's addresses.
@@ -46,6 +47,32 @@ func (m IPv6Mode) String() string {
 		return "Stateful"
 	}
 	return fmt.Sprintf("IPv6Mode(%d)", int(m))
+}
+
+// OnlyIPv6 says whether the host's network has no IPv4 at all.
+func (h Host) OnlyIPv6() bool { return h.IPv6.Mode != NoIPv6 && !h.On().IsValid() }
+
+// AgentServer is where the agent of the host opens its session (host:port), which boots
+// or asks by IPv6, or by IPv4. Empty: it cannot.
+//
+// By IPv6 an agent is known by the address that is recorded for it, or, where none of
+// either family is, by one that it made itself on its network. Beside a recorded IPv4
+// address it speaks by that one.
+func (h Host) AgentServer(byIPv6 bool) string {
+	if h.OnlyIPv6() || byIPv6 && h.knownByIPv6() && h.Plan.Agent.ServerIPv6 != "" {
+		return h.Plan.Agent.ServerIPv6
+	}
+	return h.Plan.Agent.Server
+}
+
+func (h Host) knownByIPv6() bool {
+	switch h.IPv6.Mode {
+	case Stateful:
+		return h.IPv6.Address.IsValid()
+	case Stateless:
+		return h.OnlyIPv6() || h.Mode == Proxy
+	}
+	return false
 }
 
 // Advertisement is what routers say of a network, and Ingot in their place where

@@ -113,6 +113,9 @@ func parseAddresses(spec v1beta2.IngotNetworkSpec) (addresses, field.ErrorList) 
 	var out addresses
 	var errs field.ErrorList
 	path := field.NewPath("spec")
+	if spec.Subnet == "" && spec.IPv6 != nil {
+		return out, nil // the schema sees to it that nothing else of IPv4 is there
+	}
 	var err error
 	if out.subnet, err = netip.ParsePrefix(spec.Subnet); err != nil || !out.subnet.Addr().Is4() {
 		return out, field.ErrorList{field.Invalid(path.Child("subnet"), spec.Subnet, "must be an IPv4 subnet such as 10.10.0.0/24")}
@@ -151,10 +154,10 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 // broadcast address.
 func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	a, errs := parseAddresses(spec)
-	if len(errs) == 0 {
+	if len(errs) == 0 && a.subnet.IsValid() {
 		errs = checkLent(a, spec)
 	}
-	if len(errs) > 0 || !hasRange(spec) {
+	if len(errs) > 0 || !a.subnet.IsValid() || !hasRange(spec) {
 		return errs
 	}
 	path := field.NewPath("spec")
@@ -192,7 +195,7 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 // can be moved from one mode to the other on one subnet.
 func (v *networkValidator) overlaps(ctx context.Context, network *v1beta2.IngotNetwork) (field.ErrorList, error) {
 	mine, errs := parseAddresses(network.Spec)
-	if len(errs) > 0 || network.Spec.Mode == v1beta2.DHCPModeProxy {
+	if len(errs) > 0 || !mine.subnet.IsValid() || network.Spec.Mode == v1beta2.DHCPModeProxy {
 		return nil, nil // said already, or of no account
 	}
 	list := &v1beta2.IngotNetworkList{}

@@ -5,6 +5,8 @@ package boot
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -105,5 +107,79 @@ func TestMarkerOf(t *testing.T) {
 	}
 	if m := markerOf(filepath.Join(dir, "missing")); m != nil {
 		t.Errorf("%+v on a disk that is not there", m)
+	}
+}
+
+func TestFamilies(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		servers []string
+		want    [2]bool // IPv4, IPv6
+	}{
+		{"not told yet", nil, [2]bool{true, true}},
+		{"IPv4", []string{"192.0.2.1:8843", "192.0.2.2:8843"}, [2]bool{true, false}},
+		{"IPv6", []string{"[2001:db8::1]:8843"}, [2]bool{false, true}},
+		{"both", []string{"[2001:db8::1]:8843", "192.0.2.1:8843"}, [2]bool{true, true}},
+		{"IPv4 in the form of the other", []string{"[::ffff:192.0.2.1]:8843"}, [2]bool{true, false}},
+		{"a name", []string{"boot.example:8843"}, [2]bool{true, false}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			byIPv4, byIPv6 := families(tc.servers)
+			if diff := cmp.Diff(tc.want, [2]bool{byIPv4, byIPv6}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// kept is a way of which is known whether it was given up.
+type kept struct{ dropped bool }
+
+func (*kept) Inform(context.Context, string) (agentapi.BootOptions, error) {
+	return agentapi.BootOptions{}, nil
+}
+func (*kept) Keep(context.Context) {}
+func (k *kept) Drop() error        { k.dropped = true; return nil }
+
+// Of two families the first that works is taken, and nothing of the other stays.
+func TestFirst(t *testing.T) {
+	var errNone = errors.New("nobody answers")
+	works := func(n *NIC) configurer {
+		return func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return n, nil }
+	}
+	fails := func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return nil, errNone }
+	// late does not hear that the other was taken before it has its own.
+	late := func(n *NIC) configurer {
+		return func(ctx context.Context, _ netlink.Link, _ NetworkOptions) (*NIC, error) { <-ctx.Done(); return n, nil }
+	}
+	undone := func(ctx context.Context, _ netlink.Link, _ NetworkOptions) (*NIC, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, tc := range []struct {
+		name    string
+		ways    func(a, b *NIC) []configurer
+		want    string
+		dropped [2]bool
+	}{
+		{"one family", func(a, _ *NIC) []configurer { return []configurer{works(a)} }, "a", [2]bool{}},
+		{"one family fails", func(_, _ *NIC) []configurer { return []configurer{fails} }, "", [2]bool{}},
+		{"the other works", func(_, b *NIC) []configurer { return []configurer{fails, works(b)} }, "b", [2]bool{}},
+		{"both fail", func(_, _ *NIC) []configurer { return []configurer{fails, fails} }, "", [2]bool{}},
+		{"the slower one ends", func(a, _ *NIC) []configurer { return []configurer{works(a), undone} }, "a", [2]bool{}},
+		{"the slower one works, too", func(a, b *NIC) []configurer { return []configurer{works(a), late(b)} }, "a", [2]bool{false, true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b := &kept{}, &kept{}
+			nicA, nicB := &NIC{way: a}, &NIC{way: b}
+			nics := map[*NIC]string{nicA: "a", nicB: "b"}
+			got, err := first(t.Context(), nil, NetworkOptions{Log: t.Logf}, tc.ways(nicA, nicB))
+			if nics[got] != tc.want || (tc.want == "") != errors.Is(err, errNone) {
+				t.Errorf("%q, %v, want %q", nics[got], err, tc.want)
+			}
+			if diff := cmp.Diff(tc.dropped, [2]bool{a.dropped, b.dropped}); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

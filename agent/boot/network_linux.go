@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
-	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/vishvananda/netlink"
 
+	"github.com/ingot-metal/ingot/agent/ipv6"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -23,6 +23,10 @@ type NetworkOptions struct {
 	// MAC of the boot NIC; when nil, the first one with a carrier on which DHCP
 	// answers.
 	MAC net.HardwareAddr
+	// Servers are host:port of where the agent is to go, which says whether the NIC
+	// needs an IPv4 address or an IPv6 one. Empty: not known yet, and the one that comes
+	// first, with word of where to go, is taken.
+	Servers []string
 	// Ask: DHCP is to tell what the command line did not, and a NIC without such an
 	// answer is not the boot NIC.
 	Ask bool
@@ -41,15 +45,32 @@ const (
 
 // NIC is the boot NIC with its address.
 type NIC struct {
-	client *nclient4.Client
-	ack    *dhcpv4.DHCPv4 // of the lease's first day
 	// Told is what DHCP said of the order; empty without NetworkOptions.Ask.
 	Told agentapi.BootOptions
+	way  way
+}
+
+// way is how a NIC has its address.
+type way interface {
+	// Inform asks what is to be done, and takes no other address. One who names avoid
+	// (host:port) counts only when no other has answered for a while.
+	Inform(ctx context.Context, avoid string) (agentapi.BootOptions, error)
+	// Keep renews the address until ctx ends, and closes all that was opened.
+	Keep(ctx context.Context)
+	// Drop gives the address up in place of that.
+	Drop() error
+}
+
+// Ask repeats the exchange without taking another address, and returns what the first
+// server says that knows of an order. One that names avoid (host:port) counts only when
+// no other has answered for a while: the boot server may be up again.
+func (n *NIC) Ask(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+	return n.way.Inform(ctx, avoid)
 }
 
 // Network waits for the NIC, brings all links up (so that the inventory shows
-// which have a carrier), and gets an address for the boot NIC by DHCP. The lease is
-// renewed in the background until the context ends.
+// which have a carrier), and gets an address for the boot NIC by DHCP, or by what
+// routers advertise. It is renewed in the background until the context ends.
 func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 	links, err := waitForNIC(ctx, opts)
 	if err != nil {
@@ -57,8 +78,10 @@ func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 	}
 	var errs []error
 	for _, link := range links {
+		opts.Log("network: %s %s is up", link.Attrs().Name, link.Attrs().HardwareAddr)
 		nic, err := configure(ctx, link, opts)
 		if err == nil {
+			go nic.way.Keep(ctx)
 			return nic, nil
 		}
 		opts.Log("network: %v", err)
@@ -67,96 +90,101 @@ func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 	return nil, errors.Join(errs...)
 }
 
-// configure makes one NIC the boot NIC, or leaves it as it was.
+// configurer makes one NIC the boot NIC, or leaves it as it was.
+type configurer func(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error)
+
+// configure does so by one of the families that the servers are reached by.
 func configure(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
-	name := link.Attrs().Name
-	opts.Log("network: %s %s is up", name, link.Attrs().HardwareAddr)
-	client, err := nclient4.New(name, nclient4.WithTimeout(dhcpTimeout), nclient4.WithRetry(dhcpRetries))
-	if err != nil {
-		return nil, fmt.Errorf("DHCP on %s: %w", name, err)
+	var ways []configurer
+	byIPv4, byIPv6 := families(opts.Servers)
+	if byIPv4 {
+		ways = append(ways, configureIPv4)
 	}
-	lease, err := client.Request(ctx, identity(opts.Ask)...)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("DHCP on %s: %w", name, err), client.Close())
+	if byIPv6 {
+		ways = append(ways, configureIPv6)
 	}
-	if err := apply(link, lease.ACK); err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	opts.Log("network: %s has %s/%d by DHCP from %s", name, lease.ACK.YourIPAddr,
-		prefixLength(lease.ACK), lease.ACK.ServerIdentifier())
-	nic := &NIC{client: client, ack: lease.ACK}
-	if opts.Ask {
-		if nic.Told, err = nic.told(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("DHCP on %s: %w", name, err), client.Close(), forget(link, lease.ACK))
+	return first(ctx, link, opts, ways)
+}
+
+// families says whether servers are reached by IPv4 or by IPv6. Names were always looked
+// up by IPv4.
+func families(servers []string) (byIPv4, byIPv6 bool) {
+	for _, server := range servers {
+		at, err := netip.ParseAddrPort(server)
+		if err == nil && at.Addr().Unmap().Is6() {
+			byIPv6 = true
+		} else {
+			byIPv4 = true
 		}
 	}
-	go renew(ctx, client, lease, opts.Log)
-	return nic, nil
+	none := len(servers) == 0
+	return byIPv4 || none, byIPv6 || none
 }
 
-// identity is what the agent says of itself, and what it asks for besides.
-func identity(ask bool) []dhcpv4.Modifier {
-	out := []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
-	if ask {
-		out = append(out, dhcpv4.WithRequestedOptions(dhcpv4.GenericOptionCode(agentapi.OptionServer),
-			dhcpv4.GenericOptionCode(agentapi.OptionPin), dhcpv4.GenericOptionCode(agentapi.OptionToken),
-			dhcpv4.GenericOptionCode(agentapi.OptionFiles)))
+// first tries all ways at once, takes the one that succeeds first and undoes the others.
+func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []configurer) (*NIC, error) {
+	if len(ways) == 1 {
+		return ways[0](ctx, link, opts)
 	}
-	return out
-}
-
-// told is what the lease says of the order, or else what somebody beside the server
-// that gave it says (mode Proxy).
-func (n *NIC) told(ctx context.Context) (agentapi.BootOptions, error) {
-	if told := bootOptions(n.ack); told.Server != "" {
-		return told, nil
+	racing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		nic *NIC
+		err error
 	}
-	return n.Ask(ctx, "")
-}
-
-// askTimeout is how long an answer of another replica than the one to avoid is
-// waited for.
-const askTimeout = 5 * time.Second
-
-// Ask repeats the exchange without taking another address (RFC 2131 section 4.4.3),
-// and returns what the first server says that knows of an order. One that names
-// avoid (host:port) counts only when no other has answered for a while: the boot
-// server may be up again.
-func (n *NIC) Ask(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
-	if avoid != "" {
-		first, cancel := context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-		told, err := n.inform(first, avoid)
-		if err == nil || ctx.Err() != nil {
-			return told, err
+	results := make(chan result, len(ways))
+	for _, way := range ways {
+		go func() {
+			nic, err := way(racing, link, opts)
+			results <- result{nic, err}
+		}()
+	}
+	var taken *NIC
+	var errs []error
+	for range ways {
+		switch r := <-results; {
+		case r.err != nil:
+			errs = append(errs, r.err)
+		case taken == nil:
+			taken = r.nic
+			cancel()
+		default:
+			if err := r.nic.way.Drop(); err != nil {
+				opts.Log("network: %v", err)
+			}
 		}
 	}
-	return n.inform(ctx, "")
+	if taken == nil {
+		return nil, errors.Join(errs...)
+	}
+	return taken, nil
 }
 
-func (n *NIC) inform(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
-	options := append(identity(true), dhcpv4.WithOption(dhcpv4.OptMaxMessageSize(nclient4.MaxMessageSize)))
-	request, err := dhcpv4.NewInform(n.client.InterfaceAddr(), n.ack.YourIPAddr, options...)
+// configureIPv6 gives the NIC an IPv6 address.
+func configureIPv6(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
+	config, err := ipv6.Configure(ctx, link.Attrs().Name, ipv6.Options{Ask: opts.Ask, Log: opts.Log})
 	if err != nil {
-		return agentapi.BootOptions{}, fmt.Errorf("make a DHCPINFORM: %w", err)
+		return nil, err
 	}
-	answer, err := n.client.SendAndRead(ctx, n.client.RemoteAddr(), request, func(m *dhcpv4.DHCPv4) bool {
-		told := bootOptions(m)
-		return m.MessageType() == dhcpv4.MessageTypeAck && told.Server != "" && told.Server != avoid
-	})
-	if err != nil {
-		return agentapi.BootOptions{}, fmt.Errorf("no server tells where to go (options %d to %d): %w",
-			agentapi.OptionServer, agentapi.OptionFiles, err)
+	if err := nameServers(config.DNS); err != nil {
+		return nil, errors.Join(err, config.Drop())
 	}
-	return bootOptions(answer), nil
+	return &NIC{Told: config.Told, way: config}, nil
 }
 
-func bootOptions(m *dhcpv4.DHCPv4) agentapi.BootOptions {
-	text := func(code uint8) string { return string(m.Options.Get(dhcpv4.GenericOptionCode(code))) }
-	return agentapi.BootOptions{
-		Server: text(agentapi.OptionServer), Pin: text(agentapi.OptionPin), Files: text(agentapi.OptionFiles),
-		Token: agentapi.Sensitive(text(agentapi.OptionToken)),
+// nameServers writes down who resolves names, if anybody does.
+func nameServers(servers []net.IP) error {
+	var resolv []byte
+	for _, server := range servers {
+		resolv = fmt.Appendf(resolv, "nameserver %s\n", server)
 	}
+	if len(resolv) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll("/etc", 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile("/etc/resolv.conf", resolv, 0o644)
 }
 
 // waitForNIC loads drivers until the NIC is there and has a carrier.
@@ -202,71 +230,4 @@ func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 		}
 	}
 	return found
-}
-
-func prefixLength(ack *dhcpv4.DHCPv4) int {
-	ones, _ := mask(ack).Size()
-	return ones
-}
-
-func mask(ack *dhcpv4.DHCPv4) net.IPMask {
-	if m := ack.SubnetMask(); m != nil {
-		return m
-	}
-	return ack.YourIPAddr.DefaultMask()
-}
-
-// forget takes the address off again, and with it the routes by it.
-func forget(link netlink.Link, ack *dhcpv4.DHCPv4) error {
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
-	if err := netlink.AddrDel(link, addr); err != nil {
-		return fmt.Errorf("take address %s off: %w", addr, err)
-	}
-	return nil
-}
-
-// apply sets address, default route and name servers.
-func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
-	if err := netlink.AddrReplace(link, addr); err != nil {
-		return fmt.Errorf("set address %s: %w", addr, err)
-	}
-	for _, router := range ack.Router() {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: router}
-		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("set the default route by %s: %w", router, err)
-		}
-		break
-	}
-	var resolv []byte
-	for _, server := range ack.DNS() {
-		resolv = fmt.Appendf(resolv, "nameserver %s\n", server)
-	}
-	if len(resolv) == 0 {
-		return nil
-	}
-	if err := os.MkdirAll("/etc", 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile("/etc/resolv.conf", resolv, 0o644)
-}
-
-// renew asks for the lease again at half of its time (RFC 2131 section 4.4.5). A
-// failure is tried again: the address is in use, and losing it helps nobody.
-func renew(ctx context.Context, client *nclient4.Client, lease *nclient4.Lease, log func(string, ...any)) {
-	defer client.Close()
-	for {
-		half := max(lease.ACK.IPAddressLeaseTime(time.Hour)/2, 30*time.Second)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(half):
-		}
-		renewed, err := client.Renew(ctx, lease, identity(false)...)
-		if err != nil {
-			log("network: renew the lease: %v", err)
-			continue
-		}
-		lease = renewed
-	}
 }

@@ -23,7 +23,7 @@ type answer struct {
 }
 
 // segment answers each request of a client with all answers, in turn.
-func segment(t *testing.T, answers ...answer) *NIC {
+func segment(t *testing.T, answers ...answer) *leased {
 	t.Helper()
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -63,7 +63,7 @@ func segment(t *testing.T, answers ...answer) *NIC {
 			}
 		}
 	}()
-	return &NIC{client: client, ack: &dhcpv4.DHCPv4{YourIPAddr: net.IPv4(192, 0, 2, 7)}}
+	return &leased{client: client, ack: &dhcpv4.DHCPv4{YourIPAddr: net.IPv4(192, 0, 2, 7)}}
 }
 
 // A DHCP server that knows nothing of Ingot may answer first, and the replica that
@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 		{"nobody who knows", []answer{{ack, ""}}, "a:1", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := segment(t, tc.answers...).Ask(t.Context(), tc.avoid)
+			got, err := segment(t, tc.answers...).Inform(t.Context(), tc.avoid)
 			if tc.want == "" {
 				if !errors.Is(err, nclient4.ErrNoResponse) {
 					t.Errorf("error %v", err)
@@ -106,7 +106,7 @@ func TestAsk(t *testing.T) {
 
 // Nothing is asked a second time that the lease says.
 func TestToldByTheLease(t *testing.T) {
-	nic := &NIC{ack: &dhcpv4.DHCPv4{Options: dhcpv4.Options{}}}
+	nic := &leased{ack: &dhcpv4.DHCPv4{Options: dhcpv4.Options{}}}
 	nic.ack.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(agentapi.OptionServer), []byte("a:1")))
 	told, err := nic.told(t.Context())
 	if err != nil || told.Server != "a:1" {

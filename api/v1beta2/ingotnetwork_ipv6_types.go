@@ -16,7 +16,7 @@ const (
 	DHCPv6ModeStateless DHCPv6Mode = "Stateless"
 )
 
-// NetworkIPv6 is IPv6 on a provisioning network, beside IPv4.
+// NetworkIPv6 is IPv6 on a provisioning network, beside IPv4 or alone.
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",message="is required in mode Stateful, the addresses that hosts are given, and has no meaning in mode Stateless"
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || !isIP(self.range.end) || (cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end))",fieldPath=".range",messageExpression="'must lie in spec.ipv6.subnet ' + self.subnet"

@@ -24,16 +24,19 @@ const (
 )
 
 // IngotNetworkSpec is a provisioning subnet.
-// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
-// +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.range.start) || cidr(self.subnet).containsIP(self.range.start)",fieldPath=".range.start",messageExpression="self.range.start + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.range) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.range.end) || cidr(self.subnet).containsIP(self.range.end)",fieldPath=".range.end",messageExpression="self.range.end + ' must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.gateway) || cidr(self.subnet).containsIP(self.gateway)",fieldPath=".gateway",messageExpression="self.gateway + ' must lie in spec.subnet ' + self.subnet + '; give the router of this subnet, or leave it out'"
+// +kubebuilder:validation:XValidation:rule="has(self.subnet) || has(self.ipv6)",fieldPath=".subnet",message="or ipv6, or both, is required: the addresses of the servers that boot on this network",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="has(self.subnet) || !has(self.ipv6) || self.mode == 'Reserve'",fieldPath=".mode",messageExpression="self.mode + ' is a mode of IPv4, which a network without spec.subnet has not; leave mode out, or give spec.subnet'"
+// +kubebuilder:validation:XValidation:rule="has(self.subnet) || !has(self.ipv6) || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.routes) || has(self.reservations) || has(self.relays))",fieldPath=".subnet",message="is required with any of range, addressPoolRef, gateway, dnsServers, ntpServers, routes, reservations and relays, which are IPv4's; leave those out, give what there is of them in spec.ipv6, or give spec.subnet"
+// +kubebuilder:validation:XValidation:rule="has(self.subnet) == has(oldSelf.subnet) && (!has(self.subnet) || self.subnet == oldSelf.subnet)",fieldPath=".subnet",messageExpression="(has(oldSelf.subnet) ? oldSelf.subnet : 'no subnet') + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + (has(self.subnet) ? self.subnet : 'IPv6 alone')"
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Proxy') == (oldSelf.mode == 'Proxy')",fieldPath=".mode",messageExpression="oldSelf.mode + ' cannot become ' + self.mode + ', because what hosts were given depends on it; create another IngotNetwork with mode ' + self.mode + ' and refer the hosts to it'"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || has(self.range) != has(self.addressPoolRef)",fieldPath=".range",message="or addressPoolRef, one of the two, is required in modes Reserve and Discover: where the addresses that hosts are given come from",reason=FieldValueRequired
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Proxy' || !has(self.subnet) || has(self.range) != has(self.addressPoolRef)",fieldPath=".range",message="or addressPoolRef, one of the two, is required in modes Reserve and Discover: where the addresses that hosts are given come from",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Discover') == has(self.discover)",fieldPath=".discover",message="is required in mode Discover, and has no meaning in any other"
-// +kubebuilder:validation:XValidation:rule="!has(self.discover) || !isCIDR(self.subnet) || !isIP(self.discover.range.start) || !isIP(self.discover.range.end) || (cidr(self.subnet).containsIP(self.discover.range.start) && cidr(self.subnet).containsIP(self.discover.range.end))",fieldPath=".discover.range",messageExpression="'must lie in spec.subnet ' + self.subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.discover) || !has(self.subnet) || !isCIDR(self.subnet) || !isIP(self.discover.range.start) || !isIP(self.discover.range.end) || (cidr(self.subnet).containsIP(self.discover.range.start) && cidr(self.subnet).containsIP(self.discover.range.end))",fieldPath=".discover.range",messageExpression="'must lie in spec.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Proxy' || !(has(self.range) || has(self.addressPoolRef) || has(self.gateway) || has(self.dnsServers) || has(self.ntpServers) || has(self.domain) || has(self.searchDomains) || has(self.mtu) || has(self.routes))",fieldPath=".mode",message="Proxy leaves addresses and all that belongs to them to another DHCP server; leave out range, addressPoolRef, gateway, dnsServers, ntpServers, domain, searchDomains, mtu and routes"
-// +kubebuilder:validation:XValidation:rule="!has(self.routes) || !isCIDR(self.subnet) || self.routes.all(r, !isIP(r.gateway) || cidr(self.subnet).containsIP(r.gateway))",fieldPath=".routes",messageExpression="'every gateway must lie in spec.subnet ' + self.subnet + '; hosts reach no other router'"
+// +kubebuilder:validation:XValidation:rule="!has(self.routes) || !has(self.subnet) || !isCIDR(self.subnet) || self.routes.all(r, !isIP(r.gateway) || cidr(self.subnet).containsIP(r.gateway))",fieldPath=".routes",messageExpression="'every gateway must lie in spec.subnet ' + self.subnet + '; hosts reach no other router'"
 type IngotNetworkSpec struct {
 	// mode of DHCP. Reserve: Ingot gives each host its address. Discover: as Reserve,
 	// and unknown machines that boot from the network are enrolled, for a person to
@@ -42,14 +45,15 @@ type IngotNetworkSpec struct {
 	// +optional
 	// +kubebuilder:default=Reserve
 	Mode DHCPMode `json:"mode,omitempty"`
-	// subnet in CIDR notation, IPv4.
-	// +required
+	// subnet in CIDR notation, IPv4. Unset: the network has IPv6 alone, which ipv6 then
+	// says all of; only domain, searchDomains, mtu and leaseSeconds apply besides.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self) == cidr(self).masked() && cidr(self).prefixLength() >= 8 && cidr(self).prefixLength() <= 30",message="must be an IPv4 subnet such as 10.10.0.0/24, with no host bits set and a prefix length of 8 to 30"
 	Subnet string `json:"subnet,omitempty"`
 	// range of addresses that are recorded for hosts; both ends included. In modes
-	// Reserve and Discover either it or addressPoolRef is required.
+	// Reserve and Discover either it or addressPoolRef is required, if there is a subnet.
 	// +optional
 	Range AddressRange `json:"range,omitempty,omitzero"`
 	// addressPoolRef names a pool of Cluster API's IPAM contract, in place of range:
@@ -61,7 +65,8 @@ type IngotNetworkSpec struct {
 	// discover is how unknown machines are enrolled, in mode Discover.
 	// +optional
 	Discover *NetworkDiscovery `json:"discover,omitempty"`
-	// ipv6 is IPv6 on this network, besides. Unset: Ingot does not answer DHCPv6.
+	// ipv6 is IPv6 on this network, besides subnet or alone. Unset: Ingot does not answer
+	// DHCPv6.
 	// +optional
 	IPv6 *NetworkIPv6 `json:"ipv6,omitempty"`
 	// gateway is the default router given to hosts.

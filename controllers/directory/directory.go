@@ -30,8 +30,9 @@ type Options struct {
 	Keys token.Keys
 	// Pins of the agent API's key.
 	Pins []token.Pin
-	// Server is host:port by which agents reach the agent API.
-	Server string
+	// Server is host:port by which agents reach the agent API. ServerIPv6 is the same by
+	// IPv6; empty: they do not.
+	Server, ServerIPv6 string
 	// Kernel and Initrds are the agent's files in the boot server's registry.
 	Kernel  pxe.File
 	Initrds []pxe.File
@@ -81,10 +82,13 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if !ok {
 		return pxe.Host{}, false
 	}
-	if out.Mode == pxe.Reserve && !d.lease(ctx, host, &out) {
+	if out.Mode == pxe.Reserve && out.Subnet.IsValid() && !d.lease(ctx, host, &out) {
 		return pxe.Host{}, false
 	}
 	d.addIPv6(ctx, host, network, &out)
+	if out.OnlyIPv6() && out.IPv6.Mode == pxe.Stateful && !out.IPv6.Address.IsValid() {
+		return pxe.Host{}, false
+	}
 	out.Namespace, out.Name, out.MAC = host.Namespace, host.Name, mac
 	out.Hostname = host.Name
 	if host.Spec.Claim != nil {
@@ -167,9 +171,9 @@ func (d *Directory) agent(claims token.Claims) pxe.Plan {
 	return pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
 		Kernel:  d.Kernel,
 		Initrds: d.Initrds,
-		Server:  d.Server,
-		Pin:     pins(d.Pins),
-		Token:   agentapi.Sensitive(d.Keys.Mint(claims)),
+		Server:  d.Server, ServerIPv6: d.ServerIPv6,
+		Pin:   pins(d.Pins),
+		Token: agentapi.Sensitive(d.Keys.Mint(claims)),
 		// The kernel prints its command line, and so the token, unless it is quiet.
 		Arguments: append([]string{"quiet"}, d.Arguments...),
 	}}

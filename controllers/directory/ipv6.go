@@ -16,7 +16,7 @@ import (
 )
 
 // addIPv6 adds what the host is given of IPv6. A host whose IPv6 address is not
-// recorded is served on IPv4.
+// recorded is served on IPv4, where its network has that.
 func (d *Directory) addIPv6(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, out *pxe.Host) {
 	ipv6, subnet, ok := ipv6Of(network)
 	if !ok {

@@ -13,13 +13,13 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-// onNetwork is what all hosts of a network are given alike; false when its subnet
-// is none. Of what the schema lets in everything parses; what does not, because it
+// onNetwork is what all hosts of a network are given alike; false when it has no subnet
+// of either family. Of what the schema lets in everything parses; what does not, because it
 // is older than the schema, is left out.
 func onNetwork(network *infrav1.IngotNetwork) (pxe.Host, bool) {
 	spec := &network.Spec
 	subnet, err := netip.ParsePrefix(spec.Subnet)
-	if err != nil {
+	if _, _, alone := ipv6Of(network); err != nil && (spec.Subnet != "" || !alone) {
 		return pxe.Host{}, false
 	}
 	out := pxe.Host{

@@ -131,12 +131,15 @@ func (r readOnly) List(ctx context.Context, list client.ObjectList, opts ...clie
 }
 
 // addressFor is host:port by which the installed system reaches the agent API: where
-// its agent reached it.
+// its agent reached it. The one that is configured is left aside where the agent came by
+// IPv6, and that is not.
 func (s *Server) addressFor(r *http.Request) (string, error) {
-	if s.Address != "" {
+	reached, err := netip.ParseAddrPort(r.Host)
+	configured, _ := netip.ParseAddrPort(s.Address)
+	if s.Address != "" && (err != nil || !reached.Addr().Is6() || configured.Addr().Is6()) {
 		return s.Address, nil
 	}
-	if _, err := netip.ParseAddrPort(r.Host); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("the request's host %q is not address:port", r.Host)
 	}
 	return r.Host, nil

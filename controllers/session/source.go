@@ -39,24 +39,28 @@ func (w whereabouts) allows(source netip.Addr) bool {
 }
 
 // whereabouts reads them: the facts from the reader given, and the network, whose
-// subnets never change, from the cache.
+// subnets never change, from the cache. Where the network is gone, what is recorded counts.
 func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (whereabouts, error) {
 	var out whereabouts
 	hardware := &infrav1.IngotHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
 		return out, fmt.Errorf("hardware of host %s: %w", host.Name, err)
 	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+	network := &infrav1.IngotNetwork{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); client.IgnoreNotFound(err) != nil {
+		return out, fmt.Errorf("network of host %s: %w", host.Name, err)
+	}
+	entries := []*infrav1.RecordedAddress{hardware.Spec.Address}
+	if ipv6 := network.Spec.IPv6; ipv6 == nil || ipv6.Mode != infrav1.DHCPv6ModeStateless {
+		entries = append(entries, hardware.Spec.IPv6Address) // else it is of former days: nobody is given it
+	}
+	for _, recorded := range entries {
 		if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != host.Spec.NetworkRef.Name {
 			continue
 		}
 		if address, err := netip.ParseAddr(recorded.IP); err == nil {
 			out.recorded = append(out.recorded, address)
 		}
-	}
-	network := &infrav1.IngotNetwork{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); err != nil {
-		return out, client.IgnoreNotFound(err)
 	}
 	texts := []string{network.Spec.Subnet}
 	if network.Spec.IPv6 != nil {

@@ -70,6 +70,9 @@ func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
 		return ex.nothing(), nil
 	}
 	kind := ex.req.MessageType()
+	if ex.host.OnlyIPv6() {
+		return ex.nothing(), nil
+	}
 	// Who renews has an address, and asks past every relay.
 	if why := misplaced(ex.host, ex.relay, q.Link); why != "" && (ex.relay.address.IsValid() || !addressOf(ex.req.ClientIPAddr).IsValid()) {
 		if ex.host.Plan.Kind == pxe.None || !opens(kind) {

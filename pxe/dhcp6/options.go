@@ -13,6 +13,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/rfc1035label"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -64,6 +65,36 @@ func (ex exchange) addBoot(r *dhcpv6.Message) {
 		}
 	}
 	r.AddOption(dhcpv6.OptBootFileURL(name))
+}
+
+// addOrder tells the agent where its session is and proves its order, as DHCP for IPv4
+// does (see package dhcp, whose rules these are), where it can be known by its IPv6
+// address.
+func (ex exchange) addOrder(r *dhcpv6.Message) {
+	if !ex.boot.Agent || ex.host.Plan.Kind != pxe.Agent || !ex.wants(dhcpv6.OptionVendorOpts) {
+		return
+	}
+	boot := ex.host.Plan.Agent
+	server := ex.host.AgentServer(true)
+	if server == "" || server != boot.ServerIPv6 {
+		return
+	}
+	if boot.Way == pxe.ByDisc {
+		boot.Token = ""
+	}
+	told := &dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise}
+	for _, value := range []struct {
+		code dhcpv6.OptionCode
+		text string
+	}{
+		{agentapi.OptionServer, server}, {agentapi.OptionPin, boot.Pin}, {agentapi.OptionToken, boot.Token.Reveal()},
+		{agentapi.OptionFiles, ex.id.boot.BaseURL},
+	} {
+		if value.text != "" {
+			told.VendorOpts.Add(&dhcpv6.OptionGeneric{OptionCode: value.code, OptionData: []byte(value.text)})
+		}
+	}
+	r.AddOption(told)
 }
 
 const classHTTP = "HTTPClient"

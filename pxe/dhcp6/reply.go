@@ -189,6 +189,7 @@ func (ex exchange) lease(kind dhcpv6.MessageType, stage pxe.Stage, more ...dhcpv
 	}
 	ex.addNetwork(r)
 	ex.addBoot(r)
+	ex.addOrder(r)
 	a := ex.send(r, stage, ex.boot.Firmware+", DHCPv6")
 	a.address, a.Event.Address = address, address
 	return a
@@ -214,6 +215,7 @@ func (ex exchange) inform() Answer {
 	r := ex.message(dhcpv6.MessageTypeReply)
 	ex.addNetwork(r)
 	ex.addBoot(r)
+	ex.addOrder(r)
 	return ex.send(r, pxe.StageAck, ex.boot.Firmware+", DHCPv6, parameters only")
 }
 

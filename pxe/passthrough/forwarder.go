@@ -81,16 +81,30 @@ func New(c Config) (*Forwarder, error) {
 	return &Forwarder{cfg: c, dialer: net.Dialer{Timeout: dialTimeout}, clients: map[netip.Addr]int{}}, nil
 }
 
-// Run serves until ctx ends or the listener breaks, and closes it and every
-// connection. A nil error means that ctx ended.
-func (f *Forwarder) Run(ctx context.Context, l net.Listener) error {
+// Run serves until ctx ends or a listener breaks, and closes them and every connection.
+// A nil error means that ctx ended.
+func (f *Forwarder) Run(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
 	slots := make(chan struct{}, f.cfg.MaxConnections)
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+		defer stop()
+		running.Go(func() { ended <- f.accept(ctx, l, slots, &running) })
+	}
+	var failed error
+	for range listeners {
+		failed = errors.Join(failed, <-ended)
+		cancel() // one that ends, ends all
+	}
+	return failed
+}
+
+// accept serves one listener.
+func (f *Forwarder) accept(ctx context.Context, l net.Listener, slots chan struct{}, running *sync.WaitGroup) error {
 	for {
 		select {
 		case slots <- struct{}{}: // taken before accepting: the others wait in the backlog

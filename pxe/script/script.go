@@ -124,11 +124,11 @@ func commandLine(host pxe.Host, base string, words ...string) (string, error) {
 
 // ownArguments are those of the agent.
 func ownArguments(host pxe.Host, base string) ([]string, error) {
-	boot := host.Plan.Agent
-	if boot.Server == "" {
-		return nil, fmt.Errorf("%w: %s is empty", ErrUnsafe, agentapi.ArgServer)
+	boot, server := host.Plan.Agent, host.AgentServer(isIPv6(base))
+	if server == "" {
+		return nil, fmt.Errorf("%w: %s is empty: the boot server is not told an address of the host's family", ErrUnsafe, agentapi.ArgServer)
 	}
-	words := []string{agentapi.ArgServer + "=" + boot.Server,
+	words := []string{agentapi.ArgServer + "=" + server,
 		agentapi.ArgFiles + "=" + base,
 		agentapi.ArgMAC + "=" + host.MAC.String()}
 	if boot.Pin != "" {
@@ -181,6 +181,9 @@ func isClean(word string) bool {
 	return word != ""
 }
 
+// isIPv6 says whether a base URL is an IPv6 address's.
+func isIPv6(base string) bool { return strings.HasPrefix(base, "http://[") }
+
 func isDigest(hex string) bool {
 	return len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
@@ -199,8 +202,12 @@ func AutoExec(base string) (string, error) {
 	if !strings.HasPrefix(base, "http://") || !isClean(base) {
 		return "", fmt.Errorf("%w: boot server URL %q", ErrUnsafe, base)
 	}
+	configure := "isset ${netX/ip} || dhcp"
+	if isIPv6(base) {
+		configure = "ifconf --configurator ipv6" // a link-local address is always set
+	}
 	return `#!ipxe
-isset ${netX/ip} || dhcp || goto failed
+` + configure + ` || goto failed
 chain --replace --autofree ` + base + `/boot/${netX/mac}/script.ipxe || goto failed
 :failed
 exit 1

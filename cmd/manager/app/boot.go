@@ -33,8 +33,9 @@ const (
 // Sockets are what the roles listen on.
 type Sockets struct {
 	// Agent is where agents connect: to the agent API in the role controllers, to
-	// what passes them on to it in the role boot alone.
-	Agent net.Listener
+	// what passes them on to it in the role boot alone. AgentIPv6 is the same by IPv6;
+	// nil: there is none, or Agent takes both.
+	Agent, AgentIPv6 net.Listener
 	// Boot is set for the role boot.
 	Boot bootserver.Sockets
 }
@@ -43,6 +44,9 @@ type Sockets struct {
 func (s *Sockets) Close() {
 	if s.Agent != nil {
 		_ = s.Agent.Close()
+	}
+	if s.AgentIPv6 != nil {
+		_ = s.AgentIPv6.Close()
 	}
 	_ = s.Boot.Close()
 }
@@ -78,7 +82,21 @@ func HostSockets(ctx context.Context, o *Options) (*Sockets, error) {
 		return nil, err
 	}
 	sockets.Boot = boot
+	if at := o.agentListenIPv6(ipv6); at != "" {
+		if sockets.AgentIPv6, err = (&net.ListenConfig{}).Listen(ctx, "tcp6", at); err != nil {
+			sockets.Close()
+			return nil, fmt.Errorf("--agent-listen, for IPv6: %w", err)
+		}
+	}
 	return sockets, nil
+}
+
+// agents are the listeners that agents come to.
+func (s *Sockets) agents() []net.Listener {
+	if s.AgentIPv6 == nil {
+		return []net.Listener{s.Agent}
+	}
+	return []net.Listener{s.Agent, s.AgentIPv6}
 }
 
 // agentListen is --agent-listen; on the host's network, where the boot server is one
@@ -104,7 +122,7 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		if err != nil {
 			return fmt.Errorf("--agent-upstream: %w", err)
 		}
-		services = append(services, func(ctx context.Context) error { return forwarder.Run(ctx, sockets.Agent) })
+		services = append(services, func(ctx context.Context) error { return forwarder.Run(ctx, sockets.agents()...) })
 	}
 	measures, err := newBootMetrics(metrics.Registry)
 	if err != nil {
@@ -155,8 +173,12 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if len(signed.Shim) == 0 {
 		log.Info("There is no shim in --agent-image-dir: hosts with Secure Boot do not boot by PXE", "shim", agentShim)
 	}
+	ipv6Address, err := o.bootIPv6(interfaceAddresses)
+	if err != nil {
+		return nil, err
+	}
 	dir := directory.New(directory.Options{
-		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(),
+		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(), ServerIPv6: o.agentAddressIPv6(ipv6Address),
 		Kernel: kernel, Initrds: []pxe.File{initramfs}, Unified: whole.file, Arguments: o.AgentArguments,
 		Clock: clock.RealClock{}, Log: log,
 	})
@@ -174,7 +196,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, fmt.Errorf("--boot-address: %w", err)
 	}
-	ipv6, err := o.ipv6Side(dir)
+	ipv6, err := ipv6Side(ipv6Address, dir)
 	if err != nil {
 		return nil, err
 	}

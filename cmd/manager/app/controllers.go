@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	"github.com/google/uuid"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -134,11 +135,13 @@ func bootRecorder(mgr manager.Manager) *bootlog.Recorder {
 // addAgentAPI serves agents on every replica: each write goes by optimistic lock.
 func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
 	log := mgr.GetLogger().WithName("agent-api")
-	listener := sockets.Agent
-	if o.AgentProxyProtocol {
-		listener = passthrough.Listen(listener, passthrough.ListenConfig{
-			Sealed: id.keys.Sealed, Log: slog.New(logr.ToSlogHandler(log)),
-		})
+	listeners := sockets.agents()
+	for i := range listeners {
+		if o.AgentProxyProtocol {
+			listeners[i] = passthrough.Listen(listeners[i], passthrough.ListenConfig{
+				Sealed: id.keys.Sealed, Log: slog.New(logr.ToSlogHandler(log)),
+			})
+		}
 	}
 	boots := bootRecorder(mgr)
 	server := session.New(session.Options{
@@ -146,5 +149,11 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(),
 		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log,
 	})
-	return mgr.Add(everywhere(func(ctx context.Context) error { return server.Serve(ctx, listener, id.certificate) }))
+	return mgr.Add(everywhere(func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, listener := range listeners {
+			group.Go(func() error { return server.Serve(ctx, listener, id.certificate) })
+		}
+		return group.Wait()
+	}))
 }

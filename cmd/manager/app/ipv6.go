@@ -73,15 +73,46 @@ func interfaceAddresses() ([][]netip.Addr, error) {
 	return out, nil
 }
 
-// ipv6Side configures the IPv6 side of the boot server.
-func (o *Options) ipv6Side(dir *directory.Directory) (bootserver.ConfigIPv6, error) {
-	address, err := o.bootIPv6(interfaceAddresses)
-	if err != nil || !address.IsValid() {
-		return bootserver.ConfigIPv6{}, err
+// ipv6Side configures the IPv6 side of the boot server, at its address; zero: there is
+// none.
+func ipv6Side(address netip.Addr, dir *directory.Directory) (bootserver.ConfigIPv6, error) {
+	if !address.IsValid() {
+		return bootserver.ConfigIPv6{}, nil
 	}
 	dhcpMetrics, err := dhcp6.NewMetrics(metrics.Registry)
 	if err != nil {
 		return bootserver.ConfigIPv6{}, err
 	}
 	return bootserver.ConfigIPv6{Address: address, Advertised: dir, DHCPMetrics: dhcpMetrics}, nil
+}
+
+// agentListenIPv6 is where agents come by IPv6 besides what agentListen says: to the
+// boot server's address, where that one is bound to the IPv4 one. Empty: nowhere.
+func (o *Options) agentListenIPv6(address netip.Addr) string {
+	host, port, err := net.SplitHostPort(o.AgentListen)
+	if err != nil || host != "" || !address.IsValid() || !o.passesAgents() {
+		return "" // all addresses are listened on, or the one that was asked for
+	}
+	return net.JoinHostPort(address.String(), port)
+}
+
+// agentAddressIPv6 is address:port by which servers reach the agent API by IPv6; empty:
+// they do not. It is an --agent-address of that family, or else the boot server's, where
+// that is listened on.
+func (o *Options) agentAddressIPv6(address netip.Addr) string {
+	if o.AgentAddress != "" {
+		if given, err := netip.ParseAddrPort(o.AgentAddress); err == nil && given.Addr().Unmap().Is6() {
+			return o.AgentAddress
+		}
+		return ""
+	}
+	host, _, err := net.SplitHostPort(o.AgentListen)
+	port, portErr := listenPort(o.AgentListen)
+	if err != nil || portErr != nil || !address.IsValid() {
+		return ""
+	}
+	if at, err := netip.ParseAddr(host); err == nil && at != netip.IPv6Unspecified() && at != address {
+		return "" // other addresses are listened on
+	}
+	return netip.AddrPortFrom(address, port).String()
 }

@@ -47,3 +47,37 @@ func TestBootIPv6(t *testing.T) {
 		})
 	}
 }
+
+// Where agents are told to go by IPv6, and where they are listened for besides.
+func TestAgentAddressesIPv6(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change          func(*Options)
+		off             bool
+		address, listen string
+	}{
+		"one process: it listens on all":  {change: func(*Options) {}, address: "[2001:db8::5]:8843"},
+		"off":                             {change: asBoot, off: true},
+		"boot: on its own address":        {change: asBoot, address: "[2001:db8::5]:8843", listen: "[2001:db8::5]:8843"},
+		"boot, another port":              {change: func(o *Options) { asBoot(o); o.AgentListen = ":99" }, address: "[2001:db8::5]:99", listen: "[2001:db8::5]:99"},
+		"boot, bound to all of IPv4":      {change: func(o *Options) { asBoot(o); o.AgentListen = "0.0.0.0:8843" }},
+		"boot, bound to all":              {change: func(o *Options) { asBoot(o); o.AgentListen = "[::]:8843" }, address: "[2001:db8::5]:8843"},
+		"boot, bound to it":               {change: func(o *Options) { asBoot(o); o.AgentListen = "[2001:db8::5]:8843" }, address: "[2001:db8::5]:8843"},
+		"boot, bound to another":          {change: func(o *Options) { asBoot(o); o.AgentListen = "[2001:db8::6]:8843" }},
+		"boot, behind a shared IPv4 name": {change: func(o *Options) { asBoot(o); o.AgentAddress = "192.0.2.9:8843" }, listen: "[2001:db8::5]:8843"},
+		"boot, behind a shared IPv6 name": {change: func(o *Options) { asBoot(o); o.AgentAddress = "[2001:db8::9]:1" }, address: "[2001:db8::9]:1", listen: "[2001:db8::5]:8843"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, at := valid(), netip.MustParseAddr("2001:db8::5")
+			tc.change(o)
+			if tc.off {
+				at = netip.Addr{}
+			}
+			if got := o.agentAddressIPv6(at); got != tc.address {
+				t.Errorf("agents go to %q, want %q", got, tc.address)
+			}
+			if got := o.agentListenIPv6(at); got != tc.listen {
+				t.Errorf("listens on %q besides, want %q", got, tc.listen)
+			}
+		})
+	}
+}

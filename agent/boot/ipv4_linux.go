@@ -1,0 +1,175 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
+	"github.com/vishvananda/netlink"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// leased is an IPv4 address from a DHCP server.
+type leased struct {
+	link   netlink.Link
+	client *nclient4.Client
+	lease  *nclient4.Lease
+	ack    *dhcpv4.DHCPv4 // of the lease's first day
+	log    func(string, ...any)
+}
+
+// configureIPv4 gives the NIC an IPv4 address by DHCP.
+func configureIPv4(ctx context.Context, link netlink.Link, opts NetworkOptions) (*NIC, error) {
+	name := link.Attrs().Name
+	client, err := nclient4.New(name, nclient4.WithTimeout(dhcpTimeout), nclient4.WithRetry(dhcpRetries))
+	if err != nil {
+		return nil, fmt.Errorf("DHCP on %s: %w", name, err)
+	}
+	lease, err := client.Request(ctx, identity(opts.Ask)...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("DHCP on %s: %w", name, err), client.Close())
+	}
+	if err := apply(link, lease.ACK); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	opts.Log("network: %s has %s/%d by DHCP from %s", name, lease.ACK.YourIPAddr,
+		prefixLength(lease.ACK), lease.ACK.ServerIdentifier())
+	has := &leased{link: link, client: client, lease: lease, ack: lease.ACK, log: opts.Log}
+	nic := &NIC{way: has}
+	if opts.Ask {
+		if nic.Told, err = has.told(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("DHCP on %s: %w", name, err), has.Drop())
+		}
+	}
+	return nic, nil
+}
+
+// Drop implements way.
+func (n *leased) Drop() error { return errors.Join(n.client.Close(), forget(n.link, n.ack)) }
+
+// identity is what the agent says of itself, and what it asks for besides.
+func identity(ask bool) []dhcpv4.Modifier {
+	out := []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
+	if ask {
+		out = append(out, dhcpv4.WithRequestedOptions(dhcpv4.GenericOptionCode(agentapi.OptionServer),
+			dhcpv4.GenericOptionCode(agentapi.OptionPin), dhcpv4.GenericOptionCode(agentapi.OptionToken),
+			dhcpv4.GenericOptionCode(agentapi.OptionFiles)))
+	}
+	return out
+}
+
+// told is what the lease says of the order, or else what somebody beside the server
+// that gave it says (mode Proxy).
+func (n *leased) told(ctx context.Context) (agentapi.BootOptions, error) {
+	if told := bootOptions(n.ack); told.Server != "" {
+		return told, nil
+	}
+	return n.Inform(ctx, "")
+}
+
+// askTimeout is how long an answer of another replica than the one to avoid is
+// waited for.
+const askTimeout = 5 * time.Second
+
+// Inform implements way, by RFC 2131 section 4.4.3.
+func (n *leased) Inform(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+	if avoid != "" {
+		first, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		told, err := n.inform(first, avoid)
+		if err == nil || ctx.Err() != nil {
+			return told, err
+		}
+	}
+	return n.inform(ctx, "")
+}
+
+func (n *leased) inform(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
+	options := append(identity(true), dhcpv4.WithOption(dhcpv4.OptMaxMessageSize(nclient4.MaxMessageSize)))
+	request, err := dhcpv4.NewInform(n.client.InterfaceAddr(), n.ack.YourIPAddr, options...)
+	if err != nil {
+		return agentapi.BootOptions{}, fmt.Errorf("make a DHCPINFORM: %w", err)
+	}
+	answer, err := n.client.SendAndRead(ctx, n.client.RemoteAddr(), request, func(m *dhcpv4.DHCPv4) bool {
+		told := bootOptions(m)
+		return m.MessageType() == dhcpv4.MessageTypeAck && told.Server != "" && told.Server != avoid
+	})
+	if err != nil {
+		return agentapi.BootOptions{}, fmt.Errorf("no server tells where to go (options %d to %d): %w",
+			agentapi.OptionServer, agentapi.OptionFiles, err)
+	}
+	return bootOptions(answer), nil
+}
+
+func bootOptions(m *dhcpv4.DHCPv4) agentapi.BootOptions {
+	text := func(code uint8) string { return string(m.Options.Get(dhcpv4.GenericOptionCode(code))) }
+	return agentapi.BootOptions{
+		Server: text(agentapi.OptionServer), Pin: text(agentapi.OptionPin), Files: text(agentapi.OptionFiles),
+		Token: agentapi.Sensitive(text(agentapi.OptionToken)),
+	}
+}
+
+func prefixLength(ack *dhcpv4.DHCPv4) int {
+	ones, _ := mask(ack).Size()
+	return ones
+}
+
+func mask(ack *dhcpv4.DHCPv4) net.IPMask {
+	if m := ack.SubnetMask(); m != nil {
+		return m
+	}
+	return ack.YourIPAddr.DefaultMask()
+}
+
+// forget takes the address off again, and with it the routes by it.
+func forget(link netlink.Link, ack *dhcpv4.DHCPv4) error {
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
+	if err := netlink.AddrDel(link, addr); err != nil {
+		return fmt.Errorf("take address %s off: %w", addr, err)
+	}
+	return nil
+}
+
+// apply sets address, default route and name servers.
+func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
+	if err := netlink.AddrReplace(link, addr); err != nil {
+		return fmt.Errorf("set address %s: %w", addr, err)
+	}
+	for _, router := range ack.Router() {
+		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: router}
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("set the default route by %s: %w", router, err)
+		}
+		break
+	}
+	return nameServers(ack.DNS())
+}
+
+// Keep asks for the lease again at half of its time (RFC 2131 section 4.4.5). A
+// failure is tried again: the address is in use, and losing it helps nobody.
+func (n *leased) Keep(ctx context.Context) {
+	defer n.client.Close()
+	for {
+		half := max(n.lease.ACK.IPAddressLeaseTime(time.Hour)/2, 30*time.Second)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(half):
+		}
+		renewed, err := n.client.Renew(ctx, n.lease, identity(false)...)
+		if err != nil {
+			n.log("network: renew the lease: %v", err)
+			continue
+		}
+		n.lease = renewed
+	}
+}

@@ -1,0 +1,119 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipv6
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv6"
+	"github.com/insomniacslk/dhcp/iana"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// errNoAddress says that a server's message gives no address.
+var errNoAddress = errors.New("the server gives no address")
+
+// client is who asks.
+type client struct {
+	mac net.HardwareAddr
+	// ask: the server is to tell of the order, too.
+	ask bool
+}
+
+// message makes one of the client's. Its DUID is made of the card (RFC 8415 section
+// 11.4), which is who the boot server knows.
+func (c client) message(kind dhcpv6.MessageType, more ...dhcpv6.Option) (*dhcpv6.Message, error) {
+	id, err := dhcpv6.GenerateTransactionID()
+	if err != nil {
+		return nil, fmt.Errorf("make a DHCPv6 message: %w", err)
+	}
+	wanted := []dhcpv6.OptionCode{dhcpv6.OptionDNSRecursiveNameServer}
+	if c.ask {
+		wanted = append(wanted, dhcpv6.OptionVendorOpts)
+	}
+	m := &dhcpv6.Message{MessageType: kind, TransactionID: id}
+	for _, option := range append([]dhcpv6.Option{
+		dhcpv6.OptClientID(&dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: c.mac}),
+		dhcpv6.OptElapsedTime(0),
+		&dhcpv6.OptVendorClass{EnterpriseNumber: agentapi.Enterprise, Data: [][]byte{[]byte(agentapi.VendorClass)}},
+		dhcpv6.OptRequestedOption(wanted...),
+	}, more...) {
+		m.AddOption(option)
+	}
+	return m, nil
+}
+
+// association is the one of the client (RFC 8415 section 12), with the addresses that
+// it has.
+func (c client) association(has ...netip.Addr) *dhcpv6.OptIANA {
+	ia := &dhcpv6.OptIANA{IaId: [4]byte(c.mac[2:6])}
+	for _, a := range has {
+		ia.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: a.AsSlice()})
+	}
+	return ia
+}
+
+// lease is an address that a server gave.
+type lease struct {
+	address netip.Addr
+	// renew is how long to wait before it is asked for again.
+	renew time.Duration
+	// server gave it.
+	server dhcpv6.DUID
+}
+
+// minRenew keeps a server with short leases from being asked all the time.
+const minRenew = 30 * time.Second
+
+// leaseIn reads the address out of an Advertise or a Reply (RFC 8415 section 18.2.10.1).
+// Only one for the client's own association counts.
+func (c client) leaseIn(m *dhcpv6.Message) (lease, error) {
+	server := m.Options.ServerID()
+	if server == nil {
+		return lease{}, fmt.Errorf("%w: it does not say who it is", errNoAddress)
+	}
+	if status := m.Options.Status(); status != nil && status.StatusCode != iana.StatusSuccess {
+		return lease{}, fmt.Errorf("%w: %s", errNoAddress, status.StatusCode)
+	}
+	for _, ia := range m.Options.IANA() {
+		if ia.IaId != c.association().IaId {
+			continue
+		}
+		if status := ia.Options.Status(); status != nil && status.StatusCode != iana.StatusSuccess {
+			return lease{}, fmt.Errorf("%w: %s", errNoAddress, status.StatusCode)
+		}
+		for _, given := range ia.Options.Addresses() {
+			address, ok := netip.AddrFromSlice(given.IPv6Addr)
+			if !ok || !address.Is6() || address.Is4In6() || !address.IsGlobalUnicast() || given.ValidLifetime <= 0 {
+				continue
+			}
+			renew := ia.T1
+			if renew <= 0 { // the client's choice
+				renew = given.PreferredLifetime / 2
+			}
+			return lease{address: address, renew: max(renew, minRenew), server: server}, nil
+		}
+	}
+	return lease{}, errNoAddress
+}
+
+// toldIn is what a message says of the order; the zero value: nothing.
+func toldIn(m *dhcpv6.Message) agentapi.BootOptions {
+	options := m.Options.VendorOpt(agentapi.Enterprise)
+	text := func(code dhcpv6.OptionCode) string {
+		if option, ok := options.GetOne(code).(*dhcpv6.OptionGeneric); ok {
+			return string(option.OptionData)
+		}
+		return ""
+	}
+	return agentapi.BootOptions{
+		Server: text(agentapi.OptionServer), Pin: text(agentapi.OptionPin), Files: text(agentapi.OptionFiles),
+		Token: agentapi.Sensitive(text(agentapi.OptionToken)),
+	}
+}
