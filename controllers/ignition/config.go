@@ -37,11 +37,14 @@ type Additions struct {
 	Script string
 }
 
+func (a Additions) none() bool { return a.Hostname == "" && len(a.Metadata) == 0 && a.Script == "" }
+
 // wrapperVersion is the oldest that all of the wrapper is in; the data keeps its own.
 const wrapperVersion = "3.0.0"
 
-// Config wraps the data of a bootstrap Secret, JSON of version 2 or 3 (Ignition's
-// configuration specifications). Any error is ErrConfig.
+// Config makes version 3 of the data of a bootstrap Secret, JSON of version 2 or 3
+// (Ignition's configuration specifications), and wraps it where there is something to add.
+// Any error is ErrConfig.
 func Config(data []byte, add Additions) ([]byte, error) {
 	version, err := versionOf(data)
 	if err != nil {
@@ -55,6 +58,9 @@ func Config(data []byte, add Additions) ([]byte, error) {
 		}
 	default:
 		return nil, fmt.Errorf("%w: its ignition.version is %.20q, and Ingot knows 2 and 3", ErrConfig, version)
+	}
+	if add.none() {
+		return data, nil
 	}
 	out := config{Ignition: section{Version: wrapperVersion}}
 	out.Ignition.Config = &references{Merge: []reference{{Source: dataURL(data)}}}

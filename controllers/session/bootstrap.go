@@ -58,6 +58,14 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 	if err != nil {
 		return agentapi.Bootstrap{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
 	}
+	if format == agentapi.FormatIgnition {
+		config, err := RenderIgnition([]byte(userData), s.seedInput(host, address))
+		if err != nil {
+			s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
+			return agentapi.Bootstrap{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+		}
+		userData = string(config)
+	}
 	seed, err := s.seedOf(host, address)
 	if err != nil {
 		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
@@ -147,8 +155,12 @@ func (s *Server) addressFor(r *http.Request) (string, error) {
 
 // seedOf renders what the installed system is told of itself.
 func (s *Server) seedOf(host *infrav1.IngotHost, address string) (Seed, error) {
+	return RenderSeed(s.seedInput(host, address))
+}
+
+func (s *Server) seedInput(host *infrav1.IngotHost, address string) SeedInput {
 	claim := host.Spec.Claim
-	return RenderSeed(SeedInput{
+	return SeedInput{
 		ProviderID:    infrav1.ProviderID{Namespace: host.Namespace, Host: host.Name, InstanceID: claim.InstanceID}.String(),
 		InstanceID:    claim.InstanceID,
 		Attempt:       claim.Attempt,
@@ -161,5 +173,5 @@ func (s *Server) seedOf(host *infrav1.IngotHost, address string) (Seed, error) {
 			InstanceID: claim.InstanceID, Attempt: claim.Attempt,
 			Expiry: s.Clock.Now().Add(token.BootedLifetime),
 		}),
-	})
+	}
 }

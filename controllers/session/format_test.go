@@ -24,6 +24,9 @@ func TestFormatOfBootstrapData(t *testing.T) {
 			for _, o := range objects {
 				if secret, ok := o.(*corev1.Secret); ok && c.secret != "" {
 					secret.Data["format"] = []byte(c.secret)
+					if c.secret == agentapi.FormatIgnition {
+						secret.Data["value"] = []byte(`{"ignition":{"version":"3.0.0"}}`)
+					}
 				}
 			}
 			s := newSite(t, objects...)

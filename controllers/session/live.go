@@ -18,6 +18,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/ignition"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -262,13 +263,22 @@ func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
 		return nil, notReady("the machine of the claim cannot be read")
 	}
-	userData, _, err := s.userData(ctx, machine)
+	userData, format, err := s.userData(ctx, machine)
 	if err != nil {
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return nil, notReady("the bootstrap data is not there yet")
 	}
 	if userData == "" { // it would be given once, for nothing
 		return nil, notReady("the bootstrap data is empty")
+	}
+	if format == agentapi.FormatIgnition {
+		// Nothing is added: the system that asks may be one that only installs another.
+		config, err := ignition.Config([]byte(userData), ignition.Additions{})
+		if err != nil {
+			s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
+			return nil, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+		}
+		userData = string(config)
 	}
 	seed, err := s.seedOf(host, address)
 	if err != nil {
