@@ -160,6 +160,9 @@ func faultEvents() []event {
 		{name: "BMC lies", weight: 2, fault: true, when: func(w *world) bool {
 			return agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
 		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
+		{name: "BMC lies of a live system", weight: 8, fault: true, when: func(w *world) bool {
+			return agentWorks(w) && !w.order().LiveStartedAt.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
+		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
 		{name: "BMC back", weight: 20, when: func(w *world) bool { return w.bmc != BMCOK || w.powerUnknown }, do: func(w *world) { w.bmc, w.powerUnknown = BMCOK, false }},
 		{name: "BMC tells no power", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.powerUnknown })},
 		{name: "duplicate", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.duplicate })},

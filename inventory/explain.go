@@ -139,6 +139,11 @@ func waitDoubted(in *input) Decision {
 		Message: fmt.Sprintf("the BMC says off, but the host was switched a moment ago; Ingot asks again at %s and believes it then", clock(in.switchableAt()))}
 }
 
+func waitOffAgain(in *input) Decision {
+	return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.ResetInterval)}, Reason: workReason(in.order.Kind),
+		Message: "the BMC says off, and a live system was started on the host; Ingot asks again and believes it then"}
+}
+
 func waitSpeaking(in *input) Decision {
 	until := in.obs.LastContact.Add(in.policy.ResetInterval)
 	return Decision{Step: Wait{Until: until}, Reason: workReason(in.order.Kind),

@@ -83,7 +83,10 @@ func orderLadder() ladder {
 		{name: "order/inspected", when: when{(*input).succeeded, (*input).isInspect}, then: concludeInspection},
 		{name: "order/wiped", when: when{(*input).succeeded, (*input).isWipe}, then: concludeWipe},
 		{name: "order/failed", when: when{(*input).failed}, rules: ladder{
-			{name: "order/live-stopped", when: when{(*input).liveStopped}, then: noteLiveStopped},
+			{name: "order/live-off", when: when{(*input).liveStopped}, rules: ladder{
+				{name: "order/live-doubted", when: when{(*input).offIsNews}, then: waitOffAgain},
+				{name: "order/live-stopped", then: noteLiveStopped},
+			}},
 			{name: "order/image", when: when{(*input).imageToBlame}, rules: ladder{
 				{name: "order/image-wait", when: when{(*input).imageTooSoon}, then: waitImage},
 				{name: "order/image-retry", then: retryImage},

@@ -16,6 +16,7 @@ type (
 func remedyLadder() remedyRules {
 	return remedyRules{
 		{name: "deleting", when: asFar{(*remedyInput).isDeleting}, rules: remedyRules{
+			{name: "deleting/host-paused", when: asFar{(*remedyInput).inUse, (*remedyInput).claimOwed, (*remedyInput).hostPaused}, then: sayEndHeld},
 			{name: "deleting/cycle", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting}, then: endCycle},
 			{name: "deleting/pardon", when: asFar{(*remedyInput).inUse, (*remedyInput).marked, (*remedyInput).machineLives}, then: pardonHost},
 			{name: "deleting/let-go", then: letRemedyGo},
@@ -53,9 +54,11 @@ func remedyLadder() remedyRules {
 	}
 }
 
-// unswitched leaves the Machine as it is, and has its host not switched off any more.
+// unswitched leaves the Machine as it is, and has its host not switched off any more. The
+// claim of a host that is paused is not written: clusterctl move may have copied it (I10).
 func unswitched(name string, say func(*remedyInput) RemedyDecision) remedyRules {
 	return remedyRules{
+		{name: name + "/host-paused", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting, (*remedyInput).hostPaused}, then: sayEndHeld},
 		{name: name + "/cycle", when: asFar{(*remedyInput).inUse, (*remedyInput).cycleCutting}, then: endCycle},
 		{name: name + "/wait", then: say},
 	}

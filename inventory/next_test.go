@@ -288,15 +288,18 @@ func TestLiveSystemComesToNothing(t *testing.T) {
 		power   infrav1.PowerState
 		contact time.Duration // ago
 		started bool
+		told    infrav1.PowerState // the last time
 		rule    string
 		reason  string
 	}{
-		"it may yet ask":             {infrav1.PowerStateOn, 14 * time.Minute, true, "order/running", ""},
-		"silence":                    {infrav1.PowerStateOn, 15 * time.Minute, true, "order/live-silent", infrav1.ReasonLiveSystemSilent},
-		"silence of an agent":        {infrav1.PowerStateOn, 15 * time.Minute, false, "order/silent", infrav1.ReasonNoAgentContact},
-		"it has switched itself off": {infrav1.PowerStateOff, time.Minute, true, "order/live-stopped", infrav1.ReasonLiveSystemSilent},
-		"off a moment after it":      {infrav1.PowerStateOff, time.Second, true, "order/speaking", ""},
-		"off before it":              {infrav1.PowerStateOff, time.Minute, false, "order/quarantine", ""},
+		"it may yet ask":             {infrav1.PowerStateOn, 14 * time.Minute, true, infrav1.PowerStateOn, "order/running", ""},
+		"silence":                    {infrav1.PowerStateOn, 15 * time.Minute, true, infrav1.PowerStateOn, "order/live-silent", infrav1.ReasonLiveSystemSilent},
+		"silence of an agent":        {infrav1.PowerStateOn, 15 * time.Minute, false, infrav1.PowerStateOn, "order/silent", infrav1.ReasonNoAgentContact},
+		"it has switched itself off": {infrav1.PowerStateOff, time.Minute, true, infrav1.PowerStateOff, "order/live-stopped", infrav1.ReasonLiveSystemSilent},
+		"off for the first time":     {infrav1.PowerStateOff, time.Minute, true, infrav1.PowerStateOn, "order/live-doubted", ""},
+		"off, and status is lost":    {infrav1.PowerStateOff, time.Minute, true, "", "order/live-doubted", ""},
+		"off a moment after it":      {infrav1.PowerStateOff, time.Second, true, infrav1.PowerStateOn, "order/speaking", ""},
+		"off before it":              {infrav1.PowerStateOff, time.Minute, false, infrav1.PowerStateOn, "order/quarantine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
@@ -304,6 +307,7 @@ func TestLiveSystemComesToNothing(t *testing.T) {
 				s.host.Spec.Record.Failures = 2 // one more counted failure would be a quarantine
 				s.host.Spec.Order = orderOf(infrav1.OrderInstall)
 				s.host.Spec.Order.AgentKey = "key"
+				s.host.Status.Power = tc.told
 				s.obs.Power, s.obs.LastContact, s.obs.LastReset = tc.power, day().Add(-tc.contact), day().Add(-time.Hour)
 				if tc.started {
 					s.host.Spec.Order.LiveStartedAt = metav1.Time{Time: day().Add(-tc.contact)}

@@ -82,7 +82,19 @@ func newLook(groups []group) *look {
 	}
 	slices.Sort(l.keys)
 	l.keys = slices.Compact(l.keys)
+	byText(l.hints)
+	byText(l.networks)
 	return l
+}
+
+// byText brings what is asked for into an order that does not depend on who asks first:
+// the same questions are one view of a shelf.
+func byText[T any](list []T) {
+	text := func(one T) string {
+		out, _ := json.Marshal(one) // where it fails, name does too
+		return string(out)
+	}
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(text(a), text(b)) })
 }
 
 // ask adds what one group sees.

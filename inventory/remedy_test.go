@@ -205,9 +205,25 @@ func heldCases() []remedyCase {
 			remedyCase{name: rule + " while the host is released", change: func(_ *r, o *o, c *c) {
 				so(o)
 				c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+			}, rule: rule + "/wait", step: Idle{}},
+			remedyCase{name: rule + " before the host is off, which is paused", change: func(_ *r, o *o, c *c) {
+				so(o)
+				pause(o)
+				c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+			}, rule: rule + "/host-paused", step: Idle{}, says: infrav1.MovePausedAnnotation},
+			remedyCase{name: rule + ", and the host is paused", change: func(_ *r, o *o, _ *c) { so(o); pause(o) }, rule: rule + "/wait", step: Idle{}},
+			remedyCase{name: rule + " while a paused host is released", change: func(_ *r, o *o, c *c) {
+				so(o)
+				pause(o)
+				c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 			}, rule: rule + "/wait", step: Idle{}})
 	}
 	return list
+}
+
+// pause is that of clusterctl move, or of a person.
+func pause(o *RemedyObservation) {
+	o.Host.Annotations = map[string]string{infrav1.MovePausedAnnotation: "2026-01-02T03:04:05Z"}
 }
 
 func handoverCases() []remedyCase {
@@ -269,6 +285,26 @@ func handoverCases() []remedyCase {
 			rule: "deleting/let-go", step: LetGo{}},
 		{name: "over since it helped itself", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.HandedOver = mark, true }, rule: "deleting/pardon"},
 		{name: "over since the Machine goes", change: func(r *r, o *o, c *c) { deleted(r); c.Quarantine, o.Machine.Deleting = mark, true }, rule: "deleting/let-go", step: LetGo{}},
+		{name: "over before the host is off, which is paused", change: func(r *r, o *o, c *c) {
+			deleted(r)
+			pause(o)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "deleting/host-paused", step: Idle{}, says: "taken back"},
+		{name: "over since it helped itself, and the host is paused", change: func(r *r, o *o, c *c) {
+			deleted(r)
+			pause(o)
+			c.Quarantine, o.Machine.HandedOver = mark, true
+		}, rule: "deleting/host-paused", step: Idle{}},
+		{name: "over since the Machine goes, and the host is paused", change: func(r *r, o *o, c *c) {
+			deleted(r)
+			pause(o)
+			c.Quarantine, o.Machine.Deleting = mark, true
+		}, rule: "deleting/let-go", step: LetGo{}},
+		{name: "over while a paused host is released", change: func(r *r, o *o, c *c) {
+			deleted(r)
+			pause(o)
+			c.State, c.PowerCycle = infrav1.ClaimReleasing, cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "deleting/let-go", step: LetGo{}},
 		{name: "over while the host is released", change: func(r *r, _ *o, c *c) {
 			deleted(r)
 			c.State, c.Quarantine, c.PowerCycle = infrav1.ClaimReleasing, mark, cycleAt(1, infrav1.PowerCycleOff, 0, 0)

@@ -127,6 +127,9 @@ func (in *remedyInput) cycleCutting() bool {
 	return in.claim.PowerCycle != nil && in.claim.PowerCycle.State == infrav1.PowerCycleOff
 }
 
+// claimOwed: the end of the remediation has to be written into the claim.
+func (in *remedyInput) claimOwed() bool { return in.cycleCutting() || in.marked() && in.machineLives() }
+
 func (in *remedyInput) cycleDue() time.Time {
 	return in.from(in.claim.PowerCycle.AskedAt.Time).Add(in.timeout())
 }

@@ -90,6 +90,12 @@ func sayHostPaused(in *remedyInput) RemedyDecision {
 		Message: fmt.Sprintf("%s is paused (annotation %s): nothing is done; remove the annotation to have the Machine remediated", in.host(), hostPause(in.obs.Host))}
 }
 
+// sayEndHeld: the host's controller does not switch it meanwhile either.
+func sayEndHeld(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonMaintenance,
+		Message: fmt.Sprintf("%s is paused (annotation %s): what was asked of it is taken back when it is not any more", in.host(), hostPause(in.obs.Host))}
+}
+
 // sayUnreachable: MachineHealthCheck, too, sees nothing of the Node, be it well.
 func sayUnreachable(in *remedyInput) RemedyDecision {
 	return RemedyDecision{Step: Idle{}, Held: true, Event: "Warning", Reason: infrav1.ReasonWaitingForNode,

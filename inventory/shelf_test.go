@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -206,5 +207,29 @@ func TestShelfFrozenBeforeMachinesAreRead(t *testing.T) {
 				t.Errorf("another Cluster, for both, hears %+v, %v", plan, err)
 			}
 		})
+	}
+}
+
+// Whoever asks first, the same questions are one view.
+func TestLookIsTheSameInAnyOrder(t *testing.T) {
+	ask := func(class, serial, mac string) group {
+		c := &criteria{SelectionRequest: SelectionRequest{Cluster: &infrav1.IngotCluster{}, Machine: &infrav1.IngotMachine{}},
+			label: "row", cluster: labels.Everything(), controlPlane: labels.Everything(), machine: labels.Everything()}
+		c.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: serial}
+		c.Machine.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{NIC: infrav1.NICSelector{MAC: mac}}}}
+		return group{criteria: c, class: class}
+	}
+	a, b, c := ask("a", "S1", "52:54:00:00:00:01"), ask("b", "S2", "52:54:00:00:00:02"), ask("c", "S3", "52:54:00:00:00:03")
+	want, err := newLook([]group{a, b, c}).name()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range [][]group{{a, c, b}, {b, a, c}, {b, c, a}, {c, a, b}, {c, b, a, a}} {
+		if got, err := newLook(order).name(); err != nil || got != want {
+			t.Errorf("%v\n%q\n%q", err, got, want)
+		}
+	}
+	if got, _ := newLook([]group{a, b}).name(); got == want {
+		t.Error("fewer questions are the same view")
 	}
 }

@@ -50,7 +50,8 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 		case !machine.Alike(node.System):
 			misfits = append(misfits, fmt.Sprintf("Node %s has neither the machine's name nor an address of it", node.Name))
 		case node.Heard.IsZero() || node.Heard.Before(machine.Since):
-			misfits = append(misfits, fmt.Sprintf("Node %s was not heard since the system was installed: if it is left over from an earlier life of the server, delete it", node.Name))
+			misfits = append(misfits, fmt.Sprintf("Node %s was not heard since the system was installed, by its kubelet's clock and Ingot's: if it is left over from an earlier life of the server, delete it; "+
+				"if it runs, the server's clock is behind, and Ingot takes the Node once it has passed that moment", node.Name))
 		default:
 			fit = append(fit, i)
 		}

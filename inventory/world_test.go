@@ -216,8 +216,13 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	}
 }
 
-// tell saves the condition that claims go by, if it changed.
+// tell saves the power as the BMC told it, and the condition that claims go by, if it
+// changed.
 func (w *world) tell(obs Observation, decision Decision) {
+	if w.host.Status.Power != obs.Power {
+		w.host = w.host.DeepCopy()
+		w.host.Status.Power = obs.Power
+	}
 	for _, c := range Conditions(w.host, obs, decision) {
 		told := w.host.Status.Conditions
 		if c.Type != infrav1.HostAvailableCondition ||
