@@ -24,6 +24,7 @@ func TestSpeaks(t *testing.T) {
 		"nothing is recorded":           {pxe.Host{Subnet: subnet}, nil, []string{"192.0.2.17"}},
 		"proxy":                         {pxe.Host{Subnet: subnet, Mode: pxe.Proxy}, []string{"192.0.2.17", "192.0.2.18"}, []string{"198.51.100.17", "2001:db8::17"}},
 		"both":                          {pxe.Host{Subnet: subnet, Address: address, IPv6: ipv6}, []string{"192.0.2.17", "2001:db8::17", "2001:db8::18"}, []string{"192.0.2.18", "2001:db8:9::17"}},
+		"IPv6 alone":                    {pxe.Host{IPv6: ipv6}, []string{"2001:db8::17"}, []string{"192.0.2.17", "2001:db8:9::17"}},
 		"nothing is known":              {pxe.Host{}, []string{"192.0.2.17", "2001:db8::17"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
@@ -72,12 +73,14 @@ func Configure(ctx context.Context, name string, opts Options) (*Config, error) 
 	if err != nil {
 		return nil, fmt.Errorf("IPv6 on %s: wait for a link-local address: %w", name, err)
 	}
-	// The scope is part of both ends: link-local addresses mean nothing without.
-	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: local.AsSlice(), Zone: name, Port: dhcpv6.DefaultClientPort})
+	// The scope is part of both ends: link-local addresses mean nothing without. By its
+	// number, since package net remembers names for a while.
+	scope := strconv.Itoa(link.Attrs().Index)
+	conn, err := net.ListenUDP("udp6", &net.UDPAddr{IP: local.AsSlice(), Zone: scope, Port: dhcpv6.DefaultClientPort})
 	if err != nil {
 		return nil, fmt.Errorf("DHCPv6 on %s: %w", name, err)
 	}
-	servers := &net.UDPAddr{IP: dhcpv6.AllDHCPRelayAgentsAndServers, Zone: name, Port: dhcpv6.DefaultServerPort}
+	servers := &net.UDPAddr{IP: dhcpv6.AllDHCPRelayAgentsAndServers, Zone: scope, Port: dhcpv6.DefaultServerPort}
 	mac := link.Attrs().HardwareAddr
 	transport, err := nclient6.NewWithConn(conn, mac, nclient6.WithBroadcastAddr(servers),
 		nclient6.WithTimeout(firstTimeout), nclient6.WithRetry(attempts))

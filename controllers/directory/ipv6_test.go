@@ -55,6 +55,34 @@ func TestLookupIPv6(t *testing.T) {
 	}
 }
 
+// On a network with IPv6 alone a host is known by the IPv6 address that is recorded, or
+// by one that it makes.
+func TestLookupIPv6Alone(t *testing.T) {
+	recorded := &infrav1.RecordedAddress{NetworkName: "net", MAC: mac, IP: "2001:db8::7"}
+	for name, tc := range map[string]struct {
+		ipv6     *infrav1.NetworkIPv6
+		recorded *infrav1.RecordedAddress
+		known    bool
+	}{
+		"recorded":                   {ipv6(infrav1.DHCPv6ModeStateful), recorded, true},
+		"not recorded":               {ipv6: ipv6(infrav1.DHCPv6ModeStateful)},
+		"stateless":                  {ipv6: ipv6(infrav1.DHCPv6ModeStateless), known: true},
+		"a subnet that is none":      {ipv6: &infrav1.NetworkIPv6{Subnet: "x"}, recorded: recorded},
+		"no subnet of either family": {recorded: recorded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(t, inventory(func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+				f.Spec.Address, f.Spec.IPv6Address = nil, tc.recorded
+				n.Spec.Subnet, n.Spec.Range, n.Spec.IPv6 = "", infrav1.AddressRange{}, tc.ipv6
+			})...)
+			got, ok := d.Lookup(parse(t, mac))
+			if ok != tc.known || ok && !got.OnlyIPv6() {
+				t.Errorf("known: %v, want %v; %+v", ok, tc.known, got)
+			}
+		})
+	}
+}
+
 func TestAdvertisements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*infrav1.IngotNetworkSpec)

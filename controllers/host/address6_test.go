@@ -13,7 +13,7 @@ import (
 )
 
 // testDual: on a network with IPv6 an address of each kind is recorded before the host
-// is switched on; in mode Proxy the IPv6 one alone; and where there is none, people are
+// is switched on; in mode Proxy, or where there is no IPv4, the IPv6 one alone; and where there is none, people are
 // told and the host stays off.
 func testDual(t *testing.T, on *ground) {
 	ipv4 := infrav1.IngotNetworkSpec{Subnet: "198.51.100.0/24", Range: infrav1.AddressRange{Start: "198.51.100.20", End: "198.51.100.20"}}
@@ -29,6 +29,7 @@ func testDual(t *testing.T, on *ground) {
 	}{
 		"both":      {spec: ipv4, ipv6: stateful, want4: "198.51.100.20", want6: "2001:db8::20"},
 		"proxy":     {spec: proxy, ipv6: stateful, want6: "2001:db8::20"},
+		"alone":     {ipv6: stateful, want6: "2001:db8::20"},
 		"stateless": {spec: ipv4, ipv6: &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateless, Subnet: "2001:db8::/64"}, want4: "198.51.100.20"},
 		"full":      {spec: ipv4, ipv6: full, want4: "198.51.100.20", problem: true},
 	} {

@@ -20,6 +20,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6"
 	"github.com/insomniacslk/dhcp/iana"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
 )
@@ -50,7 +51,8 @@ func testHost(kind pxe.PlanKind) pxe.Host {
 		IPv6: pxe.IPv6{Mode: pxe.Stateful, Subnet: netip.MustParsePrefix("2001:db8::/64"), Address: netip.MustParseAddr(right)},
 		DNS:  []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")},
 		NTP:  []netip.Addr{netip.MustParseAddr("2001:db8::123")}, Search: []string{"example.org", "lab.example.org"},
-		LeaseTime: time.Hour, Plan: pxe.Plan{Kind: kind},
+		LeaseTime: time.Hour, Plan: pxe.Plan{Kind: kind, Agent: pxe.AgentBoot{
+			Server: "192.0.2.1:8843", ServerIPv6: "[2001:db8::1]:8843", Pin: "pin", Token: "token"}},
 	}
 }
 
@@ -119,6 +121,11 @@ func ipxe() change {
 		dhcpv6.OptRequestedOption(dhcpv6.OptionBootfileURL, dhcpv6.OptionDNSRecursiveNameServer))
 }
 
+// agent is Ingot's own.
+func agent() change {
+	return with(&dhcpv6.OptVendorClass{EnterpriseNumber: agentapi.Enterprise, Data: [][]byte{[]byte(agentapi.VendorClass)}})
+}
+
 // relayed puts a message into a relay's.
 func relayed(in dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) *dhcpv6.RelayMessage {
 	r := &dhcpv6.RelayMessage{MessageType: dhcpv6.MessageTypeRelayForward, LinkAddr: net.ParseIP(link), PeerAddr: net.ParseIP(peer)}
@@ -145,6 +152,9 @@ func TestGoldenPackets(t *testing.T) {
 		"system-solicit":     message(solicit, client(), ia(1), systems),
 		"system-rapid":       message(solicit, client(), ia(1), systems, with(&dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionRapidCommit})),
 		"system-renew":       message(dhcpv6.MessageTypeRenew, client(), chosen(), ia(1, right), systems),
+		"agent-solicit":      message(solicit, client(), ia(1), agent()),
+		"agent-request":      message(request, client(), chosen(), ia(1, right), agent(), asks(dhcpv6.OptionVendorOpts)),
+		"agent-inform":       message(inform, agent(), asks(dhcpv6.OptionVendorOpts)),
 		"system-inform":      message(inform, systems, asks(dhcpv6.OptionInformationRefreshTime)),
 		"relayed-solicit":    relayed(message(solicit, client(), ia(1), uefi()), "2001:db8::fe", linkLocal.Addr().String(), dhcpv6.OptInterfaceID([]byte("ge-0/0/7"))),
 		"relayed-twice": relayed(relayed(message(solicit, client(), ia(1), uefi()), "::", "fe80::1",
@@ -425,5 +435,63 @@ func TestIdentity(t *testing.T) {
 	}
 	if of("2001:db8::1") != of("2001:db8::1") || of("2001:db8::1") == of("2001:db8::2") {
 		t.Errorf("%s and %s", of("2001:db8::1"), of("2001:db8::2"))
+	}
+}
+
+// Who is told of an order, and by which family the agent is to go on.
+func TestOrder(t *testing.T) {
+	ipv4 := func(h *pxe.Host) { h.Address = netip.MustParsePrefix("192.0.2.17/24") }
+	stateless := func(h *pxe.Host) { h.IPv6.Mode, h.IPv6.Address = pxe.Stateless, netip.Addr{} }
+	for name, tc := range map[string]struct {
+		change []func(*pxe.Host)
+		class  change
+		asks   bool
+		want   string
+	}{
+		"recorded, IPv6 alone":          {class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"recorded, beside IPv4":         {change: []func(*pxe.Host){ipv4}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"made, IPv6 alone":              {change: []func(*pxe.Host){stateless}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"made, beside IPv4":             {change: []func(*pxe.Host){stateless, ipv4}, class: agent(), asks: true},
+		"made, beside another server's": {change: []func(*pxe.Host){stateless, ipv4, func(h *pxe.Host) { h.Mode = pxe.Proxy }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880"},
+		"it came by a CD":               {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByDisc }}, class: agent(), asks: true, want: "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"},
+		"nobody listens by IPv6":        {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Agent.ServerIPv6 = "" }}, class: agent(), asks: true},
+		"nothing is to be done":         {change: []func(*pxe.Host){func(h *pxe.Host) { h.Plan.Kind = pxe.LocalDisk }}, class: agent(), asks: true},
+		"it does not ask":               {class: agent()},
+		"firmware asks":                 {class: uefi(), asks: true},
+		"a system asks":                 {class: with(), asks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := testHost(pxe.Agent)
+			for _, c := range tc.change {
+				c(&host)
+			}
+			m := message(dhcpv6.MessageTypeInformationRequest, tc.class)
+			if tc.asks {
+				asks(dhcpv6.OptionVendorOpts)(m)
+			}
+			a, err := Reply(testIdentity, directory(host), Query{Packet: m.ToBytes(), From: linkLocal})
+			if err != nil {
+				t.Fatal(err)
+			}
+			packet, err := dhcpv6.FromBytes(a.Packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if told := packet.(*dhcpv6.Message).Options.VendorOpt(agentapi.Enterprise); told != nil {
+				var words []string
+				for _, code := range []dhcpv6.OptionCode{agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles} {
+					option, _ := told.GetOne(code).(*dhcpv6.OptionGeneric)
+					if option == nil {
+						option = &dhcpv6.OptionGeneric{}
+					}
+					words = append(words, string(option.OptionData))
+				}
+				got = strings.Join(words, " ")
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +70,14 @@ func TestGolden(t *testing.T) {
 		{"local-disk", func() (string, error) {
 			return Render(agentHost(func(h *pxe.Host) { h.Plan.Agent.Way = pxe.ByHTTP }), base)
 		}},
+		{"agent-ipv6", func() (string, error) {
+			return Render(agentHost(func(h *pxe.Host) {
+				h.IPv6 = pxe.IPv6{Mode: pxe.Stateful, Subnet: netip.MustParsePrefix("2001:db8::/64"), Address: netip.MustParseAddr("2001:db8::17")}
+				h.Plan.Agent.ServerIPv6 = "[2001:db8::1]:8843"
+			}), "http://[2001:db8::1]:8880")
+		}},
 		{"autoexec", func() (string, error) { return AutoExec(base) }},
+		{"autoexec-ipv6", func() (string, error) { return AutoExec("http://[2001:db8::1]:8880") }},
 		{"start.grub", func() (string, error) { return StartGRUB(base) }},
 		{"agent.grub", func() (string, error) { return RenderGRUB(agentHost(), base) }},
 		{"agent-minimal.grub", func() (string, error) {
