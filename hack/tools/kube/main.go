@@ -55,7 +55,8 @@ func run(name string) (code int, ok bool) {
 		etcdmain.Main(os.Args)
 		return 0, true
 	case "kubeadm":
-		if err := kubeadm.Run(); err != nil {
+		if err := kubeadm.Run(); err != nil { // kubeadm's own main prints it, and run does not
+			fmt.Fprintln(os.Stderr, "error:", err)
 			return 1, true
 		}
 		return 0, true
