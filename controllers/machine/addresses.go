@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/pool"
@@ -23,6 +25,10 @@ import (
 // bondMemory is how long the addresses are remembered that a claim is being written with:
 // longer than a cache lags behind.
 const bondMemory = 15 * time.Second
+
+// newClaim is for how long a claim that nobody has answered says nothing of its address:
+// after clusterctl move it has no status before its provider has looked at it.
+const newClaim = time.Minute
 
 // maxTold bounds how many addresses a condition tells of.
 const maxTold = 3
@@ -82,6 +88,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 	}
 	assigned := networkdata.Assigned(data, network.Addresses)
 	var told []string
+	isNew := false
 	for _, place := range networkdata.PoolPlaces(data) {
 		has, known := assigned[place.Place]
 		if !known {
@@ -94,6 +101,10 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		if answer.Problem == "" {
 			continue
 		}
+		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(newClaim)) {
+			isNew = true
+			continue
+		}
 		message := fmt.Sprintf("The system of the machine has %s; have pool %s hold it back until the Machine is replaced, since it may give it to another machine: %s",
 			has, place.Pool.Name, answer.Problem)
 		if told = append(told, message); answer.Made {
@@ -104,5 +115,13 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		told = append(told[:maxTold], fmt.Sprintf("and so for %d more addresses", more))
 	}
 	s.claimed(strings.Join(told, "; "))
+	if isNew || len(told) > 0 { // addresses are not watched, nor is the clock
+		return nextAndAgain(wait.Jitter(r.waits().Placement, retryJitter)), nil
+	}
 	return next, nil
+}
+
+// lostAddress says whether people were told already that an address may be given away.
+func (s *scope) lostAddress() bool {
+	return conditions.GetReason(s.machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonAddressClaimLost
 }

@@ -73,6 +73,9 @@ var next = outcome{}
 
 func stop(after time.Duration) outcome { return outcome{stop: true, after: after} }
 
+// nextAndAgain lets the following phases run, and has all of them run again after a while.
+func nextAndAgain(after time.Duration) outcome { return outcome{after: after} }
+
 // Reconcile takes an IngotMachine through its phases.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	machine := &infrav1.IngotMachine{}
@@ -144,16 +147,20 @@ type phase func(context.Context, *scope) (outcome, error)
 
 // run takes the phases in order, until one stops.
 func (r *Reconciler) run(ctx context.Context, s *scope, phases ...phase) (ctrl.Result, error) {
+	var after time.Duration // the soonest that was asked for; 0: nobody asked
 	for _, p := range phases {
 		out, err := p(ctx, s)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
+		if after == 0 || out.after > 0 && out.after < after {
+			after = out.after
+		}
 		if out.stop {
-			return ctrl.Result{RequeueAfter: out.after}, nil
+			break
 		}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: after}, nil
 }
 
 // clusterOf finds the Cluster by the Machine, or, when that is gone, by the label.

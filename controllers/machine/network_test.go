@@ -193,6 +193,21 @@ func testAddressClaimLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	if got := s.internal("m"); !slices.Equal(got, []string{"10.20.3.7"}) {
 		t.Errorf("addresses %v", got)
 	}
+
+	// clusterctl move takes no status along: the provider is given time to answer again.
+	s.must(s.api.Get(s.ctx, client.ObjectKeyFromObject(claim), claim))
+	claim.Status = ipamv1.IPAddressClaimStatus{}
+	s.must(s.api.Status().Update(s.ctx, claim))
+	s.clock.SetTime(claim.CreationTimestamp.Time)
+	for range 2 {
+		if result := s.step("m"); result.RequeueAfter <= 0 || result.RequeueAfter > newClaim {
+			t.Errorf("comes again after %s", result.RequeueAfter)
+		}
+	}
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonHostClaimed, "")
+	s.clock.Step(2 * newClaim)
+	s.step("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, metav1.ConditionTrue, infrav1.ReasonAddressClaimLost, "has not answered yet")
 }
 
 // What the system of one machine has is given to no other, though the reservation was

@@ -74,7 +74,9 @@ func (p Pools) KeepForMachine(ctx context.Context, m ForMachine, place networkda
 	case claim == nil:
 		return answer, err
 	case claim.Status.AddressRef.Name == "":
-		return waiting(claim), nil
+		answer := waiting(claim)
+		answer.Unanswered = claim.CreationTimestamp.Time
+		return answer, nil
 	}
 	given := &ipamv1.IPAddress{}
 	err = p.Client.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}, given)

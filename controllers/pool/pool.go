@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,6 +48,9 @@ type Answer struct {
 	Reason, Problem string
 	// Made: the claim was not there, and is made anew.
 	Made bool
+	// Unanswered is since when the claim of an address that is in use is there, here or
+	// after a move, and its pool has not answered it; zero: otherwise.
+	Unanswered time.Time
 }
 
 // Installed says whether the contract's definitions are there.
