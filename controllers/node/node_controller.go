@@ -236,12 +236,14 @@ func labelled(node *corev1.Node, change inventory.LabelChange) *corev1.Node {
 }
 
 // yield takes out of what is to be set the labels that somebody else changes each time
-// they are written, and returns when to come again for them.
+// they are written, and returns when to come again for the first of them.
 func (r *Reconciler) yield(s *scope, set map[string]string) (again time.Duration) {
 	for key, value := range set {
 		if left := r.memory.yields(client.ObjectKeyFromObject(s.machine), key, value, r.Clock.Now(), r.waits().Dispute); left > 0 {
 			delete(set, key)
-			again = max(again, left)
+			if again == 0 || left < again {
+				again = left
+			}
 		}
 	}
 	return again

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +229,27 @@ func TestZoneKept(t *testing.T) {
 	said := told(recorder)
 	if strings.Count(said, infrav1.ReasonNodeZoneKept) != 1 || !strings.Contains(said, "eu-1") || !strings.Contains(said, "r1") {
 		t.Errorf("events: %s", said)
+	}
+}
+
+// Of two labels that yield, the one that is due first is come for.
+func TestFirstOfTwoDisputes(t *testing.T) {
+	w := newWorld()
+	r, _, _ := w.start(t)
+	machine, pause := client.ObjectKeyFromObject(w.machine), r.waits().Dispute
+	values := map[string]string{"dc.example/gpu": "a100", "dc.example/row": "7"}
+	for key, value := range values {
+		for range 1 + tolerated {
+			r.memory.wrote(machine, key, value, w.clock.Now(), pause)
+		}
+	}
+	w.clock.Step(pause / 2)
+	r.memory.wrote(machine, "dc.example/row", "7", w.clock.Now(), pause)
+	for range 8 { // in whatever order the map has them
+		set := maps.Clone(values)
+		if again := r.yield(&scope{machine: w.machine}, set); again != pause/2 || len(set) != 0 {
+			t.Fatalf("comes again after %s with %v, want %s", again, set, pause/2)
+		}
 	}
 }
 

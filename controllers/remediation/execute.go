@@ -29,18 +29,18 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, decision inventory.R
 	case inventory.SaveLedger:
 		return r.saveLedger(ctx, s, step)
 	case inventory.HandOver:
-		return r.waits().Look, r.handOver(ctx, s, decision)
+		return wait.Jitter(r.waits().Look, restJitter), r.handOver(ctx, s, decision)
 	case inventory.LetGo:
 		return 0, r.letGo(ctx, s)
 	case inventory.Wait:
-		return min(r.waits().Look, max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
+		return min(wait.Jitter(r.waits().Look, restJitter), max(step.Until.Sub(s.obs.Now), r.waits().Conflict)), nil
 	}
 	// Nothing is waited for but what is watched: Machine, IngotMachine, host, and that the
 	// cluster is reached. Only of the Node nobody is told.
 	return wait.Jitter(r.waits().Rest, restJitter), nil
 }
 
-// restJitter is by how much of itself a rest is drawn out, so that not all come at once.
+// restJitter is by how much of itself a wait is drawn out, so that not all come at once.
 const restJitter = 0.2
 
 // saveLedger writes the claim on the version of the host that was decided on.

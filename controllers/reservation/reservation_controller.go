@@ -43,14 +43,13 @@ const action = "ReconcileReservation"
 type Waits struct {
 	// Recheck is how often it is looked whether the hosts of a promise are still there.
 	Recheck time.Duration
+	// Heard is when the reservation is looked at once its condition Paused was written:
+	// when the cache has heard of it.
+	Heard time.Duration
 }
 
-// afterPause is when the reservation is looked at once its condition Paused was written:
-// when the cache has heard of it.
-const afterPause = time.Second
-
 // DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits { return Waits{Recheck: time.Minute} }
+func DefaultWaits() Waits { return Waits{Recheck: time.Minute, Heard: time.Second} }
 
 // Reconciler shows how far reservations are met, and ends them. All exported fields
 // but Metrics are needed.
@@ -100,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if requeue { // what was written here, of the status alone, brings nobody here again
-		return ctrl.Result{RequeueAfter: afterPause}, nil
+		return ctrl.Result{RequeueAfter: cmp.Or(r.Waits.Heard, DefaultWaits().Heard)}, nil
 	}
 	base.Status = *reservation.Status.DeepCopy()
 	base.ResourceVersion = reservation.ResourceVersion
