@@ -241,12 +241,12 @@ func nameOf(handler any) string {
 // bound cuts a message that would not fit a condition.
 func (r response) bound() {
 	if message, ok := r["message"].(string); ok {
-		r["message"] = Bound(message)
+		r["message"] = bound(message)
 	}
 }
 
-// Bound cuts a text to MaxMessage bytes, between characters.
-func Bound(text string) string {
+// bound cuts a text to MaxMessage bytes, between characters.
+func bound(text string) string {
 	const more = "…"
 	if len(text) <= MaxMessage {
 		return text

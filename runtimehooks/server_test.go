@@ -223,7 +223,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	if n := len(answer.Message); n > MaxMessage || n < MaxMessage-4 || strings.Contains(answer.Message, "\uFFFD") {
 		t.Errorf("%d bytes: %s", n, answer.Message)
 	}
-	if Bound("short") != "short" {
+	if bound("short") != "short" {
 		t.Error("a short message is changed")
 	}
 }

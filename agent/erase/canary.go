@@ -27,8 +27,8 @@ const (
 	reservedTo   = agentapi.MarkerOffset + agentapi.MarkerSize
 )
 
-// ErrStillThere: after an erasure the disk shows what was on it before.
-var ErrStillThere = errors.New("the disk still shows what was on it before")
+// errStillThere: after an erasure the disk shows what was on it before.
+var errStillThere = errors.New("the disk still shows what was on it before")
 
 // places of the canaries from a byte on, in order. A small disk has fewer.
 func (e *eraser) places(from int64) []int64 {
@@ -98,7 +98,7 @@ func (e *eraser) verify(ctx context.Context, m method) (int64, error) {
 			return 0, fmt.Errorf("read back at %d: %w", off, err)
 		}
 		if m.zeroes && !block.IsZero(got) || bytes.Equal(got, e.canary(off)) {
-			return 0, fmt.Errorf("%w: at byte %d", ErrStillThere, off)
+			return 0, fmt.Errorf("%w: at byte %d", errStillThere, off)
 		}
 		verified += canarySize
 	}
