@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,67 +40,101 @@ func benchMAC(i int) net.HardwareAddr {
 	return net.HardwareAddr{0x52, 0x54, 0, byte(i >> 16), byte(i >> 8), byte(i)}
 }
 
-// largeInventory is a directory on the production cache of controller-runtime.
-func largeInventory(b *testing.B) *Directory {
+// largeInventory is a directory on the production cache of controller-runtime, of hosts
+// that boot their disks, or the agent.
+func largeInventory(b *testing.B, agent bool) *Directory {
 	b.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		b.Fatal(err)
-	}
-	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	objects := []client.Object{&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
+		Subnet: "10.0.0.0/16", Gateway: "10.0.255.254", DNSServers: []string{"10.0.255.1", "10.0.255.2"}, Domain: "example"}}}
 	for i := range benchHosts {
-		host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("h%d", i)}}
+		host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("h%d", i)}}
 		host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = benchMAC(i).String(), "net"
-		host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: orderID, Attempt: 1}
-		hardware := infrav1.IngotHardware{ObjectMeta: host.ObjectMeta}
+		if agent {
+			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: orderID, Attempt: 1}
+		}
+		hardware := &infrav1.IngotHardware{ObjectMeta: host.ObjectMeta}
 		hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: host.Spec.BootMACAddress, IP: fmt.Sprintf("10.0.%d.%d", i/250, i%250+1)}
-		hosts.Items, facts.Items = append(hosts.Items, host), append(facts.Items, hardware)
+		objects = append(objects, host, hardware)
 	}
-	networks := &infrav1.IngotNetworkList{Items: []infrav1.IngotNetwork{{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
-		Subnet: "10.0.0.0/16", Gateway: "10.0.255.254", DNSServers: []string{"10.0.255.1", "10.0.255.2"}, Domain: "example"}}}}
-	lists := map[string]client.ObjectList{"*v1beta2.IngotHost": hosts, "*v1beta2.IngotHardware": facts, "*v1beta2.IngotNetwork": networks}
-	c := newCache(b, scheme, lists)
-	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return New(Options{Cache: c, Keys: keys, Pins: []token.Pin{token.PinOf([]byte("a"))}, Server: "10.0.255.3:8843",
-		Kernel: pxe.File{Name: "vmlinuz"}, Initrds: []pxe.File{{Name: "initramfs"}}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	d, _ := following(b, objects...)
+	d.Server, d.Clock = "10.0.255.3:8843", clock.RealClock{}
+	return d
 }
 
-// newCache is a cache that lists from memory and hears of no change.
-func newCache(b *testing.B, scheme *runtime.Scheme, lists map[string]client.ObjectList) client.Reader {
-	b.Helper()
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind, scope := range map[string]meta.RESTScope{"IngotHost": meta.RESTScopeNamespace, "IngotHardware": meta.RESTScopeNamespace, "IngotNetwork": meta.RESTScopeRoot} {
+// following is a directory that follows a cache of these objects; what is sent to the
+// watches, which are by kind, changes them there.
+func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*watch.FakeWatcher) {
+	t.Helper()
+	hosts, hardwares, networks := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotNetworkList{}
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *infrav1.IngotHost:
+			hosts.Items = append(hosts.Items, *o)
+		case *infrav1.IngotHardware:
+			hardwares.Items = append(hardwares.Items, *o)
+		case *infrav1.IngotNetwork:
+			networks.Items = append(networks.Items, *o)
+		}
+	}
+	c, changes := newCache(t, map[string]client.ObjectList{"IngotHost": hosts, "IngotHardware": hardwares, "IngotNetwork": networks})
+	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(Options{Cache: c, Keys: keys, Pins: []token.Pin{token.PinOf([]byte("a"))}, Server: "192.0.2.1:8843",
+		Kernel: pxe.File{Name: "vmlinuz"}, Initrds: []pxe.File{{Name: "initramfs"}}, Clock: testclock.NewFakePassiveClock(now), Log: logr.Discard()})
+	if err := d.Follow(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.objects.(stores); !ok {
+		t.Fatalf("it reads by %T", d.objects)
+	}
+	return d, changes
+}
+
+// newCache is a cache that lists from memory, with its watches.
+func newCache(t testing.TB, lists map[string]client.ObjectList) (cache.Cache, map[string]*watch.FakeWatcher) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	mapper, changes := meta.NewDefaultRESTMapper(nil), map[string]*watch.FakeWatcher{}
+	for kind := range lists {
+		scope := meta.RESTScopeNamespace
+		if kind == "IngotNetwork" {
+			scope = meta.RESTScopeRoot
+		}
 		mapper.Add(infrav1.GroupVersion.WithKind(kind), scope)
+		changes[kind] = watch.NewFake()
 	}
 	informer := func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1beta2.")
 		source := &toolscache.ListWatch{
-			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return lists[fmt.Sprintf("%T", object)], nil },
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return lists[kind], nil },
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return changes[kind], nil },
 		}
 		return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(source, unsupported{}), object, resync, indexers)
 	}
 	c, err := cache.New(&rest.Config{Host: "http://127.0.0.1:1"}, cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient, NewInformer: informer})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	if err := index.SetupDirectory(b.Context(), c); err != nil {
-		b.Fatal(err)
+	if err := index.SetupDirectory(t.Context(), c); err != nil {
+		t.Fatal(err)
 	}
 	for _, object := range []client.Object{&infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
-		if _, err := c.GetInformer(b.Context(), object, cache.BlockUntilSynced(false)); err != nil {
-			b.Fatal(err)
+		if _, err := c.GetInformer(t.Context(), object, cache.BlockUntilSynced(false)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b.Cleanup(cancel)
+	t.Cleanup(cancel)
 	go func() { _ = c.Start(ctx) }()
 	if !c.WaitForCacheSync(ctx) {
-		b.Fatal("the cache does not fill")
+		t.Fatal("the cache does not fill")
 	}
-	return c
+	return c, changes
 }
 
 // unsupported says that the source only lists.
@@ -106,32 +142,43 @@ type unsupported struct{}
 
 func (unsupported) IsWatchListSemanticsUnSupported() bool { return true }
 
-// BenchmarkLookup is the directory's part of one DHCP packet.
+// BenchmarkLookup is the directory's part of one DHCP packet: as the boot server does it,
+// and by the cache's reader.
 func BenchmarkLookup(b *testing.B) {
-	d := largeInventory(b)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		i++
-		if _, ok := d.Lookup(benchMAC(i % benchHosts)); !ok {
-			b.Fatal("a host is not known")
-		}
+	d := largeInventory(b, false)
+	for name, by := range map[string]objects{"stores": d.objects, "reader": reader{d.Cache}} {
+		b.Run(name, func(b *testing.B) {
+			d.objects = by
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				if _, ok := d.Lookup(benchMAC(i % benchHosts)); !ok {
+					b.Fatal("a host is not known")
+				}
+			}
+		})
 	}
 }
 
-// BenchmarkExchange is a whole four-way exchange but for the sockets.
+// BenchmarkExchange is a whole four-way exchange but for the sockets, of a host that
+// boots its disk, as perfdhcp's do, and of one that boots the agent.
 func BenchmarkExchange(b *testing.B) {
-	d := largeInventory(b)
 	id := dhcp.Identity{Address: netip.MustParseAddr("10.0.255.3"), BaseURL: "http://10.0.255.3:8880", Loaders: dhcp.DefaultLoaders()}
 	first := relayed([]byte{53, 1, 1, 55, 4, 1, 3, 6, 15})
 	second := relayed([]byte{53, 1, 3, 50, 4, 10, 0, 0, 1, 55, 4, 1, 3, 6, 15})
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, packet := range [][]byte{first, second} {
-			if a, err := dhcp.Reply(id, d, dhcp.Query{Packet: packet}); err != nil || a.Packet == nil {
-				b.Fatalf("no answer: %s, %v", a.Event.Detail, err)
+	for name, agent := range map[string]bool{"disk": false, "agent": true} {
+		b.Run(name, func(b *testing.B) {
+			d := largeInventory(b, agent)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, packet := range [][]byte{first, second} {
+					if a, err := dhcp.Reply(id, d, dhcp.Query{Packet: packet}); err != nil || a.Packet == nil {
+						b.Fatalf("no answer: %s, %v", a.Event.Detail, err)
+					}
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -48,37 +49,32 @@ type Options struct {
 // Directory implements pxe.Directory, pxe.Discoverer and pxe.ImageDirectory.
 type Directory struct {
 	Options
+	objects   objects
 	strangers discovery
+	// networks are *read by name.
+	networks sync.Map
 }
 
 // New makes a Directory.
-func New(o Options) *Directory { return &Directory{Options: o} }
+func New(o Options) *Directory { return &Directory{Options: o, objects: reader{o.Cache}} }
 
 // Lookup returns the host with this boot MAC address. A MAC address that two
 // hosts claim is answered for neither, and so are two hosts of one server (I8).
-//
-// It reads the cache's own objects, which nobody may change: a copy of a host and
-// its hardware costs more than all the rest of an answer.
 func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	ctx := context.Background() // the cache neither blocks nor calls out
-	hosts := &infrav1.IngotHostList{}
-	address := mac.String() // in lower case
-	if err := d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByMAC: address}, client.UnsafeDisableDeepCopy); err != nil {
+	address := mac.String()     // in lower case
+	host, err := d.objects.host(ctx, address)
+	if err != nil {
 		d.Log.Error(err, "Could not look up a boot MAC address", "mac", address)
+	}
+	if host == nil || isDuplicate(host) {
 		return pxe.Host{}, false
 	}
-	if len(hosts.Items) != 1 {
+	network := d.objects.network(ctx, host.Spec.NetworkRef.Name)
+	if network == nil {
 		return pxe.Host{}, false
 	}
-	host := &hosts.Items[0]
-	if isDuplicate(host) {
-		return pxe.Host{}, false
-	}
-	network := &infrav1.IngotNetwork{}
-	if err := d.Cache.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network, client.UnsafeDisableDeepCopy); err != nil {
-		return pxe.Host{}, false
-	}
-	out, ok := onNetwork(network)
+	out, ok := d.given(network)
 	if !ok {
 		return pxe.Host{}, false
 	}
@@ -123,8 +119,8 @@ func isDuplicate(host *infrav1.IngotHost) bool {
 // lease adds the address that is recorded for the host's boot NIC on its present
 // network; false when there is none.
 func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe.Host) bool {
-	hardware := &infrav1.IngotHardware{}
-	if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy); err != nil {
+	hardware := d.objects.hardware(ctx, host)
+	if hardware == nil {
 		return false
 	}
 	recorded := hardware.Spec.Address

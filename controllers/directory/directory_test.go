@@ -155,16 +155,17 @@ func TestLookup(t *testing.T) {
 		}, want: with(func(h *pxe.Host) { h.Hostname = "node-1" })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, append(inventory(tc.change), tc.more...)...)
-			got, ok := d.Lookup(parse(t, tc.ask))
-			if ok != (tc.want != nil) {
-				t.Fatalf("answered %t, want %t", ok, tc.want != nil)
-			}
-			if !ok {
-				return
-			}
-			if diff := cmp.Diff(*tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
-				t.Errorf("host (-want +got):\n%s", diff)
+			for by, d := range everyWay(t, append(inventory(tc.change), tc.more...)...) {
+				got, ok := d.Lookup(parse(t, tc.ask))
+				if ok != (tc.want != nil) {
+					t.Fatalf("by %s: answered %t, want %t", by, ok, tc.want != nil)
+				}
+				if !ok {
+					continue
+				}
+				if diff := cmp.Diff(*tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+					t.Errorf("host by %s (-want +got):\n%s", by, diff)
+				}
 			}
 		})
 	}

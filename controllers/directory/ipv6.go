@@ -28,8 +28,8 @@ func (d *Directory) addIPv6(ctx context.Context, host *infrav1.IngotHost, networ
 	if out.IPv6.Mode == pxe.Stateless {
 		return
 	}
-	hardware := &infrav1.IngotHardware{}
-	if err := d.Cache.Get(ctx, client.ObjectKeyFromObject(host), hardware, client.UnsafeDisableDeepCopy); err != nil {
+	hardware := d.objects.hardware(ctx, host)
+	if hardware == nil {
 		return
 	}
 	recorded := hardware.Spec.IPv6Address

@@ -8,12 +8,17 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 )
+
+// set sets an option to a value that nobody else writes to. The library's own way wraps
+// each value once more, which is a dozen times for a reply.
+func set(r *dhcpv4.DHCPv4, code dhcpv4.OptionCode, value ...byte) { r.Options[code.Code()] = value }
 
 // asked are the options that a client asks for (option 55); nil: it does not
 // say, and gets what there is.
@@ -30,39 +35,38 @@ func (a asked) wants(code dhcpv4.OptionCode) bool { return len(a) == 0 || a.name
 // addNetwork adds what the host needs to know of its network: mask, router, DNS
 // and names always, since some clients need what they do not ask for; the rest
 // if it is asked for.
-func (ex exchange) addNetwork(r *dhcpv4.DHCPv4) {
+func (ex *exchange) addNetwork(r *dhcpv4.DHCPv4) {
 	h := ex.host
 	if h.Mode == pxe.Proxy {
 		return // the other server says it
 	}
-	r.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(h.Address.Bits(), 32)))
-	r.UpdateOption(dhcpv4.OptBroadcastAddress(lastAddress(h.Address)))
+	set(r, dhcpv4.OptionSubnetMask, net.CIDRMask(h.Address.Bits(), 32)...)
+	set(r, dhcpv4.OptionBroadcastAddress, lastAddress(h.Address)...)
 	if h.Gateway.Is4() {
-		r.UpdateOption(dhcpv4.OptRouter(h.Gateway.AsSlice()))
+		set(r, dhcpv4.OptionRouter, h.Gateway.AsSlice()...)
 	}
-	if ips := toIPs(h.DNS); len(ips) > 0 {
-		r.UpdateOption(dhcpv4.OptDNS(ips...))
+	if list := addresses(h.DNS); len(list) > 0 {
+		set(r, dhcpv4.OptionDomainNameServer, list...)
 	}
 	if fitsOption(h.Hostname) {
-		r.UpdateOption(dhcpv4.OptHostName(h.Hostname))
+		set(r, dhcpv4.OptionHostName, []byte(h.Hostname)...)
 	}
 	if fitsOption(h.Domain) {
-		r.UpdateOption(dhcpv4.OptDomainName(h.Domain))
+		set(r, dhcpv4.OptionDomainName, []byte(h.Domain)...)
 	}
-	if ips := toIPs(h.NTP); len(ips) > 0 && ex.asked.wants(dhcpv4.OptionNTPServers) {
-		r.UpdateOption(dhcpv4.OptNTPServers(ips...))
+	if list := addresses(h.NTP); len(list) > 0 && ex.asked.wants(dhcpv4.OptionNTPServers) {
+		set(r, dhcpv4.OptionNTPServers, list...)
 	}
 	if h.MTU >= 68 && h.MTU <= 0xffff && ex.asked.wants(dhcpv4.OptionInterfaceMTU) { // RFC 2132 §5.1
-		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU,
-			binary.BigEndian.AppendUint16(nil, uint16(h.MTU))))
+		set(r, dhcpv4.OptionInterfaceMTU, byte(h.MTU>>8), byte(h.MTU))
 	}
 	if len(h.Search) > 0 && ex.asked.wants(dhcpv4.OptionDNSDomainSearchList) {
 		if list := searchList(h.Search); len(list) > 0 {
-			r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionDNSDomainSearchList, list))
+			set(r, dhcpv4.OptionDNSDomainSearchList, list...)
 		}
 	}
 	if len(h.Routes) > 0 && ex.asked.wants(dhcpv4.OptionClasslessStaticRoute) {
-		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionClasslessStaticRoute, routes(h)))
+		set(r, dhcpv4.OptionClasslessStaticRoute, routes(h)...)
 	}
 }
 
@@ -116,23 +120,23 @@ func wireName(domain string) ([]byte, bool) {
 // addBoot adds what a network boot client needs. The file's name stands in
 // option 67 and in the BOOTP header, which is the only place where U-Boot
 // looks. Option 43 stays out: EDK2 ignores what it says about discovery.
-func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
+func (ex *exchange) addBoot(r *dhcpv4.DHCPv4) {
 	if ex.firmware == ipxe && ex.host.Mode == pxe.Reserve {
-		r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(optionIPXE), []byte{optionNoProxy, 1, 1}))
+		set(r, dhcpv4.GenericOptionCode(optionIPXE), optionNoProxy, 1, 1)
 	}
 	if ex.boot.file == "" {
 		// Nor option 60: EDK2 would take the offer for one of a PXE server and
 		// spend ten seconds asking for a file on port 4011.
 		return
 	}
-	for _, class := range []string{classPXE, classHTTP} {
+	for _, class := range [...]string{classPXE, classHTTP} {
 		if strings.HasPrefix(ex.req.ClassIdentifier(), class) {
-			r.UpdateOption(dhcpv4.OptClassIdentifier(class))
+			set(r, dhcpv4.OptionClassIdentifier, []byte(class)...)
 		}
 	}
 	r.ServerIPAddr = ex.id.Address.AsSlice()
-	r.UpdateOption(dhcpv4.OptTFTPServerName(ex.id.Address.String()))
-	r.UpdateOption(dhcpv4.OptBootFileName(ex.boot.file))
+	set(r, dhcpv4.OptionTFTPServerName, []byte(ex.id.Address.String())...)
+	set(r, dhcpv4.OptionBootfileName, []byte(ex.boot.file)...)
 	if len(ex.boot.file) < 128 { // the field's length, with its terminator
 		r.BootFileName = ex.boot.file
 	}
@@ -141,7 +145,7 @@ func (ex exchange) addBoot(r *dhcpv4.DHCPv4) {
 // addOrder tells the agent where its session is and proves its order, if it
 // asks: one that was started without a command line of ours does. Nobody else
 // is told. One that came by a CD has its token from there, and only from there.
-func (ex exchange) addOrder(r *dhcpv4.DHCPv4) {
+func (ex *exchange) addOrder(r *dhcpv4.DHCPv4) {
 	if ex.firmware != agent || ex.host.Plan.Kind != pxe.Agent {
 		return
 	}
@@ -154,7 +158,7 @@ func (ex exchange) addOrder(r *dhcpv4.DHCPv4) {
 		agentapi.OptionFiles: ex.id.BaseURL,
 	} {
 		if text != "" && ex.asked.named(code) {
-			r.UpdateOption(dhcpv4.OptGeneric(dhcpv4.GenericOptionCode(code), []byte(text)))
+			set(r, dhcpv4.GenericOptionCode(code), []byte(text)...)
 		}
 	}
 }
@@ -174,10 +178,10 @@ const (
 // message.
 func fit(r *dhcpv4.DHCPv4, req *dhcpv4.DHCPv4) {
 	limit := smallest
-	if size, err := req.MaxMessageSize(); err == nil {
-		limit = min(max(int(size)-headers, smallest), largest)
+	if size := req.Options.Get(dhcpv4.OptionMaximumDHCPMessageSize); len(size) == 2 {
+		limit = min(max(int(binary.BigEndian.Uint16(size))-headers, smallest), largest)
 	}
-	for _, code := range []dhcpv4.OptionCode{
+	for _, code := range [...]dhcpv4.OptionCode{
 		dhcpv4.OptionDNSDomainSearchList, dhcpv4.OptionNTPServers, dhcpv4.OptionTFTPServerName,
 		dhcpv4.OptionDomainName, dhcpv4.OptionHostName, dhcpv4.OptionBroadcastAddress,
 		dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionInterfaceMTU, dhcpv4.OptionClientIdentifier,
@@ -200,22 +204,32 @@ func size(options dhcpv4.Options) int {
 	return n
 }
 
-func toIPs(addrs []netip.Addr) []net.IP {
-	var ips []net.IP
-	for _, a := range addrs {
-		if a.Is4() && len(ips) < 4 { // more would crowd out the boot options
-			ips = append(ips, a.AsSlice())
+// maxAddresses of a kind are told: more would crowd out the boot options.
+const maxAddresses = 4
+
+// addresses is the value of an option with those that are of IPv4.
+func addresses(list []netip.Addr) []byte {
+	var out []byte
+	for _, a := range list {
+		if a.Is4() && len(out) < 4*maxAddresses {
+			four := a.As4()
+			out = append(out, four[:]...)
 		}
 	}
-	return ips
+	return out
+}
+
+// seconds is the value of an option with a time.
+func seconds(d time.Duration) []byte {
+	return binary.BigEndian.AppendUint32(make([]byte, 0, 4), uint32(d/time.Second))
 }
 
 // fitsOption keeps a text within one option; longer would have to be split.
 func fitsOption(text string) bool { return text != "" && len(text) <= 255 }
 
 // lastAddress is the directed broadcast address of a network.
-func lastAddress(p netip.Prefix) net.IP {
+func lastAddress(p netip.Prefix) []byte {
 	b := p.Addr().As4()
 	n := binary.BigEndian.Uint32(b[:]) | uint32(1<<(32-p.Bits())-1)
-	return binary.BigEndian.AppendUint32(nil, n)
+	return binary.BigEndian.AppendUint32(make([]byte, 0, 4), n)
 }

@@ -15,12 +15,12 @@ import (
 // an offer without an address that names the boot file, which firmware takes
 // together with the other server's. Requests go to the other server, and are
 // none of ours. Nobody gets a NAK: no address is refused here.
-func (ex exchange) proxy(kind dhcpv4.MessageType) Answer {
+func (ex *exchange) proxy() Answer {
 	bootless := ex.firmware == plain || ex.firmware == agent
 	switch {
-	case kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
+	case ex.kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
 		return ex.inform()
-	case kind != dhcpv4.MessageTypeDiscover || bootless:
+	case ex.kind != dhcpv4.MessageTypeDiscover || bootless:
 		return ex.nothing()
 	case !ex.boot.answer:
 		return ex.silent(ex.boot.why)
@@ -37,12 +37,11 @@ func (ex exchange) proxy(kind dhcpv4.MessageType) Answer {
 // answer goes to where the packet came from, if that is of the host's network, and gives
 // no address.
 func ReplyBINL(id Identity, dir pxe.Directory, q Query) (Answer, error) {
-	ex, err := open(id, dir, q)
-	if err != nil {
+	var ex exchange
+	if err := ex.open(id, dir, q); err != nil {
 		return Answer{}, err
 	}
-	kind := ex.req.MessageType()
-	if !ex.known || (kind != dhcpv4.MessageTypeRequest && kind != dhcpv4.MessageTypeInform) {
+	if !ex.known || (ex.kind != dhcpv4.MessageTypeRequest && ex.kind != dhcpv4.MessageTypeInform) {
 		return ex.nothing(), nil
 	}
 	if !ex.boot.answer || ex.boot.file == "" {

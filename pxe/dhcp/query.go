@@ -34,20 +34,21 @@ type Link = links.Link
 var ErrMalformed = errors.New("malformed DHCP request")
 
 // parse accepts requests of Ethernet clients that carry a message type.
-func parse(packet []byte) (*dhcpv4.DHCPv4, error) {
+func parse(packet []byte) (*dhcpv4.DHCPv4, dhcpv4.MessageType, error) {
 	req, err := dhcpv4.FromBytes(packet)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	kind := req.MessageType()
 	switch {
 	case req.OpCode != dhcpv4.OpcodeBootRequest:
-		return nil, fmt.Errorf("%w: not a request", ErrMalformed)
+		return nil, 0, fmt.Errorf("%w: not a request", ErrMalformed)
 	case req.HWType != iana.HWTypeEthernet || len(req.ClientHWAddr) != 6:
-		return nil, fmt.Errorf("%w: not from Ethernet", ErrMalformed)
-	case req.MessageType() == dhcpv4.MessageTypeNone:
-		return nil, fmt.Errorf("%w: no message type (plain BOOTP)", ErrMalformed)
+		return nil, 0, fmt.Errorf("%w: not from Ethernet", ErrMalformed)
+	case kind == dhcpv4.MessageTypeNone:
+		return nil, 0, fmt.Errorf("%w: no message type (plain BOOTP)", ErrMalformed)
 	}
-	return req, nil
+	return req, kind, nil
 }
 
 // Sub-options of option 82.
@@ -154,15 +155,8 @@ func isOf(host pxe.Host, address netip.Addr) bool {
 	return host.On().Contains(address) || slices.Contains(host.Relays, address)
 }
 
-// addressOf is the IPv4 address in a field, or the zero Addr for none.
+// addressOf is the IPv4 address in a field or option, or the zero Addr for none.
 func addressOf(ip []byte) netip.Addr {
-	if len(ip) == 16 { // net.IP in its longer form
-		a, _ := netip.AddrFromSlice(ip)
-		if a = a.Unmap(); !a.Is4() || a.IsUnspecified() {
-			return netip.Addr{}
-		}
-		return a
-	}
 	a, ok := netip.AddrFromSlice(ip)
 	if !ok || !a.Is4() || a.IsUnspecified() {
 		return netip.Addr{}

@@ -62,28 +62,27 @@ var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 // Reply decides what to answer to one packet (RFC 2131 §4.3, RFC 4578). It is
 // pure. The error wraps ErrMalformed and concerns the packet only.
 func Reply(id Identity, dir pxe.Directory, q Query) (Answer, error) {
-	ex, err := open(id, dir, q)
-	if err != nil {
+	var ex exchange
+	if err := ex.open(id, dir, q); err != nil {
 		return Answer{}, err
 	}
 	if !ex.known {
 		return ex.nothing(), nil
 	}
-	kind := ex.req.MessageType()
 	if ex.host.OnlyIPv6() {
 		return ex.nothing(), nil
 	}
 	// Who renews has an address, and asks past every relay.
 	if why := misplaced(ex.host, ex.relay, q.Link); why != "" && (ex.relay.address.IsValid() || !addressOf(ex.req.ClientIPAddr).IsValid()) {
-		if ex.host.Plan.Kind == pxe.None || !opens(kind) {
+		if ex.host.Plan.Kind == pxe.None || !opens(ex.kind) {
 			return ex.nothing(), nil
 		}
 		return ex.event(pxe.StageMisplaced, why), nil
 	}
 	if ex.host.Mode == pxe.Proxy {
-		return ex.proxy(kind), nil
+		return ex.proxy(), nil
 	}
-	return ex.reserve(kind), nil
+	return ex.reserve(), nil
 }
 
 // opens reports the messages by which a client asks for an address.
@@ -95,6 +94,7 @@ func opens(kind dhcpv4.MessageType) bool {
 type exchange struct {
 	id       Identity
 	req      *dhcpv4.DHCPv4
+	kind     dhcpv4.MessageType
 	from     netip.Addr
 	relay    relay
 	link     Link
@@ -106,26 +106,26 @@ type exchange struct {
 }
 
 // open gathers it. It decides nothing.
-func open(id Identity, dir pxe.Directory, q Query) (exchange, error) {
-	req, err := parse(q.Packet)
+func (ex *exchange) open(id Identity, dir pxe.Directory, q Query) error {
+	req, kind, err := parse(q.Packet)
 	if err != nil {
-		return exchange{}, err
+		return err
 	}
-	ex := exchange{id: id, req: req, from: q.From.Addr(), link: q.Link}
+	ex.id, ex.req, ex.kind, ex.from, ex.link = id, req, kind, q.From.Addr(), q.Link
 	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); ex.known {
 		ex.relay, ex.firmware = relayOf(req), identify(req)
 	} else if !ex.stranger(dir) {
-		return ex, nil
+		return nil
 	}
 	ex.relay.port.Interface = q.Link.Name
 	ex.boot = id.bootFor(ex.firmware, ex.host)
 	ex.asked = askedIn(req)
-	return ex, nil
+	return nil
 }
 
 // reserve answers where this server gives the addresses.
-func (ex exchange) reserve(kind dhcpv4.MessageType) Answer {
-	switch kind {
+func (ex *exchange) reserve() Answer {
+	switch ex.kind {
 	case dhcpv4.MessageTypeDecline:
 		return ex.decline()
 	case dhcpv4.MessageTypeDiscover, dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform:
@@ -133,21 +133,21 @@ func (ex exchange) reserve(kind dhcpv4.MessageType) Answer {
 		// RELEASE: the address is recorded, there is nothing to give back.
 		return ex.nothing()
 	}
-	if other, detail := ex.otherServer(kind); other.IsValid() {
+	if other, detail := ex.otherServer(); other.IsValid() {
 		a := ex.event(pxe.StageOtherServer, detail)
 		a.other = other
 		return a
 	}
 	switch {
-	case kind == dhcpv4.MessageTypeRequest && !ex.chosen():
+	case ex.kind == dhcpv4.MessageTypeRequest && !ex.chosen():
 		return ex.nothing() // the client took another replica's offer
 	case !ex.host.Address.IsValid() || !ex.host.Address.Addr().Is4():
 		return ex.silent("no address is recorded")
 	case !ex.boot.answer:
 		return ex.silent(ex.boot.why)
-	case kind == dhcpv4.MessageTypeDiscover:
+	case ex.kind == dhcpv4.MessageTypeDiscover:
 		return ex.lease(dhcpv4.MessageTypeOffer, pxe.StageOffer)
-	case kind == dhcpv4.MessageTypeRequest:
+	case ex.kind == dhcpv4.MessageTypeRequest:
 		return ex.request()
 	}
 	return ex.inform()
@@ -155,8 +155,8 @@ func (ex exchange) reserve(kind dhcpv4.MessageType) Answer {
 
 // request answers a DHCPREQUEST in each of its four meanings (RFC 2131 §4.3.2,
 // table 4).
-func (ex exchange) request() Answer {
-	wanted := addressOf(ex.req.RequestedIPAddress()) // SELECTING, INIT-REBOOT
+func (ex *exchange) request() Answer {
+	wanted := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)) // SELECTING, INIT-REBOOT
 	if !wanted.IsValid() {
 		wanted = addressOf(ex.req.ClientIPAddr) // RENEWING, REBINDING
 	}
@@ -177,7 +177,7 @@ func (ex exchange) request() Answer {
 
 // serverID is what this server is called in option 54: its own address, or what
 // the relay wants to stand there (RFC 5107 §4).
-func (ex exchange) serverID() netip.Addr {
+func (ex *exchange) serverID() netip.Addr {
 	if ex.relay.serverID.IsValid() {
 		return ex.relay.serverID
 	}
@@ -186,16 +186,16 @@ func (ex exchange) serverID() netip.Addr {
 
 // chosen reports whether the packet is for this server: it names it in option
 // 54, or names none (all but SELECTING).
-func (ex exchange) chosen() bool {
+func (ex *exchange) chosen() bool {
 	named := addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier))
 	return !named.IsValid() || named == ex.id.Address || named == ex.serverID()
 }
 
 // otherServer finds out that the client takes the offer of a DHCP server that is
 // not Ingot's: replicas all give the recorded address.
-func (ex exchange) otherServer(kind dhcpv4.MessageType) (netip.Addr, string) {
-	wanted := addressOf(ex.req.RequestedIPAddress())
-	if kind != dhcpv4.MessageTypeRequest || ex.chosen() || !wanted.IsValid() ||
+func (ex *exchange) otherServer() (netip.Addr, string) {
+	wanted := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
+	if ex.kind != dhcpv4.MessageTypeRequest || ex.chosen() || !wanted.IsValid() ||
 		!ex.host.Address.IsValid() || wanted == ex.host.Address.Addr() || ex.host.Plan.Kind == pxe.None {
 		return netip.Addr{}, ""
 	}
@@ -207,8 +207,8 @@ func (ex exchange) otherServer(kind dhcpv4.MessageType) (netip.Addr, string) {
 // replica gave it. It costs the host its address for a while, so that nobody is heard
 // from afar: who declines has no address to speak from (table 5), or a relay of the
 // network passes it on.
-func (ex exchange) decline() Answer {
-	address := addressOf(ex.req.RequestedIPAddress())
+func (ex *exchange) decline() Answer {
+	address := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
 	if !address.IsValid() || !ex.host.Address.IsValid() || address != ex.host.Address.Addr() {
 		return ex.nothing()
 	}
@@ -224,7 +224,7 @@ func (ex exchange) decline() Answer {
 }
 
 // lease builds an OFFER or ACK that gives the recorded address.
-func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
+func (ex *exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 	r := ex.reply(kind)
 	r.YourIPAddr = ex.host.Address.Addr().AsSlice()
 	if kind == dhcpv4.MessageTypeAck {
@@ -235,9 +235,9 @@ func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 		lifetime = pxe.DefaultLeaseTime
 	}
 	lifetime = max(lifetime.Truncate(time.Second), time.Second)
-	r.UpdateOption(dhcpv4.OptIPAddressLeaseTime(lifetime))
-	r.UpdateOption(dhcpv4.OptRenewTimeValue(lifetime / 2))
-	r.UpdateOption(dhcpv4.OptRebindingTimeValue(lifetime * 7 / 8))
+	set(r, dhcpv4.OptionIPAddressLeaseTime, seconds(lifetime)...)
+	set(r, dhcpv4.OptionRenewTimeValue, seconds(lifetime/2)...)
+	set(r, dhcpv4.OptionRebindingTimeValue, seconds(lifetime*7/8)...)
 	ex.addNetwork(r)
 	ex.addBoot(r)
 	ex.addOrder(r)
@@ -253,7 +253,7 @@ func (ex exchange) lease(kind dhcpv4.MessageType, stage pxe.Stage) Answer {
 // knows the client's: whoever asks from another one is told of the network at most,
 // never what to boot or whom to serve, since anybody can write a host's hardware
 // address into a packet.
-func (ex exchange) inform() Answer {
+func (ex *exchange) inform() Answer {
 	client := addressOf(ex.req.ClientIPAddr)
 	if !client.IsValid() || !ex.host.On().Contains(client) {
 		return ex.silent(fmt.Sprintf("inform from %s, which is not in %s", ex.req.ClientIPAddr, ex.host.On()))
@@ -274,15 +274,15 @@ func (ex exchange) inform() Answer {
 
 // nak refuses an address (RFC 2131 §4.3.2, table 3): no address fields, no
 // other parameters, and broadcast, since the client's address is wrong.
-func (ex exchange) nak(detail string) Answer {
+func (ex *exchange) nak(detail string) Answer {
 	r := ex.reply(dhcpv4.MessageTypeNak)
 	r.SetBroadcast() // so that a relay broadcasts it, too
-	r.UpdateOption(dhcpv4.OptMessage("the address is not this host's"))
+	set(r, dhcpv4.OptionMessage, []byte("the address is not this host's")...)
 	return ex.send(r, pxe.StageNak, detail)
 }
 
 // send finishes a reply.
-func (ex exchange) send(r *dhcpv4.DHCPv4, stage pxe.Stage, detail string) Answer {
+func (ex *exchange) send(r *dhcpv4.DHCPv4, stage pxe.Stage, detail string) Answer {
 	fit(r, ex.req)
 	a := ex.event(stage, detail)
 	a.reply = r.MessageType()
@@ -291,9 +291,9 @@ func (ex exchange) send(r *dhcpv4.DHCPv4, stage pxe.Stage, detail string) Answer
 	return a
 }
 
-func (ex exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, why) }
+func (ex *exchange) silent(why string) Answer { return ex.event(pxe.StageSilent, why) }
 
-func (ex exchange) event(stage pxe.Stage, detail string) Answer {
+func (ex *exchange) event(stage pxe.Stage, detail string) Answer {
 	a := ex.nothing()
 	a.Event = pxe.BootEvent{MAC: ex.host.MAC, Client: addressOf(ex.req.ClientIPAddr),
 		Host: ex.host.Key(), Stage: stage, Detail: detail, Port: ex.relay.port,
@@ -302,13 +302,13 @@ func (ex exchange) event(stage pxe.Stage, detail string) Answer {
 }
 
 // nothing is silence that is not worth a word.
-func (ex exchange) nothing() Answer { return Answer{kind: ex.req.MessageType(), known: ex.known} }
+func (ex *exchange) nothing() Answer { return Answer{kind: ex.kind, known: ex.known} }
 
 // reply builds what all replies share: the header fields to be copied, our
 // identifier, and the options that clients want to see again: 61 (RFC 6842),
 // 82 (RFC 3046 §2.2) and 97, without which some UEFI ignores the reply (RFC
 // 4578 §2.3).
-func (ex exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
+func (ex *exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	r := &dhcpv4.DHCPv4{
 		OpCode:        dhcpv4.OpcodeBootReply,
 		HWType:        ex.req.HWType,
@@ -321,12 +321,12 @@ func (ex exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 		ClientHWAddr:  ex.req.ClientHWAddr,
 		Options:       make(dhcpv4.Options, 24),
 	}
-	r.UpdateOption(dhcpv4.OptMessageType(kind))
-	r.UpdateOption(dhcpv4.OptServerIdentifier(ex.serverID().AsSlice()))
-	for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionClientIdentifier,
+	set(r, dhcpv4.OptionDHCPMessageType, byte(kind))
+	set(r, dhcpv4.OptionServerIdentifier, ex.serverID().AsSlice()...)
+	for _, code := range [...]dhcpv4.OptionCode{dhcpv4.OptionClientIdentifier,
 		dhcpv4.OptionRelayAgentInformation, dhcpv4.OptionClientMachineIdentifier} {
 		if v := ex.req.Options.Get(code); v != nil {
-			r.UpdateOption(dhcpv4.OptGeneric(code, v))
+			set(r, code, v...)
 		}
 	}
 	return r
@@ -335,7 +335,7 @@ func (ex exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 // destination follows RFC 2131 §4.1: the relay, else the address the client
 // already has, else everybody if the client wants that or is given no address,
 // else the client's hardware at the address that it is given.
-func (ex exchange) destination(r *dhcpv4.DHCPv4) (netip.AddrPort, net.HardwareAddr) {
+func (ex *exchange) destination(r *dhcpv4.DHCPv4) (netip.AddrPort, net.HardwareAddr) {
 	client, given := addressOf(r.ClientIPAddr), addressOf(r.YourIPAddr)
 	switch {
 	case ex.relay.address.IsValid():

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -39,14 +38,9 @@ type Server struct {
 	others expiring.Set[netip.Addr]
 }
 
-const (
-	// maxPacket is the longest request worth reading; the rest of a longer one
-	// is cut off, which makes it malformed.
-	maxPacket = 2048
-	// maxReaders bounds the goroutines of one socket. More than the processors
-	// bring nothing: an answer waits for nobody.
-	maxReaders = 4
-)
+// maxPacket is the longest request worth reading; the rest of a longer one is cut off,
+// which makes it malformed.
+const maxPacket = 2048
 
 // port is a socket that knows its interfaces.
 type port interface {
@@ -67,37 +61,33 @@ type eavesdropper interface {
 // machine; any other is taken for one segment, where everybody without an address
 // is answered by broadcast. A nil error means that ctx ended.
 func (s *Server) Serve(ctx context.Context, conn net.PacketConn) error {
-	p, readers := portOf(conn)
-	return s.serve(ctx, p, readers, func(q Query) (Answer, error) { return Reply(s.Identity, s.Directory, q) })
+	return s.serve(ctx, portOf(conn), func(q Query) (Answer, error) { return Reply(s.Identity, s.Directory, q) })
 }
 
 // ServeBINL answers questions for boot files on a socket that is bound to port
 // 4011, as Serve does on port 67.
 func (s *Server) ServeBINL(ctx context.Context, conn net.PacketConn) error {
-	p, readers := portOf(conn)
-	return s.serve(ctx, p, readers, func(q Query) (Answer, error) { return ReplyBINL(s.Identity, s.Directory, q) })
+	return s.serve(ctx, portOf(conn), func(q Query) (Answer, error) { return ReplyBINL(s.Identity, s.Directory, q) })
 }
 
-func portOf(conn net.PacketConn) (port, int) {
+func portOf(conn net.PacketConn) port {
 	if p, ok := conn.(port); ok {
-		return p, min(runtime.GOMAXPROCS(0), maxReaders)
+		return p
 	}
-	return segment{conn}, 1
+	return segment{conn}
 }
 
 // decide is a reply function: Reply, ReplyBINL or Overheard.
 type decide func(Query) (Answer, error)
 
-// serve reads and answers in a few goroutines that share nothing: an exchange
-// takes microseconds, and a queue could only grow stale.
-func (s *Server) serve(ctx context.Context, p port, readers int, decide decide) error {
+// serve reads and answers, one packet after another: an answer takes microseconds and
+// waits for nobody, while a second reader would have a thread woken for every packet.
+func (s *Server) serve(ctx context.Context, p port, decide decide) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
 	defer stop()
 	defer func() { _ = p.Close() }()
 	var g errgroup.Group
-	for range readers {
-		g.Go(func() error { return s.read(ctx, p, decide) })
-	}
+	g.Go(func() error { return s.read(ctx, p, decide) })
 	if e, ok := p.(eavesdropper); ok {
 		g.Go(func() error { return s.listen(ctx, e) })
 	}

@@ -5,6 +5,7 @@ package dhcp
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ type SocketConfig struct {
 	Port uint16
 }
 
-// receiveBuffer holds what arrives while all readers are busy, in bytes, as far as
+// receiveBuffer holds what arrives while the reader is busy, in bytes, as far as
 // the kernel allows (net.core.rmem_max): a rack that is switched on asks at once.
 const receiveBuffer = 8 << 20
 
@@ -42,8 +43,10 @@ const receiveBuffer = 8 << 20
 type Socket struct {
 	*net.UDPConn
 	source netip.Addr
-	only   []string
-	links  *links.Links
+	// by is the control message that has answers come from source.
+	by    []byte
+	only  []string
+	links *links.Links
 	// raw sends frames and hears replies; nil without the right to (CAP_NET_RAW).
 	raw     *packetSocket
 	closing sync.Once
@@ -60,7 +63,7 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DHCP: %w", err)
 	}
-	s := &Socket{source: cfg.Source, only: cfg.Interfaces, links: known}
+	s := &Socket{source: cfg.Source, by: leaving(cfg.Source, 0), only: cfg.Interfaces, links: known}
 	if err := s.open(ctx, port); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -111,11 +114,11 @@ func (s *Socket) receive(buf []byte) (int, netip.AddrPort, Link, error) {
 		if err != nil {
 			return 0, netip.AddrPort{}, Link{}, err
 		}
-		var control ipv4.ControlMessage
-		if err := control.Parse(oob[:m]); err != nil {
+		index, err := cameBy(oob[:m])
+		if err != nil {
 			return 0, netip.AddrPort{}, Link{}, fmt.Errorf("interface of a DHCP request: %w", err)
 		}
-		link := s.links.Get(control.IfIndex)
+		link := s.links.Get(index)
 		if s.serves(link) {
 			return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), link, nil
 		}
@@ -135,12 +138,33 @@ func (s *Socket) send(a Answer, link Link) error {
 	if a.Hardware != nil {
 		to = netip.AddrPortFrom(limitedBroadcast, clientPort)
 	}
-	control := ipv4.ControlMessage{Src: s.source.AsSlice()}
+	by := s.by
 	if to.Addr() == limitedBroadcast {
-		control.IfIndex = link.Index // else it leaves by the default route
+		by = leaving(s.source, link.Index) // else it leaves by the default route
 	}
-	_, _, err := s.WriteMsgUDPAddrPort(a.Packet, control.Marshal(), to)
+	_, _, err := s.WriteMsgUDPAddrPort(a.Packet, by, to)
 	return err
+}
+
+// leaving is the control message of what goes out from an address, by an interface if one
+// is named (IP_PKTINFO).
+func leaving(source netip.Addr, index int) []byte {
+	return (&ipv4.ControlMessage{Src: source.AsSlice(), IfIndex: index}).Marshal()
+}
+
+// cameBy is the interface in the control message of what came in; 0: it says none.
+func cameBy(oob []byte) (index int, err error) {
+	for len(oob) > 0 {
+		head, data, rest, err := unix.ParseOneSocketControlMessage(oob)
+		if err != nil {
+			return 0, err
+		}
+		if head.Level == unix.IPPROTO_IP && head.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo {
+			return int(int32(binary.NativeEndian.Uint32(data))), nil // struct in_pktinfo begins with it
+		}
+		oob = rest
+	}
+	return 0, nil
 }
 
 // overhear implements eavesdropper.

@@ -13,8 +13,7 @@ import (
 // boots from the network: whatever else looks for an address gets silence.
 func (ex *exchange) stranger(dir pxe.Directory) bool {
 	discoverer, ok := dir.(pxe.Discoverer)
-	kind := ex.req.MessageType()
-	if !ok || !opens(kind) && kind != dhcpv4.MessageTypeDecline {
+	if !ok || !opens(ex.kind) && ex.kind != dhcpv4.MessageTypeDecline {
 		return false
 	}
 	ex.firmware = identify(ex.req)
@@ -26,15 +25,15 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Here,
 		Server: ex.id.Address, Agent: ex.firmware == agent,
 	}
-	switch kind {
+	switch ex.kind {
 	case dhcpv4.MessageTypeDecline:
 		// As from hosts: not from afar, where nothing says that it is of the network.
 		if ex.from.IsValid() && !ex.from.IsUnspecified() && ex.from != ex.relay.address {
 			return false
 		}
-		s.Declines = addressOf(ex.req.RequestedIPAddress())
+		s.Declines = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
 	case dhcpv4.MessageTypeRequest:
-		if s.Takes = addressOf(ex.req.RequestedIPAddress()); !s.Takes.IsValid() {
+		if s.Takes = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)); !s.Takes.IsValid() {
 			s.Takes = addressOf(ex.req.ClientIPAddr)
 		}
 		s.Elsewhere = !ex.chosen()

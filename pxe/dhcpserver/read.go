@@ -51,8 +51,9 @@ func pause(ctx context.Context) bool {
 }
 
 // Survive is deferred around the handling of one packet: one that makes the parser panic
-// costs its sender an answer, not everybody their boot server.
-func Survive(log *slog.Logger, what string, from any) {
+// costs its sender an answer, not everybody their boot server. From is what the log says
+// of the sender; it is generic because most packets need no log.
+func Survive[From any](log *slog.Logger, what string, from From) {
 	if p := recover(); p != nil {
 		log.Error("A "+what+" caused a panic", "from", from, "panic", p, "stack", string(debug.Stack()))
 	}

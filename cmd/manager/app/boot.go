@@ -214,5 +214,10 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return server.Run(ctx, sockets.Boot) }, nil
+	return func(ctx context.Context) error {
+		if err := dir.Follow(ctx, mgr.GetCache()); err != nil {
+			return fmt.Errorf("look-ups of hosts: %w", err)
+		}
+		return server.Run(ctx, sockets.Boot)
+	}, nil
 }

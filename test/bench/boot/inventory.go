@@ -36,7 +36,7 @@ const (
 
 // inventory returns an informer cache with so many hosts, each with its facts and
 // address, as the manager has it.
-func inventory(ctx context.Context, hosts int) (client.Reader, error) {
+func inventory(ctx context.Context, hosts int) (cache.Cache, error) {
 	// The API server below knows lists and watches, not lists by watches.
 	if err := os.Setenv("KUBE_FEATURE_WatchListClient", "false"); err != nil {
 		return nil, err

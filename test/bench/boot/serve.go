@@ -70,6 +70,9 @@ func serve(ctx context.Context, o serveOptions) error {
 		Cache: reader, Keys: keys, Pins: []token.Pin{token.PinOf(nil)}, Server: o.Address + ":8843",
 		Kernel: kernel, Initrds: []pxe.File{kernel}, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
+	if err := dir.Follow(ctx, reader); err != nil {
+		return err
+	}
 	images, checksum, err := imageCache(o)
 	if err != nil {
 		return err
