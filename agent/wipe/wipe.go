@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/raid"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -38,7 +39,7 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	marker := extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
 	disk := extent{0, size}
 	var inner []extent
-	for _, p := range partitions(dev, size) {
+	for _, p := range append(partitions(dev, size), arrays(dev, size)...) {
 		inner = append(inner, signatures(p)...)
 	}
 	// Tables go after the partitions that they lead to, each step durable.
@@ -49,6 +50,16 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 		}
 	}
 	return covered(slices.Concat(steps...)), nil
+}
+
+// arrays are where members of md arrays (metadata 1) have their content: a file system, or
+// the second partition table of an array of whole disks, that would come to light again.
+func arrays(dev block.Device, size int64) []extent {
+	var found []extent
+	for _, s := range raid.Find(dev, size) {
+		found = append(found, extent{s.DataOffset, s.DataBytes})
+	}
+	return distinct(found, size)
 }
 
 // covered is how many bytes extents cover together.
