@@ -145,6 +145,10 @@ func (s *Server) giveLiveData(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := caller{claims: claims, source: sourceOf(r)}
+	if why := s.refusals.lately(askerOf(r, c), s.Clock.Now()); why != "" {
+		refuse(w, orderGone(why))
+		return
+	}
 	leave := s.small.places.take(r.Context(), c.source)
 	if leave == nil {
 		refuse(w, notReady("the manager has too many requests"))
@@ -185,9 +189,11 @@ func (s *Server) liveData(r *http.Request, c caller, name string) (string, *agen
 			return notReady("the API server does not answer")
 		}
 		if why := judgeLive(host, liveCaller{caller: c, secure: r.TLS != nil, now: s.Clock.Now()}, from); why != "" {
-			s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRefused, action,
-				"A request from %s for the bootstrap data of the live system was refused: %s", c.source, why)
-			return invalidToken(why)
+			if s.refusals.keep(askerOf(r, c), why, s.Clock.Now()) {
+				s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonLiveDataRefused, action,
+					"A request from %s for the bootstrap data of the live system was refused: %s", c.source, why)
+			}
+			return orderGone(why) // 410, at which some installers stop asking
 		}
 		address, err := s.addressFor(r)
 		if err != nil {

@@ -149,7 +149,7 @@ func TestLiveSystem(t *testing.T) {
 	}
 	s.clock.Step(liveRepeats + time.Second)
 	for _, file := range []string{"user-data", "meta-data", "vendor-data"} {
-		if code, _ := s.get(seed+file, here); code != http.StatusUnauthorized {
+		if code, _ := s.get(seed+file, here); code != http.StatusGone {
 			t.Errorf("%s a second time: %d", file, code)
 		}
 	}
@@ -171,7 +171,7 @@ func TestLiveSystemOverTLS(t *testing.T) {
 		t.Errorf("pin %q", pin)
 	}
 	plain := "http" + strings.TrimPrefix(seed, "https")
-	if code, _ := s.get(plain+"user-data", here); code != http.StatusUnauthorized {
+	if code, _ := s.get(plain+"user-data", here); code != http.StatusGone {
 		t.Errorf("in clear: %d", code)
 	}
 	if s.host().Spec.Claim.LiveFetch != nil {
@@ -292,7 +292,7 @@ func TestLiveSystemReboots(t *testing.T) {
 	if !s.eventWith(infrav1.ReasonLiveSystemSilent) || s.eventWith(infrav1.ReasonAgentKeyConflict) {
 		t.Errorf("events: %q", s.seen)
 	}
-	if code, _ := s.get(data, here); code != http.StatusUnauthorized {
+	if code, _ := s.get(data, here); code != http.StatusGone {
 		t.Errorf("the data after the reboot: %d", code)
 	}
 }
@@ -314,7 +314,7 @@ func TestLiveDataRace(t *testing.T) {
 			codes <- response.StatusCode
 		}()
 	}
-	if a, b := <-codes, <-codes; a+b != http.StatusOK+http.StatusUnauthorized {
+	if a, b := <-codes, <-codes; a+b != http.StatusOK+http.StatusGone {
 		t.Errorf("answered %d and %d", a, b)
 	}
 }

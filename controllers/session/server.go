@@ -72,6 +72,7 @@ type Server struct {
 	Options
 	progress   progressLog
 	enrolments enrol.Pace
+	refusals   refusals
 	// small is for calls of some names and numbers, facts for those with lists of
 	// hardware.
 	small, facts limit

@@ -195,7 +195,7 @@ func (s *liveScene) disturbed(system infrav1.LiveSystem, manager *Manager) {
 	})
 	check(s.t, err)
 	defer func() { _ = elsewhere.Close() }()
-	if code, _ := s.get(elsewhere, address); code != http.StatusUnauthorized {
+	if code, _ := s.get(elsewhere, address); code != http.StatusGone {
 		s.t.Errorf("a stranger was answered %d", code)
 	}
 	if host := s.site.Host(s.t, liveDisturbed); host.Spec.Claim.State != infrav1.ClaimProvisioning {
@@ -248,7 +248,7 @@ func (s *liveScene) crashed(system infrav1.LiveSystem) {
 		s.t.Errorf("installed at attempt %d, with %d failures", host.Spec.Claim.Attempt, host.Spec.Record.Failures)
 	}
 	for i, address := range addresses {
-		if code, _ := s.get(s.nics[liveCrashed], address); code != http.StatusUnauthorized {
+		if code, _ := s.get(s.nics[liveCrashed], address); code != http.StatusGone {
 			s.t.Errorf("the address of try %d is answered %d", i+1, code)
 		}
 	}
