@@ -101,7 +101,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		if answer.Problem == "" {
 			continue
 		}
-		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(newClaim)) {
+		if !answer.Made && !s.lostAddress() && r.Clock.Now().Before(answer.Unanswered.Add(r.waits().Answer)) {
 			isNew = true
 			continue
 		}

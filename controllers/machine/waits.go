@@ -16,12 +16,17 @@ type Waits struct {
 	Placement time.Duration
 	// Conflict is how soon one tries again that lost against another.
 	Conflict time.Duration
+	// Answer is how long the provider of a pool has to answer a claim that is new here
+	// before people are told of the address.
+	Answer time.Duration
 }
 
 // DefaultWaits are the waits as shipped.
-func DefaultWaits() Waits { return Waits{Placement: retryPlacement, Conflict: retryConflict} }
+func DefaultWaits() Waits {
+	return Waits{Placement: retryPlacement, Conflict: retryConflict, Answer: newClaim}
+}
 
 // waits are those of the reconciler, without zeroes.
 func (r *Reconciler) waits() Waits {
-	return Waits{Placement: cmp.Or(r.Waits.Placement, retryPlacement), Conflict: cmp.Or(r.Waits.Conflict, retryConflict)}
+	return Waits{Placement: cmp.Or(r.Waits.Placement, retryPlacement), Conflict: cmp.Or(r.Waits.Conflict, retryConflict), Answer: cmp.Or(r.Waits.Answer, newClaim)}
 }

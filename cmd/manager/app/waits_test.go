@@ -33,7 +33,7 @@ func TestShorten(t *testing.T) {
 		"SyncPeriod", "PowerPoll", "MoveRest", "Policy.SoftPowerOff", "Policy.AgentDeadline", "Policy.ResetInterval", "Policy.RetryMax",
 		"BMC.CallTimeout", "BMC.IdleTimeout", "BMC.CloseTimeout", "BMC.TransferTimeout", "BMC.Rest.Base", "BMC.Rest.Max",
 		"HostWaits.Turn", "HostWaits.BackoffFirst", "HostWaits.BackoffCap", "HostWaits.Settle", "HostWaits.Soon",
-		"MachineWaits.Placement", "MachineWaits.Conflict", "BootWaits.Quiet", "BootWaits.Interval", "ReservationWaits.Recheck", "ReservationWaits.Heard", "ImageWaits.Check", "ImageWaits.Retry",
+		"MachineWaits.Placement", "MachineWaits.Conflict", "MachineWaits.Answer", "BootWaits.Quiet", "BootWaits.Interval", "ReservationWaits.Recheck", "ReservationWaits.Heard", "ImageWaits.Check", "ImageWaits.Retry",
 		"RemediationWaits.Look", "RemediationWaits.Rest", "NodeWaits.Look", "NodeWaits.Dispute",
 	} {
 		if !slices.Contains(names, name) {
