@@ -26,7 +26,7 @@ func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single
 // MissingDisks are those that were known of a host, or that its claim was installed to,
 // and that are not among the disks found. A disk is known again by its serial number and
 // WWN, or by its path; its size does not matter.
-func MissingDisks(known, found []infrav1.HardwareDisk, root *infrav1.DiskReference) []infrav1.DiskReference {
+func MissingDisks(known, found []infrav1.HardwareDisk, installed []infrav1.DiskReference) []infrav1.DiskReference {
 	var missing []infrav1.DiskReference
 	look := func(ref infrav1.DiskReference) {
 		named := func(disk infrav1.HardwareDisk) bool { return names(ref, disk) }
@@ -37,8 +37,8 @@ func MissingDisks(known, found []infrav1.HardwareDisk, root *infrav1.DiskReferen
 			missing = append(missing, ref)
 		}
 	}
-	if root != nil {
-		look(*root)
+	for _, ref := range installed {
+		look(ref)
 	}
 	for _, disk := range known {
 		look(DiskRefOf(disk))

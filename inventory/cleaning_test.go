@@ -129,21 +129,22 @@ func TestMissingDisks(t *testing.T) {
 	a, b := disk("/dev/sda", 100, "S1"), disk("/dev/sdb", 200, "S2")
 	byPath := infrav1.HardwareDisk{Name: "/dev/vda", Path: "pci-0000:00:04.0"}
 	moved := disk("/dev/sda", 50, "S2") // another name, another size
-	root := infrav1.DiskReference{SerialNumber: "S2"}
+	root := []infrav1.DiskReference{{SerialNumber: "S2"}}
 	for _, c := range []struct {
 		name         string
 		known, found []infrav1.HardwareDisk
-		root         *infrav1.DiskReference
+		root         []infrav1.DiskReference
 		want         []string
 	}{
 		{name: "nothing known, nothing found"},
-		{name: "all", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{b, a}, root: &root},
+		{name: "all", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{b, a}, root: root},
 		{name: "known by its serial number", known: []infrav1.HardwareDisk{b}, found: []infrav1.HardwareDisk{moved}},
 		{name: "another disk in the same place", known: []infrav1.HardwareDisk{a}, found: []infrav1.HardwareDisk{moved}, want: []string{"S1"}},
 		{name: "another path", known: []infrav1.HardwareDisk{byPath}, found: []infrav1.HardwareDisk{{Path: "pci-0000:00:05.0"}}, want: []string{"pci-0000:00:04.0"}},
 		{name: "none found", known: []infrav1.HardwareDisk{a, b}, want: []string{"S1", "S2"}},
-		{name: "the root disk is told once", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{a}, root: &root, want: []string{"S2"}},
-		{name: "the root disk alone", found: []infrav1.HardwareDisk{a}, root: &root, want: []string{"S2"}},
+		{name: "the root disk is told once", known: []infrav1.HardwareDisk{a, b}, found: []infrav1.HardwareDisk{a}, root: root, want: []string{"S2"}},
+		{name: "the other disk of a mirror", found: []infrav1.HardwareDisk{a}, root: []infrav1.DiskReference{{SerialNumber: "S1"}, {SerialNumber: "S3"}}, want: []string{"S3"}},
+		{name: "the root disk alone", found: []infrav1.HardwareDisk{a}, root: root, want: []string{"S2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

@@ -37,8 +37,8 @@ type DemandGroup struct {
 	Count int
 	// FailureDomains in one of which each machine must be placed; empty: any.
 	FailureDomains []string
-	// Template of the machines. Its hostSelector, rootDeviceHints and the interfaces that
-	// its networkData asks for count.
+	// Template of the machines. Its hostSelector, rootDeviceHints, softwareRAID and the
+	// interfaces that its networkData asks for count.
 	Template infrav1.IngotMachineSpec
 	// Architecture of the image that the template names; empty: any.
 	Architecture string

@@ -69,7 +69,8 @@ func clusterOf(spec *infrav1.IngotReservationSpec) infrav1.IngotClusterSpec {
 
 // machineOf is what a reservation has of the machines of a group.
 func machineOf(reserved infrav1.ReservedGroup) infrav1.IngotMachineSpec {
-	spec := infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints}
+	spec := infrav1.IngotMachineSpec{HostSelector: reserved.HostSelector, RootDeviceHints: reserved.RootDeviceHints,
+		SoftwareRAID: reserved.SoftwareRAID}
 	if len(reserved.Ethernets) > 0 {
 		spec.NetworkData = &infrav1.NetworkData{}
 	}
@@ -84,7 +85,7 @@ func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 	reserved := infrav1.ReservedGroup{
 		Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Compact(slices.Sorted(slices.Values(g.FailureDomains))),
 		HostSelector: g.Template.HostSelector.DeepCopy(), Architecture: g.Architecture,
-		RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(),
+		RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(), SoftwareRAID: g.Template.SoftwareRAID.DeepCopy(),
 	}
 	if g.ControlPlane {
 		reserved.ControlPlane = new(true)

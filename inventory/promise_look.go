@@ -62,8 +62,9 @@ func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 
 // look is all that groups see of a host: what they do not ask for is not in it.
 type look struct {
-	keys  []string
-	hints []*infrav1.RootDeviceHints
+	keys []string
+	// disks are what is asked of those to install to.
+	disks []*diskWish
 	// networks are what is asked of the interfaces.
 	networks []*infrav1.NetworkData
 	// trust: a group demands verified boots.
@@ -71,8 +72,14 @@ type look struct {
 	text  []byte
 }
 
+// diskWish is what a machine says of the disks to install to.
+type diskWish struct {
+	Hints *infrav1.RootDeviceHints
+	RAID  *infrav1.SoftwareRAID
+}
+
 func newLook(groups []group) *look {
-	l := &look{hints: []*infrav1.RootDeviceHints{nil}}
+	l := &look{disks: []*diskWish{{}}}
 	seen := map[string]bool{}
 	for i := range groups {
 		if c := groups[i].criteria; !seen[groups[i].class] {
@@ -82,7 +89,7 @@ func newLook(groups []group) *look {
 	}
 	slices.Sort(l.keys)
 	l.keys = slices.Compact(l.keys)
-	byText(l.hints)
+	byText(l.disks)
 	byText(l.networks)
 	return l
 }
@@ -107,7 +114,7 @@ func (l *look) ask(c *criteria) {
 			l.keys = append(l.keys, r.Key())
 		}
 	}
-	l.hints = addNew(l.hints, c.Machine.Spec.RootDeviceHints)
+	l.disks = addNew(l.disks, &diskWish{c.Machine.Spec.RootDeviceHints, c.Machine.Spec.SoftwareRAID})
 	if c.Machine.Spec.NetworkData != nil {
 		l.networks = addNew(l.networks, c.Machine.Spec.NetworkData)
 	}
@@ -122,7 +129,7 @@ func addNew[T any](list []*T, one *T) []*T {
 
 // name is the same for looks that see the same.
 func (l *look) name() (string, error) {
-	asked, err := json.Marshal([]any{l.hints, l.networks, l.trust})
+	asked, err := json.Marshal([]any{l.disks, l.networks, l.trust})
 	if err != nil {
 		return "", fmt.Errorf("write down what is asked of hosts: %w", err)
 	}
@@ -166,16 +173,17 @@ func (l *look) hardware(candidate Candidate) {
 		}
 		l.text = append(l.text, fits)
 	}
-	for _, hints := range l.hints {
+	for _, wish := range l.disks {
+		hints := wish.Hints
 		if hints == nil {
 			hints = candidate.Host.Spec.RootDeviceHints
 		}
-		disk, err := SelectRootDisk(spec.Disks, hints)
+		disks, err := SelectRootDisks(spec.Disks, hints, wish.RAID)
 		if err != nil {
 			l.number(-1)
 			continue
 		}
-		l.number(diskSize(disk))
+		l.number(RootBytes(disks))
 	}
 }
 

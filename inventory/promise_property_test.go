@@ -259,6 +259,10 @@ func TestKindsSuitAlike(t *testing.T) {
 		l.stock.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
 		spec := l.request.reservation()
 		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(1))}
+		l.stock.Candidates[len(l.stock.Candidates)-1].Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 480, "B")}
+		if seed%2 == 0 {
+			spec.Groups[len(spec.Groups)-1].SoftwareRAID = mirror()
+		}
 		others, own := allGroups(t, l, l.request.needs(l.stock), &spec)
 		groups := append(others, own...)
 		looks, at := sortHosts("metal", l.stock.Candidates, claimableBut(nil), groups)

@@ -157,7 +157,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 	request := demand(
 		DemandGroup{Name: "cp", ControlPlane: true, Count: 3, FailureDomains: []string{"r2", "r1", "r2"}, Architecture: "amd64"},
 		DemandGroup{Name: "none", Count: 0},
-		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}}},
+		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()}},
 	)
 	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
 	plan, err := PlanPromise(request, Stock{})
@@ -168,7 +168,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified,
 		Groups: []infrav1.ReservedGroup{
 			{Name: "cp", ControlPlane: ptr(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
-			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}},
+			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()},
 		},
 	}
 	again := RequestOf(&infrav1.IngotReservation{Spec: plan.Reservation}).reservation()

@@ -61,7 +61,8 @@ type Selection struct {
 	// FailureDomain of the host, to be frozen with the claim (I11); may be empty.
 	FailureDomain string
 	// RootDeviceHints in force (the machine's, else the host's), to be frozen with
-	// the claim, and the disk that they choose by the facts known now.
+	// the claim, and the disk that they choose by the facts known now; with softwareRAID
+	// the first of the two.
 	RootDeviceHints *infrav1.RootDeviceHints
 	RootDisk        infrav1.HardwareDisk
 	// Reason and Message say why there is none: ReasonNoMatchingHost or
@@ -105,7 +106,7 @@ func Select(request SelectionRequest, candidates []Candidate) Selection {
 		Host:            best.Host,
 		FailureDomain:   criteria.domain(best.Host),
 		RootDeviceHints: criteria.hints(best.Host).DeepCopy(),
-		RootDisk:        best.rootDisk,
+		RootDisk:        best.rootDisks[0],
 	}
 }
 
@@ -180,9 +181,10 @@ type miss struct{ kind, detail string }
 // judgement is a candidate held against the criteria.
 type judgement struct {
 	Candidate
-	misses   []miss
-	rootDisk infrav1.HardwareDisk
-	rank     rank
+	misses []miss
+	// rootDisks are one disk, or the members of a mirror.
+	rootDisks []infrav1.HardwareDisk
+	rank      rank
 }
 
 // rank orders the hosts that suit; less is better.
@@ -220,7 +222,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 		ailing:    ailing(candidate.Host),
 		memory:    MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
 		cores:     int64(candidate.Hardware.Spec.CPU.Cores),
-		disk:      diskSize(j.rootDisk) / bytesPerGB,
+		disk:      RootBytes(j.rootDisks) / bytesPerGB,
 		hash:      pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
 		name:      candidate.Host.Name,
 	}
@@ -264,14 +266,14 @@ func (c *criteria) judgeHardware(j *judgement) {
 		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", MemoryGiB(spec.MemoryBytes), *least))
 	}
 	c.judgeInterfaces(j)
-	disk, err := SelectRootDisk(spec.Disks, c.hints(j.Host))
+	disks, err := SelectRootDisks(spec.Disks, c.hints(j.Host), c.Machine.Spec.SoftwareRAID)
 	if err != nil {
 		j.miss("without a root disk that suits", err.Error())
 		return
 	}
-	j.rootDisk = disk
-	if least := c.minimum.DiskGB; least != nil && diskSize(disk) < *least*bytesPerGB {
-		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", diskSize(disk)/bytesPerGB, *least))
+	j.rootDisks = disks
+	if least := c.minimum.DiskGB; least != nil && RootBytes(disks) < *least*bytesPerGB {
+		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", RootBytes(disks)/bytesPerGB, *least))
 	}
 }
 

@@ -15,6 +15,11 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.image) || !has(self.imageRef)",fieldPath=".imageRef.name",messageExpression="self.imageRef.name + ' must not be set beside image: leave one of them out'"
 // +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.image) && !has(self.imageRef)",fieldPath=".live.kernel.url",messageExpression="self.live.kernel.url + ' must not be set beside image or imageRef: a live system installs itself; leave one of them out'"
 // +kubebuilder:validation:XValidation:rule="!has(self.live) || !has(self.networkData) || self.live.commandLine.contains('{seedURL}')",fieldPath=".live.commandLine",messageExpression="self.live.commandLine + ' must hold {seedURL} beside networkData, which a system reads by NoCloud only; or leave networkData out and configure the network by the bootstrap data'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.live)",fieldPath=".softwareRAID.level",messageExpression="self.softwareRAID.level + ' must not be set beside live: a live system makes its own mirror; leave softwareRAID out'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.softwareRAID.members) || !has(self.rootDeviceHints)",fieldPath=".softwareRAID.members",messageExpression="'hints of %d members must not be set beside rootDeviceHints, which would mean nothing; leave one of them out'.format([self.softwareRAID.members.size()])"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.serialNumber)",fieldPath=".rootDeviceHints.serialNumber",messageExpression="self.rootDeviceHints.serialNumber + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.deviceName)",fieldPath=".rootDeviceHints.deviceName",messageExpression="self.rootDeviceHints.deviceName + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 type IngotMachineSpec struct {
 	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
 	// when it has chosen a host.
@@ -52,6 +57,11 @@ type IngotMachineSpec struct {
 	// rootDeviceHints choose the disk to install to; they win over the host's.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+
+	// softwareRAID has the image installed on two disks at once, so that the server runs and
+	// boots when one of them fails. Unset: on one disk.
+	// +optional
+	SoftwareRAID *v1beta2.SoftwareRAID `json:"softwareRAID,omitempty"`
 
 	// cleaning at release; it wins over the host's.
 	// +optional
@@ -104,7 +114,8 @@ type HardwareMinimum struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	MemoryGiB *int64 `json:"memoryGiB,omitempty"`
-	// diskGB is the size of the disk that the root device hints choose, in 10^9 bytes.
+	// diskGB is the size of the disk that the root device hints choose, in 10^9 bytes; with
+	// softwareRAID that of the smaller one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000

@@ -460,6 +460,11 @@ func (in *IngotMachineSpec) DeepCopyInto(out *IngotMachineSpec) {
 		*out = new(RootDeviceHints)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.SoftwareRAID != nil {
+		in, out := &in.SoftwareRAID, &out.SoftwareRAID
+		*out = new(v1beta2.SoftwareRAID)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.NetworkData != nil {
 		in, out := &in.NetworkData, &out.NetworkData
 		*out = new(v1beta2.NetworkData)

@@ -112,6 +112,9 @@ type ReservedGroup struct {
 	// rootDeviceHints of the machines.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+	// softwareRAID of the machines: a host that has no two disks for it is not kept for them.
+	// +optional
+	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
 	// ethernets are the interfaces that networkData of the machines asks for: a host that
 	// lacks one is not kept for them. None: any host's interfaces do.
 	// +optional

@@ -60,9 +60,17 @@ type HostClaim struct {
 	// rootDeviceHints frozen with the claim: the machine's, else the host's.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
+	// softwareRAID frozen with the claim.
+	// +optional
+	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
 	// rootDisk is the disk that was chosen, recorded before it is written (I12).
 	// +optional
 	RootDisk *DiskReference `json:"rootDisk,omitempty"`
+	// mirrorDisks are the other members of the software RAID, recorded with rootDisk.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1
+	MirrorDisks []DiskReference `json:"mirrorDisks,omitempty"`
 	// failureDomain frozen with the claim (I11).
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -99,12 +99,25 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	default:
 		return nil, nil
 	}
-	disk, err := inventory.SelectRootDisk(facts.Disks, host.Spec.Claim.RootDeviceHints)
+	claim := host.Spec.Claim
+	disks, err := inventory.SelectRootDisks(facts.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	if err != nil {
 		return &problem{reason: infrav1.ReasonNoRootDisk, message: truncate("No disk to install to: "+err.Error()+". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost", maxMessage)}, nil
 	}
-	host.Spec.Claim.RootDisk = ptr.To(inventory.DiskRefOf(disk))
+	claim.RootDisk, claim.MirrorDisks = ptr.To(inventory.DiskRefOf(disks[0])), nil
+	for _, disk := range disks[1:] {
+		claim.MirrorDisks = append(claim.MirrorDisks, inventory.DiskRefOf(disk))
+	}
 	return nil, nil
+}
+
+// installedDisks are those that the present claim was, or is being, installed to.
+func installedDisks(host *infrav1.IngotHost) []infrav1.DiskReference {
+	claim := host.Spec.Claim
+	if claim == nil || claim.RootDisk == nil {
+		return nil
+	}
+	return append([]infrav1.DiskReference{*claim.RootDisk}, claim.MirrorDisks...)
 }
 
 // missingDisks ends a wipe for which not all disks are there: a disk that the kernel did
@@ -115,11 +128,7 @@ func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts i
 	if known != nil {
 		before = known.Spec.Disks
 	}
-	var root *infrav1.DiskReference
-	if host.Spec.Claim != nil {
-		root = host.Spec.Claim.RootDisk
-	}
-	missing := inventory.MissingDisks(before, facts.Disks, root)
+	missing := inventory.MissingDisks(before, facts.Disks, installedDisks(host))
 	if len(missing) == 0 {
 		return nil
 	}

@@ -75,6 +75,7 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 	claim := host.Spec.Claim
 	order := &agentapi.InstallOrder{
 		RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
+		MirrorDisks:       mirrorDisks(claim),
 		ReleasedInstances: releasedInstances(host),
 	}
 	if live := claim.Live; live != nil {
@@ -84,6 +85,15 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 	}
 	order.ImageURL, order.Checksum, order.Format = ImagePath(claim.Image.Checksum), claim.Image.Checksum, string(claim.Image.Format)
 	return order
+}
+
+// mirrorDisks are the members of a software RAID beside the root disk.
+func mirrorDisks(claim *infrav1.HostClaim) []agentapi.DiskRef {
+	var refs []agentapi.DiskRef
+	for _, ref := range claim.MirrorDisks {
+		refs = append(refs, inventory.AgentDiskRef(ref))
+	}
+	return refs
 }
 
 // needsNewerAgent stands where an image's checksum would. An agent that is too old to know

@@ -109,6 +109,9 @@ func reported(host *infrav1.IngotHost, c caller) bool {
 // old to have understood it all, or the host's cleaning was made stricter meanwhile. What
 // was not done as ordered makes the try one that failed.
 func (s *Server) compare(ctx context.Context, host *infrav1.IngotHost, in agentapi.Report) (agentapi.Report, *agentapi.Error) {
+	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
+		return compareMirror(host, in), nil
+	}
 	if host.Spec.Order.Kind != infrav1.OrderWipe || in.Outcome != agentapi.Succeeded {
 		return in, nil
 	}
@@ -122,6 +125,19 @@ func (s *Server) compare(ctx context.Context, host *infrav1.IngotHost, in agenta
 			"; is the agent that the boot server gives out as new as the manager, as on signed or own boot media it may not be?"
 	}
 	return in, nil
+}
+
+// compareMirror makes an install one that failed which was to be on two disks, and that an
+// agent made on one, since it knows of no other way.
+func compareMirror(host *infrav1.IngotHost, in agentapi.Report) agentapi.Report {
+	if slices.Equal(mirrorDisks(host.Spec.Claim), in.MirrorDisks) {
+		return in
+	}
+	in.Outcome, in.Reason = agentapi.Failed, infrav1.ReasonInstallFailed
+	in.Message = "the agent reports success, and not that the image is on all disks of softwareRAID: " +
+		inventory.DescribeDisks(host.Spec.Claim.MirrorDisks) +
+		"; is the agent that the boot server gives out as new as the manager, as on signed or own boot media it may not be?"
+	return in
 }
 
 // conclude writes the report into the ledger.
@@ -161,12 +177,19 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, truncate(in.Reason, maxReason), truncate(in.Message, maxMessage))
 	case c.claims.Purpose == token.Install:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
-			"The image is on the disk and verified (%s written); the server now boots from it", bytesText(in.BytesWritten))
+			"The image is on %s and verified (%s written); the server now boots from it", where(in), bytesText(in.BytesWritten))
 	case c.claims.Purpose == token.Wipe:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonCleaned, action, "%s", wiped(in))
 	default:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonInspected, action, "The hardware was inspected")
 	}
+}
+
+func where(in agentapi.Report) string {
+	if len(in.MirrorDisks) > 0 {
+		return fmt.Sprintf("%d disks, which are a mirror,", 1+len(in.MirrorDisks))
+	}
+	return "the disk"
 }
 
 // wiped sums up by what methods the disks were cleaned.

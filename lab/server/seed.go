@@ -13,14 +13,19 @@ import (
 	"time"
 )
 
-// The seed of a simulated disk lies in its last MiB, where an image is not
+// The seed of a simulated disk lies near its end, where an image is not
 // expected to reach: 8 bytes of length, big-endian, and JSON. So what a search
-// for secrets finds on the disk is what the disk holds.
+// for secrets finds on the disk is what the disk holds. Behind it a software RAID has
+// room for its superblock, which the real agent writes.
 const (
 	seedArea = 1 << 20
-	// minDisk has room for the marker, an image and the seed.
-	minDisk = 4 << 20
+	raidArea = 2 << 20
+	// minDisk has room for the marker, an image, the seed and a superblock.
+	minDisk = 6 << 20
 )
+
+// seedAt is where the seed lies.
+func (d *Disk) seedAt() int64 { return d.size - raidArea - seedArea }
 
 // diskSeed is the NoCloud seed on a simulated disk.
 type diskSeed struct {
@@ -54,7 +59,7 @@ func (d *Disk) writeSeed(ctx context.Context, seed diskSeed) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if _, err := dev.WriteAt(area, d.size-seedArea); err != nil {
+	if _, err := dev.WriteAt(area, d.seedAt()); err != nil {
 		return err
 	}
 	return dev.Sync()
@@ -67,7 +72,7 @@ func (d *Disk) readSeed(ctx context.Context) (seed diskSeed, err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	area := make([]byte, seedArea)
-	if _, err := dev.ReadAt(area, d.size-seedArea); err != nil {
+	if _, err := dev.ReadAt(area, d.seedAt()); err != nil {
 		return diskSeed{}, err
 	}
 	n := binary.BigEndian.Uint64(area)

@@ -12,6 +12,7 @@ func TestLine(t *testing.T) {
 	t.Run("StatusLost", func(t *testing.T) { testStatusLost(t, plane) })
 	t.Run("Secrets", func(t *testing.T) { testSecrets(t, plane) })
 	t.Run("Paused", func(t *testing.T) { testPaused(t, plane) })
+	t.Run("Mirror", func(t *testing.T) { testMirror(t, plane) })
 	t.Run("Live", func(t *testing.T) { testLive(t, plane) })
 	t.Run("Protocols", func(t *testing.T) { testProtocols(t, plane) })
 	t.Run("Kills", func(t *testing.T) { testKills(t, plane) })

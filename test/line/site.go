@@ -208,7 +208,9 @@ func (s *Site) AwaitFor(t *testing.T, limit time.Duration, what string, missing 
 // An ImageServer serves one image by HTTP on loopback, as an operator's mirror.
 type ImageServer struct {
 	URL, Checksum string
-	held          chan chan struct{}
+	// Content is the image, with nothing at the marker's place.
+	Content []byte
+	held            chan chan struct{}
 }
 
 // newImageServer makes an image: boot code's signature, random bytes by the seed,
@@ -221,7 +223,7 @@ func newImageServer(t *testing.T, seed byte) *ImageServer {
 	clear(raw[446:510]) // no partitions
 	raw[510], raw[511] = 0x55, 0xaa
 	sum := sha256.Sum256(raw)
-	s := &ImageServer{Checksum: "sha256:" + hex.EncodeToString(sum[:]), held: make(chan chan struct{}, 1)}
+	s := &ImageServer{Content: raw, Checksum: "sha256:" + hex.EncodeToString(sum[:]), held: make(chan chan struct{}, 1)}
 	s.held <- nil
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		gate := <-s.held

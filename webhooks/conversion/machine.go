@@ -133,6 +133,7 @@ func machineSpecToHub(in v1beta1.IngotMachineSpec) v1beta2.IngotMachineSpec {
 		ImageRef:        (*v1beta2.ImageReference)(in.ImageRef),
 		NetworkData:     in.NetworkData,
 		Live:            in.Live,
+		SoftwareRAID:    in.SoftwareRAID,
 	}
 	if in.ProviderID != nil {
 		out.ProviderID = *in.ProviderID
@@ -158,6 +159,7 @@ func machineSpecFromHub(in v1beta2.IngotMachineSpec) v1beta1.IngotMachineSpec {
 		ImageRef:        (*v1beta1.ImageReference)(in.ImageRef),
 		NetworkData:     in.NetworkData,
 		Live:            in.Live,
+		SoftwareRAID:    in.SoftwareRAID,
 	}
 	if in.ProviderID != "" {
 		out.ProviderID = &in.ProviderID

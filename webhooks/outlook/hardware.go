@@ -23,10 +23,11 @@ type wish struct {
 	architecture string
 	least        v1beta2.HardwareMinimum
 	hints        *v1beta2.RootDeviceHints
+	raid         *v1beta2.SoftwareRAID
 }
 
 func wishOf(spec v1beta2.IngotMachineSpec) wish {
-	out := wish{hints: spec.RootDeviceHints}
+	out := wish{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID}
 	if s := spec.HostSelector; s != nil {
 		out.architecture = s.Arch
 		if s.Minimum != nil {
@@ -37,7 +38,7 @@ func wishOf(spec v1beta2.IngotMachineSpec) wish {
 }
 
 func (w wish) empty() bool {
-	return w.architecture == "" && w.hints == nil && w.least == v1beta2.HardwareMinimum{}
+	return w.architecture == "" && w.hints == nil && w.raid == nil && w.least == v1beta2.HardwareMinimum{}
 }
 
 // built is the best that hosts have, each figure by itself, and whether one of them
@@ -77,6 +78,8 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 		warn(chosen.Child("minimum", "memoryGiB"), "%d GiB, the most are %d", *n, best.memoryGiB)
 	}
 	switch n := wish.least.DiskGB; {
+	case !best.rootDisk && wish.raid != nil:
+		warn(path.Child("softwareRAID"), "two disks that it could be made of")
 	case !best.rootDisk && wish.hints != nil:
 		warn(path.Child("rootDeviceHints"), "a disk that they choose")
 	case n != nil && *n > best.disk:
@@ -113,11 +116,8 @@ func (b *built) add(candidate inventory.Candidate, wish wish) {
 	if hints == nil {
 		hints = candidate.Host.Spec.RootDeviceHints
 	}
-	rootDisk, err := inventory.SelectRootDisk(facts.Disks, hints)
-	var bytes int64
-	if err == nil && rootDisk.SizeBytes != nil {
-		bytes = *rootDisk.SizeBytes
-	}
+	rootDisks, err := inventory.SelectRootDisks(facts.Disks, hints, wish.raid)
+	bytes := inventory.RootBytes(rootDisks)
 	architecture := wish.architecture == "" || wish.architecture == facts.Architecture
 	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
 	least := wish.least
