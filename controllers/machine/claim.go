@@ -304,6 +304,7 @@ func claimOf(s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) *infrav1.
 		Image:           s.image(),
 		Live:            spec.Live,
 		RootDeviceHints: spec.RootDeviceHints,
+		SoftwareRAID:    spec.SoftwareRAID,
 		FailureDomain:   host.Labels[inventory.FailureDomainLabel(s.ingotCluster)],
 		BootTrust:       s.ingotCluster.Spec.BootTrust,
 		Cleaning:        spec.Cleaning,
