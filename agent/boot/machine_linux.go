@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -95,6 +97,7 @@ func SetTime(t time.Time) error {
 // at once. It returns only when the kernel refuses.
 func End(action agentapi.Action) error {
 	unix.Sync()
+	linksDown()
 	command := unix.LINUX_REBOOT_CMD_POWER_OFF
 	switch action {
 	case agentapi.BootDisk, agentapi.Restart:
@@ -103,4 +106,17 @@ func End(action agentapi.Action) error {
 		command = unix.LINUX_REBOOT_CMD_KEXEC
 	}
 	return unix.Reboot(command)
+}
+
+// linksDown takes the network interfaces down. Linux 6.1 with virtio_net does not end
+// else, now and then: it shuts the card down while a packet is on its way, the last of a
+// connection perhaps, and waits for that for ever ("soft lockup" in virtnet_poll). What
+// cannot be taken down is left: there is nobody to tell any more.
+func linksDown() {
+	links, _ := netlink.LinkList()
+	for _, link := range links {
+		if link.Attrs().Flags&net.FlagLoopback == 0 {
+			_ = netlink.LinkSetDown(link)
+		}
+	}
 }
