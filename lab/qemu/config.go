@@ -30,6 +30,10 @@ type DiskModel string
 const (
 	VirtioBlk DiskModel = "virtio-blk-pci"
 	NVMe      DiskModel = "nvme"
+	// SATA is a hard disk, SolidState one that is no disk and takes TRIM, both on the
+	// machine's own AHCI controller, which has six ports.
+	SATA       DiskModel = "ide-hd"
+	SolidState DiskModel = "ide-hd,rotation_rate=1"
 )
 
 // NICModel is a network card.
@@ -217,11 +221,17 @@ func (c Config) arguments(boot Device) []string {
 	if c.NoPXE {
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
 	}
+	ports := 0
 	for i, d := range c.Disks {
+		model := string(d.Model)
+		if d.Model == SATA || d.Model == SolidState { // QEMU looks for no other port than the first
+			model = fmt.Sprintf("%s,bus=ide.%d", model, ports)
+			ports++
+		}
 		args = append(args,
 			"-drive", fmt.Sprintf("if=none,id=drive%d,format=raw,discard=unmap,cache=unsafe,file=%s", i, quote(d.Path)),
 			"-device", fmt.Sprintf("%s,id=%s,drive=drive%d,serial=%s,bootindex=%d",
-				d.Model, diskID(i), i, quote(d.Serial), c.bootIndex(boot, Disks, i)))
+				model, diskID(i), i, quote(d.Serial), c.bootIndex(boot, Disks, i)))
 	}
 	for i, n := range c.NICs {
 		device := fmt.Sprintf("%s,id=%s,netdev=net%d,mac=%s,bootindex=%d",

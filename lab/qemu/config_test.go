@@ -72,6 +72,12 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	cfg.CD, cfg.SecureBoot = "", false
+	cfg.Disks[0].Model, cfg.Disks[1].Model = SATA, SolidState
+	for _, want := range []string{" -device ide-hd,bus=ide.0,id=disk0,drive=drive0,", " -device ide-hd,rotation_rate=1,bus=ide.1,id=disk1,drive=drive1,"} {
+		if sata := strings.Join(cfg.arguments(Network), " "); !strings.Contains(sata, want) {
+			t.Errorf("no %q in %s", want, sata)
+		}
+	}
 	cfg.NoPXE = true
 	if h := strings.Join(cfg.arguments(Network), " "); !strings.Contains(h, " -fw_cfg name=opt/org.tianocore/IPv4PXESupport,string=n") {
 		t.Errorf("HTTP boot only: %s", h)

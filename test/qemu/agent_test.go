@@ -100,7 +100,7 @@ func serveManager(t *testing.T, seg *segment, cert tls.Certificate, h http.Handl
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}}
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS13}}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { _ = srv.Close(); <-done })

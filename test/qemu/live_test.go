@@ -68,8 +68,8 @@ func (m *liveManager) file(name string, content []byte) agentapi.LiveFile {
 
 // ServeHTTP is the agent API.
 func (m *liveManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get(agentapi.TokenHeader) != "Bearer "+m.token {
-		http.Error(w, "no token", http.StatusUnauthorized)
+	if r.Header.Get(agentapi.TokenHeader) != "Bearer "+m.token || len(r.TLS.PeerCertificates) == 0 {
+		http.Error(w, "no token or no key", http.StatusUnauthorized)
 		return
 	}
 	var answer any = agentapi.ProgressReply{}
