@@ -61,7 +61,7 @@ func (s *server) createValid(t *testing.T) {
 		}
 		return strings.Compare(a, b)
 	})
-	hosts := 0
+	hosts, networksMade := 0, 0
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		who := operatorUser
@@ -71,6 +71,9 @@ func (s *server) createValid(t *testing.T) {
 		}
 		if strings.HasPrefix(name, "ingothost-") {
 			hosts++
+		}
+		if strings.HasPrefix(name, "ingotnetwork-") {
+			networksMade++
 		}
 		if err := s.people[who].Create(t.Context(), readValid(t, name)); err != nil {
 			t.Fatalf("%s creates the valid %s: %v", who, name, err)
@@ -89,7 +92,7 @@ func (s *server) createValid(t *testing.T) {
 		list, networks := &v1beta2.IngotHostList{}, &v1beta2.IngotNetworkList{}
 		hardware, clusters := &v1beta2.IngotHardwareList{}, &v1beta2.IngotClusterList{}
 		return s.cache.List(t.Context(), list) == nil && len(list.Items) == hosts &&
-			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == 6 &&
+			s.cache.List(t.Context(), networks) == nil && len(networks.Items) == networksMade &&
 			s.cache.List(t.Context(), hardware) == nil && len(hardware.Items) == 2 &&
 			s.cache.List(t.Context(), clusters) == nil && len(clusters.Items) == 2
 	})
