@@ -5,6 +5,7 @@ package bench_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -94,6 +95,41 @@ func TestPerfDHCP(t *testing.T) {
 	}
 	if len(seen) != 10_000 {
 		t.Errorf("%d addresses for 10000 clients", len(seen))
+	}
+}
+
+// TestSearch: the best rate is found to about a hundredth, from above and from below, in
+// not many more tries than are needed.
+func TestSearch(t *testing.T) {
+	for _, most := range []int{1, 7, 300, 1400, 6399, 7999, 8000, 8001, 9500, 9600, 11_000, 33_000, 1 << 20} {
+		for _, first := range []int{8000, most, max(most*3/4, 1)} {
+			best, tries := 0, 0
+			err := bench.Search(first, func(rate int) (bool, error) {
+				tries++
+				if rate <= most {
+					best = max(best, rate)
+				}
+				return rate <= most, nil
+			})
+			within := most <= 4*first && most >= first/5 // as far as it goes
+			if err != nil || tries > 14 || within && float64(most-best) > max(0.0125*float64(most), 1) {
+				t.Errorf("from %d to %d: %d in %d tries, %v", first, most, best, tries, err)
+			}
+		}
+	}
+	broken := errors.New("broken")
+	for fails := range 4 {
+		tries := 0
+		err := bench.Search(8000, func(rate int) (bool, error) {
+			tries++
+			if tries > fails {
+				return false, broken
+			}
+			return rate <= 9000, nil
+		})
+		if !errors.Is(err, broken) || tries != fails+1 {
+			t.Errorf("after %d tries: %v", tries, err)
+		}
 	}
 }
 
