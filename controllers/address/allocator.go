@@ -6,7 +6,6 @@ package address
 import (
 	"maps"
 	"net/netip"
-	"sync"
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -18,10 +17,9 @@ import (
 // failed, or whose host was deleted, is soon free again.
 const givenMemory = time.Minute
 
-// allocator gives out addresses. It remembers for a while what it gave, since the
-// cache may not show it yet; the zero value is ready.
+// allocator gives out addresses of one family to boot NICs. It remembers for a while what
+// it gave, since the cache may not show it yet. The zero value is ready; who uses it locks.
 type allocator struct {
-	mu    sync.Mutex
 	given map[string]map[netip.Addr]gift // by network
 }
 
@@ -43,8 +41,6 @@ func (a *allocator) take(network *infrav1.IngotNetwork, mac string, taken map[ne
 func (a *allocator) give(
 	network, mac string, taken map[netip.Addr]bool, now time.Time, choose func(map[netip.Addr]bool) (netip.Addr, error),
 ) (netip.Addr, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.given == nil {
 		a.given = map[string]map[netip.Addr]gift{}
 	}
@@ -73,8 +69,6 @@ func (a *allocator) give(
 // reserve keeps an address for a MAC that somebody else chose; false: another was given
 // it a moment ago.
 func (a *allocator) reserve(network, mac string, address netip.Addr, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if to, there := a.given[network][address]; there && to.mac != mac && now.Before(to.until) {
 		return false
 	}
@@ -87,4 +81,14 @@ func (a *allocator) reserve(network, mac string, address netip.Addr, now time.Ti
 	maps.DeleteFunc(a.given[network], func(_ netip.Addr, to gift) bool { return !now.Before(to.until) })
 	a.given[network][address] = gift{mac: mac, until: now.Add(givenMemory)}
 	return true
+}
+
+// gaveAway says whether another MAC was given the address a moment ago, on any network.
+func (a *allocator) gaveAway(address netip.Addr, mac string, now time.Time) bool {
+	for _, given := range a.given {
+		if to, there := given[address]; there && to.mac != mac && now.Before(to.until) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,13 +27,9 @@ type Book struct {
 	Clock  clock.Clock
 	// Warn tells people of something that nobody decided.
 	Warn func(host *infrav1.IngotHost, reason, message string)
-	// Memory outlasts a reconcile, and is one for all hosts.
+	// Memory outlasts a reconcile, and is one for all hosts and machines.
 	Memory *Memory
 }
-
-// Memory is which addresses were given a moment ago, whatever a cache shows. The zero
-// value is ready, and it may be lost with the process.
-type Memory struct{ v4, v6 allocator }
 
 // View is a host as this package sees it.
 type View struct {

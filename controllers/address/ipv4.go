@@ -71,7 +71,7 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 	if err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
-	address, err := b.Memory.v4.take(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
+	address, err := b.Memory.takeIPv4(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return netip.Addr{}, Problem{Message: err.Error()}, nil
 	}
@@ -113,9 +113,9 @@ func (b *Book) takeFromPool(ctx context.Context, v View) (netip.Addr, Problem, e
 	}
 	// The pools of two namespaces may give one address at once, and the cache shows
 	// neither record yet.
-	if !b.Memory.v4.reserve(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, b.Clock.Now()) {
+	if !b.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, answer.Address, b.Clock.Now()) {
 		return netip.Addr{}, Problem{Reason: infrav1.ReasonAddressConflict,
-			Message: fmt.Sprintf("pool %s gave %s, which was given to another host of IngotNetwork %s a moment ago: two pools have the same addresses",
+			Message: fmt.Sprintf("pool %s gave %s, which was given to another host of IngotNetwork %s, or to its system, a moment ago: two pools, or a pool and networkData, have the same addresses",
 				v.Network.Spec.AddressPoolRef.Name, answer.Address, v.Network.Name)}, nil
 	}
 	return answer.Address, Problem{}, pools.Release(ctx, v.Host, v.Network.Name)

@@ -9,7 +9,6 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
-	"github.com/ingot-metal/ingot/inventory"
 )
 
 // needsIPv6 says whether an IPv6 address is still to be recorded for the boot NIC: on
@@ -35,10 +34,7 @@ func (b *Book) recordIPv6(ctx context.Context, v View) (Problem, error) {
 	if err != nil {
 		return Problem{}, err
 	}
-	mac := v.Host.Spec.BootMACAddress
-	address, err := b.Memory.v6.give(v.Network.Name, mac, taken, b.Clock.Now(), func(taken map[netip.Addr]bool) (netip.Addr, error) {
-		return inventory.AllocateIPv6(*v.Network.Spec.IPv6, taken, mac)
-	})
+	address, err := b.Memory.takeIPv6(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return Problem{Message: err.Error()}, nil
 	}

@@ -74,6 +74,9 @@ type Reconciler struct {
 	NewID func() string
 	// WatchFilterValue selects the objects to reconcile by label.
 	WatchFilterValue string
+	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
+	// the reconciler has one of its own.
+	Addresses *address.Memory
 
 	contacts  contacts
 	addresses address.Memory

@@ -88,7 +88,11 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 
 // book is where the addresses of hosts stand.
 func (r *Reconciler) book() *address.Book {
-	return &address.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: &r.addresses}
+	memory := r.Addresses
+	if memory == nil {
+		memory = &r.addresses
+	}
+	return &address.Book{Client: r.Client, Clock: r.Clock, Warn: r.event, Memory: memory}
 }
 
 // ofAnother says whether an object belongs to another host, one of the same name

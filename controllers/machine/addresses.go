@@ -6,25 +6,18 @@ package machine
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
-
-// bondMemory is how long the addresses are remembered that a claim is being written with:
-// longer than a cache lags behind.
-const bondMemory = 15 * time.Second
 
 // newClaim is for how long a claim that nobody has answered says nothing of its address:
 // after clusterctl move it has no status before its provider has looked at it.
@@ -33,48 +26,12 @@ const newClaim = time.Minute
 // maxTold bounds how many addresses a condition tells of.
 const maxTold = 3
 
-// bonds remembers which addresses claims were written with, until the cache shows them to
-// the machines that are bonded at the same time. It may be lost: what the cache shows is
-// looked at besides. The zero value is ready.
-type bonds struct {
-	mu     sync.Mutex
-	recent map[netip.Addr]recentBond
-}
-
-type recentBond struct {
-	machine types.UID
-	until   time.Time
-}
-
-// reserve keeps addresses for a machine, all or none; false: one, which it names, is
-// another's.
-func (b *bonds) reserve(machine types.UID, addresses []netip.Addr, now time.Time) (taken netip.Addr, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for address, bond := range b.recent {
-		if !now.Before(bond.until) {
-			delete(b.recent, address)
-		}
+// memory is where it stands which addresses were given a moment ago.
+func (r *Reconciler) memory() *address.Memory {
+	if r.Addresses != nil {
+		return r.Addresses
 	}
-	for _, address := range addresses {
-		if bond, there := b.recent[address]; there && bond.machine != machine {
-			return address, false
-		}
-	}
-	if b.recent == nil {
-		b.recent = map[netip.Addr]recentBond{}
-	}
-	for _, address := range addresses {
-		b.recent[address] = recentBond{machine: machine, until: now.Add(bondMemory)}
-	}
-	return netip.Addr{}, true
-}
-
-// release gives back what a machine has reserved and was not bonded with.
-func (b *bonds) release(machine types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.DeleteFunc(b.recent, func(_ netip.Addr, bond recentBond) bool { return bond.machine == machine })
+	return &r.addresses
 }
 
 // keepAddresses shows the bond, and looks after the IPAddressClaims of what the machine's

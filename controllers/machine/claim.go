@@ -283,7 +283,7 @@ func (r *Reconciler) stillMeans(ctx context.Context, machine *infrav1.IngotMachi
 
 // clearIntent gives the choice back.
 func (r *Reconciler) clearIntent(ctx context.Context, s *scope, id infrav1.ProviderID, why string) (outcome, error) {
-	r.bonds.release(s.machine.UID)
+	r.memory().Unbond(s.machine.UID)
 	s.notClaimed(infrav1.ReasonNotClaimed, fmt.Sprintf("IngotHost %s could not be claimed: %s. Ingot chooses again", id.Host, why))
 	r.Recorder.Eventf(s.machine, nil, corev1.EventTypeNormal, infrav1.ReasonNotClaimed, action, "IngotHost %s could not be claimed: %s. Ingot chooses again", id.Host, why)
 	out, err := r.writeIntent(ctx, s, "")

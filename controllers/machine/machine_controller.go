@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
@@ -43,7 +44,8 @@ import (
 // action of the events of this package: what the controller was doing.
 const action = "ReconcileMachine"
 
-// Reconciler reconciles IngotMachines. All exported fields are needed.
+// Reconciler reconciles IngotMachines. All exported fields but Waits and Addresses are
+// needed.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server: a claim is never written on a cached view (I1).
@@ -56,9 +58,12 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
+	// Addresses is what hosts were given a moment ago, and machines' systems, in one; nil:
+	// the reconciler has one of its own.
+	Addresses *address.Memory
 
-	picks picks
-	bonds bonds
+	picks     picks
+	addresses address.Memory
 }
 
 // outcome is what a phase says: go on, or stop here and come again after a while.

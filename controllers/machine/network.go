@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
@@ -152,8 +153,9 @@ func (r *Reconciler) networkOn(ctx context.Context, s *scope, host *infrav1.Ingo
 	if err != nil {
 		return nil, "", fmt.Errorf("network of host %s: %w", host.Name, err)
 	}
-	if taken, ok := r.bonds.reserve(s.machine.UID, givenAnew(network.Exclusive(s.around.Networks), hardware), r.Clock.Now()); !ok {
-		return nil, fmt.Sprintf("address %s was given to the system of another machine a moment ago", taken), nil
+	bonding := address.Bonding{Machine: s.machine.UID, BootMAC: host.Spec.BootMACAddress, Addresses: givenAnew(network.Exclusive(s.around.Networks), hardware)}
+	if taken, ok := r.memory().Bond(bonding, r.Clock.Now()); !ok {
+		return nil, fmt.Sprintf("address %s was given to another host, or to the system of another machine, a moment ago", taken), nil
 	}
 	return network.Claimed(), "", nil
 }

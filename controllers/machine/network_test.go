@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -249,35 +247,6 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.machine("third", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: "192.0.2.200/24"}))
 	if host := s.provision("third"); host != "h2" {
 		t.Errorf("on %s", host)
-	}
-}
-
-// Machines that are bonded at once do not see each other's claims in the cache.
-func TestBonds(t *testing.T) {
-	a, b := netip.MustParseAddr("10.10.0.1"), netip.MustParseAddr("10.10.0.2")
-	var bonds bonds
-	now := time.Unix(1000, 0)
-	for i, step := range []struct {
-		machine types.UID
-		want    []netip.Addr
-		after   time.Duration
-		ok      bool
-	}{
-		{"m1", []netip.Addr{a}, 0, true},
-		{"m1", []netip.Addr{a}, time.Second, true}, // on another host
-		{"m2", []netip.Addr{b, a}, 0, false},
-		{"m3", []netip.Addr{b}, 0, true}, // m2 has got none of them
-		{"m2", nil, 0, true},
-		{"m2", []netip.Addr{b, a}, bondMemory, true},
-	} {
-		now = now.Add(step.after)
-		if taken, ok := bonds.reserve(step.machine, step.want, now); ok != step.ok || !ok && taken != a {
-			t.Errorf("step %d: %s, %t", i, taken, ok)
-		}
-	}
-	bonds.release("m2")
-	if _, ok := bonds.reserve("m3", []netip.Addr{a, b}, now); !ok {
-		t.Error("what a machine gave back is kept from the next")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
+	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/bootlog"
 	"github.com/ingot-metal/ingot/controllers/cluster"
 	"github.com/ingot-metal/ingot/controllers/directory"
@@ -62,7 +63,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
-	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder
+	given := &address.Memory{} // one, since an address may be a host's or a machine's
+	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder, hosts.Addresses = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder, given
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		hosts.SetupWithManager(mgr, concurrency(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
-			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter,
+			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
 		}).SetupWithManager(ctx, mgr, concurrency(o.MachineConcurrency)),
 		(&cluster.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,
