@@ -189,6 +189,8 @@ const (
 	// ReasonNetworkDataWithIgnition: the bootstrap data is for Ignition, which reads no
 	// networkData.
 	ReasonNetworkDataWithIgnition = "NetworkDataWithIgnition"
+	// ReasonBootstrapDataInvalid: no system reads the bootstrap data.
+	ReasonBootstrapDataInvalid = "BootstrapDataInvalid"
 	// ReasonLiveNotVerified: the cluster demands a verified boot, and the live system's data
 	// would go in clear.
 	ReasonLiveNotVerified = "LiveDataNotVerified"

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -25,26 +24,17 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// formatKey of a bootstrap Secret says what its data is for (contract of bootstrap
-// providers).
-const formatKey = "format"
-
 // networkDataIsRead stops a machine whose networkData no system would read, before a host
 // is held and written: it is the same on every host, and none is to blame.
 func (r *Reconciler) networkDataIsRead(ctx context.Context, s *scope) (outcome, error) {
-	name := ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "")
-	if s.machine.Spec.NetworkData == nil || name == "" {
+	if s.machine.Spec.NetworkData == nil {
 		return next, nil
 	}
-	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, secret)
-	if client.IgnoreNotFound(err) != nil {
-		return next, fmt.Errorf("bootstrap data of Machine %s: %w", s.owner.Name, err)
+	secret, err := r.bootstrapSecret(ctx, s)
+	if err != nil || secret == nil || string(secret.Data[formatKey]) != agentapi.FormatIgnition {
+		return next, err
 	}
-	if string(secret.Data[formatKey]) != agentapi.FormatIgnition {
-		return next, nil
-	}
-	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration, or use cloud-config; then delete Machine %s to replace it", name, s.owner.Name)
+	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration, or use cloud-config; then delete Machine %s to replace it", secret.Name, s.owner.Name)
 	if s.notClaimed(infrav1.ReasonNetworkDataWithIgnition, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonNetworkDataWithIgnition, action, "%s", message)
 	}

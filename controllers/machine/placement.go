@@ -78,6 +78,13 @@ func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (
 	return selection, id
 }
 
+// forget gives the choice of a machine up, for others.
+func (p *picks) forget(machine types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.recent, machine)
+}
+
 // request says what the machine asks for, which hosts others have named, and how
 // the machines of its owner set are spread, and what Clusters were promised.
 func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRequest {
