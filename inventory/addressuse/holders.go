@@ -76,8 +76,8 @@ func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.
 // Taken is what nobody but self may be given.
 func (h Holders) Taken(self types.NamespacedName) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
-	for address := range h {
-		if len(h.Besides(address, self)) > 0 {
+	for address, holders := range h {
+		if slices.ContainsFunc(holders, func(holder Holder) bool { return holder.Host != self }) {
 			out[address] = true
 		}
 	}
