@@ -25,8 +25,9 @@ var (
 )
 
 const (
-	// ArrayName is what the installed system finds the array by below /dev/md, too.
-	ArrayName = "ingot-root"
+	// ArrayName is what the installed system finds the array by below /dev/md, too: it
+	// belongs to any host, or mdadm would take it for another's and add a number.
+	ArrayName = "any:ingot-root"
 	// reserve is kept free behind the data at least: superblock, and room for the bitmap
 	// that an operator may add (mdadm --grow --bitmap=internal, 128 KiB at most). The
 	// array is as long as a multiple of it.
