@@ -17,6 +17,8 @@ import (
 // IPv4 addresses in either length, net.ErrClosed after Close.
 type packetConn struct {
 	*gonet.UDPConn
+	// ipv6: it speaks to IPv6 addresses, and to no others.
+	ipv6    bool
 	closing sync.Once
 	onClose func() error
 }
@@ -35,6 +37,12 @@ func (c *packetConn) WriteTo(b []byte, addr net.Addr) (int, error) {
 		return 0, fmt.Errorf("write UDP: address %v is not a UDP address", addr)
 	}
 	v4 := ua.IP.To4()
+	if c.ipv6 {
+		if v4 != nil || len(ua.IP) != net.IPv6len {
+			return 0, fmt.Errorf("write UDP: address %v is not IPv6", addr)
+		}
+		return c.UDPConn.WriteTo(b, &net.UDPAddr{IP: ua.IP, Port: ua.Port})
+	}
 	if v4 == nil {
 		return 0, fmt.Errorf("write UDP: address %v is not IPv4", addr)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -22,6 +23,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/link/ethernet"
 	"gvisor.dev/gvisor/pkg/tcpip/network/arp"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
@@ -70,6 +72,9 @@ type Stack struct {
 
 	mu      sync.Mutex
 	address netip.Prefix
+	// routes and routesIPv6 are those of each family, addressesIPv6 the addresses.
+	routes, routesIPv6 []tcpip.Route
+	addressesIPv6      []netip.Prefix
 	// anyBound counts sockets that may send from 0.0.0.0.
 	anyBound int
 }
@@ -88,8 +93,8 @@ func NewStack(sw *Switch, cfg StackConfig) (*Stack, error) {
 		mac:  mac,
 		link: channel.New(cmp.Or(cfg.Queue, outQueue), uint32(mtu+header.EthernetMinimumSize), tcpip.LinkAddress(mac)),
 		stack: stack.New(stack.Options{
-			NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, arp.NewProtocol},
-			TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
+			NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol, arp.NewProtocol},
+			TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
 		}),
 	}
 	sack := tcpip.TCPSACKEnabled(true)
@@ -191,7 +196,8 @@ func (s *Stack) SetAddress(address netip.Prefix, gateway netip.Addr) error {
 				Destination: header.IPv4EmptySubnet, Gateway: toAddress(gateway), NIC: nicID})
 		}
 	}
-	s.stack.SetRouteTable(routes)
+	s.routes = routes
+	s.stack.SetRouteTable(slices.Concat(s.routes, s.routesIPv6))
 	return nil
 }
 
@@ -281,14 +287,17 @@ func (s *Stack) DialContext(ctx context.Context, netw, addr string) (net.Conn, e
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil || !ip.Unmap().Is4() {
-		return nil, fmt.Errorf("dial %s: the lab resolves no names: want an IPv4 address", addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: the lab resolves no names: want an address", addr)
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	to := tcpip.FullAddress{NIC: nicID, Addr: toAddress(ip.Unmap()), Port: uint16(port)}
+	if ip.Unmap().Is6() {
+		return s.dialIPv6(ctx, netw, addr, to)
+	}
 	switch netw {
 	case "tcp", "tcp4":
 		c, err := gonet.DialContextTCP(ctx, s.stack, to, ipv4.ProtocolNumber)
@@ -318,4 +327,4 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-func toAddress(a netip.Addr) tcpip.Address { return tcpip.AddrFrom4(a.Unmap().As4()) }
+func toAddress(a netip.Addr) tcpip.Address { return tcpip.AddrFromSlice(a.Unmap().AsSlice()) }

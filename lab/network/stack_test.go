@@ -192,3 +192,82 @@ func TestDialRefusesWhatTheLabHasNot(t *testing.T) {
 		})
 	}
 }
+
+// IPv6 beside IPv4, by addresses and by a group.
+func TestIPv6(t *testing.T) {
+	sw := network.NewSwitch()
+	t.Cleanup(func() { _ = sw.Close() })
+	open := func(name, address, mac string) *network.Stack {
+		hardware, err := net.ParseMAC(mac)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := network.NewStack(sw, network.StackConfig{Name: name, MAC: hardware})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		if err := st.SetIPv6(netip.MustParsePrefix(address)); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	group := netip.MustParseAddr("ff02::1:2")
+	here, there := open("here", "2001:db8::1/64", "52:54:00:12:34:56"), open("there", "2001:db8::2/64", "52:54:00:12:34:57")
+	asks, err := here.ListenUDPIPv6(546)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hears, err := there.ListenUDPIPv6(547, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := asks.WriteTo([]byte("who is there"), net.UDPAddrFromAddrPort(netip.AddrPortFrom(group, 547))); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	n, from, err := hears.ReadFrom(buf)
+	if err != nil || string(buf[:n]) != "who is there" {
+		t.Fatalf("%q, %v", buf[:n], err)
+	}
+	want := netip.MustParseAddrPort("[fe80::5054:ff:fe12:3456]:546")
+	if got := from.(*net.UDPAddr).AddrPort(); got != want {
+		t.Errorf("a group is asked from %s, want %s", got, want)
+	}
+	l, err := there.ListenTCPIPv6(netip.MustParseAddrPort("[2001:db8::2]:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan string, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			accepted <- err.Error()
+			return
+		}
+		accepted <- c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().String()
+		_ = c.Close()
+	}()
+	c, err := here.DialContext(t.Context(), "tcp", "[2001:db8::2]:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	if got := <-accepted; got != "2001:db8::1" {
+		t.Errorf("%s connects, want 2001:db8::1", got)
+	}
+	// What is given up is not answered for any more.
+	if err := here.SetIPv6(netip.Prefix{}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := here.DialContext(t.Context(), "tcp", "[2001:db8::2]:80"); err == nil {
+		_ = c.Close()
+		t.Error("connected without an address of the network")
+	}
+	if _, err := asks.WriteTo(nil, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}); err == nil {
+		t.Error("an IPv6 socket speaks to an IPv4 address")
+	}
+	if err := here.SetIPv6(netip.MustParsePrefix("192.0.2.1/24")); err == nil {
+		t.Error("an IPv4 address was taken for an IPv6 one")
+	}
+}

@@ -85,6 +85,8 @@ type Config struct {
 	Firmware Firmware
 	// NoPXE leaves UEFI only HTTP boot to boot from the network by.
 	NoPXE bool
+	// OnlyIPv6 has UEFI boot from the network by IPv6; otherwise it does not try that.
+	OnlyIPv6 bool
 	// MemoryMiB; 0 means 1024.
 	MemoryMiB int
 	// CPUs; 0 means 1.
@@ -199,12 +201,15 @@ func (c Config) arguments(boot Device) []string {
 		smbios += ",uuid=" + quote(c.UUID)
 	}
 	args = append(args, "-smbios", smbios)
-	if c.Firmware == UEFI {
+	if c.Firmware == UEFI && !c.OnlyIPv6 {
 		args = append(args,
-			// The lab speaks IPv4 only; OVMF would wait a minute for each
+			// Most of the lab speaks IPv4 only; OVMF would wait a minute for each
 			// attempt by IPv6 before it goes on to the next device.
 			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n",
-			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n",
+			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n")
+	}
+	if c.Firmware == UEFI {
+		args = append(args,
 			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+quote(filepath.Join(c.FirmwareDir, code)),
 			"-drive", "if=pflash,format=raw,unit=1,file="+quote(c.nvram()))
 	}
@@ -218,7 +223,7 @@ func (c Config) arguments(boot Device) []string {
 	if l := c.Direct; l != nil {
 		args = append(args, "-kernel", l.Kernel, "-initrd", l.Initrd, "-append", l.CommandLine)
 	}
-	if c.NoPXE {
+	if c.NoPXE || c.OnlyIPv6 {
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
 	}
 	ports := 0

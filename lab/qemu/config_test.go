@@ -82,6 +82,11 @@ func TestArguments(t *testing.T) {
 	if h := strings.Join(cfg.arguments(Network), " "); !strings.Contains(h, " -fw_cfg name=opt/org.tianocore/IPv4PXESupport,string=n") {
 		t.Errorf("HTTP boot only: %s", h)
 	}
+	cfg.NoPXE, cfg.OnlyIPv6 = false, true
+	h := strings.Join(cfg.arguments(Network), " ")
+	if !strings.Contains(h, " -fw_cfg name=opt/org.tianocore/IPv4PXESupport,string=n") || strings.Contains(h, "IPv6") {
+		t.Errorf("IPv6 only: %s", h)
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

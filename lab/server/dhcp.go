@@ -44,6 +44,9 @@ type lease struct {
 
 // dhcp gets an address by DISCOVER, OFFER, REQUEST and ACK, and uses it.
 func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease, error) {
+	if s.cfg.IPv6 {
+		return s.dhcp6(ctx, who, mode)
+	}
 	if err := s.cfg.NIC.SetAddress(netip.Prefix{}, netip.Addr{}); err != nil {
 		return lease{}, err
 	}
@@ -74,13 +77,7 @@ func (s *Server) dhcp(ctx context.Context, who dhcpClient, mode bmc.Mode) (lease
 
 // dhcpOptions are what each client says of itself.
 func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
-	arch, name := iana.EFI_BC, "PXEClient:Arch:00007:UNDI:003000" // x64 firmware sends 7, see field notes
-	if mode == bmc.Legacy {
-		arch, name = iana.INTEL_X86PC, "PXEClient:Arch:00000:UNDI:002001"
-	}
-	if who == ipxeROM && mode == bmc.UEFI {
-		name = "PXEClient:Arch:00007:UNDI:003010"
-	}
+	arch, name := firmwareClass(who, mode)
 	switch who {
 	case agentClient:
 		return []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
@@ -105,9 +102,23 @@ func (s *Server) dhcpOptions(who dhcpClient, mode bmc.Mode) []dhcpv4.Modifier {
 	return options
 }
 
+// firmwareClass is what firmware calls itself.
+func firmwareClass(who dhcpClient, mode bmc.Mode) (iana.Arch, string) {
+	switch {
+	case mode == bmc.Legacy:
+		return iana.INTEL_X86PC, "PXEClient:Arch:00000:UNDI:002001"
+	case who == ipxeROM:
+		return iana.EFI_BC, "PXEClient:Arch:00007:UNDI:003010"
+	}
+	return iana.EFI_BC, "PXEClient:Arch:00007:UNDI:003000" // x64 firmware sends 7, see field notes
+}
+
 // findManager asks for a replica as the agent's /init does: by DHCPINFORM, for one that
 // is not avoid.
 func (s *Server) findManager(ctx context.Context, address netip.Addr, avoid string) (agentapi.BootOptions, error) {
+	if s.cfg.IPv6 {
+		return s.findManager6(ctx, avoid)
+	}
 	conn, err := s.cfg.NIC.ListenUDP(nclient4.ClientPort)
 	if err != nil {
 		return agentapi.BootOptions{}, fmt.Errorf("DHCP: %w", err)

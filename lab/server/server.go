@@ -27,6 +27,10 @@ type NIC interface {
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 	// SetAddress replaces address and default route; zero values take them away.
 	SetAddress(address netip.Prefix, gateway netip.Addr) error
+	// SetIPv6 leaves of IPv6 addresses the link-local one and another; ListenUDPIPv6
+	// opens a UDP socket (port 0: any) with those.
+	SetIPv6(address netip.Prefix) error
+	ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn, error)
 }
 
 // Device is something to boot from.
@@ -57,6 +61,9 @@ type Config struct {
 	// PlainPXE makes the firmware a PXE ROM that loads iPXE by TFTP; otherwise its
 	// ROM is iPXE, as QEMU's is.
 	PlainPXE bool
+	// IPv6 makes firmware, agent and system speak IPv6 alone, with the address that DHCPv6
+	// gives them and a /64 on the link.
+	IPv6 bool
 	// HeadOnly asks for kernel and initramfs without reading them, for tests with
 	// many servers.
 	HeadOnly bool

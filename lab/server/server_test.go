@@ -33,6 +33,10 @@ func (unplugged) MAC() net.HardwareAddr                             { return net
 func (unplugged) ListenUnconfigured(uint16) (net.PacketConn, error) { return nil, errUnplugged }
 func (unplugged) ListenUDP(uint16) (net.PacketConn, error)          { return nil, errUnplugged }
 func (unplugged) SetAddress(netip.Prefix, netip.Addr) error         { return nil }
+func (unplugged) SetIPv6(netip.Prefix) error                        { return nil }
+func (unplugged) ListenUDPIPv6(uint16, ...netip.Addr) (net.PacketConn, error) {
+	return nil, errUnplugged
+}
 func (unplugged) DialContext(context.Context, string, string) (net.Conn, error) {
 	return nil, errUnplugged
 }

@@ -33,7 +33,11 @@ func (s *Server) tftp(ctx context.Context, server, file string) (int64, error) {
 	if ip == nil {
 		return 0, fmt.Errorf("TFTP: server %q is no address", server)
 	}
-	conn, err := s.cfg.NIC.ListenUDP(0)
+	listen := s.cfg.NIC.ListenUDP
+	if s.cfg.IPv6 {
+		listen = func(port uint16) (net.PacketConn, error) { return s.cfg.NIC.ListenUDPIPv6(port) }
+	}
+	conn, err := listen(0)
 	if err != nil {
 		return 0, fmt.Errorf("TFTP: %w", err)
 	}

@@ -15,5 +15,6 @@ func TestLine(t *testing.T) {
 	t.Run("Mirror", func(t *testing.T) { testMirror(t, plane) })
 	t.Run("Live", func(t *testing.T) { testLive(t, plane) })
 	t.Run("Protocols", func(t *testing.T) { testProtocols(t, plane) })
+	t.Run("IPv6", func(t *testing.T) { testIPv6(t, plane) })
 	t.Run("Kills", func(t *testing.T) { testKills(t, plane) })
 }

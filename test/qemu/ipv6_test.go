@@ -49,9 +49,9 @@ type advertised []pxe.Advertisement
 
 func (a advertised) Advertisements() []pxe.Advertisement { return a }
 
-// roomWithBootServer is a network namespace on the switch, since the stack in user space
-// has no IPv6: what is shipped listens there on the sockets of the kernel, which needs
-// root.
+// roomWithBootServer is a network namespace on the switch, where the boot server has the
+// sockets of the kernel as it has where it is shipped, router advertisements too. That
+// needs root.
 func roomWithBootServer(t *testing.T, sw *network.Switch, cfg bootserver.Config) *rooms.Room {
 	t.Helper()
 	room, err := rooms.NewRoom()
@@ -170,7 +170,7 @@ func TestAgentLineByIPv6(t *testing.T) {
 				}
 				manager.ServeHTTP(w, r)
 			}))
-			vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: tc.firmware, NICs: []qemu.NIC{tc.nic}})
+			vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: tc.firmware, NICs: []qemu.NIC{tc.nic}, OnlyIPv6: true})
 			if err := vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true}); err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ const queueFrames = 32 << 10
 
 // Command is "lab manager".
 func Command() *cobra.Command {
-	var uplink, address string
+	var uplink, address, addressIPv6 string
 	var factor int
 	options := app.DefaultOptions()
 	command := &cobra.Command{
@@ -56,13 +56,21 @@ func Command() *cobra.Command {
 				return err
 			}
 			options.BootAddress = prefix.Addr().String()
-			options.AgentAddress = netip.AddrPortFrom(prefix.Addr(), agentPort).String()
-			return run(cmd.Context(), options, uplink, prefix)
+			place := place{address: prefix}
+			if addressIPv6 == "" {
+				options.AgentAddress = netip.AddrPortFrom(prefix.Addr(), agentPort).String()
+			} else if place.ipv6, err = netip.ParsePrefix(addressIPv6); err != nil {
+				return fmt.Errorf("--lab-ipv6-address: %w", err)
+			} else {
+				options.BootIPv6 = place.ipv6.Addr().String()
+			}
+			return run(cmd.Context(), options, uplink, place)
 		},
 	}
 	logs.InitLogs()
 	command.Flags().StringVar(&uplink, "lab-uplink", "", "Unix socket of the lab's switch.")
 	command.Flags().StringVar(&address, "lab-address", "", "Address of the manager on the lab's network, with prefix length.")
+	command.Flags().StringVar(&addressIPv6, "lab-ipv6-address", "", "IPv6 address of the manager on the lab's network besides, with prefix length; empty: none.")
 	command.Flags().IntVar(&factor, "lab-shorten", 1, "Divide all waits of the manager by this factor.")
 	options.AddFlags(command.Flags())
 	return command
@@ -80,19 +88,32 @@ func shorten(options *app.Options, factor int) error {
 	return nil
 }
 
+// place is where the manager is on the network.
+type place struct {
+	address netip.Prefix
+	// ipv6 is the zero value where there is none.
+	ipv6 netip.Prefix
+}
+
 // run joins the network and runs the manager on it.
-func run(ctx context.Context, options *app.Options, uplink string, address netip.Prefix) error {
+func run(ctx context.Context, options *app.Options, uplink string, at place) error {
 	local := network.NewSwitch()
 	defer func() { _ = local.Close() }()
 	if _, err := local.DialUnix("uplink", uplink); err != nil {
 		return err
 	}
-	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: address, MAC: macOf(address.Addr()), Queue: queueFrames})
+	stack, err := network.NewStack(local, network.StackConfig{Name: "ingot", Address: at.address, MAC: macOf(at.address.Addr()), Queue: queueFrames})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stack.Close() }()
-	return app.Run(ctx, options, func(context.Context, *app.Options) (*app.Sockets, error) { return sockets(stack) })
+	return app.Run(ctx, options, func(context.Context, *app.Options) (*app.Sockets, error) {
+		opened, err := sockets(stack)
+		if err != nil || !at.ipv6.IsValid() {
+			return opened, err
+		}
+		return opened, addIPv6(opened, stack, at.ipv6)
+	})
 }
 
 // macOf is a locally administered MAC address that stays with an IPv4 address: to

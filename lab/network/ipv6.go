@@ -1,0 +1,102 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+// SetIPv6 gives the interface the link-local address that is made of its MAC address,
+// as a kernel does, and another one; the zero value: no other. They replace what it had.
+// Routers are not heard: what is on the link is what the address says.
+func (s *Stack) SetIPv6(address netip.Prefix) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, former := range s.addressesIPv6 {
+		if e := s.stack.RemoveAddress(nicID, toAddress(former.Addr())); e != nil {
+			return fmt.Errorf("remove address %s: %s", former, e)
+		}
+	}
+	s.addressesIPv6, s.routesIPv6 = nil, nil
+	wanted := []netip.Prefix{netip.PrefixFrom(netip.AddrFrom16(linkLocal(s.mac)), 64)}
+	if address.IsValid() {
+		if !address.Addr().Is6() || address.Addr().Is4In6() {
+			return fmt.Errorf("address %s is not IPv6", address)
+		}
+		wanted = append(wanted, address)
+	}
+	for _, one := range wanted {
+		own := tcpip.AddressWithPrefix{Address: toAddress(one.Addr()), PrefixLen: one.Bits()}
+		pa := tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: own}
+		if e := s.stack.AddProtocolAddress(nicID, pa, stack.AddressProperties{}); e != nil {
+			return fmt.Errorf("add address %s: %s", one, e)
+		}
+		s.addressesIPv6 = append(s.addressesIPv6, one)
+		s.routesIPv6 = append(s.routesIPv6, tcpip.Route{Destination: own.Subnet(), NIC: nicID})
+	}
+	s.stack.SetRouteTable(slices.Concat(s.routes, s.routesIPv6))
+	return nil
+}
+
+// ListenTCPIPv6 listens on an IPv6 address that the stack has.
+func (s *Stack) ListenTCPIPv6(at netip.AddrPort) (net.Listener, error) {
+	l, err := gonet.ListenTCP(s.stack, tcpip.FullAddress{NIC: nicID, Addr: toAddress(at.Addr()), Port: at.Port()}, ipv6.ProtocolNumber)
+	if err != nil {
+		return nil, fmt.Errorf("listen on TCP %s of %s: %w", at, s.port.name, err)
+	}
+	return &listener{TCPListener: l}, nil
+}
+
+// ListenUDPIPv6 opens a UDP socket on a port (0: any free one) of every IPv6 address,
+// and of the multicast groups that are named.
+func (s *Stack) ListenUDPIPv6(port uint16, groups ...netip.Addr) (net.PacketConn, error) {
+	var wq waiter.Queue
+	ep, e := s.stack.NewEndpoint(udp.ProtocolNumber, ipv6.ProtocolNumber, &wq)
+	if e != nil {
+		return nil, fmt.Errorf("open UDP socket of %s: %s", s.port.name, e)
+	}
+	ep.SocketOptions().SetV6Only(true)
+	ep.SocketOptions().SetReceiveBufferSize(4<<20, false)
+	if e := ep.Bind(tcpip.FullAddress{NIC: nicID, Port: port}); e != nil {
+		ep.Close()
+		return nil, fmt.Errorf("bind UDP port %d of %s: %s", port, s.port.name, e)
+	}
+	for _, group := range groups {
+		if e := ep.SetSockOpt(&tcpip.AddMembershipOption{NIC: nicID, MulticastAddr: toAddress(group)}); e != nil {
+			ep.Close()
+			return nil, fmt.Errorf("join %s on %s: %s", group, s.port.name, e)
+		}
+	}
+	return &packetConn{UDPConn: gonet.NewUDPConn(&wq, ep), ipv6: true}, nil
+}
+
+// dialIPv6 connects to an IPv6 address.
+func (s *Stack) dialIPv6(ctx context.Context, netw, addr string, to tcpip.FullAddress) (net.Conn, error) {
+	switch netw {
+	case "tcp", "tcp6":
+		c, err := gonet.DialContextTCP(ctx, s.stack, to, ipv6.ProtocolNumber)
+		if err != nil {
+			return nil, fmt.Errorf("dial %s: %w", addr, err)
+		}
+		return c, nil
+	case "udp", "udp6":
+		c, err := gonet.DialUDP(s.stack, nil, &to, ipv6.ProtocolNumber)
+		if err != nil {
+			return nil, fmt.Errorf("dial %s: %w", addr, err)
+		}
+		return c, nil
+	}
+	return nil, fmt.Errorf("dial %s: unknown network %q", addr, netw)
+}
