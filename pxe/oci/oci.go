@@ -88,6 +88,9 @@ func Parse(from string) (name.Digest, error) {
 	if ref.RegistryStr() != host { // "images/node" would mean a registry that nobody wrote
 		return name.Digest{}, fmt.Errorf("%w: name the registry, as in registry.example/images/node", ErrReference)
 	}
+	if ref.Name() != rest { // a tag beside the digest is left out of the name; admission lets in none
+		return name.Digest{}, fmt.Errorf("%w: without a tag, which may name another manifest tomorrow", ErrReference)
+	}
 	return ref, nil
 }
 

@@ -224,6 +224,7 @@ func TestParse(t *testing.T) {
 		{"oci://registry.example/images/node@" + sum, "registry.example/images/node@" + sum},
 		{"oci://registry.example:5000/node@" + sum, "registry.example:5000/node@" + sum},
 		{"oci://registry.example/images/node:v1", ""},
+		{"oci://registry.example/images/node:v1@" + sum, ""},
 		{"oci://registry.example/images/node", ""},
 		{"oci://registry.example/images/node@sha256:12", ""},
 		{"oci://registry.example@" + sum, ""},
@@ -248,6 +249,7 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("oci://registry.example/images/node@" + digest(nil))
 	f.Add("oci://registry.example/images/node:v1")
+	f.Add("oci://registry.example/images/node:v1@" + digest(nil))
 	f.Fuzz(func(t *testing.T, url string) {
 		ref, err := oci.Parse(url)
 		if err == nil && "oci://"+ref.Name() != url {
