@@ -128,7 +128,11 @@ func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Reason, f.Mess
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
+// failure gives an error a reason; one that has a reason already keeps that.
 func failure(reason string, err error) *Failure {
+	if known, ok := errors.AsType[*Failure](err); ok {
+		reason = known.Reason
+	}
 	return &Failure{Reason: reason, Message: err.Error(), Err: err}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -253,5 +254,32 @@ func TestWipeOfADiskThatMoves(t *testing.T) {
 	}
 	if got := m.Reports(); len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || !s.untouched(0) || !s.untouched(1) {
 		t.Errorf("reports %+v", got)
+	}
+}
+
+// A name that another disk gets while the image is waited for is that of a stranger: what
+// is opened to be written is looked at again, of each member of a mirror too.
+func TestInstallOnADiskThatMoves(t *testing.T) {
+	for name, order := range map[string]func(*testing.T) (*agenttest.Manager, *agenttest.Images){"disk": installOrder, "mirror": mirrorOrder} {
+		for _, after := range []string{"the image is opened", "the image is written"} {
+			t.Run(name+"/"+after, func(t *testing.T) {
+				m, images := order(t)
+				s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B"}, agentapi.Disk{Serial: "C"})
+				var wrote atomic.Bool
+				s.onWrite = func(context.Context) { wrote.Store(true) }
+				s.onList = func(_ int, disks []agentapi.Disk) {
+					if wrote.Load() || after == "the image is opened" && len(images.Ranges()) > 0 {
+						disks[0].Serial, disks[2].Serial = "C", "A"
+					}
+				}
+				if action, err := s.run(m); action != agentapi.PowerOff || err != nil {
+					t.Fatalf("%s, %v", action, err)
+				}
+				got := m.Reports()
+				if len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || !s.untouched(2) || wrote.Load() != (after == "the image is written") {
+					t.Errorf("wrote %t, reports %+v", wrote.Load(), got)
+				}
+			})
+		}
 	}
 }

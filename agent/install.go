@@ -200,6 +200,9 @@ func (s *session) seed(ctx context.Context, to target) error {
 	if to.mirrored() && seed.Format == agentapi.FormatIgnition {
 		return &Failure{Reason: ReasonImageInvalid, Message: "a system that Ignition sets up makes its own mirror; say it in the Ignition configuration, and leave softwareRAID out"}
 	}
+	if err := s.isStill(ctx, disk); err != nil { // the seeder opens it by its name
+		return err
+	}
 	if err := s.cfg.Seeder.Seed(ctx, disk, seed); err != nil {
 		return failure(ReasonSeedFailed, fmt.Errorf("%s: %w", disk.Name, err))
 	}

@@ -87,9 +87,9 @@ func (s *session) withMirror(ctx context.Context, to target, do func(*raid.Mirro
 		}
 	}()
 	for _, disk := range to.disks {
-		dev, err := s.cfg.Disks.Open(ctx, disk)
+		dev, err := s.openDisk(ctx, disk)
 		if err != nil {
-			return fmt.Errorf("%s: open: %w", disk.Name, err)
+			return fmt.Errorf("%s: %w", disk.Name, err)
 		}
 		members = append(members, raid.Member{Name: disk.Name, Device: dev})
 	}
@@ -102,12 +102,41 @@ func (s *session) withMirror(ctx context.Context, to target, do func(*raid.Mirro
 
 // withDisk opens a disk for the time of do.
 func (s *session) withDisk(ctx context.Context, disk agentapi.Disk, do func(block.Device) error) (err error) {
-	dev, err := s.cfg.Disks.Open(ctx, disk)
+	dev, err := s.openDisk(ctx, disk)
 	if err != nil {
-		return fmt.Errorf("open: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	return do(dev)
+}
+
+// openDisk opens a disk that was chosen, and sees that it is that one still: a name may be
+// another disk's since, after hours in which an image was waited for. While it is open no
+// other gets its name, so what is found under it now is what is open (I8, I12).
+func (s *session) openDisk(ctx context.Context, disk agentapi.Disk) (block.Device, error) {
+	dev, err := s.cfg.Disks.Open(ctx, disk)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if err := s.isStill(ctx, disk); err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return dev, nil
+}
+
+// isStill refuses a disk whose name another has by now.
+func (s *session) isStill(ctx context.Context, disk agentapi.Disk) error {
+	all, err := s.listDisks(ctx)
+	if err != nil {
+		return err
+	}
+	same := func(now agentapi.Disk) bool {
+		return now.Name == disk.Name && now.Ref() == disk.Ref() && now.Path == disk.Path
+	}
+	if !slices.ContainsFunc(all, same) {
+		return &Failure{Reason: ReasonDiskNotFound, Message: fmt.Sprintf("%s is not the disk any more that it was when it was chosen: %s", disk.Name, describe(disk.Ref()))}
+	}
+	return nil
 }
 
 // assembles refuses an image that would boot from one member and leave the other behind:
