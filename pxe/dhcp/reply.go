@@ -309,6 +309,11 @@ func (ex *exchange) nothing() Answer { return Answer{kind: ex.kind, known: ex.kn
 // 82 (RFC 3046 §2.2) and 97, without which some UEFI ignores the reply (RFC
 // 4578 §2.3).
 func (ex *exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
+	// The options are the largest thing that is made for an answer; firmware gets most.
+	room := 14
+	if ex.firmware != plain {
+		room = 24
+	}
 	r := &dhcpv4.DHCPv4{
 		OpCode:        dhcpv4.OpcodeBootReply,
 		HWType:        ex.req.HWType,
@@ -319,7 +324,7 @@ func (ex *exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 		ServerIPAddr:  net.IPv4zero,
 		GatewayIPAddr: ex.req.GatewayIPAddr,
 		ClientHWAddr:  ex.req.ClientHWAddr,
-		Options:       make(dhcpv4.Options, 24),
+		Options:       make(dhcpv4.Options, room),
 	}
 	set(r, dhcpv4.OptionDHCPMessageType, byte(kind))
 	set(r, dhcpv4.OptionServerIdentifier, ex.serverID().AsSlice()...)
