@@ -119,6 +119,8 @@ func TestMachine(t *testing.T) {
 			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts, ` + waits}},
 		{"hints that choose nothing", "ns", spinning, []string{
 			"spec.rootDeviceHints: none of the 3 inspected hosts has a disk that they choose; correct it, or register such hosts, " + waits}},
+		{"a mirror on hosts with one disk each", "ns", v1beta2.IngotMachineSpec{SoftwareRAID: &v1beta2.SoftwareRAID{Level: v1beta2.SoftwareRAIDLevel1}}, []string{
+			"spec.softwareRAID: none of the 3 inspected hosts has two disks that it could be made of; correct it, or register such hosts, " + waits}},
 		{"hosts that nobody has inspected say nothing", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchLabels: map[string]string{"tier": "new"}, Arch: "arm64"}}, nil},
 	}
