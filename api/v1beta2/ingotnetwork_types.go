@@ -260,6 +260,7 @@ type AddressRange struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
+// +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6.subnet`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.spec.gateway`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.addressPoolRef.name`
 // +kubebuilder:printcolumn:name="Enrolled",type=string,JSONPath=`.status.discovery.lastHost`,priority=1

@@ -153,7 +153,7 @@ func (l *link) take(want infrav1.LinkAddress, place Place, from Sources, macs []
 		if from.Recorded != nil {
 			return *from.Recorded, nil
 		}
-		return Given{}, fmt.Errorf("no IPv4 address is recorded for the host; on an IngotNetwork in mode Proxy none is")
+		return Given{}, fmt.Errorf("no IPv4 address is recorded for the host; on an IngotNetwork in mode Proxy, or without spec.subnet, none is: take source RecordedIPv6, or another")
 	case infrav1.AddressRecordedIPv6:
 		if from.RecordedIPv6 != nil {
 			return *from.RecordedIPv6, nil

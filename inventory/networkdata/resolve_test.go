@@ -6,12 +6,14 @@ package networkdata
 import (
 	"errors"
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -119,6 +121,21 @@ func TestSourcesOf(t *testing.T) {
 		if got := SourcesOf(host, nil, Surroundings{Networks: networks()}); got.Recorded != nil || got.Host.NICs != nil {
 			t.Errorf("%s, without hardware: %+v", name, got)
 		}
+	}
+}
+
+// On a network with IPv6 alone all that it tells comes with the IPv6 address.
+func TestSourcesOfIPv6Alone(t *testing.T) {
+	host, hardware := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = bootMAC, "six"
+	hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "six", MAC: bootMAC, IP: "2001:db8::20"}
+	network := infrav1.IngotNetworkSpec{Domain: "dc1.example", MTU: new(int32(9000)),
+		IPv6: &infrav1.NetworkIPv6{Subnet: "2001:db8::/64", DNSServers: []string{"2001:db8::53"}}}
+	got := SourcesOf(host, hardware, Surroundings{Networks: map[string]infrav1.IngotNetworkSpec{"six": network}})
+	want := &Given{Address: netip.MustParsePrefix("2001:db8::20/64"), MTU: 9000, DNSServers: []string{"2001:db8::53"},
+		SearchDomains: []string{"dc1.example"}, From: "IngotNetwork six"}
+	if diff := cmp.Diff(want, got.RecordedIPv6, cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); diff != "" || got.Recorded != nil {
+		t.Errorf("%s; of IPv4 %+v", diff, got.Recorded)
 	}
 }
 

@@ -115,13 +115,18 @@ func onNetwork(name string, network infrav1.IngotNetworkSpec, ip string) *Given 
 	return given
 }
 
-// onIPv6Network is an IPv6 address; routers tell of themselves.
+// onIPv6Network is an IPv6 address; routers tell of themselves. The MTU comes with it
+// where there is no IPv4 address that it could come with.
 func onIPv6Network(name string, network infrav1.IngotNetworkSpec, ip string) *Given {
 	prefix, ok := within(network.IPv6.Subnet, ip)
 	if !ok {
 		return nil
 	}
-	return &Given{Address: prefix, DNSServers: network.IPv6.DNSServers, SearchDomains: searchOf(network), From: "IngotNetwork " + name}
+	given := &Given{Address: prefix, DNSServers: network.IPv6.DNSServers, SearchDomains: searchOf(network), From: "IngotNetwork " + name}
+	if network.Subnet == "" && network.MTU != nil {
+		given.MTU = *network.MTU
+	}
+	return given
 }
 
 // searchOf is where names are looked up: as DHCP tells it, the domain where no list is.
