@@ -45,7 +45,7 @@ func testBoot(t *testing.T, s *site) {
 		machine, err := server.New(server.Config{
 			Name: "stranger", NIC: nic, Serial: "E" + mac.String(), UUID: "4c4c4544-0000-1000-80e0-0000000000e" + string('0'+rune(i)),
 			Manufacturer: "ACME", Model: "Anvil", PlainPXE: plain, Retry: 20 * time.Millisecond, DHCPTimeout: 200 * time.Millisecond,
-			Disks: []server.DiskConfig{{Path: disk, Serial: "DISK", SizeBytes: 4 << 20}},
+			Disks: []server.DiskConfig{{Path: disk, Serial: "DISK", SizeBytes: 8 << 20}},
 		})
 		must(t, err)
 		t.Cleanup(func() { _ = machine.Close() })

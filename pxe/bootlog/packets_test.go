@@ -88,7 +88,7 @@ func TestPackets(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { _ = nic.Close() })
 			machine, err := server.New(server.Config{Name: tc.name, NIC: nic, Serial: tc.name, PlainPXE: tc.plain, Retry: time.Hour,
-				UUID: "00000000-0000-4000-8000-00000000000" + string('0'+rune(i)), Disks: []server.DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), Serial: "D", SizeBytes: 4 << 20}}})
+				UUID: "00000000-0000-4000-8000-00000000000" + string('0'+rune(i)), Disks: []server.DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), Serial: "D", SizeBytes: 8 << 20}}})
 			must(t, err)
 			t.Cleanup(func() { _ = machine.Close() })
 			machine.SetBoot(bmc.Boot{Target: bmc.TargetPXE, Mode: tc.mode, Enabled: bmc.Once})
