@@ -160,6 +160,11 @@ test-image: ## Build the bootable Debian image that tests and demo install.
 	hack/packages.sh test-image
 	go run ./hack/images os
 
+.PHONY: ignition-image
+ignition-image: ## Build the bootable Debian image that Ignition sets up, for one test of qemu-all.
+	hack/packages.sh test-image
+	go run ./hack/images ignition
+
 .PHONY: node-image
 node-image: ## Build the bootable image of a Kubernetes node of KUBERNETES_VERSION, with containers of a control plane.
 	hack/packages.sh node-image
@@ -188,7 +193,7 @@ packages-e2e:
 # What a node with pods needs besides the tools of every day.
 .PHONY: tools-e2e
 tools-e2e:
-	go run ./hack/tools/build node containerd certmanager
+	go run ./hack/tools/build node dns containerd certmanager
 
 .PHONY: tools-gen
 tools-gen:
@@ -230,5 +235,5 @@ qemu-bios: agent-image test-image
 	INGOT_QEMU=bios go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./test/qemu/...
 
 .PHONY: qemu-all
-qemu-all: agent-image test-image
+qemu-all: agent-image test-image ignition-image
 	INGOT_QEMU=all INGOT_FULL=1 go test -count=1 -timeout 120m $(TESTFLAGS) ./test/qemu/...

@@ -82,6 +82,12 @@ func groups() []group {
 			onRequest:       true,
 		},
 		{
+			name:      "dns",
+			pin:       "github.com/coredns/coredns",
+			programs:  []program{{file: "coredns", pkg: "."}},
+			onRequest: true,
+		},
+		{
 			name: "containerd",
 			pin:  "github.com/containerd/containerd/v2",
 			programs: []program{

@@ -76,6 +76,7 @@ func (n *Node) startOthers() error {
 			"--cert-dir=" + n.file("kubelet-pki"), "--hostname-override=" + n.config.Name, "--node-ip=" + n.Address().String(),
 		},
 		"kube-proxy": {"--config=" + n.file("kube-proxy.yaml")},
+		"coredns":    {"-conf=" + n.file("Corefile")},
 	} {
 		if err := n.run(name, arguments...); err != nil {
 			return err

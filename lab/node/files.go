@@ -40,6 +40,8 @@ type settings struct {
 	Shim, Runc, Plugins string
 	// PauseImage is the image that holds the namespaces of a pod.
 	PauseImage string
+	// NameServer is the address of the cluster's name server.
+	NameServer string
 	// KeepOOMScore says that root may not make a process less likely to be
 	// killed when memory runs out than its parent is.
 	KeepOOMScore bool

@@ -188,7 +188,7 @@ func (n *Node) writeFiles() error {
 	}
 	s := settings{
 		Dir: n.dir, Name: n.config.Name, CgroupRoot: "/" + n.link.name,
-		Plugins: pluginDir, PauseImage: pauseImage, KeepOOMScore: !capable,
+		Plugins: pluginDir, PauseImage: pauseImage, NameServer: nameServer, KeepOOMScore: !capable,
 	}
 	if s.Shim, err = n.tools.Binary("containerd-shim-runc-v2"); err != nil {
 		return err

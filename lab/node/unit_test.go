@@ -95,7 +95,7 @@ func TestSandboxRefusesPlacesThatItHides(t *testing.T) {
 func TestSettings(t *testing.T) {
 	s := settings{
 		Dir: t.TempDir(), Name: "management", CgroupRoot: "/ingot-node0",
-		Shim: "/cache/shim", Runc: "/usr/sbin/runc", Plugins: pluginDir, PauseImage: pauseImage, KeepOOMScore: true,
+		Shim: "/cache/shim", Runc: "/usr/sbin/runc", Plugins: pluginDir, PauseImage: pauseImage, NameServer: nameServer, KeepOOMScore: true,
 	}
 	if err := s.write(); err != nil {
 		t.Fatal(err)
