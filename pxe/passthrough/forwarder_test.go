@@ -206,6 +206,49 @@ func TestEnds(t *testing.T) {
 			t.Error("Run ended without an error while its context goes on")
 		}
 	})
+	t.Run("one of two listeners breaks", func(t *testing.T) {
+		f, err := New(Config{Upstream: "127.0.0.1:1", Seal: sealWith(key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, broken := listen(t, "tcp", "127.0.0.1:0"), listen(t, "tcp", "127.0.0.1:0")
+		_ = broken.Close()
+		if err := f.Run(t.Context(), whole, broken); err == nil {
+			t.Error("Run ended without an error while its context goes on")
+		}
+		if c, err := net.Dial("tcp", whole.Addr().String()); err == nil {
+			_ = c.Close()
+			t.Error("the other listener still takes connections")
+		}
+	})
+}
+
+// Clients of every listener reach the manager.
+func TestTwoListeners(t *testing.T) {
+	upstream := listen(t, "tcp", "127.0.0.1:0")
+	f, err := New(Config{Upstream: upstream.Addr().String(), Seal: sealWith(key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	four, six := listen(t, "tcp4", "127.0.0.1:0"), listen(t, "tcp6", "[::1]:0")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, four, six) }()
+	for _, at := range []net.Listener{four, six} {
+		c, err := net.Dial("tcp", at.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reached, err := upstream.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = reached.Close(), c.Close()
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
 }
 
 func isTimeout(err error) bool {
