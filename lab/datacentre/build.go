@@ -25,8 +25,15 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 	config := qemu.Config{
 		Name: s.Spec.Name, Dir: dir, Firmware: s.Spec.Firmware, MemoryMiB: s.Spec.MemoryMiB, CPUs: s.Spec.CPUs,
 		UUID: id, SerialNumber: s.Spec.Name, Manufacturer: "Ingot Lab", Product: "Virtual Server",
-		NICs:  []qemu.NIC{{MAC: s.MAC, Model: s.Spec.NIC, Socket: socket}},
-		Accel: cfg.Accel,
+		NICs:  []qemu.NIC{{MAC: s.MAC, Model: s.Spec.NIC, Socket: socket, NoROM: s.Spec.NoPXE}},
+		Accel: cfg.Accel, NoPXE: s.Spec.NoPXE,
+	}
+	if s.Spec.Media.IsValid() {
+		var err error
+		if s.drive, err = newDrive(dc.Switch, s.Spec, dir); err != nil {
+			return err
+		}
+		config.CD = s.drive.path
 	}
 	if s.DiskPath != "" {
 		config.Disks = []qemu.Disk{{Path: s.DiskPath, Model: s.Spec.Disk}}
@@ -35,7 +42,7 @@ func (s *Server) virtual(dc *DataCentre, cfg Config, dir, id string) error {
 	if err != nil {
 		return err
 	}
-	s.VM, s.machine = vm, &virtualMachine{vm: vm}
+	s.VM, s.machine = vm, &virtualMachine{vm: vm, drive: s.drive}
 	return nil
 }
 
@@ -73,6 +80,8 @@ func (s *Server) simulated(dc *DataCentre, _ Config, dir, id string) error {
 type virtualMachine struct {
 	bmc.BootSetting
 	vm *qemu.VM
+	// drive is nil where there is none.
+	drive *drive
 }
 
 // Powered implements lab/bmc.Machine.
@@ -87,7 +96,7 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 		if m.vm.Running() {
 			return nil
 		}
-		if err := m.prepare(); err != nil {
+		if err := m.prepare(ctx); err != nil {
 			return err
 		}
 		return m.vm.PowerOn(ctx)
@@ -99,7 +108,7 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 		if !m.vm.Running() {
 			return nil
 		}
-		if err := m.prepare(); err != nil {
+		if err := m.prepare(ctx); err != nil {
 			return err
 		}
 		return m.vm.Reset(ctx)
@@ -108,10 +117,18 @@ func (m *virtualMachine) Power(ctx context.Context, action bmc.Action) error {
 }
 
 // prepare tells the firmware what this boot starts from.
-func (m *virtualMachine) prepare() error {
+func (m *virtualMachine) prepare(ctx context.Context) error {
 	target, _ := m.ConsumeBoot()
 	switch target {
-	case bmc.TargetPXE:
+	case bmc.TargetCD:
+		if m.drive == nil {
+			return nil // nothing to boot from: on to the disks
+		}
+		if err := m.drive.load(ctx); err != nil {
+			return err
+		}
+		return m.vm.SetBoot(qemu.Boot{Device: qemu.CD, Once: true})
+	case bmc.TargetPXE, bmc.TargetHTTP:
 		return m.vm.SetBoot(qemu.Boot{Device: qemu.Network, Once: true})
 	case bmc.TargetDisk:
 		return m.vm.SetBoot(qemu.Boot{Device: qemu.Disks, Once: true})

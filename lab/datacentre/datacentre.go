@@ -51,6 +51,13 @@ type ServerSpec struct {
 	DiskBytes int64
 	// MemoryMiB and CPUs are a virtual server's; 0 means 1024 and 1.
 	MemoryMiB, CPUs int
+	// Media gives a virtual server with UEFI a CD drive, and its BMC this address in the
+	// servers' network to fetch from what is inserted; the Personality must have virtual
+	// media. The zero value: no drive.
+	Media netip.Prefix
+	// NoPXE leaves a virtual server with UEFI only HTTP boot to boot from the network by.
+	// It asks DHCP where from: OVMF is not told of its BMC's HttpBootUri.
+	NoPXE bool
 	// Simulate changes what a simulated server is; may be nil.
 	Simulate func(*server.Config)
 	// Protocol of its BMC.
@@ -95,6 +102,7 @@ type Server struct {
 
 	machine bmc.Machine
 	stack   *network.Stack
+	drive   *drive
 	console *os.File
 }
 
@@ -196,6 +204,9 @@ func (s *Server) close() error {
 	}
 	if s.stack != nil {
 		errs = append(errs, s.stack.Close())
+	}
+	if s.drive != nil {
+		errs = append(errs, s.drive.close())
 	}
 	if s.console != nil {
 		errs = append(errs, s.console.Close())

@@ -73,6 +73,9 @@ func (s *Server) front(dc *DataCentre, cfg Config, id string) error {
 	if err != nil {
 		return errors.Join(err, closeListener(tcp))
 	}
+	if s.drive != nil {
+		s.drive.slots(s.BMC)
+	}
 	return nil
 }
 

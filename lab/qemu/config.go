@@ -263,7 +263,11 @@ func (c Config) bootIndex(first, kind Device, i int) int {
 	if kind == CD { // nobody starts from it unless asked to
 		return i + 1 + 2*(len(c.Disks)+len(c.NICs))
 	}
-	return i + 1 + len(c.Disks) + len(c.NICs)
+	index := i + 1 + len(c.Disks) + len(c.NICs)
+	if first == CD && kind == Network { // after the disks: no number is there twice
+		index += len(c.Disks)
+	}
+	return index
 }
 
 // quote doubles commas, which end a value in QEMU's option syntax.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,6 +64,13 @@ func TestArguments(t *testing.T) {
 	cfg.CD, cfg.SecureBoot = "/a,b.iso", true
 	for boot, index := range map[Device]string{CD: "1", Network: "9", Disks: "9"} {
 		got := strings.Join(cfg.arguments(boot), " ") + " "
+		seen := map[string]bool{}
+		for _, m := range regexp.MustCompile(`bootindex=(\d+)`).FindAllStringSubmatch(got, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s first: two devices have boot index %s, which QEMU refuses: %s", boot, m[1], got)
+			}
+			seen[m[1]] = true
+		}
 		for _, want := range []string{" -machine q35,graphics=off,smm=on ", "file=/usr/share/OVMF/OVMF_CODE_4M.secboot.fd ",
 			" -global driver=cfi.pflash01,property=secure,value=on ",
 			" -drive if=none,id=cd0,format=raw,readonly=on,media=cdrom,file=/a,,b.iso -device qemu-xhci -device usb-storage,drive=cd0,removable=on,bootindex=" + index + " "} {

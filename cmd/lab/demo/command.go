@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +33,8 @@ type Options struct {
 	// KillManager kills the manager without warning at three moments that hurt, and
 	// starts it again.
 	KillManager bool
+	// Cleaning of the hosts: None, Metadata or Full; empty: the API's default.
+	Cleaning string
 	// Binary is this program; empty: os.Executable.
 	Binary string
 	// WithoutDisk names servers whose disk is taken away, to see the demo fail.
@@ -64,9 +65,10 @@ func Command() *cobra.Command {
 	f := command.Flags()
 	f.BoolVar(&options.Keep, "keep", os.Getenv("KEEP") == "1", "Leave everything running at the end, to play with.")
 	f.BoolVar(&options.Simulated, "simulated", false, "Use simulated servers instead of QEMU.")
-	f.StringSliceVar(&options.Servers, "servers", nil, "Servers to use, of bios-1, uefi-1 and spare-1; empty: all.")
+	f.StringSliceVar(&options.Servers, "servers", nil, "Servers to use; empty: bios-1, uefi-1 and spare-1. Beside them there are media-1, which boots by virtual media, and http-1, by UEFI HTTP boot.")
 	f.IntVar(&options.Machines, "machines", defaultMachines, "Machines to provision; one of them is released again.")
 	f.BoolVar(&options.SwapHardware, "swap-hardware", false, "Give the BIOS servers e1000e and NVMe, and the UEFI server virtio, instead of the other way round.")
+	f.StringVar(&options.Cleaning, "cleaning", "", "Cleaning of the hosts: None, Metadata or Full; empty: Metadata.")
 	f.BoolVar(&options.KillManager, "kill-manager", false, "Kill the manager without warning while it installs, after the install and while it wipes.")
 	f.StringSliceVar(&options.WithoutDisk, "without-disk", nil, "Servers whose disk is taken away: the demo must then fail.")
 	f.StringVar(&options.Dir, "dir", "", "Directory for all state; empty: a temporary one.")
@@ -85,13 +87,16 @@ func (o *Options) complete() error {
 	if o.Machines == 0 {
 		o.Machines = defaultMachines
 	}
-	names := o.Servers
-	if len(names) == 0 {
-		names = slices.Sorted(maps.Keys(rackOf))
+	names, all := o.Servers, []string{}
+	for _, p := range places() {
+		all = append(all, p.spec.Name)
+		if len(o.Servers) == 0 && !p.extra {
+			names = append(names, p.spec.Name)
+		}
 	}
 	for _, name := range slices.Concat(names, o.WithoutDisk) {
-		if rackOf[name] == "" {
-			return fmt.Errorf("--servers, --without-disk: %q is not one of %s", name, strings.Join(slices.Sorted(maps.Keys(rackOf)), ", "))
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("--servers, --without-disk: %q is not one of %s", name, strings.Join(all, ", "))
 		}
 	}
 	if o.Machines < 1 || o.Machines > len(names) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/datacentre"
 )
 
@@ -21,7 +22,7 @@ type result struct{ provisioned, released int }
 
 // countProvisioned counts machines that are provisioned by all witnesses: the API
 // says so and names the host, the host's disk bears the complete marker of this
-// very instance, its BMC was told to boot from the network, and the server is on.
+// very instance, its BMC was told to boot as its host says, and the server is on.
 // It remembers the hosts in use.
 func (s *show) countProvisioned(ctx context.Context) (int, error) {
 	v, err := s.look(ctx)
@@ -41,7 +42,7 @@ func (s *show) countProvisioned(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		installed := disk.Marker != nil && disk.Marker.Complete && disk.Marker.InstanceID == id.InstanceID
-		if !installed || !server.Powered() || !slices.ContainsFunc(server.BMC.Actions(), isNetworkBoot) {
+		if !installed || !server.Powered() || !slices.ContainsFunc(server.BMC.Actions(), bootsBy(id.Host)) {
 			s.say("machine %s says that it is provisioned; its server does not bear that out (disk %+v, on %t)", machine.Name, disk, server.Powered())
 			continue
 		}
@@ -51,7 +52,12 @@ func (s *show) countProvisioned(ctx context.Context) (int, error) {
 	return count, nil
 }
 
-func isNetworkBoot(action string) bool { return strings.HasPrefix(action, "Boot Once Pxe") }
+// bootsBy knows the BMC's action that boots the agent on a server.
+func bootsBy(name string) func(action string) bool {
+	p, _ := placeOf(name)
+	target := map[string]bmc.Target{"": bmc.TargetPXE, "VirtualMedia": bmc.TargetCD, "HTTP": bmc.TargetHTTP}[p.method]
+	return func(action string) bool { return strings.HasPrefix(action, "Boot Once "+string(target)) }
+}
 
 // countReleased counts the hosts that were in use and are free now, by all
 // witnesses: the record says cleaned, the disk has neither partition table nor
@@ -73,6 +79,11 @@ func (s *show) countReleased(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		cleaned := host.Spec.Record != nil && !host.Spec.Record.SanitizedAt.IsZero()
+		if cleaned {
+			for _, d := range host.Spec.Record.CleanedDisks {
+				s.say("host %s: disk %s is clean by %s, %d bytes read back", host.Name, d.Disk.SerialNumber, d.Method, ptr.Deref(d.VerifiedBytes, 0))
+			}
+		}
 		if !cleaned || disk != (datacentre.DiskState{}) || server.Powered() {
 			s.say("host %s is free; its server does not bear that out (disk %+v, on %t)", host.Name, disk, server.Powered())
 			continue

@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
 
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
 	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/qemu"
 )
@@ -20,18 +22,50 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// rackOf says in which rack each server of the demo stands.
-var rackOf = map[string]string{"bios-1": "rack-a", "spare-1": "rack-a", "uefi-1": "rack-b"}
+// A place is a server with the rack it stands in and what its host says of it.
+type place struct {
+	rack string
+	// method is its bootMethod; empty: PXE.
+	method string
+	// extra servers are only there when they are named.
+	extra bool
+	spec  datacentre.ServerSpec
+}
 
-// servers are the three of the demo: one BIOS, one UEFI with the NIC and the disk
-// of a real server, one spare.
-func (s *show) servers() []datacentre.ServerSpec {
-	specs := []datacentre.ServerSpec{
-		{Name: "bios-1", Firmware: qemu.BIOS},
-		{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe},
-		{Name: "spare-1", Firmware: qemu.BIOS},
+// places are those of the demo: one server with BIOS, one with UEFI and the NIC and the
+// disk of a real server, one spare; and two that boot without PXE.
+func places() []place {
+	return []place{
+		{rack: "rack-a", spec: datacentre.ServerSpec{Name: "bios-1", Firmware: qemu.BIOS}},
+		{rack: "rack-b", spec: datacentre.ServerSpec{Name: "uefi-1", Firmware: qemu.UEFI, NIC: qemu.E1000E, Disk: qemu.NVMe}},
+		{rack: "rack-a", spec: datacentre.ServerSpec{Name: "spare-1", Firmware: qemu.BIOS}},
+		{rack: "rack-a", method: "VirtualMedia", extra: true, spec: datacentre.ServerSpec{
+			Name: "media-1", Firmware: qemu.UEFI, Disk: qemu.NVMe, Personality: personality.Standard(), Media: netip.MustParsePrefix("10.77.0.250/24"),
+		}},
+		{rack: "rack-b", method: "HTTP", extra: true, spec: datacentre.ServerSpec{
+			Name: "http-1", Firmware: qemu.UEFI, Personality: personality.Standard(), NoPXE: true,
+		}},
 	}
-	specs = slices.DeleteFunc(specs, func(spec datacentre.ServerSpec) bool { return !slices.Contains(s.Servers, spec.Name) })
+}
+
+// placeOf is the server of that name.
+func placeOf(name string) (place, bool) {
+	all := places()
+	at := slices.IndexFunc(all, func(p place) bool { return p.spec.Name == name })
+	if at < 0 {
+		return place{}, false
+	}
+	return all[at], true
+}
+
+// servers are those to use.
+func (s *show) servers() []datacentre.ServerSpec {
+	var specs []datacentre.ServerSpec
+	for _, p := range places() {
+		if slices.Contains(s.Servers, p.spec.Name) {
+			specs = append(specs, p.spec)
+		}
+	}
 	for i := range specs {
 		if s.SwapHardware {
 			swapHardware(&specs[i])
@@ -57,7 +91,7 @@ func swapHardware(spec *datacentre.ServerSpec) {
 }
 
 // hostInput fills hosts.yaml.
-type hostInput struct{ Name, Rack, BMC, MAC, BootMode string }
+type hostInput struct{ Name, Rack, BMC, MAC, BootMode, BootMethod, Cleaning string }
 
 func (s *show) hostManifests() (string, error) {
 	data := struct {
@@ -69,8 +103,10 @@ func (s *show) hostManifests() (string, error) {
 		if server.Spec.Firmware == qemu.UEFI {
 			mode = "UEFI"
 		}
+		p, _ := placeOf(server.Spec.Name)
 		data.Hosts = append(data.Hosts, hostInput{
-			Name: server.Spec.Name, Rack: rackOf[server.Spec.Name], BMC: server.BMC.Address(), MAC: server.MAC.String(), BootMode: mode,
+			Name: server.Spec.Name, Rack: p.rack, BMC: server.BMC.Address(), MAC: server.MAC.String(), BootMode: mode,
+			BootMethod: p.method, Cleaning: s.Cleaning,
 		})
 	}
 	return s.render("hosts.yaml", data)

@@ -34,7 +34,8 @@ func (s *show) timelines() {
 		s.say("no events for the timelines: %v", err)
 	}
 	for _, server := range s.dc.Servers {
-		fmt.Fprintf(s.Out, "\n%s (%s)\n", server.Spec.Name, rackOf[server.Spec.Name])
+		p, _ := placeOf(server.Spec.Name)
+		fmt.Fprintf(s.Out, "\n%s (%s)\n", server.Spec.Name, p.rack)
 		for _, e := range timeline(server.Spec.Name, server.BMC.Writes(), events) {
 			fmt.Fprintf(s.Out, "  %6.1fs  %s\n", e.at.Sub(s.started).Seconds(), e.text)
 		}
