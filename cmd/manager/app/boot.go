@@ -215,7 +215,11 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if err := dir.Follow(ctx, mgr.GetCache()); err != nil {
+		err := dir.Follow(ctx, mgr.GetCache())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return fmt.Errorf("look-ups of hosts: %w", err)
 		}
 		return server.Run(ctx, sockets.Boot)
