@@ -8,5 +8,6 @@
 // most.
 //
 //	dir := directory.New(directory.Options{Cache: mgr.GetClient(), Keys: keys, ...})
+//	err := dir.Follow(ctx, mgr.GetCache())
 //	host, ok := dir.Lookup(mac)
 package directory
