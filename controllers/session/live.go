@@ -240,9 +240,9 @@ func judgeLive(host *infrav1.IngotHost, c liveCaller, from whereabouts) string {
 		return "it is for a life of the host that has ended"
 	case claim.Live.DataTransport == infrav1.LiveHTTPS && !c.secure:
 		return "this data is given over HTTPS only"
-	case !from.allows(c.source):
+	case claim.LiveFetch == nil && !from.allows(c.source):
 		return "it did not come from the host's address"
-	case claim.LiveFetch != nil:
+	case claim.LiveFetch != nil: // from an address that was allowed then; the order that says which is gone
 		if claim.State != infrav1.ClaimProvisioned || claim.LiveFetch.Address != c.source.String() || c.now.After(claim.LiveFetch.At.Add(liveRepeats)) {
 			return "the data was fetched already, and is given once"
 		}

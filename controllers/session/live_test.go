@@ -355,6 +355,7 @@ func TestJudgeLive(t *testing.T) {
 			want: "no longer asks"},
 		"the same again": {host: installing(lives, fetched)},
 		"the same, once another manager is there": {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(5 * time.Minute) }},
+		"the same, put on another network since":  {host: installing(lives, fetched), from: &nowhere},
 		"the same, much later":                    {host: installing(lives, fetched), caller: func(c *liveCaller) { c.now = now.Add(liveRepeats) }, want: "once"},
 		"released after the fetch":                {host: installing(lives, fetched, func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing }), want: "once"},
 		"another one, afterwards": {host: installing(lives, fetched, func(h *infrav1.IngotHost) { h.Spec.Claim.LiveFetch.Address = "10.0.0.8" }),

@@ -4,11 +4,14 @@
 package session
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
 )
@@ -51,4 +54,75 @@ func TestAgentIsKnownByItsAddress(t *testing.T) {
 func isNetwork(o client.Object) bool {
 	_, is := o.(*infrav1.IngotNetwork)
 	return is
+}
+
+// Whoever corrects the network of a host, or its boot NIC, while an agent works does not cut
+// that off (decision 0226): it speaks from where the order's boot was. One that has not
+// spoken yet is refused: its order is a misfit, and is dropped.
+func TestAgentWorksOnAfterMove(t *testing.T) {
+	ordered := func(h *infrav1.IngotHost) { h.Spec.Order.NetworkName, h.Spec.Order.BootMACAddress = "net", bootMAC }
+	unnamed := func(*infrav1.IngotHost) {}
+	moved := func(h *infrav1.IngotHost) {
+		h.Spec.NetworkRef.Name, h.Spec.BootMACAddress = "new", "52:54:00:00:00:99"
+	}
+	elsewhere := loopback()
+	elsewhere.Name, elsewhere.Spec.Subnet = "new", "192.0.2.0/24"
+	for name, tc := range map[string]struct {
+		order func(*infrav1.IngotHost)
+		facts *infrav1.IngotHardware
+		from  string
+		early bool
+		want  agentapi.Reason
+	}{
+		"by its recorded address":              {order: ordered, facts: recorded(here), from: here},
+		"where another server gives them":      {order: ordered, from: here},
+		"from another address than recorded":   {order: ordered, facts: recorded("127.0.0.9"), from: here, want: agentapi.ReasonTokenInvalid},
+		"moved before it spoke":                {order: ordered, facts: recorded(here), from: here, early: true, want: agentapi.ReasonTokenInvalid},
+		"an order that does not name its boot": {order: unnamed, facts: recorded(here), from: here, want: agentapi.ReasonTokenInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(world(tc.order), elsewhere.DeepCopy())
+			if tc.facts != nil {
+				objects = append(objects, tc.facts)
+			}
+			s := newSite(t, objects...)
+			if tc.early {
+				s.change(moved)
+			}
+			a := s.agent(claimsOf(token.Install), tc.from)
+			reason := a.open()
+			if reason == "" {
+				s.change(moved)
+			} else if tc.want == "" {
+				t.Fatalf("session refused: %s", reason)
+			}
+			_, progress := call[agentapi.ProgressReply](a, agentapi.PathProgress, agentapi.Progress{OrderID: orderID, Step: agentapi.StepWrite})
+			_, bootstrap := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			_, report := call[agentapi.Acknowledgement](a, agentapi.PathReport, agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded})
+			if diff := cmp.Diff([]agentapi.Reason{tc.want, tc.want, tc.want}, []agentapi.Reason{progress, bootstrap, report}); diff != "" {
+				t.Error(diff)
+			}
+			if committed := s.host().Spec.Claim.State == infrav1.ClaimProvisioned; committed != (tc.want == "") {
+				t.Errorf("provisioned: %t", committed)
+			}
+		})
+	}
+}
+
+// A live system that was started before the move gets its data, too.
+func TestLiveSystemAfterMove(t *testing.T) {
+	elsewhere := loopback()
+	elsewhere.Name, elsewhere.Spec.Subnet = "new", "192.0.2.0/24"
+	named := func(h *infrav1.IngotHost) { h.Spec.Order.NetworkName, h.Spec.Order.BootMACAddress = "net", bootMAC }
+	s := newSite(t, append(world(lives, named), recorded(here), elsewhere)...)
+	data := word(t, s.loaded(s.agent(claimsOf(token.Install), here)), "data=")
+	s.change(func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = "new" })
+	if code, _ := s.get(data, "127.0.0.9"); code != http.StatusGone {
+		t.Errorf("another address: answered %d", code)
+	}
+	for _, when := range []string{"first", "again, its reply was lost"} {
+		if code, _ := s.get(data, here); code != http.StatusOK {
+			t.Errorf("%s: answered %d", when, code)
+		}
+	}
 }

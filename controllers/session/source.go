@@ -4,6 +4,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -16,7 +17,7 @@ import (
 
 // whereabouts are where the agent of a host may speak from. The zero value: nowhere.
 type whereabouts struct {
-	// recorded are the addresses of the host's boot NIC on its present network.
+	// recorded are the addresses of the host's boot NIC on the network that it boots on.
 	recorded []netip.Addr
 	// subnets of that network.
 	subnets []netip.Prefix
@@ -38,16 +39,31 @@ func (w whereabouts) allows(source netip.Addr) bool {
 	return slices.ContainsFunc(w.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
 }
 
+// bootOf is the boot by which an agent is judged: that which the spec names, or, once an
+// agent has taken the order, that which the order was written for. Where the spec names
+// another since, the agent works on where it is (inventory, order/running), and what is
+// recorded for its boot stays while the order does.
+func bootOf(host *infrav1.IngotHost) (network, mac string) {
+	network, mac = host.Spec.NetworkRef.Name, host.Spec.BootMACAddress
+	order := host.Spec.Order
+	if order == nil || order.AgentKey == "" {
+		return network, mac
+	}
+	// Orders of earlier versions of Ingot name no boot.
+	return cmp.Or(order.NetworkName, network), cmp.Or(order.BootMACAddress, mac)
+}
+
 // whereabouts reads them: the facts from the reader given, and the network, whose
 // subnets never change, from the cache. Where the network is gone, what is recorded counts.
 func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (whereabouts, error) {
 	var out whereabouts
+	networkName, mac := bootOf(host)
 	hardware := &infrav1.IngotHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
 		return out, fmt.Errorf("hardware of host %s: %w", host.Name, err)
 	}
 	network := &infrav1.IngotNetwork{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); client.IgnoreNotFound(err) != nil {
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: networkName}, network); client.IgnoreNotFound(err) != nil {
 		return out, fmt.Errorf("network of host %s: %w", host.Name, err)
 	}
 	entries := []*infrav1.RecordedAddress{hardware.Spec.Address}
@@ -55,7 +71,7 @@ func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *in
 		entries = append(entries, hardware.Spec.IPv6Address) // else it is of former days: nobody is given it
 	}
 	for _, recorded := range entries {
-		if recorded == nil || recorded.MAC != host.Spec.BootMACAddress || recorded.NetworkName != host.Spec.NetworkRef.Name {
+		if recorded == nil || recorded.MAC != mac || recorded.NetworkName != networkName {
 			continue
 		}
 		if address, err := netip.ParseAddr(recorded.IP); err == nil {
