@@ -64,6 +64,37 @@ func (s SocketsIPv6) Close() error {
 	return errors.Join(errs...)
 }
 
+// DHCPv6Port and DHCPv6Group are where clients ask (RFC 8415 section 7.1 and 7.2).
+const DHCPv6Port = 547
+
+// DHCPv6Group is the address of all servers and relays of a link.
+func DHCPv6Group() netip.Addr { return netip.MustParseAddr("ff02::1:2") }
+
+// DHCPv6Conn makes a socket of one that is bound to DHCPv6Port and has joined
+// DHCPv6Group, on a network that is no kernel's: it tells nothing of its interface.
+func DHCPv6Conn(conn net.PacketConn) dhcp6.Conn { return &dhcpv6Conn{conn} }
+
+type dhcpv6Conn struct{ net.PacketConn }
+
+// Receive implements dhcp6.Conn.
+func (c *dhcpv6Conn) Receive(buf []byte) (dhcp6.Query, error) {
+	n, from, err := c.ReadFrom(buf)
+	if err != nil {
+		return dhcp6.Query{}, err
+	}
+	at, ok := from.(*net.UDPAddr)
+	if !ok {
+		return dhcp6.Query{}, fmt.Errorf("a DHCPv6 request from %v, which is no UDP address", from)
+	}
+	return dhcp6.Query{Packet: buf[:n], From: at.AddrPort()}, nil
+}
+
+// Send implements dhcp6.Conn.
+func (c *dhcpv6Conn) Send(a dhcp6.Answer, _ dhcp6.Link) error {
+	_, err := c.WriteTo(a.Packet, net.UDPAddrFromAddrPort(a.To))
+	return err
+}
+
 // check refuses what is no IPv6 address; zero is none wanted.
 func (c ConfigIPv6) check() error {
 	if a := c.Address; a.IsValid() && (!a.Is6() || a.Is4In6() || a.IsLinkLocalUnicast()) {

@@ -5,6 +5,7 @@ package bootserver_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -162,5 +163,39 @@ func TestIPv6AddressesThatAreNone(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), address) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// A socket of no kernel's carries requests and replies as they are.
+func TestDHCPv6Conn(t *testing.T) {
+	listen := func() net.PacketConn {
+		c, err := net.ListenPacket("udp6", "[::1]:0")
+		if err != nil {
+			t.Skipf("no IPv6 on this machine: %v", err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	client, server := listen(), listen()
+	conn := bootserver.DHCPv6Conn(server)
+	if _, err := client.WriteTo([]byte("request"), server.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	q, err := conn.Receive(make([]byte, 64))
+	if err != nil || string(q.Packet) != "request" || q.From.String() != client.LocalAddr().String() || q.Unicast {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	if err := conn.Send(dhcp6.Answer{Packet: []byte("reply"), To: q.From}, q.Link); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	if n, _, err := client.ReadFrom(buf); err != nil || string(buf[:n]) != "reply" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := conn.Receive(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%+v, %v after Close", q, err)
 	}
 }
