@@ -178,6 +178,22 @@ func TestTranslate(t *testing.T) {
 			`"storage":{"directories":[{"filesystem":"root","path":"/d","mode":493,"user":{"id":1}}],"links":[{"filesystem":"root","path":"/l","target":"/d"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sda","/dev/sdb"]}],"disks":[{"device":"/dev/sda","wipeTable":true,"partitions":[{"sizeMiB":1},{"label":"x"}]}]}`,
 			`"storage":{"directories":[{"path":"/d","user":{"id":1},"mode":493}],"disks":[{"device":"/dev/sda","partitions":[{"number":1,"sizeMiB":1},{"label":"x"}],"wipeTable":true}],"links":[{"path":"/l","target":"/d"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sda","/dev/sdb"]}]}`,
 		},
+		"partitions without numbers among such that have one": {
+			`"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,"partitions":[{"number":2},{},{"label":"x"},{"sizeMiB":1}]}]}`,
+			`"storage":{"disks":[{"device":"/dev/sda","partitions":[{"number":2},{"number":1},{"label":"x"},{"number":4,"sizeMiB":1}],"wipeTable":true}]}`,
+		},
+		"paths that are not clean": {
+			`"storage":{"directories":[{"filesystem":"root","path":"/d/"}],"files":[{"filesystem":"root","path":"/d//a"},{"filesystem":"root","path":"/d/./a","contents":{"source":"data:,2"}}]}`,
+			`"storage":{"directories":[{"path":"/d"}],"files":[{"path":"/d/a","overwrite":true,"contents":{"source":"data:,2"}}]}`,
+		},
+		"a key, a group and a drop-in twice": {
+			`"passwd":{"users":[{"name":"u","groups":["a","b","a"],"sshAuthorizedKeys":["k","k"]}]},"systemd":{"units":[{"name":"a.service","dropins":[{"name":"1.conf","contents":"[Unit]"},{"name":"1.conf","contents":"[Service]"}]}]}`,
+			`"passwd":{"users":[{"groups":["a","b"],"name":"u","sshAuthorizedKeys":["k"]}]},"systemd":{"units":[{"name":"a.service","dropins":[{"name":"1.conf","contents":"[Service]"}]}]}`,
+		},
+		"a networkd unit with a drop-in": {
+			`"networkd":{"units":[{"name":"a.network","contents":"[Match]","dropins":[{"name":"1.conf","contents":"[Network]"}]}]}`,
+			`"storage":{"files":[{"path":"/etc/systemd/network/a.network","overwrite":true,"contents":{"source":"data:;base64,W01hdGNoXQ=="},"mode":420},{"path":"/etc/systemd/network/a.network.d/1.conf","overwrite":true,"contents":{"source":"data:;base64,W05ldHdvcmtd"},"mode":420}]}`,
+		},
 		"two entries for a unit": {
 			`"systemd":{"units":[{"name":"a.service","contents":"[Unit]","enabled":true,"dropins":[{"name":"1.conf","contents":"[Unit]"}]},{"name":"a.service","mask":true,"enabled":false,"dropins":[{"name":"1.conf","contents":"[Service]"}]}]}`,
 			`"systemd":{"units":[{"name":"a.service","enabled":false,"mask":true,"contents":"[Unit]","dropins":[{"name":"1.conf","contents":"[Service]"}]}]}`,
@@ -259,6 +275,41 @@ func TestRefused(t *testing.T) {
 			_, err := Config([]byte(c.in), Additions{})
 			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want ErrConfig and %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), canary) {
+				t.Errorf("the error holds a value: %v", err)
+			}
+		})
+	}
+}
+
+// What version 3 refuses is refused by name (ErrDuplicate and others of its validator).
+func TestRefusedByVersion3(t *testing.T) {
+	const canary = "hunter2"
+	for name, c := range map[string]struct{ in, want string }{
+		"a directory twice":          {`"storage":{"directories":[{"filesystem":"root","path":"/d"},{"filesystem":"root","path":"/d/"}]}`, `path "/d" is there twice`},
+		"a link twice":               {`"storage":{"links":[{"filesystem":"root","path":"/l","target":"/a"},{"filesystem":"root","path":"/l","target":"/b"}]}`, `path "/l" is there twice`},
+		"a file that is a link":      {`"storage":{"files":[{"filesystem":"root","path":"/a"}],"links":[{"filesystem":"root","path":"/a","target":"/b"}]}`, `path "/a" is there twice`},
+		"a file behind a link":       {`"storage":{"files":[{"filesystem":"root","path":"/l/a"}],"links":[{"filesystem":"root","path":"/l","target":"/b"}]}`, `/l/a is behind the link /l`},
+		"a hard link to a directory": {`"storage":{"directories":[{"filesystem":"root","path":"/d"}],"links":[{"filesystem":"root","path":"/l","target":"/d","hard":true}]}`, `/l is a hard link to a directory`},
+		"a relative path":            {`"storage":{"files":[{"filesystem":"root","path":"a"}]}`, `a is no absolute path`},
+		"a disk twice":               {`"storage":{"disks":[{"device":"/dev/sda","wipeTable":true},{"device":"/dev/sda"}]}`, `disk "/dev/sda" is there twice`},
+		"a partition twice":          {`"storage":{"disks":[{"device":"/dev/sda","partitions":[{"number":1},{"number":1}]}]}`, `partition number 1 is there twice`},
+		"a file system twice":        {`"storage":{"filesystems":[{"name":"a","mount":{"device":"/dev/sda1","format":"ext4"}},{"name":"b","mount":{"device":"/dev/sda1","format":"xfs"}}]}`, `file system of device "/dev/sda1" is there twice`},
+		"an array twice":             {`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/sda"]},{"name":"r","level":"raid0","devices":["/dev/sdb"]}]}`, `array "r" is there twice`},
+		"a group twice":              {`"passwd":{"groups":[{"name":"g"},{"name":"g"}]}`, `group "g" is there twice`},
+		"a group without a name":     {`"passwd":{"groups":["` + canary + `"]}`, `group 0 has no name`},
+		"a networkd unit twice":      {`"networkd":{"units":[{"name":"a.network","contents":"1"},{"name":"a.network","contents":"2"}]}`, `path "/etc/systemd/network/a.network" is there twice`},
+		"a networkd unit and file":   {`"networkd":{"units":[{"name":"a.network","contents":"1"}]},"storage":{"files":[{"filesystem":"root","path":"/etc/systemd/network/a.network"}]}`, `is there twice`},
+		"of the OEM partition":       {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source is by "oem"`},
+		"added from there":           {`"storage":{"files":[{"filesystem":"root","path":"/a","append":true,"contents":{"source":"oem:///` + canary + `"}}]}`, `/a: its source is by "oem"`},
+		"from no URL":                {`"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"http://a b/` + canary + `"}}]}`, `/a: its source is no URL`},
+		"added and overwritten":      {`"storage":{"files":[{"filesystem":"root","path":"/a","append":true,"overwrite":true,"contents":{"source":"data:,1"}}]}`, `/a has append and overwrite`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Config([]byte(`{"ignition":{"version":"2.4.0"},`+c.in+`}`), Additions{})
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%v, want ErrConfig and %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), canary) {
 				t.Errorf("the error holds a value: %v", err)

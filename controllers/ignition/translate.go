@@ -26,7 +26,7 @@ func translate(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: version 2: %w", ErrConfig, withoutValue(err))
 	}
 	for _, step := range []func(*config) error{
-		head, filesystems, disks, files, links, passwords, units,
+		head, filesystems, disks, files, links, passwords, units, refused,
 	} {
 		if err := step(c); err != nil {
 			return nil, fmt.Errorf("%w: %w; write it for version 3", ErrConfig, err)
@@ -81,29 +81,49 @@ func filesystems(c *config) error {
 func disks(c *config) error {
 	for i := range c.Storage.Disks {
 		d := &c.Storage.Disks[i]
+		taken := map[int]bool{}
+		for _, p := range d.Partitions {
+			if p.Number != 0 && taken[p.Number] {
+				return fmt.Errorf("disk %s: partition number %d is there twice", d.Device, p.Number)
+			}
+			taken[p.Number] = true
+		}
 		for j := range d.Partitions {
 			p := &d.Partitions[j]
 			if p.Size != 0 || p.Start != 0 {
 				return fmt.Errorf("disk %s: partition %d has size or start in sectors, and not sizeMiB and startMiB", d.Device, j)
 			}
-			if p.Number == 0 && p.Label == nil {
-				// Version 2 takes the next number that is free.
-				if !d.WipeTable {
-					return fmt.Errorf("disk %s: partition %d has neither number nor label", d.Device, j)
-				}
-				p.Number = j + 1
+			if p.Number != 0 {
+				continue
 			}
+			// Both versions take the next number that is free, 3 by the label alone.
+			number := 1
+			for taken[number] {
+				number++
+			}
+			taken[number] = true
+			if p.Label != nil {
+				continue
+			}
+			if !d.WipeTable {
+				return fmt.Errorf("disk %s: partition %d has neither number nor label", d.Device, j)
+			}
+			p.Number = number
 		}
 	}
 	return nil
 }
 
-// local takes the file system off a node: paths of version 3 are those of the system.
+// local takes the file system off a node: paths of version 3 are those of the system, and
+// without "//", "." or "..".
 func local(n *node) error {
 	if n.Filesystem != "root" {
 		return fmt.Errorf("%s is on file system %q, and not on root", n.Path, n.Filesystem)
 	}
-	n.Filesystem = ""
+	if !path.IsAbs(n.Path) {
+		return fmt.Errorf("%s is no absolute path", n.Path)
+	}
+	n.Filesystem, n.Path = "", path.Clean(n.Path)
 	return nil
 }
 
@@ -183,6 +203,7 @@ func passwords(c *config) error {
 			return fmt.Errorf("user %q has create", u.Name)
 		}
 		u.Create = nil
+		u.Groups, u.SSHAuthorizedKeys = unique(u.Groups), unique(u.SSHAuthorizedKeys)
 		if slices.ContainsFunc(out, func(o user) bool { return o.Name == u.Name }) {
 			return fmt.Errorf("user %q is there twice", u.Name)
 		}
@@ -192,17 +213,27 @@ func passwords(c *config) error {
 	return nil
 }
 
+// unique leaves out what is there already; in version 2 it does no harm.
+func unique(list []string) (out []string) {
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func units(c *config) error {
 	var out []unit
 	for _, u := range c.Systemd.Units {
 		if u.Enable {
 			u.Enabled, u.Enable = new(true), false
 		}
-		if at := slices.IndexFunc(out, func(o unit) bool { return o.Name == u.Name }); at >= 0 {
-			out[at].take(u)
-			continue
+		at := slices.IndexFunc(out, func(o unit) bool { return o.Name == u.Name })
+		if at < 0 {
+			at, out = len(out), append(out, unit{Name: u.Name})
 		}
-		out = append(out, u)
+		out[at].take(u)
 	}
 	c.Systemd.Units = out
 	const dir = "/etc/systemd/network"
