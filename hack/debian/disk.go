@@ -36,6 +36,9 @@ const (
 	embeddedConfig = "base/boot/grub/early.cfg"
 )
 
+// RootOffset is where on a disk the root file system begins, in bytes.
+const RootOffset = rootStart * sectorSize
+
 // Identifiers are fixed so that the same content makes the same disk.
 const (
 	diskGUID = "1B60D7A5-4F5C-4C4E-9C3B-0C6B0E5D1A00"

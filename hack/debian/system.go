@@ -120,6 +120,16 @@ func (s System) Build(ctx context.Context, sources []Source, dir string) error {
 	if err := os.Remove(rootFS); err != nil {
 		return err
 	}
+	if err := Pack(raw); err != nil {
+		return err
+	}
+	fmt.Printf("packages %.0f s, disk %.0f s\n", bootstrapped.Seconds(), (time.Since(start) - bootstrapped).Seconds())
+	return nil
+}
+
+// Pack makes a result of a disk (DiskFile without .zst): it is compressed, with checksum
+// and sizes beside it, and removed.
+func Pack(raw string) error {
 	sizes, err := compressDisk(raw, raw+".zst")
 	if err != nil {
 		return err
@@ -127,8 +137,7 @@ func (s System) Build(ctx context.Context, sources []Source, dir string) error {
 	if err := os.Remove(raw); err != nil {
 		return err
 	}
-	fmt.Printf("packages %.0f s, disk %.0f s\n", bootstrapped.Seconds(), (time.Since(start) - bootstrapped).Seconds())
-	return os.WriteFile(filepath.Join(dir, SizesFile), []byte(sizes), 0o644)
+	return os.WriteFile(filepath.Join(filepath.Dir(raw), SizesFile), []byte(sizes), 0o644)
 }
 
 // bootstrap leaves an ext4 file system with the packages at rootFS.

@@ -7,9 +7,10 @@
 //
 //	go run ./hack/images agent   # kernel and initramfs of the agent
 //	go run ./hack/images os      # a bootable Debian image with cloud-init
+//	go run ./hack/images ignition  # one that Ignition sets up, in place of cloud-init
 //	go run ./hack/images -kubernetes v1.36.3 node   # the same as a node of a cluster
 //
-// Results lie under $INGOT_CACHE/images/{agent,test,node-<version>}/<key>, where
+// Results lie under $INGOT_CACHE/images/{agent,test,ignition,node-<version>}/<key>, where
 // the key is a checksum of everything the result is made from, and the symbolic
 // link "current" beside them names the last one built. A result that exists is not
 // built again.

@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string) error {
 	force := flags.Bool("force", false, "build even when the result is in the cache")
 	kubernetes := flags.String("kubernetes", "", "version of Kubernetes of a node's image, like v1.36.3")
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: images [-force] [-kubernetes VERSION] agent|os|node")
+		fmt.Fprintln(flags.Output(), "usage: images [-force] [-kubernetes VERSION] agent|os|ignition|node")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -44,6 +44,8 @@ func run(ctx context.Context, args []string) error {
 		return buildAgentImage(ctx, cache)
 	case "os":
 		return buildTestImage(ctx, cache)
+	case "ignition":
+		return buildIgnitionImage(ctx, cache)
 	case "node":
 		return buildNodeImage(ctx, cache, *kubernetes)
 	default:

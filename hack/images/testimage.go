@@ -13,26 +13,31 @@ import (
 // buildTestImage makes the image that tests and demo install, a plain server,
 // unless it is there.
 func buildTestImage(ctx context.Context, c *debian.Cache) error {
-	if err := debian.NeedTools(); err != nil {
-		return err
-	}
-	sources, err := debian.Sources(ctx)
-	if err != nil {
-		return err
-	}
-	system, err := debian.Server()
-	if err != nil {
-		return err
-	}
-	key, err := system.Key(sources)
-	if err != nil {
-		return err
-	}
-	dir, err := c.Result("test", key, func(dir string) error { return system.Build(ctx, sources, dir) })
+	dir, err := buildSystem(ctx, c, "test", debian.Server)
 	if err != nil {
 		return err
 	}
 	report, err := debian.Report("test image", dir)
 	fmt.Print(report)
 	return err
+}
+
+// buildSystem returns where the result is.
+func buildSystem(ctx context.Context, c *debian.Cache, kind string, recipe func() (debian.System, error)) (string, error) {
+	if err := debian.NeedTools(); err != nil {
+		return "", err
+	}
+	sources, err := debian.Sources(ctx)
+	if err != nil {
+		return "", err
+	}
+	system, err := recipe()
+	if err != nil {
+		return "", err
+	}
+	key, err := system.Key(sources)
+	if err != nil {
+		return "", err
+	}
+	return c.Result(kind, key, func(dir string) error { return system.Build(ctx, sources, dir) })
 }

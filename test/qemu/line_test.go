@@ -49,6 +49,16 @@ func TestWholeLine(t *testing.T) {
 			options: demo.Options{Servers: []string{"bios-1", "uefi-1"}, Machines: 2, SwapHardware: true},
 			want:    `demo: 2 of 2 machines provisioned, 1 released and wiped, \d+ s`,
 		},
+		{
+			name: "virtual media, NVMe erased", level: "all",
+			options: demo.Options{Servers: []string{"media-1"}, Machines: 1, Cleaning: "Full"},
+			want:    `disk media-1-d0 is clean by NVMeFormat, [1-9]\d* bytes read back\n(.*\n)*demo: 1 of 1 machines provisioned, 1 released and wiped, \d+ s`,
+		},
+		{
+			name: "UEFI HTTP boot", level: "all",
+			options: demo.Options{Servers: []string{"http-1"}, Machines: 1},
+			want:    `demo: 1 of 1 machines provisioned, 1 released and wiped, \d+ s`,
+		},
 	} {
 		t.Run(line.name, func(t *testing.T) {
 			needs(t, line.level)
