@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +45,7 @@ func (s *Site) Register(t testing.TB, servers ...string) {
 // RegisterNetwork makes the IngotNetwork of the servers, if it is missing.
 func (s *Site) RegisterNetwork(t testing.TB) {
 	t.Helper()
-	check(t, client.IgnoreAlreadyExists(s.Client.Create(t.Context(), &infrav1.IngotNetwork{
+	check(t, client.IgnoreAlreadyExists(s.create(t, &infrav1.IngotNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: Network},
 		Spec: infrav1.IngotNetworkSpec{
 			Subnet: subnet + ".0/24", Range: infrav1.AddressRange{Start: subnet + ".100", End: subnet + ".249"},
@@ -55,9 +56,26 @@ func (s *Site) RegisterNetwork(t testing.TB) {
 // Create creates an object.
 func (s *Site) Create(t testing.TB, obj client.Object) {
 	t.Helper()
-	if err := s.Client.Create(t.Context(), obj); err != nil {
+	if err := s.create(t, obj); err != nil {
 		t.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
 	}
+}
+
+// create gives kube-proxy its time: a Service leads to the webhooks a moment after their
+// pod is Ready.
+func (s *Site) create(t testing.TB, obj client.Object) error {
+	t.Helper()
+	err := s.Client.Create(t.Context(), obj)
+	if apierrors.IsInternalError(err) {
+		s.Await(t, "webhooks that answer", func(ctx context.Context) (string, error) {
+			err = s.Client.Create(ctx, obj)
+			if apierrors.IsInternalError(err) {
+				return "an answer", err
+			}
+			return "", nil
+		})
+	}
+	return err
 }
 
 // HostObjects are what an operator writes for one server: credentials, authority
