@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,14 +74,24 @@ func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted 
 
 // withoutEndpoint leaves out the address of the Cluster's API server, which the system of
 // a first control plane reports where kube-vip or keepalived gave it to it: it moves, and
-// two machines must not have one address. It stays where it is the machine's own: the one
-// recorded for its host, or the only one that it has.
+// two machines must not have one address. It stays where it is the machine's own: one
+// recorded for its host, or the only one that it has. Addresses are compared, not texts:
+// people write IPv6 ones in more than one way.
 func withoutEndpoint(cluster *clusterv1.Cluster, hardware *infrav1.IngotHardware, reported []string) []string {
-	endpoint := cluster.Spec.ControlPlaneEndpoint.Host
-	if recorded := hardware.Spec.Address; recorded != nil && recorded.IP == endpoint {
+	endpoint, err := netip.ParseAddr(cluster.Spec.ControlPlaneEndpoint.Host)
+	if err != nil { // a name, or none yet
 		return reported
 	}
-	own := slices.DeleteFunc(slices.Clone(reported), func(ip string) bool { return ip == endpoint })
+	is := func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err == nil && ip.Unmap() == endpoint.Unmap()
+	}
+	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if recorded != nil && is(recorded.IP) {
+			return reported
+		}
+	}
+	own := slices.DeleteFunc(slices.Clone(reported), is)
 	if len(own) == 0 {
 		return reported
 	}

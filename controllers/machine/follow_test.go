@@ -50,22 +50,32 @@ func TestInternalIPs(t *testing.T) {
 
 // The address of the API server is nobody's, unless it is the machine's own.
 func TestWithoutEndpoint(t *testing.T) {
-	const endpoint = "192.0.2.50"
+	const endpoint, six = "192.0.2.50", "2001:db8::50"
 	for name, tc := range map[string]struct {
-		recorded       string
-		reported, want []string
+		endpoint, ipv4, ipv6 string
+		reported, want       []string
 	}{
-		"a virtual address beside its own": {"192.0.2.7", []string{endpoint, "192.0.2.7"}, []string{"192.0.2.7"}},
-		"no virtual address":               {"192.0.2.7", []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7", "192.0.2.8"}},
-		"the one recorded for its host":    {endpoint, []string{endpoint, "192.0.2.8"}, []string{endpoint, "192.0.2.8"}},
-		"the only one":                     {"", []string{endpoint}, []string{endpoint}},
-		"nothing reported":                 {"192.0.2.7", nil, nil},
+		"a virtual address beside its own": {endpoint, "192.0.2.7", "", []string{endpoint, "192.0.2.7"}, []string{"192.0.2.7"}},
+		"no virtual address":               {endpoint, "192.0.2.7", "", []string{"192.0.2.7", "192.0.2.8"}, []string{"192.0.2.7", "192.0.2.8"}},
+		"the one recorded for its host":    {endpoint, endpoint, "", []string{endpoint, "192.0.2.8"}, []string{endpoint, "192.0.2.8"}},
+		"the only one":                     {endpoint, "", "", []string{endpoint}, []string{endpoint}},
+		"nothing reported":                 {endpoint, "192.0.2.7", "", nil, nil},
+		"a virtual IPv6 address":           {six, "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
+		"one written another way":          {"2001:DB8:0::0050", "", "2001:db8::7", []string{six, "2001:db8::7"}, []string{"2001:db8::7"}},
+		"the IPv6 one recorded for its host, and SLAAC": {six, "", six, []string{six, "2001:db8::5054:ff:fe00:1"},
+			[]string{six, "2001:db8::5054:ff:fe00:1"}},
+		"the same, written another way": {"2001:DB8::0050", "192.0.2.7", six, []string{six, "2001:db8::8"}, []string{six, "2001:db8::8"}},
+		"a name":                        {"api.example.com", "192.0.2.7", "", []string{endpoint, "192.0.2.7"}, []string{endpoint, "192.0.2.7"}},
+		"none yet":                      {"", "", "", []string{"192.0.2.7"}, []string{"192.0.2.7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, hardware := &clusterv1.Cluster{}, &infrav1.IngotHardware{}
-			cluster.Spec.ControlPlaneEndpoint.Host = endpoint
-			if tc.recorded != "" {
-				hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", IP: tc.recorded}
+			cluster.Spec.ControlPlaneEndpoint.Host = tc.endpoint
+			if tc.ipv4 != "" {
+				hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", IP: tc.ipv4}
+			}
+			if tc.ipv6 != "" {
+				hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "net", IP: tc.ipv6}
 			}
 			if diff := cmp.Diff(tc.want, withoutEndpoint(cluster, hardware, tc.reported)); diff != "" {
 				t.Error(diff)
