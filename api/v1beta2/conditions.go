@@ -189,6 +189,9 @@ const (
 	// ReasonNetworkDataWithIgnition: the bootstrap data is for Ignition, which reads no
 	// networkData.
 	ReasonNetworkDataWithIgnition = "NetworkDataWithIgnition"
+	// ReasonSoftwareRAIDWithIgnition: the bootstrap data is for Ignition, which makes its own
+	// mirror.
+	ReasonSoftwareRAIDWithIgnition = "SoftwareRAIDWithIgnition"
 	// ReasonBootstrapDataInvalid: no system reads the bootstrap data.
 	ReasonBootstrapDataInvalid = "BootstrapDataInvalid"
 	// ReasonLiveNotVerified: the cluster demands a verified boot, and the live system's data

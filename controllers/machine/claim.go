@@ -170,6 +170,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if out, err := r.networkDataIsRead(ctx, s); err != nil || out.stop {
 		return out, err
 	}
+	if out, err := r.mirrorIsMade(ctx, s); err != nil || out.stop {
+		return out, err
+	}
 	if out, err := r.findNetwork(ctx, s); err != nil || out.stop {
 		return out, err
 	}

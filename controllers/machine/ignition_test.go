@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -31,6 +32,34 @@ func testIgnitionUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
 	}
 	secret.Data["value"] = []byte(`{"ignition":{"version":"2.3.0"}}`)
+	s.must(s.api.Update(s.ctx, secret))
+	s.provision("m")
+}
+
+// A root on two disks is not for systems that Ignition sets up: no host is held, nothing is
+// written, and the machine says why. It goes on once the Secret is another.
+func testMirrorWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "a")
+	second := &infrav1.IngotHardware{}
+	s.must(s.api.Get(s.ctx, s.key("h"), second))
+	disk := second.Spec.Disks[0]
+	disk.Name, disk.SerialNumber, disk.WWN = "/dev/sdb", "second", ""
+	second.Spec.Disks = append(second.Spec.Disks, disk)
+	s.must(s.api.Update(s.ctx, second))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{
+		"format": []byte("ignition"), "value": []byte(`{"ignition":{"version":"3.4.0"}}`),
+	}}
+	s.create(secret)
+	s.machine("m", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
+	})
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonSoftwareRAIDWithIgnition, "Leave softwareRAID out")
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.picks.recent) != 0 {
+		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
+	}
+	secret.Data = map[string][]byte{"value": []byte("#cloud-config\n")}
 	s.must(s.api.Update(s.ctx, secret))
 	s.provision("m")
 }

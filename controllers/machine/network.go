@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/index"
@@ -24,21 +23,13 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// networkDataIsRead stops a machine whose networkData no system would read, before a host
-// is held and written: it is the same on every host, and none is to blame.
+// networkDataIsRead stops a machine whose networkData no system would read.
 func (r *Reconciler) networkDataIsRead(ctx context.Context, s *scope) (outcome, error) {
 	if s.machine.Spec.NetworkData == nil {
 		return next, nil
 	}
-	secret, err := r.bootstrapSecret(ctx, s)
-	if err != nil || secret == nil || string(secret.Data[formatKey]) != agentapi.FormatIgnition {
-		return next, err
-	}
-	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration, or use cloud-config; then delete Machine %s to replace it", secret.Name, s.owner.Name)
-	if s.notClaimed(infrav1.ReasonNetworkDataWithIgnition, message) {
-		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonNetworkDataWithIgnition, action, "%s", message)
-	}
-	return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil // the Secret may be made anew
+	return r.notForIgnition(ctx, s, infrav1.ReasonNetworkDataWithIgnition,
+		"which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration")
 }
 
 // findNetwork gathers what the machine's networkData needs beside the host. Addresses of
