@@ -47,6 +47,7 @@ func main() {
 			if action == agentapi.StartLive { // loaded, and not started: to be tried anew, and counted
 				err = errors.Join(err, boot.End(agentapi.PowerOff))
 			}
+			m.nic = nil // the links are down: the network is made anew
 		}
 		wait := pause/2 + rand.N(pause/2)
 		console.Printf("failed: %v; again in %s", err, wait.Round(time.Second))
