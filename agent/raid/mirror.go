@@ -99,10 +99,18 @@ func (m *Mirror) each(do func(i int, member Member) error) error {
 // Size implements block.Device: that of the array.
 func (m *Mirror) Size() int64 { return m.size }
 
+// within refuses a write behind the array's end, where a member has its superblock.
+func (m *Mirror) within(off, n int64) error {
+	if off < 0 || off+n > m.size {
+		return fmt.Errorf("write %d bytes at %d: the array ends at %d", n, off, m.size)
+	}
+	return nil
+}
+
 // WriteAt implements block.Device.
 func (m *Mirror) WriteAt(b []byte, off int64) (int, error) {
-	if off < 0 || off+int64(len(b)) > m.size {
-		return 0, fmt.Errorf("write %d bytes at %d: the array ends at %d", len(b), off, m.size)
+	if err := m.within(off, int64(len(b))); err != nil {
+		return 0, err
 	}
 	err := m.each(func(_ int, member Member) error {
 		_, err := member.WriteAt(b, off)
@@ -117,8 +125,8 @@ func (m *Mirror) WriteAt(b []byte, off int64) (int, error) {
 // ReadAt implements block.Device. It reads all members, and fails with ErrDiffers where
 // they do not say the same.
 func (m *Mirror) ReadAt(b []byte, off int64) (int, error) {
-	read, err := m.readAll(off, int64(len(b)))
-	if err != nil {
+	read := m.buffers(len(b))
+	if err := m.readAll(read, off); err != nil {
 		return 0, err
 	}
 	for i, got := range read[1:] {
@@ -129,19 +137,28 @@ func (m *Mirror) ReadAt(b []byte, off int64) (int, error) {
 	return copy(b, read[0]), nil
 }
 
-// readAll reads the same range of each member.
-func (m *Mirror) readAll(off, n int64) ([][]byte, error) {
-	read := make([][]byte, len(m.members))
-	err := m.each(func(i int, member Member) error {
-		read[i] = make([]byte, n)
+// buffers are one for each member.
+func (m *Mirror) buffers(n int) [][]byte {
+	out := make([][]byte, len(m.members))
+	for i := range out {
+		out[i] = make([]byte, n)
+	}
+	return out
+}
+
+// readAll fills buffers with the same range of each member.
+func (m *Mirror) readAll(read [][]byte, off int64) error {
+	return m.each(func(i int, member Member) error {
 		_, err := member.ReadAt(read[i], off)
 		return err
 	})
-	return read, err
 }
 
 // Zero implements block.Device. Where one member cannot, others may have done it.
 func (m *Mirror) Zero(off, n int64) error {
+	if err := m.within(off, n); err != nil {
+		return err
+	}
 	err := m.each(func(_ int, member Member) error { return member.Zero(off, n) })
 	if errors.Is(err, block.ErrNotSupported) {
 		return block.ErrNotSupported // whoever asks then writes the zeroes, to all
@@ -182,12 +199,16 @@ func (m *Mirror) Match(ctx context.Context, upTo int64, tell func(done int64)) (
 		return 0, err
 	}
 	var differ []int64
+	read := m.buffers(step)
 	for off := int64(0); off < upTo; off += step {
 		if ctx.Err() != nil {
 			return copied, context.Cause(ctx)
 		}
 		n := min(step, upTo-off)
-		was, err := m.copyAt(off, n)
+		for i := range read {
+			read[i] = read[i][:n]
+		}
+		was, err := m.copyAt(read, off)
 		if err != nil {
 			return copied, err
 		}
@@ -212,11 +233,10 @@ func (m *Mirror) Match(ctx context.Context, upTo int64, tell func(done int64)) (
 	return copied, nil
 }
 
-// copyAt copies a range from the first member to those that differ, and says whether one
-// did.
-func (m *Mirror) copyAt(off, n int64) (bool, error) {
-	read, err := m.readAll(off, n)
-	if err != nil {
+// copyAt copies a range, as long as the buffers, from the first member to those that
+// differ, and says whether one did.
+func (m *Mirror) copyAt(read [][]byte, off int64) (bool, error) {
+	if err := m.readAll(read, off); err != nil {
 		return false, err
 	}
 	differed := false

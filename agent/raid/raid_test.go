@@ -233,6 +233,9 @@ func TestMirrorWritesAll(t *testing.T) {
 	if _, err := mirror.WriteAt(make([]byte, 2), 7*mib-1); err == nil {
 		t.Error("wrote behind the end of the array")
 	}
+	if err := mirror.Zero(6*mib, mib+1); err == nil {
+		t.Error("zeroed behind the end of the array")
+	}
 }
 
 // What was written to the first member alone is copied, and nothing else.
