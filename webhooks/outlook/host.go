@@ -97,29 +97,53 @@ func (o Outlook) Crowded(ctx context.Context, host *v1beta2.IngotHost) []string 
 	if err := o.Reader.Get(ctx, client.ObjectKey{Name: name}, network, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
-	size := addresses(network.Spec.Range)
-	others, ok := o.onNetwork(ctx, name, size, host)
-	if !ok || others < size {
-		return nil
+	var out []string
+	for _, r := range rangesOf(network.Spec) {
+		others, ok := o.onNetwork(ctx, name, r.size, host)
+		if ok && others >= r.size {
+			out = append(out, fmt.Sprintf("spec.networkRef.name: IngotNetwork %q has %d addresses in %s, and as many other hosts boot on it; "+
+				"make the range larger, or use another network, until then the host is not booted", name, r.size, r.field))
+		}
 	}
-	return []string{fmt.Sprintf("spec.networkRef.name: IngotNetwork %q has %d addresses in spec.range, and as many other hosts boot on it; "+
-		"make the range larger, or use another network, until then the host is not booted", name, size)}
+	return out
 }
 
 // Network warns of a network with fewer addresses than hosts that boot on it.
 func (o Outlook) Network(ctx context.Context, network *v1beta2.IngotNetwork) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	size := addresses(network.Spec.Range)
-	if size < 1 {
-		return nil // refused already
+	var out []string
+	for _, r := range rangesOf(network.Spec) {
+		hosts, ok := o.onNetwork(ctx, network.Name, r.size+1, nil)
+		if ok && hosts > r.size {
+			out = append(out, fmt.Sprintf("%s: %s to %s holds %d addresses, and more hosts boot on the network; make it larger, "+
+				"until then some of them are not booted", r.field, r.start, r.end, r.size))
+		}
 	}
-	hosts, ok := o.onNetwork(ctx, network.Name, size+1, nil)
-	if !ok || hosts <= size {
-		return nil
+	return out
+}
+
+// addressRange is one that a network records addresses from.
+type addressRange struct {
+	field, start, end string
+	// size in addresses, at least 1, and no more than countable+1.
+	size int64
+}
+
+// rangesOf are those of which each host needs an address to be booted. One that is none is
+// left out: it is refused already.
+func rangesOf(spec v1beta2.IngotNetworkSpec) []addressRange {
+	all := []addressRange{{field: "spec.range", start: spec.Range.Start, end: spec.Range.End}}
+	if ipv6 := spec.IPv6; ipv6 != nil && ipv6.Mode != v1beta2.DHCPv6ModeStateless {
+		all = append(all, addressRange{field: "spec.ipv6.range", start: ipv6.Range.Start, end: ipv6.Range.End})
 	}
-	return []string{fmt.Sprintf("spec.range: %s to %s holds %d addresses, and more hosts boot on the network; make it larger, "+
-		"until then some of them are not booted", network.Spec.Range.Start, network.Spec.Range.End, size)}
+	var out []addressRange
+	for _, r := range all {
+		if r.size = addresses(r.start, r.end); r.size > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // onNetwork counts, up to limit, the hosts that name a network, but the one given.
@@ -141,13 +165,18 @@ func (o Outlook) onNetwork(ctx context.Context, name string, limit int64, but *v
 	return min(count, limit), true
 }
 
-// addresses counts those of a range, 0 if it is none.
-func addresses(r v1beta2.AddressRange) int64 {
-	start, err := netip.ParseAddr(r.Start)
-	end, otherErr := netip.ParseAddr(r.End)
-	if err != nil || otherErr != nil || !start.Is4() || !end.Is4() || end.Less(start) {
+// addresses counts those of a range, both ends included and up to countable+1; 0 if it is
+// none.
+func addresses(first, last string) int64 {
+	start, err := netip.ParseAddr(first)
+	end, otherErr := netip.ParseAddr(last)
+	if err != nil || otherErr != nil || start.BitLen() != end.BitLen() || end.Less(start) {
 		return 0
 	}
-	first, last := start.As4(), end.As4()
-	return int64(binary.BigEndian.Uint32(last[:])) - int64(binary.BigEndian.Uint32(first[:])) + 1
+	a, b := start.As16(), end.As16()
+	between := binary.BigEndian.Uint64(b[8:]) - binary.BigEndian.Uint64(a[8:])
+	if [8]byte(a[:8]) != [8]byte(b[:8]) || between > countable {
+		return countable + 1
+	}
+	return min(int64(between), countable) + 1
 }

@@ -199,6 +199,16 @@ func TestNetworks(t *testing.T) {
 		return &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1beta2.IngotNetworkSpec{Range: v1beta2.AddressRange{Start: start, End: end}}}
 	}
+	ipv6 := func(mode v1beta2.DHCPv6Mode, start, end string) *v1beta2.IngotNetwork {
+		n := network("rack-a", "", "")
+		n.Spec.IPv6 = &v1beta2.NetworkIPv6{Mode: mode, Range: v1beta2.IPv6Range{Start: start, End: end}}
+		return n
+	}
+	both := ipv6(v1beta2.DHCPv6ModeStateful, "2001:db8::1", "2001:db8::2")
+	both.Spec.Range = v1beta2.AddressRange{Start: "10.0.0.1", End: "10.0.0.9"}
+	fullIPv6 := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.ipv6.range, and as many other hosts boot on it; make the range larger, or use another network, until then the host is not booted`
+	smallIPv6 := "spec.ipv6.range: 2001:db8::1 to 2001:db8::2 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"
+	three := []client.Object{host("h1"), host("h2"), host("h3")}
 	full := `spec.networkRef.name: IngotNetwork "rack-a" has 2 addresses in spec.range, and as many other hosts boot on it; make the range larger, or use another network, until then the host is not booted`
 	small := "spec.range: 10.0.0.1 to 10.0.0.2 holds 2 addresses, and more hosts boot on the network; make it larger, until then some of them are not booted"
 	tests := []struct {
@@ -215,6 +225,12 @@ func TestNetworks(t *testing.T) {
 		{"another network", []client.Object{host("h1"), host("h2"), host("h3")}, network("rack-b", "10.0.0.1", "10.0.0.2"), nil, nil},
 		{"no range", []client.Object{host("h1")}, network("rack-a", "10.0.0.2", "10.0.0.1"), nil, nil},
 		{"as large as they come", []client.Object{host("h1")}, network("rack-a", "0.0.0.0", "255.255.255.255"), nil, nil},
+		{"IPv6 alone", three, ipv6(v1beta2.DHCPv6ModeStateful, "2001:db8::1", "2001:db8::2"), []string{fullIPv6}, []string{smallIPv6}},
+		{"IPv6 beside, which each host needs too", three, both, []string{fullIPv6}, []string{smallIPv6}},
+		{"IPv6 that hosts make", three, ipv6(v1beta2.DHCPv6ModeStateless, "2001:db8::1", "2001:db8::2"), nil, nil},
+		{"IPv6, as large as they come", three, ipv6(v1beta2.DHCPv6ModeStateful, "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), nil, nil},
+		{"IPv6, of two halves", three, ipv6(v1beta2.DHCPv6ModeStateful, "2001:db8:0:1::ffff", "2001:db8:0:2::1"), nil, nil},
+		{"a range of both families", three, network("rack-a", "10.0.0.1", "2001:db8::1"), nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
