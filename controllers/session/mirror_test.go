@@ -69,19 +69,29 @@ func TestMirrorIsChosenAnew(t *testing.T) {
 		change func(*infrav1.IngotHost)
 		root   string
 		mirror int
+		says   string
 	}{
-		{"by the members' hints", mirrored(infrav1.RootDeviceHints{SerialNumber: "d2"}, infrav1.RootDeviceHints{SerialNumber: "d1"}), "d2", 1},
+		{"by the members' hints", mirrored(infrav1.RootDeviceHints{SerialNumber: "d2"}, infrav1.RootDeviceHints{SerialNumber: "d1"}), "d2", 1, ""},
 		{"no mirror any more", func(h *infrav1.IngotHost) {
 			h.Spec.Claim.MirrorDisks = []infrav1.DiskReference{{SerialNumber: "d9"}}
-		}, "d1", 0},
-		{"a disk that is not there", mirrored(infrav1.RootDeviceHints{SerialNumber: "d1"}, infrav1.RootDeviceHints{SerialNumber: "d9"}), "", 0},
+		}, "d1", 0, ""},
+		{"a disk that is not there", mirrored(infrav1.RootDeviceHints{SerialNumber: "d1"}, infrav1.RootDeviceHints{SerialNumber: "d9"}), "", 0,
+			"Correct softwareRAID.members of the IngotMachine's template"},
+		{"one disk that suits", func(h *infrav1.IngotHost) {
+			mirrored()(h)
+			h.Spec.Claim.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d9"}
+		}, "", 0, "which both disks of softwareRAID must fit"},
+		{"one disk, which is not there", func(h *infrav1.IngotHost) {
+			h.Spec.Claim.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d9"}
+		}, "", 0, "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, append(world(c.change), recorded(here))...)
 			reason := s.agent(claimsOf(token.Install), here).open()
 			host := s.host()
 			if c.root == "" {
-				if result := host.Spec.Order.Result; reason != agentapi.ReasonHardwareMismatch || result.Reason != infrav1.ReasonNoRootDisk || !strings.Contains(result.Message, "serialNumber d9 (0 disks)") {
+				if result := host.Spec.Order.Result; reason != agentapi.ReasonHardwareMismatch || result.Reason != infrav1.ReasonNoRootDisk || !strings.Contains(result.Message, "serialNumber d9") ||
+					!strings.HasSuffix(result.Message, c.says) {
 					t.Errorf("%q, %+v", reason, host.Spec.Order.Result)
 				}
 				return

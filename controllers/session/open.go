@@ -102,13 +102,25 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	claim := host.Spec.Claim
 	disks, err := inventory.SelectRootDisks(facts.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	if err != nil {
-		return &problem{reason: infrav1.ReasonNoRootDisk, message: truncate("No disk to install to: "+err.Error()+". Correct rootDeviceHints of the IngotMachine's template or of the IngotHost", maxMessage)}, nil
+		return &problem{reason: infrav1.ReasonNoRootDisk, message: truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim), maxMessage)}, nil
 	}
 	claim.RootDisk, claim.MirrorDisks = ptr.To(inventory.DiskRefOf(disks[0])), nil
 	for _, disk := range disks[1:] {
 		claim.MirrorDisks = append(claim.MirrorDisks, inventory.DiskRefOf(disk))
 	}
 	return nil, nil
+}
+
+// diskRemedy says where the claim's wishes for its disks were written.
+func diskRemedy(claim *infrav1.HostClaim) string {
+	switch raid := claim.SoftwareRAID; {
+	case raid == nil:
+		return "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost"
+	case len(raid.Members) > 0:
+		return "Correct softwareRAID.members of the IngotMachine's template"
+	default:
+		return "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost, which both disks of softwareRAID must fit"
+	}
 }
 
 // installedDisks are those that the present claim was, or is being, installed to.
