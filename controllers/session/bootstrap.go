@@ -5,6 +5,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/ignition"
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
@@ -61,8 +63,7 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 	if format == agentapi.FormatIgnition {
 		config, err := RenderIgnition([]byte(userData), s.seedInput(host, address))
 		if err != nil {
-			s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
-			return agentapi.Bootstrap{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+			return agentapi.Bootstrap{}, s.unusable(host, machine, err)
 		}
 		userData = string(config)
 	}
@@ -78,6 +79,19 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		data.NetworkConfig = network.Config
 	}
 	return data, nil
+}
+
+// unusable tells of bootstrap data that no Ignition reads, although the machine looked
+// before it chose the host: the Secret was made anew since. The host is not to blame, so
+// that its agent, or live system, waits, as it does where the Secret is gone.
+func (s *Server) unusable(host *infrav1.IngotHost, machine *infrav1.IngotMachine, err error) *agentapi.Error {
+	s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
+	if errors.Is(err, ignition.ErrConfig) {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, action,
+			"The bootstrap data of IngotMachine %s was changed since it chose this host: %s. The server waits for it; mend it in the bootstrap configuration, or delete the Machine to replace it",
+			machine.Name, truncate(err.Error(), maxMessage/2))
+	}
+	return notReady("the bootstrap data cannot be used")
 }
 
 // claimant reads the IngotMachine that the claim names, and makes sure that it

@@ -281,8 +281,7 @@ func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address
 		// Nothing is added: the system that asks may be one that only installs another.
 		config, err := ignition.Config([]byte(userData), ignition.Additions{})
 		if err != nil {
-			s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
-			return nil, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: err.Error()}
+			return nil, s.unusable(host, machine, err)
 		}
 		userData = string(config)
 	}
