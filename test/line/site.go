@@ -210,7 +210,7 @@ type ImageServer struct {
 	URL, Checksum string
 	// Content is the image, with nothing at the marker's place.
 	Content []byte
-	held            chan chan struct{}
+	held    chan chan struct{}
 }
 
 // newImageServer makes an image: boot code's signature, random bytes by the seed,
