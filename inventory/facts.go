@@ -183,9 +183,12 @@ func (in *input) succeeded() bool {
 // liveStopped: a live system was started, the host is off, and nobody has said more.
 func (in *input) liveStopped() bool { return !in.ended() && in.liveStarted() }
 
-// offIsNews: the BMC has not said off before this time. Nobody speaks for minutes while a
-// live system starts, so that one wrong word would have it reset.
-func (in *input) offIsNews() bool { return in.host.Status.Power != infrav1.PowerStateOff }
+// offIsNews: the BMC has not said off before this time, or only a moment before. Nobody
+// speaks for minutes while a live system starts, so that one wrong word would have it reset,
+// and whatever else wakes the controller would have the same word read twice.
+func (in *input) offIsNews() bool {
+	return in.host.Status.Power != infrav1.PowerStateOff || in.obs.OffUnsure
+}
 
 // liveStarted: the agent had done all that a live system needs of the host.
 func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }

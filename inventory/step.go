@@ -141,6 +141,9 @@ type Observation struct {
 	// SwitchRefused: the BMC did not take the last order to switch the host; that it is
 	// off is the BMC's doing, and no agent's.
 	SwitchRefused bool
+	// OffUnsure: a live system was started, and the BMC has not said off for as long as
+	// Policy.ResetInterval since.
+	OffUnsure bool
 
 	// LastContact is when the agent of the present order last spoke. Zero: never, or
 	// forgotten; see Decision.RecordContact.

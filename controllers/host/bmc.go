@@ -53,6 +53,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 			return ctx.Err()
 		}
 	}
+	known.off, seen.OffUnsure = known.off.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	if pushing && seen.BMC == inventory.BMCOK {

@@ -59,9 +59,11 @@ type contact struct {
 	orders orders
 	// ejections is how often in a row the BMC did not empty its virtual drive.
 	ejections int
-	health    health
-	rotation  rotation.Memory
-	firmware  firmware.Memory
+	// off is since when it says off of a host whose live system was started.
+	off      off
+	health   health
+	rotation rotation.Memory
+	firmware firmware.Memory
 }
 
 // keyFor is a digest of all that decides whether a BMC can be talked to: spec.bmc, the
