@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
 	"github.com/ingot-metal/ingot/agent/raid"
+	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -135,7 +137,11 @@ func TestInstallMirrorFails(t *testing.T) {
 		{name: "the second member fails", disks: twoDisks, reason: agent.ReasonDiskFailed, message: "disk1: ", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.failing = "B" }},
 		{name: "an image without mdadm", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no mdadm", written: true,
-			change: func(s *server, _ *agenttest.Manager) { s.assembles = errors.New("no mdadm") }},
+			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("look: %w", seed.ErrNoAssembly) }},
+		{name: "an image without a root", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no root", written: true,
+			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("%w: 0 partitions", seed.ErrNoRoot) }},
+		{name: "a disk that cannot be looked into", disks: twoDisks, reason: agent.ReasonSeedFailed, message: "input/output", written: true,
+			change: func(s *server, _ *agenttest.Manager) { s.assembles = errors.New("mount: input/output error") }},
 		{name: "Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "leave softwareRAID out", written: true,
 			change: func(_ *server, m *agenttest.Manager) { m.Bootstrap.Format = agentapi.FormatIgnition }},
 	} {
@@ -195,7 +201,7 @@ func TestInstallMirrorForgetsOldArrays(t *testing.T) {
 func TestInstallAssemblesNothing(t *testing.T) {
 	m, _ := installOrder(t)
 	s := newServer(t, twoDisks...)
-	s.assembles = errors.New("no mdadm")
+	s.assembles = seed.ErrNoAssembly
 	if action, err := s.run(m); action != agentapi.BootDisk || err != nil || len(s.superblocks(0)) > 0 {
 		t.Error(action, err)
 	}

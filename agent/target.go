@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/raid"
+	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -140,15 +141,21 @@ func (s *session) isStill(ctx context.Context, disk agentapi.Disk) error {
 }
 
 // assembles refuses an image that would boot from one member and leave the other behind:
-// sooner or later one of them would be taken for the other.
+// sooner or later one of them would be taken for the other. The image is to blame for what
+// was found on the disk; that nothing could be looked for is the server's fault.
 func (s *session) assembles(ctx context.Context, to target) error {
 	if !to.mirrored() || s.cfg.Assembles == nil {
 		return nil
 	}
-	if err := s.cfg.Assembles(ctx, to.disks[0]); err != nil {
-		return failure(ReasonImageInvalid, fmt.Errorf("%s: %w", to, err))
+	err := s.cfg.Assembles(ctx, to.disks[0])
+	if err == nil {
+		return nil
 	}
-	return nil
+	reason := ReasonSeedFailed
+	if errors.Is(err, seed.ErrNoAssembly) || errors.Is(err, seed.ErrNoRoot) {
+		reason = ReasonImageInvalid
+	}
+	return failure(reason, fmt.Errorf("%s: %w", to, err))
 }
 
 // seal makes disks that hold the same image one array, whatever the seed changed on the

@@ -28,20 +28,9 @@ type Mounter struct {
 	Dir string
 }
 
-// ErrNoRoot says that not exactly one partition is the root of a system.
-var ErrNoRoot = errors.New("no root file system found on the installed disk")
-
 // partitionWait bounds how long device nodes take to appear after the partition
 // table was read again.
 const partitionWait = 10 * time.Second
-
-// partition of the installed disk.
-type partition struct {
-	number     int
-	device     string
-	fileSystem string
-	isRoot     bool
-}
 
 // Seed implements agent.Seeder.
 func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bootstrap) error {
@@ -53,7 +42,7 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 	if err != nil {
 		return err
 	}
-	root, err := m.choose(parts, how)
+	root, err := choose(parts, how, m.look)
 	if err != nil {
 		return err
 	}
@@ -62,6 +51,7 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 
 // Assembles fails with ErrNoAssembly where the system on a disk does not have what
 // assembles a software RAID, and with ErrNoRoot where none is found that reads a seed.
+// Any other error says that the disk could not be looked into.
 func (m *Mounter) Assembles(ctx context.Context, disk agentapi.Disk) error {
 	how, err := kindOf(agentapi.Bootstrap{})
 	if err != nil {
@@ -71,11 +61,11 @@ func (m *Mounter) Assembles(ctx context.Context, disk agentapi.Disk) error {
 	if err != nil {
 		return err
 	}
-	root, err := m.choose(parts, how)
+	root, err := choose(parts, how, m.look)
 	if err != nil {
 		return err
 	}
-	return m.mounted(root, unix.MS_RDONLY, assembles)
+	return m.look(root, assembles)
 }
 
 // partitions makes the kernel read the new partition table and lists what is
@@ -103,14 +93,23 @@ func (m *Mounter) partitions(ctx context.Context, disk string) ([]partition, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %s has %d partitions in its table, %d in the kernel", ErrNoRoot, disk, len(types), len(parts))
+			return nil, missing(disk, len(types), len(parts), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	for i := range parts {
 		parts[i].isRoot = rootTypes[types[parts[i].number]]
 	}
-	return slices.DeleteFunc(parts, func(p partition) bool { return p.fileSystem == "" }), nil
+	return slices.DeleteFunc(parts, func(p partition) bool { return p.fileSystem == "" && p.unread == nil }), nil
+}
+
+// missing says why a disk's partitions cannot be looked into: it has none, or the kernel
+// does not show what its table says, for which the image is not to blame.
+func missing(disk string, inTable, inKernel int, err error) error {
+	if err == nil && inTable == 0 && inKernel == 0 {
+		return fmt.Errorf("%w: %s has no partitions", ErrNoRoot, disk)
+	}
+	return errors.Join(fmt.Errorf("%s has %d partitions in its table, %d in the kernel", disk, inTable, inKernel), err)
 }
 
 // nodes lists the partitions that the kernel has made device nodes for.
@@ -136,7 +135,7 @@ func nodes(disk string) ([]partition, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.fileSystem = fileSystem(f)
+		p.fileSystem, p.unread = fileSystem(f)
 		if err := f.Close(); err != nil {
 			return nil, err
 		}
@@ -145,38 +144,17 @@ func nodes(disk string) ([]partition, error) {
 	return parts, nil
 }
 
-// choose takes the one partition whose type says root, where a root is looked for;
-// without one, the only partition that is what is looked for when mounted.
-func (m *Mounter) choose(parts []partition, how kind) (partition, error) {
-	var typed, found []partition
-	for _, p := range parts {
-		if p.isRoot && how.onRoot {
-			typed = append(typed, p)
-		}
-	}
-	if len(typed) == 1 {
-		return typed[0], nil
-	}
-	for _, p := range parts {
-		system := false
-		err := m.mounted(p, unix.MS_RDONLY, func(dir *os.Root) error {
-			system = how.holds(dir)
-			return nil
-		})
-		if err == nil && system {
-			found = append(found, p)
-		}
-	}
-	if len(found) != 1 {
-		return partition{}, fmt.Errorf("%w: %d partitions with ext4 or xfs, %d typed as root, %d %s",
-			ErrNoRoot, len(parts), len(typed), len(found), how.name)
-	}
-	return found[0], nil
+// look mounts it.
+func (m *Mounter) look(p partition, do func(*os.Root) error) error {
+	return m.mounted(p, unix.MS_RDONLY, do)
 }
 
 // mounted mounts a partition for the time of do. It returns when the file system
 // is unmounted, and with it everything durable.
 func (m *Mounter) mounted(p partition, flags uintptr, do func(*os.Root) error) (err error) {
+	if p.unread != nil {
+		return fmt.Errorf("read %s: %w", p.device, p.unread)
+	}
 	dir := m.Dir
 	if dir == "" {
 		dir = "/run/installed"

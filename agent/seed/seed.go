@@ -185,14 +185,18 @@ func gptTypes(disk io.ReaderAt, sector int64) map[int][16]byte {
 
 // fileSystem recognises what the agent can mount, by the magic numbers of the
 // superblocks of ext2/3/4 (0xEF53 at 1080) and XFS ("XFSB" at 0); empty for others.
-func fileSystem(partition io.ReaderAt) string {
-	b := make([]byte, 2)
-	if _, err := partition.ReadAt(b, 1024+56); err == nil && b[0] == 0x53 && b[1] == 0xef {
-		return "ext4"
+func fileSystem(partition io.ReaderAt) (string, error) {
+	for _, known := range []struct {
+		name, magic string
+		at          int64
+	}{{"ext4", "\x53\xef", 1024 + 56}, {"xfs", "XFSB", 0}} {
+		b := make([]byte, len(known.magic))
+		switch _, err := partition.ReadAt(b, known.at); {
+		case err != nil && !errors.Is(err, io.EOF): // it may end there
+			return "", err
+		case err == nil && string(b) == known.magic:
+			return known.name, nil
+		}
 	}
-	b = make([]byte, 4)
-	if _, err := partition.ReadAt(b, 0); err == nil && string(b) == "XFSB" {
-		return "xfs"
-	}
-	return ""
+	return "", nil
 }

@@ -20,6 +20,13 @@ import (
 var data = agentapi.Bootstrap{UserData: "#cloud-config\n", MetaData: "instance-id: i1-1\n", VendorData: "#cloud-config\n{}\n",
 	NetworkConfig: "version: 2\n"}
 
+var errUnread = errors.New("input/output error")
+
+// broken cannot be read.
+type broken struct{}
+
+func (broken) ReadAt([]byte, int64) (int, error) { return 0, errUnread }
+
 func openRoot(t *testing.T) (*os.Root, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,10 +147,14 @@ func TestFileSystem(t *testing.T) {
 		"too small": {[]byte("X"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fileSystem(bytes.NewReader(tc.in)); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
+			if got, err := fileSystem(bytes.NewReader(tc.in)); got != tc.want || err != nil {
+				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+	// What cannot be read is not taken for a partition without a file system.
+	if got, err := fileSystem(broken{}); !errors.Is(err, errUnread) {
+		t.Errorf("%q of a broken partition", got)
 	}
 }
 

@@ -1,0 +1,65 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package seed
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ErrNoRoot says that all partitions were looked into, and that not exactly one is the
+// root of a system.
+var ErrNoRoot = errors.New("no root file system found on the installed disk")
+
+// partition of the installed disk.
+type partition struct {
+	number     int
+	device     string
+	fileSystem string
+	// unread: why it is not known what file system it has.
+	unread error
+	isRoot bool
+}
+
+// look calls do with the root of a partition's file system, to be read only.
+type look func(p partition, do func(*os.Root) error) error
+
+// choose takes the one partition whose type says root, where a root is looked for;
+// without one, the only partition that is what is looked for when mounted. It fails with
+// ErrNoRoot only where each could be looked into: what cannot be read is no fault of the
+// image.
+func choose(parts []partition, how kind, look look) (partition, error) {
+	var typed, found []partition
+	for _, p := range parts {
+		if p.isRoot && how.onRoot {
+			typed = append(typed, p)
+		}
+	}
+	if len(typed) == 1 {
+		return typed[0], nil
+	}
+	var unread []error
+	for _, p := range parts {
+		system := false
+		err := look(p, func(dir *os.Root) error {
+			system = how.holds(dir)
+			return nil
+		})
+		switch {
+		case err != nil:
+			unread = append(unread, err)
+		case system:
+			found = append(found, p)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	why := fmt.Sprintf("%d partitions with ext4 or xfs, %d typed as root, %d %s", len(parts), len(typed), len(found), how.name)
+	if len(unread) > 0 {
+		return partition{}, fmt.Errorf("look for a root file system (%s): %w", why, errors.Join(unread...))
+	}
+	return partition{}, fmt.Errorf("%w: %s", ErrNoRoot, why)
+}

@@ -1,0 +1,91 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package seed
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// diskOf makes a disk of partitions, each with the directories named; one with none cannot be read.
+func diskOf(t *testing.T, parts ...[]string) look {
+	t.Helper()
+	roots := make([]*os.Root, len(parts))
+	for i, dirs := range parts {
+		root, dir := openRoot(t)
+		for _, name := range dirs {
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		roots[i] = root
+	}
+	return func(p partition, do func(*os.Root) error) error {
+		if len(parts[p.number-1]) == 0 {
+			return errUnread
+		}
+		return do(roots[p.number-1])
+	}
+}
+
+// The image is to blame only where all of the disk was read (ErrNoRoot).
+func TestChoose(t *testing.T) {
+	system, boot, broken := []string{"etc/cloud", "var/lib"}, []string{"grub"}, []string(nil)
+	for name, c := range map[string]struct {
+		parts [][]string
+		typed int
+		want  int
+		err   error
+		not   error
+	}{
+		"by its content":                    {parts: [][]string{boot, system}, want: 2},
+		"by its type":                       {parts: [][]string{system, system}, typed: 2, want: 2},
+		"its type, and it cannot be read":   {parts: [][]string{boot, broken}, typed: 2, want: 2},
+		"found beside one that is not read": {parts: [][]string{broken, system}, want: 2},
+		"none":                              {parts: [][]string{boot, boot}, err: ErrNoRoot},
+		"two":                               {parts: [][]string{system, system}, err: ErrNoRoot},
+		"no partition":                      {err: ErrNoRoot},
+		"none, and one cannot be read":      {parts: [][]string{boot, broken}, err: errUnread, not: ErrNoRoot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			how, err := kindOf(agentapi.Bootstrap{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var parts []partition
+			for i := range c.parts {
+				parts = append(parts, partition{number: i + 1, isRoot: c.typed == i+1})
+			}
+			got, err := choose(parts, how, diskOf(t, c.parts...))
+			if got.number != c.want || !errors.Is(err, c.err) || c.not != nil && errors.Is(err, c.not) {
+				t.Errorf("partition %d, %v; want %d, %v", got.number, err, c.want, c.err)
+			}
+		})
+	}
+}
+
+// What the kernel does not show is no fault of the image.
+func TestMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		inTable, inKernel int
+		err               error
+		image             bool
+	}{
+		"an image without a partition table": {image: true},
+		"a partition is not there yet":       {inTable: 3, inKernel: 2},
+		"none is":                            {inTable: 3},
+		"a node cannot be read":              {err: errUnread},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := missing("/dev/x", c.inTable, c.inKernel, c.err)
+			if errors.Is(err, ErrNoRoot) != c.image || c.err != nil && !errors.Is(err, c.err) {
+				t.Error(err)
+			}
+		})
+	}
+}
