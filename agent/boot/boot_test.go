@@ -148,6 +148,7 @@ func TestFirst(t *testing.T) {
 		return func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return n, nil }
 	}
 	fails := func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { return nil, errNone }
+	panics := func(context.Context, netlink.Link, NetworkOptions) (*NIC, error) { panic("of a driver") }
 	// late does not hear that the other was taken before it has its own.
 	late := func(n *NIC) configurer {
 		return func(ctx context.Context, _ netlink.Link, _ NetworkOptions) (*NIC, error) { <-ctx.Done(); return n, nil }
@@ -166,6 +167,7 @@ func TestFirst(t *testing.T) {
 		{"one family fails", func(_, _ *NIC) []configurer { return []configurer{fails} }, "", [2]bool{}},
 		{"the other works", func(_, b *NIC) []configurer { return []configurer{fails, works(b)} }, "b", [2]bool{}},
 		{"both fail", func(_, _ *NIC) []configurer { return []configurer{fails, fails} }, "", [2]bool{}},
+		{"one panics", func(_, b *NIC) []configurer { return []configurer{panics, works(b)} }, "b", [2]bool{}},
 		{"the slower one ends", func(a, _ *NIC) []configurer { return []configurer{works(a), undone} }, "a", [2]bool{}},
 		{"the slower one works, too", func(a, b *NIC) []configurer { return []configurer{works(a), late(b)} }, "a", [2]bool{false, true}},
 	} {

@@ -43,7 +43,7 @@ func configureIPv4(ctx context.Context, link netlink.Link, opts NetworkOptions) 
 	opts.Log("network: %s has %s/%d by DHCP from %s", name, lease.ACK.YourIPAddr,
 		prefixLength(lease.ACK), lease.ACK.ServerIdentifier())
 	has := &leased{link: link, client: client, lease: lease, ack: lease.ACK, log: opts.Log}
-	nic := &NIC{way: has}
+	nic := &NIC{dns: lease.ACK.DNS(), way: has}
 	if opts.Ask {
 		if nic.Told, err = has.told(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("DHCP on %s: %w", name, err), has.Drop())
@@ -138,7 +138,7 @@ func forget(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	return nil
 }
 
-// apply sets address, default route and name servers.
+// apply sets address and default route.
 func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
 	if err := netlink.AddrReplace(link, addr); err != nil {
@@ -151,7 +151,7 @@ func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 		}
 		break
 	}
-	return nameServers(ack.DNS())
+	return nil
 }
 
 // Keep asks for the lease again at half of its time (RFC 2131 section 4.4.5). A

@@ -47,7 +47,9 @@ const (
 type NIC struct {
 	// Told is what DHCP said of the order; empty without NetworkOptions.Ask.
 	Told agentapi.BootOptions
-	way  way
+	// dns are who resolves names.
+	dns []net.IP
+	way way
 }
 
 // way is how a NIC has its address.
@@ -81,8 +83,11 @@ func Network(ctx context.Context, opts NetworkOptions) (*NIC, error) {
 		opts.Log("network: %s %s is up", link.Attrs().Name, link.Attrs().HardwareAddr)
 		nic, err := configure(ctx, link, opts)
 		if err == nil {
-			go nic.way.Keep(ctx)
-			return nic, nil
+			if err = nameServers(nic.dns); err == nil {
+				go nic.way.Keep(ctx)
+				return nic, nil
+			}
+			err = errors.Join(err, nic.way.Drop())
 		}
 		opts.Log("network: %v", err)
 		errs = append(errs, err)
@@ -121,6 +126,9 @@ func families(servers []string) (byIPv4, byIPv6 bool) {
 	return byIPv4 || none, byIPv6 || none
 }
 
+// errPanic says that one way to configure a NIC panicked.
+var errPanic = errors.New("panic")
+
 // first tries all ways at once, takes the one that succeeds first and undoes the others.
 func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []configurer) (*NIC, error) {
 	if len(ways) == 1 {
@@ -135,8 +143,14 @@ func first(ctx context.Context, link netlink.Link, opts NetworkOptions, ways []c
 	results := make(chan result, len(ways))
 	for _, way := range ways {
 		go func() {
-			nic, err := way(racing, link, opts)
-			results <- result{nic, err}
+			r := result{err: errPanic} // as /init does, which a panic here would end
+			defer func() {
+				if p := recover(); p != nil {
+					r.err = fmt.Errorf("%w: %T", errPanic, p)
+				}
+				results <- r
+			}()
+			r.nic, r.err = way(racing, link, opts)
 		}()
 	}
 	var taken *NIC
@@ -166,10 +180,7 @@ func configureIPv6(ctx context.Context, link netlink.Link, opts NetworkOptions) 
 	if err != nil {
 		return nil, err
 	}
-	if err := nameServers(config.DNS); err != nil {
-		return nil, errors.Join(err, config.Drop())
-	}
-	return &NIC{Told: config.Told, way: config}, nil
+	return &NIC{Told: config.Told, dns: config.DNS, way: config}, nil
 }
 
 // nameServers writes down who resolves names, if anybody does.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strconv"
@@ -29,11 +30,13 @@ type Options struct {
 }
 
 const (
-	// firstTimeout is that of a first attempt, which doubles with each of the attempts
-	// (RFC 8415 section 7.6, SOL_TIMEOUT); fewer where only a server that is there
-	// already is asked for more.
+	// firstTimeout is that of a first attempt, which doubles with each of the attempts,
+	// give or take a tenth (RFC 8415 section 15, and 7.6: SOL_TIMEOUT).
 	firstTimeout = time.Second
 	attempts     = 5
+	// maxDelay is the most of a random wait before the first message, so that a rack that
+	// is switched on does not ask in step (section 18.2.1, SOL_MAX_DELAY).
+	maxDelay = time.Second
 	// askTimeout is how long an answer of another replica than the one to avoid is
 	// waited for.
 	askTimeout = 5 * time.Second
@@ -69,6 +72,10 @@ func Configure(ctx context.Context, name string, opts Options) (*Config, error) 
 	if err != nil {
 		return nil, fmt.Errorf("IPv6 on %s: %w", name, err)
 	}
+	mac := link.Attrs().HardwareAddr
+	if len(mac) != 6 {
+		return nil, fmt.Errorf("IPv6 on %s: %q is not an Ethernet address", name, mac)
+	}
 	local, err := awaitAddress(ctx, link, isLocal)
 	if err != nil {
 		return nil, fmt.Errorf("IPv6 on %s: wait for a link-local address: %w", name, err)
@@ -81,9 +88,8 @@ func Configure(ctx context.Context, name string, opts Options) (*Config, error) 
 		return nil, fmt.Errorf("DHCPv6 on %s: %w", name, err)
 	}
 	servers := &net.UDPAddr{IP: dhcpv6.AllDHCPRelayAgentsAndServers, Zone: scope, Port: dhcpv6.DefaultServerPort}
-	mac := link.Attrs().HardwareAddr
 	transport, err := nclient6.NewWithConn(conn, mac, nclient6.WithBroadcastAddr(servers),
-		nclient6.WithTimeout(firstTimeout), nclient6.WithRetry(attempts))
+		nclient6.WithTimeout(longest), nclient6.WithRetry(1)) // send does both
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("DHCPv6 on %s: %w", name, err), conn.Close())
 	}
@@ -102,6 +108,11 @@ func (c *Config) configure(ctx context.Context) error {
 	}
 	if !found.heard {
 		c.bits = onLink
+	}
+	select {
+	case <-time.After(rand.N(maxDelay)):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if found.heard && !found.managed {
 		err = c.made(ctx)
@@ -144,7 +155,7 @@ func (c *Config) exchange(ctx context.Context, ask, answer dhcpv6.MessageType, m
 		return nil, lease{}, err
 	}
 	why := errNoAddress
-	reply, err := c.transport.SendAndRead(ctx, c.transport.RemoteAddr(), request, func(m *dhcpv6.Message) bool {
+	reply, err := c.send(ctx, request, func(m *dhcpv6.Message) bool {
 		if m.MessageType != answer {
 			return false
 		}
@@ -158,6 +169,32 @@ func (c *Config) exchange(ctx context.Context, ask, answer dhcpv6.MessageType, m
 	return reply, given, err
 }
 
+// longest is more than any attempt takes: the context of each ends it before.
+const longest = time.Minute
+
+// send repeats a message until an answer suits (RFC 8415 section 15). By the time since
+// the first, relays and servers that wait for others know that nobody else answers
+// (section 21.9).
+func (c *Config) send(ctx context.Context, m *dhcpv6.Message, suits nclient6.Matcher) (*dhcpv6.Message, error) {
+	began, timeout := time.Now(), firstTimeout
+	for attempt := range attempts {
+		if attempt > 0 {
+			m.UpdateOption(dhcpv6.OptElapsedTime(time.Since(began)))
+		}
+		once, cancel := context.WithTimeout(ctx, timeout*9/10+rand.N(timeout/5))
+		reply, err := c.transport.SendAndRead(once, c.transport.RemoteAddr(), m, suits)
+		cancel()
+		if ctx.Err() != nil {
+			return reply, context.Cause(ctx)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return reply, err
+		}
+		timeout *= 2
+	}
+	return nil, nclient6.ErrNoResponse
+}
+
 // decline tells that an address is another machine's (RFC 8415 section 18.2.8). Nobody
 // waits for the answer: the server hears it or is told again.
 func (c *Config) decline(given lease) {
@@ -167,7 +204,7 @@ func (c *Config) decline(given lease) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
 	defer cancel()
-	_, _ = c.transport.SendAndRead(ctx, c.transport.RemoteAddr(), m, nclient6.IsMessageType(dhcpv6.MessageTypeReply))
+	_, _ = c.send(ctx, m, nclient6.IsMessageType(dhcpv6.MessageTypeReply))
 }
 
 // made takes the address that the kernel made (RFC 4862 section 5.5), and lets the boot
@@ -195,7 +232,7 @@ func (c *Config) ask(ctx context.Context, as client, suits func(*dhcpv6.Message)
 	if err != nil {
 		return nil, err
 	}
-	return c.transport.SendAndRead(ctx, c.transport.RemoteAddr(), request, func(m *dhcpv6.Message) bool {
+	return c.send(ctx, request, func(m *dhcpv6.Message) bool {
 		return m.MessageType == dhcpv6.MessageTypeReply && suits(m)
 	})
 }
@@ -227,10 +264,11 @@ func (c *Config) inform(ctx context.Context, avoid string) (agentapi.BootOptions
 }
 
 // Keep renews a lease until ctx ends, and closes what Configure opened. A failure is
-// tried again: the address is in use, and losing it helps nobody. Any server may extend
-// it where the one that gave it is silent (RFC 8415 section 18.2.5).
+// tried again: the address is in use, and losing it helps nobody. From a certain time on
+// any server may extend it (T2, RFC 8415 section 18.2.5).
 func (c *Config) Keep(ctx context.Context) {
 	defer func() { _ = c.transport.Close() }()
+	given := time.Now()
 	for {
 		var due <-chan time.Time // never, for an address that the kernel keeps
 		if c.lease.address.IsValid() {
@@ -241,17 +279,17 @@ func (c *Config) Keep(ctx context.Context) {
 			return
 		case <-due:
 		}
-		has := c.client.association(c.lease.address)
-		_, renewed, err := c.exchange(ctx, dhcpv6.MessageTypeRenew, dhcpv6.MessageTypeReply, dhcpv6.OptServerID(c.lease.server), has)
-		if err != nil {
-			_, renewed, err = c.exchange(ctx, dhcpv6.MessageTypeRebind, dhcpv6.MessageTypeReply, has)
+		kind, options := dhcpv6.MessageTypeRebind, []dhcpv6.Option{c.client.association(c.lease.address)}
+		if time.Since(given) < c.lease.rebind {
+			kind, options = dhcpv6.MessageTypeRenew, append(options, dhcpv6.OptServerID(c.lease.server))
 		}
+		_, renewed, err := c.exchange(ctx, kind, dhcpv6.MessageTypeReply, options...)
 		if err != nil || renewed.address != c.lease.address {
 			c.log("network: renew the lease of %s: given %v: %v", c.lease.address, renewed.address, err)
 			c.lease.renew = minRenew
 			continue
 		}
-		c.lease = renewed
+		c.lease, given = renewed, time.Now()
 	}
 }
 

@@ -62,8 +62,9 @@ func (c client) association(has ...netip.Addr) *dhcpv6.OptIANA {
 // lease is an address that a server gave.
 type lease struct {
 	address netip.Addr
-	// renew is how long to wait before it is asked for again.
-	renew time.Duration
+	// renew is how long to wait before it is asked for again (T1), and rebind before any
+	// server is asked (T2).
+	renew, rebind time.Duration
 	// server gave it.
 	server dhcpv6.DUID
 }
@@ -93,11 +94,14 @@ func (c client) leaseIn(m *dhcpv6.Message) (lease, error) {
 			if !ok || !address.Is6() || address.Is4In6() || !address.IsGlobalUnicast() || given.ValidLifetime <= 0 {
 				continue
 			}
-			renew := ia.T1
-			if renew <= 0 { // the client's choice
+			renew, rebind := ia.T1, ia.T2
+			if renew <= 0 { // the client's choice (section 14.2)
 				renew = given.PreferredLifetime / 2
 			}
-			return lease{address: address, renew: max(renew, minRenew), server: server}, nil
+			if rebind <= 0 {
+				rebind = given.PreferredLifetime / 5 * 4
+			}
+			return lease{address: address, renew: max(renew, minRenew), rebind: max(rebind, renew), server: server}, nil
 		}
 	}
 	return lease{}, errNoAddress

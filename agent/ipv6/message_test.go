@@ -35,20 +35,23 @@ func TestLease(t *testing.T) {
 	server := &dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
 	refusing := given("2001:db8::7", time.Hour, 0)
 	refusing.Options.Add(failing(iana.StatusNoAddrsAvail))
+	timed := given("2001:db8::7", time.Hour, 10*time.Minute)
+	timed.T2 = 20 * time.Minute
 	another := given("2001:db8::7", time.Hour, 0)
 	another.IaId = [4]byte{9, 9, 9, 9}
 	taken := given("2001:db8::6", 0, 0)
 	taken.Options.Add(&dhcpv6.OptIAAddress{IPv6Addr: net.ParseIP("2001:db8::7"), PreferredLifetime: time.Hour, ValidLifetime: time.Hour})
 	for name, tc := range map[string]struct {
-		options []dhcpv6.Option
-		want    string
-		renew   time.Duration
+		options       []dhcpv6.Option
+		want          string
+		renew, rebind time.Duration
 	}{
-		"given":                     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 10*time.Minute)}, "2001:db8::7", 10 * time.Minute},
-		"the client may choose":     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 0)}, "2001:db8::7", 30 * time.Minute},
-		"a short one":               {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Minute, time.Second)}, "2001:db8::7", minRenew},
-		"one is taken back":         {[]dhcpv6.Option{dhcpv6.OptServerID(server), taken}, "2001:db8::7", 30 * time.Minute},
-		"unique local":              {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("fd00::7", time.Hour, 0)}, "fd00::7", 30 * time.Minute},
+		"given":                     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 10*time.Minute)}, "2001:db8::7", 10 * time.Minute, 48 * time.Minute},
+		"both times":                {[]dhcpv6.Option{dhcpv6.OptServerID(server), timed}, "2001:db8::7", 10 * time.Minute, 20 * time.Minute},
+		"the client may choose":     {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Hour, 0)}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
+		"a short one":               {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("2001:db8::7", time.Minute, time.Second)}, "2001:db8::7", minRenew, 48 * time.Second},
+		"one is taken back":         {[]dhcpv6.Option{dhcpv6.OptServerID(server), taken}, "2001:db8::7", 30 * time.Minute, 48 * time.Minute},
+		"unique local":              {[]dhcpv6.Option{dhcpv6.OptServerID(server), given("fd00::7", time.Hour, 0)}, "fd00::7", 30 * time.Minute, 48 * time.Minute},
 		"nobody says it":            {options: []dhcpv6.Option{given("2001:db8::7", time.Hour, 0)}},
 		"nothing":                   {options: []dhcpv6.Option{dhcpv6.OptServerID(server)}},
 		"none left":                 {options: []dhcpv6.Option{dhcpv6.OptServerID(server), refusing}},
@@ -75,7 +78,7 @@ func TestLease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := lease{address: netip.MustParseAddr(tc.want), renew: tc.renew, server: server}
+			want := lease{address: netip.MustParseAddr(tc.want), renew: tc.renew, rebind: tc.rebind, server: server}
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(lease{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Error(diff)
 			}

@@ -68,8 +68,7 @@ func (ex exchange) addBoot(r *dhcpv6.Message) {
 }
 
 // addOrder tells the agent where its session is and proves its order, as DHCP for IPv4
-// does (see package dhcp, whose rules these are), where it can be known by its IPv6
-// address.
+// does (see package dhcp), where it can be known by its IPv6 address.
 func (ex exchange) addOrder(r *dhcpv6.Message) {
 	if !ex.boot.Agent || ex.host.Plan.Kind != pxe.Agent || !ex.wants(dhcpv6.OptionVendorOpts) {
 		return
@@ -79,7 +78,7 @@ func (ex exchange) addOrder(r *dhcpv6.Message) {
 	if server == "" || server != boot.ServerIPv6 {
 		return
 	}
-	if boot.Way == pxe.ByDisc {
+	if boot.Way == pxe.ByDisc || !ex.req.vouched(ex.host) {
 		boot.Token = ""
 	}
 	told := &dhcpv6.OptVendorOpts{EnterpriseNumber: agentapi.Enterprise}

@@ -126,6 +126,32 @@ func agent() change {
 	return with(&dhcpv6.OptVendorClass{EnterpriseNumber: agentapi.Enterprise, Data: [][]byte{[]byte(agentapi.VendorClass)}})
 }
 
+// tellAll is what is told of an order: server, pin, token and base URL, or nothing.
+func tellAll(t *testing.T, a Answer) string {
+	t.Helper()
+	packet, err := dhcpv6.FromBytes(a.Packet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := packet.GetInnerMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := m.Options.VendorOpt(agentapi.Enterprise)
+	if told == nil {
+		return ""
+	}
+	var words []string
+	for _, code := range []dhcpv6.OptionCode{agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles} {
+		option, _ := told.GetOne(code).(*dhcpv6.OptionGeneric)
+		if option == nil {
+			option = &dhcpv6.OptionGeneric{}
+		}
+		words = append(words, string(option.OptionData))
+	}
+	return strings.Join(words, " ")
+}
+
 // relayed puts a message into a relay's.
 func relayed(in dhcpv6.DHCPv6, link, peer string, options ...dhcpv6.Option) *dhcpv6.RelayMessage {
 	r := &dhcpv6.RelayMessage{MessageType: dhcpv6.MessageTypeRelayForward, LinkAddr: net.ParseIP(link), PeerAddr: net.ParseIP(peer)}
@@ -473,23 +499,39 @@ func TestOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			packet, err := dhcpv6.FromBytes(a.Packet)
+			if diff := cmp.Diff(tc.want, tellAll(t, a)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Who proves the order is told to the host's own network, and to relays that are named
+// for it, but not to whoever passes a question on from the segment of this server.
+func TestTokenByRelay(t *testing.T) {
+	const all, but = "[2001:db8::1]:8843 pin token http://[2001:db8::1]:8880", "[2001:db8::1]:8843 pin  http://[2001:db8::1]:8880"
+	here := netip.MustParseAddr("2001:db8:0:ffff::7")
+	for name, tc := range map[string]struct {
+		from   string
+		relays []netip.Addr
+		want   string
+	}{
+		"of the host's network":          {"[2001:db8::fe]:547", nil, all},
+		"of the segment between":         {"[2001:db8:0:ffff::7]:547", nil, but},
+		"of the segment between, named":  {"[2001:db8:0:ffff::7]:547", []netip.Addr{here}, all},
+		"by a link-local address":        {"[fe80::7%eth0]:547", nil, but},
+		"by a link-local address, named": {"[fe80::7%eth0]:547", []netip.Addr{netip.MustParseAddr("fe80::7")}, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := testHost(pxe.Agent)
+			host.IPv6.Relays = tc.relays
+			inner := message(dhcpv6.MessageTypeInformationRequest, agent(), asks(dhcpv6.OptionVendorOpts))
+			packet := relayed(inner, "2001:db8::fe", linkLocal.Addr().String(), dhcpv6.OptClientLinkLayerAddress(iana.HWTypeEthernet, hostMAC))
+			a, err := Reply(testIdentity, directory(host), Query{Packet: packet.ToBytes(), From: netip.MustParseAddrPort(tc.from), Link: Link{Here: between}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ""
-			if told := packet.(*dhcpv6.Message).Options.VendorOpt(agentapi.Enterprise); told != nil {
-				var words []string
-				for _, code := range []dhcpv6.OptionCode{agentapi.OptionServer, agentapi.OptionPin, agentapi.OptionToken, agentapi.OptionFiles} {
-					option, _ := told.GetOne(code).(*dhcpv6.OptionGeneric)
-					if option == nil {
-						option = &dhcpv6.OptionGeneric{}
-					}
-					words = append(words, string(option.OptionData))
-				}
-				got = strings.Join(words, " ")
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, tellAll(t, a)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -170,6 +170,14 @@ func (r request) misplaced(host pxe.Host, link Link) string {
 	return fmt.Sprintf("asked on interface %s, which is not that of network %s (%s)", link.Name, host.Network, own)
 }
 
+// vouched says whether an answer goes to the host's own network, or to a relay that is
+// named for it: who speaks from the segment between that and this server may ask for
+// anybody, and be told all but what proves an order. DHCP for IPv4 hears no such relay.
+func (r request) vouched(host pxe.Host) bool {
+	from := r.from.Addr().WithZone("")
+	return len(r.relays) == 0 || host.IPv6.Subnet.Contains(from) || slices.Contains(host.IPv6.Relays, from)
+}
+
 // port is where the network says that the client is.
 func (r request) port(link Link) pxe.Port {
 	p := pxe.Port{Interface: link.Name}

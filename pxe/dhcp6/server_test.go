@@ -208,6 +208,7 @@ func TestFloods(t *testing.T) {
 func FuzzServer(f *testing.F) {
 	for _, in := range []dhcpv6.DHCPv6{
 		message(dhcpv6.MessageTypeSolicit, client(), ia(1), uefi()), message(dhcpv6.MessageTypeRequest, client(), chosen(), ia(1, right), uefiHTTP()),
+		message(dhcpv6.MessageTypeInformationRequest, agent(), asks(dhcpv6.OptionVendorOpts)),
 		message(dhcpv6.MessageTypeInformationRequest, ipxe()), message(dhcpv6.MessageTypeDecline, client(), chosen(), ia(1, right)),
 		relayed(message(dhcpv6.MessageTypeRebind, client(), ia(1, wrong)), "2001:db8::fe", linkLocal.Addr().String(), dhcpv6.OptInterfaceID([]byte{1})),
 	} {
