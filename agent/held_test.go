@@ -279,6 +279,9 @@ func TestInstallOnADiskThatMoves(t *testing.T) {
 				if len(got) != 1 || got[0].Reason != agent.ReasonDiskNotFound || !s.untouched(2) || wrote.Load() != (after == "the image is written") {
 					t.Errorf("wrote %t, reports %+v", wrote.Load(), got)
 				}
+				if len(s.looked) > 0 {
+					t.Errorf("looked for mdadm on %v, which is another disk by now", s.looked)
+				}
 			})
 		}
 	}

@@ -187,10 +187,13 @@ func imageFailure(err error) error {
 // it to the installed system. It is held no longer than that. Of a mirror it is given to
 // the first member; seal brings it to the others.
 func (s *session) seed(ctx context.Context, to target) error {
+	disk := to.disks[0]
+	if err := s.isStill(ctx, disk); err != nil { // looked into by its name: mounting may replay a journal
+		return err
+	}
 	if err := s.assembles(ctx, to); err != nil {
 		return err
 	}
-	disk := to.disks[0]
 	s.progress.set(agentapi.StepSeed, 0, 0)
 	var seed agentapi.Bootstrap
 	request := agentapi.BootstrapRequest{OrderID: s.order.ID}

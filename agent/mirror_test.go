@@ -208,4 +208,7 @@ func TestInstallAssemblesNothing(t *testing.T) {
 }
 
 // assemblesHere is agent.Config.Assembles.
-func (s *server) assemblesHere(context.Context, agentapi.Disk) error { return s.assembles }
+func (s *server) assemblesHere(_ context.Context, d agentapi.Disk) error {
+	s.looked = append(s.looked, d.Name)
+	return s.assembles
+}

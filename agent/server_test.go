@@ -43,8 +43,10 @@ type server struct {
 	// markerAtSeed is what the disk's marker said when the seed was written.
 	markerAtSeed *agentapi.Marker
 	seedErr      error
-	// assembles is why the installed system cannot assemble a mirror.
+	// assembles is why the installed system cannot assemble a mirror, and looked are the
+	// disks that it was looked for on.
 	assembles error
+	looked    []string
 	onSeed    func()
 	// onWrite is called before each write to a disk, with the context of the work.
 	onWrite func(context.Context)
