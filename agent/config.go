@@ -57,9 +57,9 @@ type Config struct {
 	Disks  Disks
 	Seeder Seeder
 	// Assembles checks that the system installed on a disk can assemble a software RAID,
-	// before it is relied on to. An error is seed.ErrNoAssembly or seed.ErrNoRoot where
-	// the image is to blame, and any other where it could not be looked into. Nil: nothing
-	// is checked.
+	// before it is relied on to. An error is seed.ErrNoAssembly, seed.ErrNoRoot or
+	// seed.ErrIgnition where the image is to blame, and any other where it could not be
+	// looked into. Nil: nothing is checked.
 	Assembles func(ctx context.Context, disk agentapi.Disk) error
 	// Kernels starts live systems; nil: an order to start one fails.
 	Kernels Kernels

@@ -200,8 +200,8 @@ func (s *session) seed(ctx context.Context, to target) error {
 	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &seed); err != nil {
 		return err
 	}
-	if to.mirrored() && seed.Format == agentapi.FormatIgnition {
-		return &Failure{Reason: ReasonImageInvalid, Message: "a system that Ignition sets up makes its own mirror; say it in the Ignition configuration, and leave softwareRAID out"}
+	if err := ownMirror(to, seed.Format); err != nil {
+		return err
 	}
 	if err := s.isStill(ctx, disk); err != nil { // the seeder opens it by its name
 		return err

@@ -140,6 +140,8 @@ func TestInstallMirrorFails(t *testing.T) {
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("look: %w", seed.ErrNoAssembly) }},
 		{name: "an image without a root", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "no root", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = fmt.Errorf("%w: 0 partitions", seed.ErrNoRoot) }},
+		{name: "an image for Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "leave softwareRAID out", written: true,
+			change: func(s *server, _ *agenttest.Manager) { s.assembles = seed.ErrIgnition }},
 		{name: "a disk that cannot be looked into", disks: twoDisks, reason: agent.ReasonSeedFailed, message: "input/output", written: true,
 			change: func(s *server, _ *agenttest.Manager) { s.assembles = errors.New("mount: input/output error") }},
 		{name: "Ignition", disks: twoDisks, reason: agent.ReasonImageInvalid, message: "leave softwareRAID out", written: true,

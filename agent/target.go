@@ -152,10 +152,18 @@ func (s *session) assembles(ctx context.Context, to target) error {
 		return nil
 	}
 	reason := ReasonSeedFailed
-	if errors.Is(err, seed.ErrNoAssembly) || errors.Is(err, seed.ErrNoRoot) {
+	if errors.Is(err, seed.ErrNoAssembly) || errors.Is(err, seed.ErrNoRoot) || errors.Is(err, seed.ErrIgnition) {
 		reason = ReasonImageInvalid
 	}
 	return failure(reason, fmt.Errorf("%s: %w", to, err))
+}
+
+// ownMirror refuses data for a system that would make a mirror of its own.
+func ownMirror(to target, format string) error {
+	if !to.mirrored() || format != agentapi.FormatIgnition {
+		return nil
+	}
+	return failure(ReasonImageInvalid, fmt.Errorf("%s: %w", to, seed.ErrIgnition))
 }
 
 // seal makes disks that hold the same image one array, whatever the seed changed on the

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // ErrNoRoot says that all partitions were looked into, and that not exactly one is the
@@ -62,4 +64,28 @@ func choose(parts []partition, how kind, look look) (partition, error) {
 		return partition{}, fmt.Errorf("look for a root file system (%s): %w", why, errors.Join(unread...))
 	}
 	return partition{}, fmt.Errorf("%w: %s", ErrNoRoot, why)
+}
+
+// assembly looks for the root and in it for what assembles a software RAID. Where either
+// is missing, a system that Ignition sets up is told from an image that lacks something.
+func assembly(parts []partition, look look) error {
+	how, err := kindOf(agentapi.Bootstrap{})
+	if err != nil {
+		return err
+	}
+	root, err := choose(parts, how, look)
+	if err == nil {
+		err = look(root, assembles)
+	}
+	if !errors.Is(err, ErrNoRoot) && !errors.Is(err, ErrNoAssembly) {
+		return err
+	}
+	ignition, other := kindOf(agentapi.Bootstrap{Format: agentapi.FormatIgnition})
+	if other == nil {
+		_, other = choose(parts, ignition, look)
+	}
+	if other == nil {
+		return ErrIgnition
+	}
+	return err
 }

@@ -12,14 +12,22 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// diskOf makes a disk of partitions, each with the directories named; one with none cannot be read.
+// diskOf makes a disk of partitions, each with the directories named, or files where the
+// agent looks for one; one with none cannot be read.
 func diskOf(t *testing.T, parts ...[]string) look {
 	t.Helper()
 	roots := make([]*os.Root, len(parts))
 	for i, dirs := range parts {
 		root, dir := openRoot(t)
 		for _, name := range dirs {
-			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			path := filepath.Join(dir, name)
+			err := os.MkdirAll(filepath.Dir(path), 0o755)
+			if base := filepath.Base(name); base == "mdadm" || base == firstBoot {
+				err = errors.Join(err, os.WriteFile(path, nil, 0o755))
+			} else {
+				err = errors.Join(err, os.MkdirAll(path, 0o755))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,6 +72,32 @@ func TestChoose(t *testing.T) {
 			got, err := choose(parts, how, diskOf(t, c.parts...))
 			if got.number != c.want || !errors.Is(err, c.err) || c.not != nil && errors.Is(err, c.not) {
 				t.Errorf("partition %d, %v; want %d, %v", got.number, err, c.want, c.err)
+			}
+		})
+	}
+}
+
+// The files of partitions say whether the system assembles a mirror, and what it lacks.
+func TestAssembly(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts [][]string
+		typed int
+		want  error
+	}{
+		"cloud-init and mdadm":              {parts: [][]string{{"grub"}, {"etc/cloud", "var/lib", "usr/sbin/mdadm"}}},
+		"no mdadm":                          {parts: [][]string{{"grub"}, {"etc/cloud", "var/lib"}}, want: ErrNoAssembly},
+		"no root":                           {parts: [][]string{{"grub"}}, want: ErrNoRoot},
+		"Ignition, a root that is typed":    {parts: [][]string{{"ignition.firstboot"}, {"ostree"}}, typed: 2, want: ErrIgnition},
+		"Ignition, a root that has no type": {parts: [][]string{{"ignition.firstboot"}, {"ostree"}}, want: ErrIgnition},
+		"the root cannot be read":           {parts: [][]string{{"ignition.firstboot"}, nil}, typed: 2, want: errUnread},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var parts []partition
+			for i := range c.parts {
+				parts = append(parts, partition{number: i + 1, isRoot: c.typed == i+1})
+			}
+			if err := assembly(parts, diskOf(t, c.parts...)); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
 	}

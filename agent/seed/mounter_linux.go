@@ -50,22 +50,15 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 }
 
 // Assembles fails with ErrNoAssembly where the system on a disk does not have what
-// assembles a software RAID, and with ErrNoRoot where none is found that reads a seed.
-// Any other error says that the disk could not be looked into.
+// assembles a software RAID, with ErrIgnition where it makes its own, and with ErrNoRoot
+// where none is found that reads a seed. Any other error says that the disk could not be
+// looked into.
 func (m *Mounter) Assembles(ctx context.Context, disk agentapi.Disk) error {
-	how, err := kindOf(agentapi.Bootstrap{})
-	if err != nil {
-		return err
-	}
 	parts, err := m.partitions(ctx, disk.Name)
 	if err != nil {
 		return err
 	}
-	root, err := choose(parts, how, m.look)
-	if err != nil {
-		return err
-	}
-	return m.look(root, assembles)
+	return assembly(parts, m.look)
 }
 
 // partitions makes the kernel read the new partition table and lists what is

@@ -21,6 +21,11 @@ var ErrFormat = errors.New("the bootstrap data cannot be given to the installed 
 var ErrNoAssembly = errors.New("the image's system has no mdadm, and would run on one disk of the mirror alone; " +
 	"install mdadm in the image, also in its initramfs, or leave softwareRAID out")
 
+// ErrIgnition says that the system on a disk is set up by Ignition, which no software RAID
+// of Ingot's is for.
+var ErrIgnition = errors.New("a system that Ignition sets up makes its own mirror; " +
+	"say it in the Ignition configuration (boot_device.mirror of Butane), and leave softwareRAID out")
+
 // kind is a way to give a system its seed.
 type kind struct {
 	// holds says whether a mounted file system is the one to write to.
