@@ -18,7 +18,7 @@ const extensionNamespace = "ingot-runtime-system"
 // runtimeExtension is the release's second provider, by clusterctl: its replicas come up
 // with a certificate of cert-manager's, Cluster API discovers their hooks over TLS by the
 // authority that it was given, and asks them: a Cluster of more servers than there are is
-// held, and nothing is made for it. Then it goes, by clusterctl too, so that the move after
+// held, and nothing is made for it. Then it goes, as the book says, so that the move after
 // it finds the same providers on both sides.
 func runtimeExtension(t *testing.T, s *stage) {
 	s.site.Clusterctl(t, variables(s.site), "init", "--runtime-extension=ingot:"+s.versions.next, "--wait-providers")
@@ -38,6 +38,7 @@ func runtimeExtension(t *testing.T, s *stage) {
 	}
 	s.watch.lap("clusterctl init --runtime-extension, both ExtensionConfigs discovered")
 	held(t, s)
+	s.site.Kubectl(t, "delete", "extensionconfigs", "ingot", "ingot-in-place")
 	s.site.Clusterctl(t, nil, "delete", "--runtime-extension=ingot", "--include-namespace")
 	if left := s.site.Kubectl(t, "get", "extensionconfigs", "--output=name"); left != "" {
 		t.Errorf("left of the runtime extension: %s", left)
