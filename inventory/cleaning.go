@@ -12,6 +12,17 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
+// ReleaseCleaning is how the disks are cleaned when a claim ends: as it says, and where the
+// image is on several, their metadata at least. The next system may be installed on one of
+// them, and the other would start beside it by itself, with the same UUIDs; nor would its
+// marker be known by then (I8).
+func ReleaseCleaning(claim *infrav1.HostClaim) infrav1.CleaningMode {
+	if claim.Cleaning == infrav1.CleaningNone && len(claim.MirrorDisks) > 0 {
+		return infrav1.CleaningMetadata
+	}
+	return claim.Cleaning
+}
+
 // CleaningOfDisk says how one disk is cleaned when its host is: as the first entry
 // says whose hints hold for it, else as mode says.
 func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single []infrav1.DiskCleaning) infrav1.CleaningMode {

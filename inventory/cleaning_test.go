@@ -222,6 +222,36 @@ func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 	}
 }
 
+// The second disk of a mirror is never left as it was: the next claim may be on one disk
+// alone, beside which it would start by itself.
+func TestMirrorIsCleaned(t *testing.T) {
+	mirror := []infrav1.DiskReference{{SerialNumber: "B"}}
+	for name, c := range map[string]struct {
+		cleaning infrav1.CleaningMode
+		mirror   []infrav1.DiskReference
+		attempt  int32
+		want     infrav1.CleaningMode
+		cluster  string
+	}{
+		"a mirror, None":                  {infrav1.CleaningNone, mirror, 1, infrav1.CleaningMetadata, ""},
+		"a mirror, Full":                  {infrav1.CleaningFull, mirror, 1, infrav1.CleaningFull, ""},
+		"a mirror that was not installed": {infrav1.CleaningNone, mirror, 0, "", ""},
+		"one disk, None":                  {infrav1.CleaningNone, nil, 1, "", "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &infrav1.HostClaim{InstanceID: "i", ClusterName: "c", Attempt: c.attempt, Cleaning: c.cleaning, MirrorDisks: c.mirror}
+			if got := (&input{claim: claim}).nothingToClean(); got != (c.want == "") {
+				t.Errorf("nothing to clean: %t", got)
+			}
+			ledger := Ledger{Claim: claim}
+			ledger.endClaim()
+			if ledger.Record.CleaningDue != c.want || ledger.Record.LastClusterName != c.cluster {
+				t.Errorf("%+v", ledger.Record)
+			}
+		})
+	}
+}
+
 func TestNotCleaned(t *testing.T) {
 	a, b := agentapi.DiskRef{Serial: "A"}, agentapi.DiskRef{Serial: "B"}
 	full := func(d agentapi.DiskRef) agentapi.CleanedDisk {

@@ -64,7 +64,7 @@ func (in *input) notFenced() bool { return !in.fenced() }
 // nothingToClean: no install order was ever written for this claim, or its
 // cleaning mode says to leave the disks alone.
 func (in *input) nothingToClean() bool {
-	return in.claim != nil && (in.claim.Attempt == 0 || in.claim.Cleaning == infrav1.CleaningNone)
+	return in.claim != nil && (in.claim.Attempt == 0 || ReleaseCleaning(in.claim) == infrav1.CleaningNone)
 }
 
 // The record.

@@ -52,11 +52,12 @@ func (l *Ledger) endClaim() {
 		return
 	}
 	record.LastInstanceID = claim.InstanceID // its marker is on the disk still (I8)
-	if claim.Cleaning == infrav1.CleaningNone {
+	cleaning := ReleaseCleaning(claim)
+	if cleaning == infrav1.CleaningNone {
 		record.LastClusterName = claim.ClusterName
 		return
 	}
-	record.CleaningDue = claim.Cleaning
+	record.CleaningDue = cleaning
 }
 
 // forgetCleaning drops what the last cleaning has shown: from the first install on there

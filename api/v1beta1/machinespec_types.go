@@ -20,6 +20,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.serialNumber)",fieldPath=".rootDeviceHints.serialNumber",messageExpression="self.rootDeviceHints.serialNumber + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.deviceName)",fieldPath=".rootDeviceHints.deviceName",messageExpression="self.rootDeviceHints.deviceName + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
 type IngotMachineSpec struct {
 	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
 	// when it has chosen a host.
@@ -63,7 +64,8 @@ type IngotMachineSpec struct {
 	// +optional
 	SoftwareRAID *v1beta2.SoftwareRAID `json:"softwareRAID,omitempty"`
 
-	// cleaning at release; it wins over the host's.
+	// cleaning at release; it wins over the host's. None is not possible beside
+	// softwareRAID, and where the host says it, Metadata is done.
 	// +optional
 	Cleaning CleaningMode `json:"cleaning,omitempty"`
 

@@ -115,7 +115,7 @@ func ImagePath(checksum string) string {
 // cleaningOf says how the host is to be cleaned now.
 func cleaningOf(host *infrav1.IngotHost) infrav1.CleaningMode {
 	if host.Spec.Claim != nil {
-		return host.Spec.Claim.Cleaning
+		return inventory.ReleaseCleaning(host.Spec.Claim)
 	}
 	if host.Spec.Record != nil && host.Spec.Record.CleaningDue != "" {
 		return host.Spec.Record.CleaningDue
