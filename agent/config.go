@@ -158,7 +158,7 @@ const (
 	// for longer than the agent's patience.
 	ReasonTransferFailed = "TransferFailed"
 	// ReasonMirrorRefused: the disks that were chosen cannot be one mirror.
-	ReasonMirrorRefused = "MirrorRefused"
+	ReasonMirrorRefused = agentapi.FailureMirrorRefused
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it

@@ -283,9 +283,9 @@ const (
 	Failed    Outcome = "Failed"
 )
 
-// The reasons of a failed install for which the image is to blame, and not the
-// server: it would be the same on another one. The manager does not hold them
-// against the host.
+// The reasons of a failed install for which the image is to blame, or what else the machine
+// asks for, and not the server, which is a good one for others. The manager does not hold
+// them against the host.
 const (
 	// FailureImageUnavailable: the source has answered that it does not give the image.
 	FailureImageUnavailable = "ImageUnavailable"
@@ -297,6 +297,8 @@ const (
 	// FailureLiveRefused: the agent's kernel does not start the live system, as one that
 	// is for another architecture or, under Secure Boot, not signed; or it is too large.
 	FailureLiveRefused = "LiveSystemRefused"
+	// FailureMirrorRefused: the disks that were chosen cannot be one mirror. Each is good.
+	FailureMirrorRefused = "MirrorRefused"
 )
 
 // FailureDiskNotFound: a disk that the order needs, or that is known of the server, is

@@ -193,14 +193,15 @@ func (in *input) offIsNews() bool {
 // liveStarted: the agent had done all that a live system needs of the host.
 func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
 
-// imageToBlame: the install failed for a reason that would be the same on any host.
+// imageToBlame: the install failed for a reason that would be the same on any host, or by
+// the choice of disks that are good each.
 func (in *input) imageToBlame() bool {
 	if in.revoked() || in.order.Kind != infrav1.OrderInstall || in.order.Result == nil || in.order.Result.Outcome != infrav1.OrderFailed {
 		return false
 	}
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
-		agentapi.FailureLiveRefused, infrav1.ReasonLiveSystemSilent:
+		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, infrav1.ReasonLiveSystemSilent:
 		return true
 	}
 	return false

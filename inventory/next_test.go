@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,6 +260,8 @@ func TestImageFailure(t *testing.T) {
 		{"up to its bound", failed(400, "ImageInvalid", 30*time.Second), "order/image-wait", day().Add(270 * time.Second)},
 		{"a live system that no kernel starts", failed(1, "LiveSystemRefused", 30*time.Second), "order/image-retry", time.Time{}},
 		{"a live system that was started and never spoke", failed(1, "LiveSystemSilent", 30*time.Second), "order/image-retry", time.Time{}},
+		{"disks that cannot be one mirror, just now", failed(1, "MirrorRefused", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
+		{"disks that cannot be one mirror", failed(1, "MirrorRefused", 30*time.Second), "order/image-retry", time.Time{}},
 		{"a live system that was not started may be the host's fault", failed(1, "LiveSystemFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
@@ -270,6 +273,12 @@ func TestImageFailure(t *testing.T) {
 			}
 			if wait, ok := d.Step.(Wait); ok && !wait.Until.Equal(tc.until) {
 				t.Errorf("waits until %s, want %s", wait.Until, tc.until)
+			}
+			if _, waits := d.Step.(Wait); waits {
+				disks := tc.scene.host.Spec.Order.Result.Reason == "MirrorRefused"
+				if strings.Contains(d.Message, "choose two disks of a kind") != disks || strings.Contains(d.Message, "at its source") == disks {
+					t.Errorf("the remedy is another's: %s", d.Message)
+				}
 			}
 			if save, ok := d.Step.(SaveLedger); ok && tc.rule == "order/image-retry" {
 				if save.Ledger.Record.Failures != 2 || save.Ledger.Order.ID != newID || save.Ledger.Claim.Attempt != 2 {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -167,10 +168,14 @@ func sayUnexpectedlyOn(*input) Decision {
 
 func waitImage(in *input) Decision {
 	result := in.order.Result
+	remedy := "correct it at its source, or roll out a template that names another"
+	if result.Reason == agentapi.FailureMirrorRefused {
+		remedy = "roll out a template whose softwareRAID.members, or rootDeviceHints, choose two disks of a kind"
+	}
 	return Decision{
 		Step: Wait{Until: in.imageAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed,
-		Message: clip(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; correct it at its source, or roll out a template that names another",
-			in.order.Attempt, result.Reason, result.Message, clock(in.imageAt()))),
+		Message: clip(fmt.Sprintf("attempt %d to install failed with %s: %s; this is not held against the host: it waits, off, and Ingot tries again at %s; %s",
+			in.order.Attempt, result.Reason, result.Message, clock(in.imageAt()), remedy)),
 	}
 }
 
