@@ -15,11 +15,13 @@ import (
 
 // The seed of a simulated disk lies near its end, where an image is not
 // expected to reach: 8 bytes of length, big-endian, and JSON. So what a search
-// for secrets finds on the disk is what the disk holds. Behind it a software RAID has
-// room for its superblock, which the real agent writes.
+// for secrets finds on the disk is what the disk holds. It is in the last MiB, which a
+// cleaning of metadata removes, as it does the table of the partitions by which a seed
+// would be found; behind it a software RAID has room for its superblock, which the real
+// agent writes.
 const (
-	seedArea = 1 << 20
-	raidArea = 2 << 20
+	raidArea = 64 << 10
+	seedArea = 1<<20 - raidArea
 	// minDisk has room for the marker, an image, the seed and a superblock.
 	minDisk = 6 << 20
 )

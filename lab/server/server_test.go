@@ -4,6 +4,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agent/wipe"
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/bmc"
 )
@@ -271,6 +273,29 @@ func TestDiskOutlivesItsServer(t *testing.T) {
 	for i := range content {
 		if content[i] == 'o' && i+10 < len(content) && string(content[i:i+10]) == "old secret" {
 			t.Error("the old seed is on the disk")
+		}
+	}
+}
+
+// A release of metadata leaves neither the seed nor what was in it, wherever the disk ends.
+func TestMetadataCleaningTakesTheSeed(t *testing.T) {
+	for _, size := range []int64{minDisk, 9<<20 + 512} {
+		s := newServer(t, func(c *Config) {
+			c.Disks = []DiskConfig{{Path: filepath.Join(t.TempDir(), "d"), Serial: "D", SizeBytes: size}}
+		})
+		d := s.disks[0]
+		must(t, d.writeSeed(t.Context(), diskSeed{UserData: "old secret", MetaData: "instance-id: a"}))
+		dev, err := d.open(t.Context())
+		must(t, err)
+		_, err = wipe.Metadata(t.Context(), dev)
+		must(t, errors.Join(err, dev.Close()))
+		if seed, err := d.readSeed(t.Context()); !errors.Is(err, errNoSeed) {
+			t.Errorf("%d bytes: seed %+v, %v", size, seed, err)
+		}
+		content, err := os.ReadFile(d.Path())
+		must(t, err)
+		if bytes.Contains(content, []byte("old secret")) {
+			t.Errorf("%d bytes: the seed is on the disk", size)
 		}
 	}
 }
