@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/ingot-metal/ingot/agent"
@@ -38,16 +39,15 @@ func main() {
 		os.Exit(1)
 	}
 	console.Printf("agent %s", version)
-	m := &machine{log: console.Printf}
+	m := &machine{log: console.Printf, halt: boot.End}
 	for pause := minPause; ; pause = min(pause*2, maxPause) {
 		action, err := m.attempt(context.Background())
 		if action != "" {
 			console.Printf("end: %s", action)
-			err = boot.End(action)
+			err = m.end(action)
 			if action == agentapi.StartLive { // loaded, and not started: to be tried anew, and counted
-				err = errors.Join(err, boot.End(agentapi.PowerOff))
+				err = errors.Join(err, m.end(agentapi.PowerOff))
 			}
-			m.nic = nil // the links are down: the network is made anew
 		}
 		wait := pause/2 + rand.N(pause/2)
 		console.Printf("failed: %v; again in %s", err, wait.Round(time.Second))
@@ -65,8 +65,31 @@ type machine struct {
 	// leaving restarts a server that nobody knows; nil: it is known.
 	leaving *time.Timer
 	nic     *boot.NIC
+	// letGo ends the renewal of the NIC's address.
+	letGo context.CancelFunc
+	// linksDown: an end that came to nothing has left no network behind.
+	linksDown atomic.Bool
+	// halt is boot.End.
+	halt func(agentapi.Action) error
 	// tokenTold: the token came by DHCP, and may be followed by a newer one.
 	tokenTold bool
+}
+
+// end does an action; it returns only when the kernel refuses. The links are down then, and
+// network makes them anew. It may be called at any time, by the timer of leaveInTime too.
+func (m *machine) end(action agentapi.Action) error {
+	err := m.halt(action)
+	m.linksDown.Store(true)
+	return err
+}
+
+// forgetNetwork lets go of a NIC whose link was taken down.
+func (m *machine) forgetNetwork() {
+	if !m.linksDown.Swap(false) || m.nic == nil {
+		return
+	}
+	m.letGo()
+	m.nic = nil
 }
 
 // attempt goes through the steps that are still missing and runs the agent. A
@@ -103,7 +126,7 @@ func (m *machine) leaveInTime() {
 	}
 	m.leaving = time.AfterFunc(strangerPatience, func() {
 		m.log("end: nothing came of the discovery within %s; restarting", strangerPatience)
-		m.log("failed: %v", boot.End(agentapi.Restart)) // it returns only if it failed
+		m.log("failed: %v", m.end(agentapi.Restart)) // it returns only if it failed
 	})
 }
 
@@ -174,14 +197,17 @@ func (m *machine) settle() {
 }
 
 func (m *machine) network(ctx context.Context) error {
+	m.forgetNetwork()
 	if m.nic == nil {
+		ctx, letGo := context.WithCancel(ctx)
 		nic, err := boot.Network(ctx, boot.NetworkOptions{
 			MAC: m.args.MAC, Servers: m.args.Servers, Ask: len(m.args.Missing()) > 0, Settle: m.settle, Log: m.log,
 		})
 		if err != nil {
+			letGo()
 			return err
 		}
-		m.nic = nic
+		m.nic, m.letGo = nic, letGo
 	}
 	if len(m.args.Missing()) == 0 {
 		return nil
