@@ -102,3 +102,12 @@ func TestMirrorIsChosenAnew(t *testing.T) {
 		})
 	}
 }
+
+// What is ordered of a mirror's disks is what the record will say was due.
+func TestMirrorIsWiped(t *testing.T) {
+	host := &infrav1.IngotHost{}
+	host.Spec.Claim = &infrav1.HostClaim{Cleaning: infrav1.CleaningNone, MirrorDisks: []infrav1.DiskReference{{SerialNumber: "d2"}}}
+	if got := cleaningOf(host); got != infrav1.CleaningMetadata {
+		t.Errorf("%s, want Metadata", got)
+	}
+}
