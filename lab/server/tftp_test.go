@@ -6,7 +6,6 @@ package server
 import (
 	"bytes"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 )
@@ -17,8 +16,6 @@ type hostNIC struct{ unplugged }
 func (hostNIC) ListenUDP(uint16) (net.PacketConn, error) {
 	return net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // loopback
 }
-
-func (hostNIC) SetAddress(netip.Prefix, netip.Addr) error { return nil }
 
 // serveTFTP answers each packet with what answer makes of it, from one port.
 func serveTFTP(t *testing.T, answer func(packet []byte) [][]byte) *net.UDPAddr {
