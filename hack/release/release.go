@@ -20,8 +20,8 @@ const DefaultImage = "ghcr.io/ingot-metal/ingot"
 // repository (K13).
 const Provider = "infrastructure-ingot"
 
-// RuntimeProvider is the runtime extension's directory in a clusterctl repository.
-const RuntimeProvider = "runtime-extension-ingot"
+// runtimeProviderDir is the runtime extension's directory in a clusterctl repository.
+const runtimeProviderDir = "runtime-extension-ingot"
 
 // ErrVersion says that a version cannot be released from this source tree.
 var ErrVersion = errors.New("version cannot be released")
@@ -72,7 +72,7 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 		return nil, err
 	}
 	r := &Release{
-		Dir: filepath.Join(o.Out, Provider, o.Version), RuntimeDir: filepath.Join(o.Out, RuntimeProvider, o.Version),
+		Dir: filepath.Join(o.Out, Provider, o.Version), RuntimeDir: filepath.Join(o.Out, runtimeProviderDir, o.Version),
 		Image: o.Image + ":" + o.Version,
 	}
 	if r.Components, r.Metadata, err = writeProvider(ctx, o, repository{

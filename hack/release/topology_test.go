@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,6 +82,9 @@ func management(t *testing.T) ctrlclient.Client {
 	return ctrlclient.WithFieldValidation(c, metav1.FieldValidationStrict)
 }
 
+// slowEtcd is how many control planes the cluster has whose etcd has times of its own.
+const slowEtcd = 3
+
 // apply creates all objects of a template in a namespace of their own.
 func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, controlPlanes int64, namespace string) {
 	t.Helper()
@@ -89,6 +94,16 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 	variables := with(map[string]string{"INGOT_CONTROL_PLANE_HOST_LABELS": "class: small", "CONTROL_PLANE_ENDPOINT_PORT": "7443"})
 	for _, o := range generate(t, r, flavor, controlPlanes, variables).Objs() {
 		o.SetNamespace(namespace)
+		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes == slowEtcd {
+			variables, _, err := unstructured.NestedSlice(o.Object, "spec", "topology", "variables")
+			if err != nil {
+				t.Fatal(err)
+			}
+			variables = append(variables, map[string]any{"name": "etcd", "value": map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)}})
+			if err := unstructured.SetNestedSlice(o.Object, variables, "spec", "topology", "variables"); err != nil {
+				t.Fatal(err)
+			}
+		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
 		if err := eventually(t, create); err != nil {
@@ -191,6 +206,13 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 		t.Fatalf("%d files, %d commands", len(config.Files), len(config.PreKubeadmCommands))
 	}
 	checkKubeVIP(t, config.Files[0].Content)
+	var times []bootstrapv1.Arg
+	if p.controlPlanes == slowEtcd {
+		times = []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}}
+	}
+	if diff := cmp.Diff(times, config.ClusterConfiguration.Etcd.Local.ExtraArgs); diff != "" {
+		t.Errorf("times of etcd (-want +got):\n%s", diff)
+	}
 }
 
 // checkKubeVIP reads the static Pod as the kubelet does.

@@ -34,7 +34,8 @@ const (
 // Ingot's own retries, by a power cycle or by another Machine.
 //
 // INGOT_CLUSTER_CUTS is how many cuts, INGOT_CLUSTER_SEED the seed (make
-// e2e-power-cuts).
+// e2e-power-cuts). INGOT_CLUSTER_FIRST_CUT leaves out those before it: for a run that goes
+// on where another ended.
 func TestPowerCuts(t *testing.T) {
 	cuts, _ := strconv.Atoi(os.Getenv("INGOT_CLUSTER_CUTS"))
 	o := fromEnvironment()
@@ -47,14 +48,19 @@ func TestPowerCuts(t *testing.T) {
 	s.play(t, beginning[:2])
 	line := s.lineOf(t)
 	s.healQuickly(t, line)
+	first, _ := strconv.Atoi(os.Getenv("INGOT_CLUSTER_FIRST_CUT"))
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for i := range cuts {
 		moment := time.Duration(rng.Float64() * lineMargin * float64(line))
+		if i+1 < first {
+			continue
+		}
 		s.cut(t, fmt.Sprintf("cut %d of %d", i+1, cuts), moment, s.cutPower)
 	}
 	s.cut(t, "the manager's network", time.Duration(rng.Float64()*float64(line)), s.cutNetwork)
 	remove(t, s)
-	t.Logf("power cuts: %d of %d ended with a Ready Node, seed %d, line of %.0f s, %.0f s", cuts, cuts, seed, line.Seconds(), time.Since(s.began).Seconds())
+	played := cuts - max(first-1, 0)
+	t.Logf("power cuts: %d of %d ended with a Ready Node, seed %d, line of %.0f s, %.0f s", played, played, seed, line.Seconds(), time.Since(s.began).Seconds())
 }
 
 // lineOf is how long the worker took from its claim to a Ready Node.

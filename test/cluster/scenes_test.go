@@ -29,7 +29,11 @@ func register(t *testing.T, s *stage) {
 func create(t *testing.T, s *stage) {
 	s.cluster = s.site.CreateCluster(t, site.Cluster{
 		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: s.controlPlanes, Workers: s.options.workers, Kubernetes: s.first(), Endpoint: endpoint,
-		Variables: map[string]string{"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first()))},
+		Variables: map[string]string{
+			"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first())),
+			// Emulated servers stand still for a second now and then.
+			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "1000", "INGOT_ETCD_ELECTION_MILLISECONDS": "10000",
+		},
 	})
 	s.workload = connect(t, s)
 	s.recorder.watch(s.workload)
