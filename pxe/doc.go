@@ -6,9 +6,9 @@
 // themselves are the packages below: dhcp, tftp, httpd, script; bootserver puts
 // them together.
 //
-// The boot server answers from memory, never waits and writes nothing (design
-// §5). It must not know Kubernetes, BMCs or the life of a host: all it sees is
-// a Directory, which somebody else keeps current.
+// The boot server answers from memory, never waits and writes nothing. It
+// must not know Kubernetes, BMCs or the life of a host: all it sees is a
+// Directory, which somebody else keeps current.
 //
 //	dir := pxe.Table{
 //		"52:54:00:12:34:56": {
@@ -22,6 +22,8 @@
 //			}},
 //		},
 //	}
-//	srv, err := bootserver.New(bootserver.Config{Address: address, Directory: dir, …})
-//	err = srv.Run(ctx)
+//	cfg := bootserver.Config{Address: address, Directory: dir, …}
+//	srv, err := bootserver.New(cfg)
+//	sockets, err := bootserver.ListenHost(ctx, "eth0", cfg)
+//	err = srv.Run(ctx, sockets)
 package pxe

@@ -14,7 +14,7 @@ import (
 )
 
 // Directory answers what one MAC address is to be given right now. It answers
-// from memory and never blocks: a boot request waits for nothing (design §5).
+// from memory and never blocks: a boot request waits for nothing.
 // Every method is safe for concurrent use.
 type Directory interface {
 	// Lookup returns the host that boots from this address. False: the address
@@ -33,8 +33,18 @@ type ImageDirectory interface {
 type ImageSource struct {
 	// URL is http or https.
 	URL string
+	// Mirrors are other places of the same bytes, the likeliest first.
+	Mirrors []string
 	// Checksum is "sha256:<hex>" or "sha512:<hex>" of what the URL returns.
 	Checksum string
+}
+
+// Place is where to look after so many failures in a row: each place in its turn.
+func (s ImageSource) Place(failures int) string {
+	if n := failures % (1 + len(s.Mirrors)); n > 0 {
+		return s.Mirrors[n-1]
+	}
+	return s.URL
 }
 
 // Host is what the boot server needs to know of one server.

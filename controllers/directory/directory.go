@@ -18,7 +18,6 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe"
 )
@@ -181,16 +180,4 @@ func pins(list []token.Pin) string {
 		texts = append(texts, string(pin))
 	}
 	return strings.Join(texts, ",")
-}
-
-// Image returns where the image, or the file of a live system, with this checksum comes
-// from, if the claim of a host names it: nothing else is ever fetched.
-func (d *Directory) Image(checksum string) (pxe.ImageSource, bool) {
-	hosts := &infrav1.IngotHostList{}
-	err := d.Cache.List(context.Background(), hosts, client.MatchingFields{index.HostByImage: checksum}, client.Limit(1))
-	if err != nil || len(hosts.Items) == 0 {
-		return pxe.ImageSource{}, false
-	}
-	url, found := hosts.Items[0].Spec.Claim.Files()[checksum]
-	return pxe.ImageSource{URL: url, Checksum: checksum}, found
 }

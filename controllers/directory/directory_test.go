@@ -227,36 +227,3 @@ func TestPlan(t *testing.T) {
 		})
 	}
 }
-
-// Only images that a claim names are fetched.
-func TestImage(t *testing.T) {
-	image := infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("1", 64)}
-	d := newDirectory(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
-		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Image: image}
-	})...)
-	if got, ok := d.Image(image.Checksum); !ok || got.URL != image.URL || got.Checksum != image.Checksum {
-		t.Errorf("image = %+v, %t", got, ok)
-	}
-	for _, other := range []string{"", "sha256:" + strings.Repeat("2", 64)} {
-		if got, ok := d.Image(other); ok {
-			t.Errorf("%q is served from %s", other, got.URL)
-		}
-	}
-}
-
-// So are the files of a live system, each by its own checksum.
-func TestLiveFiles(t *testing.T) {
-	kernel := infrav1.LiveFile{URL: "http://images.example/k", Checksum: "sha256:" + strings.Repeat("1", 64)}
-	initrd := infrav1.LiveFile{URL: "http://images.example/i", Checksum: "sha256:" + strings.Repeat("2", 64)}
-	d := newDirectory(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
-		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Live: &infrav1.LiveSystem{Kernel: kernel, Initrd: initrd}}
-	})...)
-	for _, file := range []infrav1.LiveFile{kernel, initrd} {
-		if got, ok := d.Image(file.Checksum); !ok || got.URL != file.URL || got.Checksum != file.Checksum {
-			t.Errorf("%s: %+v, %t", file.URL, got, ok)
-		}
-	}
-	if got, ok := d.Image("sha256:" + strings.Repeat("3", 64)); ok {
-		t.Errorf("another file is served from %s", got.URL)
-	}
-}

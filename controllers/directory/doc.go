@@ -3,7 +3,7 @@
 
 // Package directory answers the boot server's questions from the manager's cache:
 // which host has this MAC address, what is it to boot, where does an image come
-// from. It writes nothing and waits for nothing (design §5); its answers carry no
+// from. It writes nothing and waits for nothing; its answers carry no
 // authority to write a disk (I5), so that a stale cache costs a useless boot at
 // most.
 //

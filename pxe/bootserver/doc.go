@@ -11,11 +11,12 @@
 //
 // It must not know Kubernetes; package pxe says what it knows instead.
 //
-//	srv, err := bootserver.New(bootserver.Config{
+//	cfg := bootserver.Config{
 //		Address: netip.MustParseAddr("192.0.2.1"), HTTPPort: 8880,
 //		LoaderDir: "/usr/lib/ipxe", Loaders: dhcp.DefaultLoaders(),
 //		Directory: dir, Files: &files, Images: cache,
-//	})
-//	sockets, err := bootserver.ListenHost(ctx, "eth0", srv.Config())
+//	}
+//	srv, err := bootserver.New(cfg)
+//	sockets, err := bootserver.ListenHost(ctx, "eth0", cfg)
 //	err = srv.Run(ctx, sockets)
 package bootserver

@@ -58,7 +58,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_messages_total",
 			Help: "DHCP messages received, by their type and what became of them."}, []string{"type", "outcome"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ingot_dhcp_findings_total",
-			Help: "What is wrong on the provisioning networks, by kind: AddressConflict, WrongNetwork, OtherDHCPServer."}, []string{"kind"}),
+			Help: "What is wrong on the provisioning networks, by kind: AddressConflict, WrongNetwork, OtherDHCPServer, Failed."}, []string{"kind"}),
 		others: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ingot_dhcp_other_server_seen_timestamp_seconds",
 			Help: "When a DHCP server that is not Ingot's answered one of its hosts last, by the server's address."}, []string{"server"}),
 	}

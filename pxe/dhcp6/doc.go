@@ -21,6 +21,6 @@
 // that an answer depends on.
 //
 //	srv := dhcp6.Server{Identity: dhcp6.NewIdentity(addr, "http://[2001:db8::1]:8880", loaders), Directory: dir}
-//	conn, err := dhcp6.Listen(dhcp6.SocketConfig{Interfaces: []string{"eth0"}})
+//	conn, err := dhcp6.Listen(ctx, dhcp6.SocketConfig{Interfaces: []string{"eth0"}})
 //	err = srv.Serve(ctx, conn)
 package dhcp6

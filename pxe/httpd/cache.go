@@ -190,6 +190,7 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 	case im.state == stateFailed && now.Sub(im.failedAt) < im.pause():
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
+	source.URL = source.Place(im.failures)
 	select {
 	case c.queue <- source:
 		im.state, im.lastUsed = stateQueued, now

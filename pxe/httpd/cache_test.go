@@ -256,6 +256,24 @@ func TestFailedFetches(t *testing.T) {
 	}
 }
 
+// An image that several places have is fetched from the next one when one fails.
+func TestMirrors(t *testing.T) {
+	o, now := newOrigin(t), &clock{now: time.Unix(1, 0)}
+	content := []byte("image")
+	checksum := o.put("/there", content, sum(content))
+	o.images[checksum] = pxe.ImageSource{URL: o.URL + "/moved", Mirrors: []string{o.URL + "/expired", o.URL + "/there"}, Checksum: checksum}
+	c := newCache(t, httpd.CacheConfig{Sources: o.images, Now: now.Now})
+	for range 2 {
+		if _, err := read(t, c, checksum); !errors.Is(err, httpd.ErrFetchFailed) {
+			t.Fatalf("from a place that has it no more: %v", err)
+		}
+		now.advance(time.Minute)
+	}
+	if got, err := read(t, c, checksum); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("from the last place: %q, %v", got, err)
+	}
+}
+
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	o, dir, now := newOrigin(t), t.TempDir(), &clock{now: time.Unix(1, 0)}
 	c := newCache(t, httpd.CacheConfig{Dir: dir, MaxBytes: 250, Sources: o.images, Now: now.Now})

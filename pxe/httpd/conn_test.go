@@ -128,41 +128,105 @@ func TestFilesAreSentByTheKernel(t *testing.T) {
 	}
 }
 
-// TestSlowDownloadGoesOn: a client that takes its time, but takes, is not cut off
-// though the whole takes many times longer than the limit for standing still;
-// one that takes nothing is.
+// deadlines notes the deadlines for writing that a connection is given.
+type deadlines struct {
+	net.Conn
+	given []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.given = append(d.given, at)
+	return d.Conn.SetWriteDeadline(at)
+}
+
+// TestSlowDownloadGoesOn: a client that takes its time, but takes, is not cut off though
+// the whole takes many times longer than the limit for standing still: the limit begins
+// anew with each piece, whether the kernel sends it or Ingot does.
 func TestSlowDownloadGoesOn(t *testing.T) {
-	t.Parallel()
 	const (
-		size  = 24 << 20
-		stall = 2 * time.Second
+		size   = 5*piece + 7
+		pieces = 6
+		stall  = time.Hour
 	)
 	files, f := bigFile(t, size)
-	addr := serve(t, &Handler{Files: files}, Options{WriteStall: stall})
-	begin := func(from string) net.Conn {
-		c := dial(t, from, addr)
-		must(t, c.SetReadBuffer(64<<10)) // what is on the way fits no buffer
-		_, err := io.WriteString(c, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
-		must(t, err)
-		return c
+	for name, send := range map[string]func(*testing.T, *limitedTCP) (int64, error){
+		"by the kernel": func(t *testing.T, c *limitedTCP) (int64, error) {
+			src, _, err := files.Open(f)
+			must(t, err)
+			defer func() { _ = src.Close() }()
+			return c.ReadFrom(&io.LimitedReader{R: src, N: size})
+		},
+		"by ourselves": func(_ *testing.T, c *limitedTCP) (int64, error) {
+			n, err := c.Write(make([]byte, size))
+			return int64(n), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			must(t, err)
+			defer func() { _ = l.Close() }()
+			client := dial(t, "127.0.0.1", l.Addr().String())
+			server, err := l.Accept()
+			must(t, err)
+			took := make(chan int64)
+			go func() {
+				n, _ := io.Copy(io.Discard, client)
+				took <- n
+			}()
+			noted := &deadlines{Conn: server}
+			began := time.Now()
+			n, err := send(t, &limitedTCP{limitedConn: limitedConn{Conn: noted, stall: stall, leave: func() {}}, tcp: server.(*net.TCPConn)})
+			_ = server.Close()
+			if got := <-took; n != size || got != size || err != nil {
+				t.Errorf("sent %d bytes of %d, %d came: %v", n, size, got, err)
+			}
+			if len(noted.given) != pieces {
+				t.Errorf("%d deadlines for %d pieces", len(noted.given), pieces)
+			}
+			earliest := began.Add(stall)
+			for i, at := range noted.given {
+				if at.Before(earliest) {
+					t.Errorf("piece %d has until %s, want no earlier than %s", i, at, earliest)
+				}
+				earliest = at
+			}
+		})
 	}
-	dead, start := begin("127.0.0.3"), time.Now()
+}
 
-	r := answer(t, begin("127.0.0.2"))
-	var n int64
-	for {
-		m, err := io.CopyN(io.Discard, r.Body, 1<<20)
-		if n += m; err != nil {
-			break
+// TestStandingStillEnds: a client that takes nothing is cut off, and its place is free.
+func TestStandingStillEnds(t *testing.T) {
+	const size = 24 << 20 // on the way fits less
+	files, f := bigFile(t, size)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	o := Options{WriteStall: 100 * time.Millisecond}
+	o.setDefaults()
+	limited := newLimiter(l, o)
+	closed := make(chan struct{}, 1)
+	srv := &http.Server{Handler: &Handler{Files: files}, ConnState: func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
 		}
-		time.Sleep(2 * stall / (size >> 20)) // twice the limit as a whole
+	}}
+	go func() { _ = srv.Serve(limited) }()
+	defer func() { _ = srv.Close() }()
+	c := dial(t, "127.0.0.3", l.Addr().String())
+	must(t, c.SetReadBuffer(64<<10))
+	_, err = io.WriteString(c, "GET "+f.Path()+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	must(t, err)
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the client that stands still is served on")
 	}
-	if n != size {
-		t.Errorf("the slow client got %d bytes of %d", n, size)
+	if n, _ := io.Copy(io.Discard, c); n >= size {
+		t.Errorf("%d bytes came all the same", n)
 	}
-	time.Sleep(time.Until(start.Add(3 * stall)))
-	if n, err := io.Copy(io.Discard, dead); err == nil && n >= size {
-		t.Error("the client that stood still was served all the same")
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if len(limited.clients) != 0 {
+		t.Errorf("places are held by %v", limited.clients)
 	}
 }
 

@@ -18,5 +18,5 @@
 //	cache, err := httpd.NewImageCache(httpd.CacheConfig{Dir: dir, MaxBytes: 20 << 30, Sources: images})
 //	h := &httpd.Handler{BaseURL: "http://192.0.2.1:8880", Directory: dir, Files: files, Images: cache}
 //	go cache.Run(ctx)
-//	err = httpd.Serve(ctx, listener, h, log)
+//	err = httpd.Serve(ctx, listener, h, httpd.Options{Log: log})
 package httpd

@@ -12,6 +12,6 @@
 // An advertisement makes nobody a default router unless its network asks for that. It
 // must not know hosts: routers speak to all alike.
 //
-//	conn, err := ra.Listen(ra.SocketConfig{Interfaces: []string{"eth0"}})
+//	conn, err := ra.Listen(ctx, ra.SocketConfig{Interfaces: []string{"eth0"}})
 //	err = (&ra.Server{Networks: dir}).Serve(ctx, conn)
 package ra
