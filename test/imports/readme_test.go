@@ -34,9 +34,9 @@ func TestReadmeNamesEveryDirectory(t *testing.T) {
 			}
 		}
 	}
-	// dist is what make release writes; docs stands there by its parts.
-	expect(".", "/`", map[string]bool{"dist": true, "docs": true})
-	for _, part := range []string{"`docs/book/`", "`docs/decisions/`"} {
+	// dist and out are what make writes; docs stands there by its parts.
+	expect(".", "/`", map[string]bool{"dist": true, "docs": true, "out": true})
+	for _, part := range []string{"`docs/book/`", "`docs/decisions/`", "`docs/invariants.md`", "`docs/field-notes.md`"} {
 		if !strings.Contains(table, part) {
 			t.Errorf("README.md does not name %s", part)
 		}
@@ -52,15 +52,20 @@ var (
 	marks   = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// Links of the README and the book lead somewhere: to a file, and to a heading in it.
+// Links of the README, the book and the decisions lead somewhere: to a file, and to a
+// heading in it.
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "book", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	pages := []string{filepath.Join(root, "README.md")}
+	for _, under := range []string{"*.md", "book/*.md", "decisions/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, "docs", under))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
 	}
 	links := 0
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range pages {
 		for _, match := range link.FindAllStringSubmatch(read(t, page), -1) {
 			if strings.Contains(match[1], "://") {
 				continue
@@ -78,9 +83,53 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
-	if links < 30 {
+	if links < 200 {
 		t.Fatalf("only %d links were found", links)
 	}
+}
+
+var (
+	metricLiteral = regexp.MustCompile(`"(ingot_[a-z0-9_]+)"`)
+	metricWord    = regexp.MustCompile(`ingot_[a-z0-9_]+`)
+)
+
+// Every metric that Ingot serves stands in the operator's book.
+func TestBookNamesEveryMetric(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "book", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, page := range pages {
+		for _, name := range metricWord.FindAllString(read(t, page), -1) {
+			told[name] = true
+		}
+	}
+	served := map[string]bool{}
+	sources(t, func(path string, source []byte) {
+		if strings.HasSuffix(path, "_test.go") || !servesMetrics[room(path)] {
+			return
+		}
+		for _, match := range metricLiteral.FindAllSubmatch(source, -1) {
+			name := string(match[1])
+			if served[name] = true; !told[name] {
+				t.Errorf("%s: no page of docs/book tells of %s", path, name)
+			}
+		}
+	})
+	if len(served) < 15 {
+		t.Errorf("only %d metrics were found", len(served))
+	}
+}
+
+// servesMetrics are the rooms whose programs serve metrics.
+var servesMetrics = map[string]bool{"bmc": true, "pxe": true, "controllers": true, "webhooks": true, "runtimehooks": true, "cmd": true}
+
+// room is the directory at the top that a file is below.
+func room(path string) string {
+	first, _, _ := strings.Cut(filepath.ToSlash(path), "/")
+	return first
 }
 
 // anchors are the names that GitHub gives to the headings of a page.
