@@ -11,7 +11,7 @@
 //
 // A Pool keeps at most one session and one call in flight per BMC, closes what
 // it opened, and gives every call a deadline. The drivers live below this
-// package; no type of their libraries crosses it.
+// package; no type of their libraries crosses it, and no secret that a BMC repeats (Mask).
 //
 //	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
 //	err := pool.Do(ctx, target, func(ctx context.Context, c bmc.Conn) error {

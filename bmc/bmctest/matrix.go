@@ -15,9 +15,9 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// ReportEnv names the directory into which Matrix writes what became of each cell:
+// reportEnv names the directory into which Matrix writes what became of each cell:
 // a file per driver and personality, of lines that hack/bmc-matrix.sh reads.
-const ReportEnv = "INGOT_BMC_REPORT"
+const reportEnv = "INGOT_BMC_REPORT"
 
 // The results of a cell in a report.
 const (
@@ -163,7 +163,7 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	return err
 }
 
-// report is the file of one driver and personality; without ReportEnv there is
+// report is the file of one driver and personality; without reportEnv there is
 // none.
 type report struct {
 	t            *testing.T
@@ -172,7 +172,7 @@ type report struct {
 
 // newReport appends to what another run of the same personality has written.
 func newReport(t *testing.T, driver string, p Personality) *report {
-	dir := os.Getenv(ReportEnv)
+	dir := os.Getenv(reportEnv)
 	if dir == "" {
 		return &report{}
 	}

@@ -134,11 +134,11 @@ var redfishGaps = []Gap{
 	},
 	{
 		Driver: DriverRedfish, Personalities: []Personality{IDRAC9, IDRAC10, IDRAC9Early}, Feature: BootMode,
-		Why: "field notes, Dell iDRAC: the boot mode changes only through a reboot job, by the BIOS attribute BootMode (capability Settings)",
+		Why: "docs/field-notes.md, iDRAC: the boot mode changes only through a reboot job, by the BIOS attribute BootMode (capability Settings)",
 	},
 	{
 		Driver: DriverRedfish, Personalities: []Personality{ILO5}, Feature: BootMode,
-		Why: "field notes, HPE iLO: some iLO 5 cannot switch the boot mode; the personality is one of them",
+		Why: "docs/field-notes.md, iLO 5: some iLO 5 cannot switch the boot mode; the personality is one of them",
 	},
 	{
 		Driver: DriverRedfish, Personalities: []Personality{OpenBMC, OpenBMCEarly}, Feature: BootHTTP,

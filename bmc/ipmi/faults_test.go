@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
@@ -29,7 +30,7 @@ func wantError(t *testing.T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
 	}
-	if err != nil && strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), canary) {
+	if err != nil && strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), bmctest.CanaryWord) {
 		t.Errorf("error shows the password: %v", err)
 	}
 }
@@ -53,8 +54,8 @@ func TestDialRefusesWithoutSending(t *testing.T) {
 	}{
 		{"scheme", func(t *bmc.Target) { t.Address = "redfish://127.0.0.1" }, bmc.ErrAddress},
 		{"path", func(t *bmc.Target) { t.Address += "/redfish/v1/Systems/1" }, bmc.ErrAddress},
-		{"user in the address", func(t *bmc.Target) { t.Address = "ipmi://u:" + canary + "@127.0.0.1" }, bmc.ErrAddress},
-		{"bad address with a password", func(t *bmc.Target) { t.Address = "ipmi://u:" + canary + "@[::1" }, bmc.ErrAddress},
+		{"user in the address", func(t *bmc.Target) { t.Address = "ipmi://u:" + bmctest.CanaryWord + "@127.0.0.1" }, bmc.ErrAddress},
+		{"bad address with a password", func(t *bmc.Target) { t.Address = "ipmi://u:" + bmctest.CanaryWord + "@[::1" }, bmc.ErrAddress},
 		{"port", func(t *bmc.Target) { t.Address = "ipmi://127.0.0.1:0" }, bmc.ErrAddress},
 		{"long password", func(t *bmc.Target) { t.Password = canary + canary + canary }, bmc.ErrNotSupported},
 		{"zero in the password", func(t *bmc.Target) { t.Password = canary + "\x00" }, bmc.ErrNotSupported},

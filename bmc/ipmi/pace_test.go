@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
@@ -69,7 +70,7 @@ func TestProbe(t *testing.T) {
 	if err := ipmi.Probe(ctx, r.target); !errors.Is(err, bmc.ErrProtocol) {
 		t.Errorf("garbage: %v, want ErrProtocol", err)
 	}
-	if err := ipmi.Probe(t.Context(), bmc.Target{Address: "ipmi://a:" + canary + "@h"}); !errors.Is(err, bmc.ErrAddress) || strings.Contains(err.Error(), canary) {
+	if err := ipmi.Probe(t.Context(), bmc.Target{Address: "ipmi://a:" + bmctest.CanaryWord + "@h"}); !errors.Is(err, bmc.ErrAddress) || strings.Contains(err.Error(), bmctest.CanaryWord) {
 		t.Errorf("a bad address: %v, want ErrAddress", err)
 	}
 	closed, err := net.ListenPacket("udp4", "127.0.0.1:0")

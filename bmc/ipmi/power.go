@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// settle is how long after a restart BMCs may still tell Off (field notes, all
-// makers).
+// settle is how long after a restart BMCs may still tell Off (field notes,
+// old power state).
 const settle = 15 * time.Second
 
 // Chassis Control (§28.3 table 28-4).

@@ -8,11 +8,13 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
@@ -20,7 +22,7 @@ import (
 
 const (
 	// canary is the password: no error may show it.
-	canary   = "canary-p4w"
+	canary   = bmctest.Canary
 	username = "admin"
 	// soon is a deadline that is meant to pass.
 	soon = 300 * time.Millisecond
@@ -99,7 +101,9 @@ func newSim(t *testing.T, line *serial) (*labipmi.Sim, bmc.Target) {
 	if _, err := exec.LookPath(labipmi.SimProgram); err != nil {
 		t.Skip("ipmi_sim is not installed; hack/packages.sh installs it")
 	}
-	cfg := labipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: canary, System: system(), Sensors: sensors()}
+	// Its configuration has no way to write a quote.
+	password := strings.ReplaceAll(canary, `"`, "'")
+	cfg := labipmi.SimConfig{Dir: t.TempDir(), Username: username, Password: password, System: system(), Sensors: sensors()}
 	if line != nil {
 		cfg.ConsoleAddress = line.listen(t)
 	}
@@ -108,7 +112,7 @@ func newSim(t *testing.T, line *serial) (*labipmi.Sim, bmc.Target) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	return sim, bmc.Target{Address: sim.Address(), Username: username, Password: canary}
+	return sim, bmc.Target{Address: sim.Address(), Username: username, Password: bmc.Password(password)}
 }
 
 // serial is a machine's serial line: it echoes what it gets behind a greeting.

@@ -14,7 +14,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestPollIsOneCommand pins the budget of the steady state (design §11): in an open
+// TestPollIsOneCommand pins the budget of the steady state (one question a minute and host): in an open
 // session a poll is one command, and no sensor is read.
 func TestPollIsOneCommand(t *testing.T) {
 	r := newRig(t, nil)

@@ -24,7 +24,7 @@ type accountResource struct {
 // SetPassword implements bmc.Accounts: of the account that the session belongs to.
 func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	c.transport.begin(ctx)
-	c.secrets = append(c.secrets, password.Reveal())
+	c.secrets = append(c.secrets, password)
 	path, err := c.ownAccount()
 	if err == nil {
 		err = c.patch(path, "", map[string]any{"Password": password.Reveal()})

@@ -184,7 +184,7 @@ func (c *conn) bootBodies(override bmc.BootOverride, now *bootResource) ([]bootB
 		i = slices.IndexFunc(wanted, func(t redfish.BootSourceOverrideTarget) bool { return t != targetUsbCd })
 	}
 	if i < 0 {
-		return nil, lacking(fmt.Sprintf("wants %s, the system allows %s", wanted[0], shorten(strings.Join(now.AllowedTargets, ", "), 200)))
+		return nil, lacking(fmt.Sprintf("wants %s, the system allows %s", wanted[0], c.short(strings.Join(now.AllowedTargets, ", "), 200)))
 	}
 	body.Target = wanted[i]
 	if override.Target == bmc.BootHTTP && (override.HTTPBootURI != "" || now.HTTPBootURI != "" && !c.has(noEmptyURI)) {

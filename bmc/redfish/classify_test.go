@@ -65,18 +65,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestRetryAfterHeader(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-7": 0, "999999": time.Hour, "99999999999999999999": 0, "soon": 0,
-		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute, "Fri, 02 Jan 2026 03:00:00 GMT": 0,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %s, want %s", value, got, want)
-		}
-	}
-}
-
 func TestLinks(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/redfish/v1/Systems/1": true, "/a?x=1": true, "": false, "x": false, "//evil/x": false, "@evil/x": false,

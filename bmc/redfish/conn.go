@@ -47,7 +47,7 @@ type conn struct {
 	traits  []trait
 	learned bool
 	// secrets beside the password and the token that no error may show.
-	secrets []string
+	secrets []bmc.Password
 	// schemas of the registry of that name, once read.
 	schemas     map[string]bmc.SettingSchema
 	schemasName string
@@ -124,7 +124,7 @@ func (c *conn) login() error {
 		path = serviceRoot + "/SessionService/Sessions"
 	}
 	if !isLink(path) {
-		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, shorten(path, 100))
+		return fmt.Errorf("%s: %w: sessions at %q", what, bmc.ErrProtocol, c.short(path, 100))
 	}
 	c.sessions = path
 	resp, err := c.postLogin(path, c.mark())
@@ -213,13 +213,13 @@ func (c *conn) get(path string, into any) error {
 		return err
 	}
 	if err := decode(body, into); err != nil {
-		return fmt.Errorf("%s: %w", c.clean("read "+shorten(path, 200)), err)
+		return fmt.Errorf("read %s: %w", c.short(path, 200), err)
 	}
 	return nil
 }
 
 func (c *conn) read(path string) ([]byte, error) {
-	what := "read " + shorten(path, 200)
+	what := "read " + c.short(path, 200)
 	if !isLink(path) {
 		return nil, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
@@ -259,7 +259,7 @@ func (c *conn) send(method, path string, body any, header map[string]string) err
 // ask is send for those whom the answer's body interests; a success is one,
 // whatever its body says.
 func (c *conn) ask(method, path string, body any, header map[string]string) (answer, error) {
-	what := strings.ToLower(method) + " " + shorten(path, 200)
+	what := strings.ToLower(method) + " " + c.short(path, 200)
 	if !isLink(path) {
 		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
@@ -314,7 +314,7 @@ func (c *conn) membersUpTo(path string, limit int) ([]string, error) {
 	var paths []string
 	for page := 0; path != ""; page++ {
 		if page > maxMembers {
-			return nil, fmt.Errorf("read %s: %w: pages without end", shorten(path, 200), bmc.ErrProtocol)
+			return nil, fmt.Errorf("read %s: %w: pages without end", c.short(path, 200), bmc.ErrProtocol)
 		}
 		var collection collectionResource
 		if err := c.get(path, &collection); err != nil {
@@ -326,7 +326,7 @@ func (c *conn) membersUpTo(path string, limit int) ([]string, error) {
 			}
 		}
 		if len(paths) > limit {
-			return nil, fmt.Errorf("read %s: %w: more than %d members", shorten(path, 200), bmc.ErrProtocol, limit)
+			return nil, fmt.Errorf("read %s: %w: more than %d members", c.short(path, 200), bmc.ErrProtocol, limit)
 		}
 		path = collection.Next
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -153,7 +152,7 @@ func (c *conn) refused(out *callError, kind callKind, what string, err error) {
 		}
 	}
 	out.sentinel = c.refusalSentinel(kind, out, message)
-	out.shown = c.clean(shorten(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300))
+	out.shown = c.short(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300)
 	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, out.shown)
 }
 
@@ -161,7 +160,7 @@ func (c *conn) refused(out *callError, kind callKind, what string, err error) {
 // by message.
 func (c *conn) refusalSentinel(kind callKind, e *callError, message string) error {
 	busy := func(otherwise time.Duration) error {
-		wait := retryAfter(c.transport.last.retryAfter, time.Now())
+		wait := bmc.ParseRetryAfter(c.transport.last.retryAfter, time.Now())
 		if wait == 0 {
 			wait = otherwise
 		}
@@ -188,7 +187,7 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return bmc.ErrUnauthorized
 	case http.StatusTooManyRequests:
-		return &bmc.BusyError{RetryAfter: retryAfter(c.transport.last.retryAfter, time.Now()), RateLimited: true}
+		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(c.transport.last.retryAfter, time.Now()), RateLimited: true}
 	case http.StatusServiceUnavailable:
 		return busy(0)
 	case http.StatusConflict, http.StatusLocked:
@@ -221,34 +220,10 @@ func (e *callError) has(name string) bool {
 	return slices.ContainsFunc(e.ids, func(id string) bool { return strings.HasSuffix(id, "."+name) || id == name })
 }
 
-// retryAfter reads the header of that name (RFC 9110 §10.2.3); 0: not told. No
-// BMC may ask for more than an hour.
-func retryAfter(value string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), time.Hour)
-}
-
 // clean removes the secrets that a BMC, or a library, may have repeated.
 func (c *conn) clean(text string) string {
-	for _, secret := range append([]string{c.target.Password.Reveal(), c.transport.token}, c.secrets...) {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-			if quoted := strings.Trim(strconv.Quote(secret), `"`); quoted != secret {
-				text = strings.ReplaceAll(text, quoted, "***")
-			}
-		}
-	}
-	return text
+	return bmc.Mask(text, append([]bmc.Password{c.target.Password, bmc.Password(c.transport.token)}, c.secrets...)...)
 }
 
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
+// short bounds what a BMC told, without secrets.
+func (c *conn) short(text string, n int) string { return bmc.Shorten(c.clean(text), n) }

@@ -6,17 +6,20 @@ package redfish_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
@@ -27,7 +30,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func clean(t *testing.T, err error) {
 	t.Helper()
 	for _, text := range []string{fmt.Sprint(err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {
-		if strings.Contains(text, canary) || strings.Contains(text, "canary") {
+		if strings.Contains(text, bmctest.CanaryWord) {
 			t.Errorf("the password shows: %s", text)
 		}
 	}
@@ -37,7 +40,6 @@ func TestErrorClasses(t *testing.T) {
 	state := func(ctx context.Context, c bmc.Conn) error { _, err := c.PowerState(ctx); return err }
 	off := func(ctx context.Context, c bmc.Conn) error { return c.SetPower(ctx, bmc.ActionForceOff) }
 	isPost := func(method, _ string) bool { return method == http.MethodPost }
-	echo := `{"error":{"code":"X","message":"you sent ` + `canary-\"p\\ssword` + `"}}`
 	for _, tc := range []struct {
 		name   string
 		faults labbmc.Faults
@@ -102,10 +104,62 @@ func TestErrorClasses(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		clean(t, err)
-		r.SetFaults(labbmc.Faults{Body: echo})
-		_, err = redfish.Dial(t.Context(), r.target)
-		clean(t, err)
 	})
+}
+
+// TestRepeatedPassword: a BMC repeats the password in a refusal, written in any way, in
+// what JSON says and in what is no JSON, and also where the text is cut.
+func TestRepeatedPassword(t *testing.T) {
+	for name, written := range bmctest.Writings() {
+		t.Run(name, func(t *testing.T) {
+			message, err := json.Marshal("you sent " + written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			long, err := json.Marshal(strings.Repeat("x", 290) + written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for body, says := range map[string]string{
+				`{"error":{"code":"X","message":` + string(message) + `}}`: "you sent ***",
+				`{"error":{"code":"X","message":` + string(long) + `}}`:    "xxx***",
+				"you sent " + written: "",
+			} {
+				_, err := redfish.Dial(t.Context(), refusing(t, "/redfish/v1/SessionService/Sessions", body))
+				if !errors.Is(err, bmc.ErrUnauthorized) || !strings.Contains(err.Error(), says) {
+					t.Errorf("error %v, want %q in it", err, says)
+				}
+				clean(t, err)
+			}
+			_, err = redfish.Dial(t.Context(), refusing(t, "no path: "+written, ""))
+			if !errors.Is(err, bmc.ErrProtocol) || !strings.Contains(err.Error(), "no path: ***") {
+				t.Errorf("error %v, want what is no path in it", err)
+			}
+			clean(t, err)
+		})
+	}
+}
+
+// refusing is a BMC that refuses every login with a body, and says where logins go.
+func refusing(t *testing.T, sessions, body string) bmc.Target {
+	t.Helper()
+	root, err := json.Marshal(map[string]any{"@odata.id": "/redfish/v1/", "Links": map[string]any{"Sessions": map[string]string{"@odata.id": sessions}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, body)
+			return
+		}
+		_, _ = w.Write(root)
+	}))
+	t.Cleanup(s.Close)
+	return bmc.Target{
+		Address:  strings.Replace(s.URL, "https", "redfish", 1),
+		Username: username, Password: canary, InsecureSkipVerify: true,
+	}
 }
 
 func TestRetryAfter(t *testing.T) {

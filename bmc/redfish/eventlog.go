@@ -167,7 +167,7 @@ func (e logEntryResource) number() int64 {
 func (e logEntryResource) entry(c *conn) bmc.LogEntry {
 	return bmc.LogEntry{
 		ID: cmp.Or(e.ID, path.Base(e.Path)), Created: e.created(), Severity: healthState(e.Severity),
-		Message: shorten(c.clean(e.Message), maxLogMessage),
+		Message: c.short(e.Message, maxLogMessage),
 	}
 }
 

@@ -53,7 +53,7 @@ func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 		return nil, lacking("the EventService has no ServerSentEventUri, or is switched off")
 	}
 	if !isLink(service.URI) {
-		return nil, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, shorten(service.URI, 100))
+		return nil, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, c.short(service.URI, 100))
 	}
 	if err := bmc.Pace(ctx); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (c *conn) openEvents(ctx context.Context) (*eventStream, error) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		err = fmt.Errorf("read %s: %w", shorten(service.URI, 200), ctx.Err())
+		err = fmt.Errorf("read %s: %w", c.short(service.URI, 200), ctx.Err())
 	}
 	if err != nil {
 		end()
@@ -86,21 +86,21 @@ func (c *conn) requestEvents(ctx context.Context, path string) (*http.Response, 
 	transport.DisableKeepAlives, transport.DisableCompression = true, true
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return nil, transport, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, shorten(path, 100))
+		return nil, transport, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, c.short(path, 100))
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("X-Auth-Token", c.transport.token)
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
 		c.transport.last = exchange{} // no answer
-		return nil, transport, c.failure(read, "read "+shorten(path, 200), err)
+		return nil, transport, c.failure(read, "read "+c.short(path, 200), err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
 		return resp, transport, nil
 	}
 	_ = resp.Body.Close()
-	return nil, transport, fmt.Errorf("read %s: %w", c.clean(shorten(path, 200)), streamRefusal(resp))
+	return nil, transport, fmt.Errorf("read %s: %w", c.short(path, 200), streamRefusal(resp))
 }
 
 // streamRefusal classes an answer that is no stream.
@@ -115,7 +115,7 @@ func streamRefusal(resp *http.Response) error {
 		sentinel = bmc.ErrNotSupported
 	default:
 		if resp.StatusCode >= http.StatusBadRequest { // whoever takes no more streams says it in many ways
-			sentinel = &bmc.BusyError{RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+			sentinel = &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		}
 	}
 	return fmt.Errorf("%w: BMC answered %d", sentinel, resp.StatusCode)

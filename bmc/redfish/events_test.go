@@ -42,8 +42,8 @@ func newNamed(t *testing.T, name string, change func(*labbmc.Config)) *rig {
 	return nil
 }
 
-// TestPollIsOneRequest pins the budget of the steady state (design §11): a poll is one
-// read of every maker's BMC, and no write.
+// TestPollIsOneRequest pins the budget of the steady state (one request a minute and
+// host): a poll is one read of every maker's BMC, and no write.
 func TestPollIsOneRequest(t *testing.T) {
 	makers(t, func(t *testing.T, r *rig) {
 		pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})

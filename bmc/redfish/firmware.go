@@ -106,7 +106,7 @@ func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 func (a *simpleUpdateAction) protocols() []string {
 	all := slices.Concat(a.Types, a.Protocols)
 	for i := range all {
-		all[i] = shorten(strings.ToUpper(all[i]), 20)
+		all[i] = bmc.Shorten(strings.ToUpper(all[i]), 20)
 	}
 	return all[:min(len(all), maxProtocols)]
 }
@@ -149,7 +149,7 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 	if allowed := action.protocols(); len(allowed) == 0 || slices.Contains(allowed, protocol) {
 		body["TransferProtocol"] = protocol
 	} else {
-		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", shorten(protocol, 20), shorten(strings.Join(allowed, ", "), 200)))
+		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", bmc.Shorten(protocol, 20), bmc.Shorten(strings.Join(allowed, ", "), 200)))
 	}
 	if len(update.Targets) > 0 {
 		body["Targets"] = update.Targets

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 )
 
@@ -33,6 +34,9 @@ func FuzzAnswers(f *testing.F) {
 	} {
 		f.Add(uint8(0), 200, 204, "/redfish/v1/SessionService/Sessions/1", body)
 		f.Add(uint8(1), 400, 409, "https://h/s/1", body)
+	}
+	for _, written := range bmctest.Writings() {
+		f.Add(uint8(0), 400, 400, "/s", fmt.Sprintf(`{"error":{"code":"Base.1.0.X","message":%q}}`, written))
 	}
 	names := slices.Sorted(maps.Keys(verbs))
 	for i := range names {

@@ -308,7 +308,7 @@ func (h *health) add(kind string, components ...componentResource) {
 func (c componentResource) name() string {
 	for _, name := range []string{c.Name, c.Fan, path.Base(c.ID), c.Member} {
 		if name = strings.TrimSpace(name); name != "" && name != "." && name != "/" {
-			return shorten(name, 100)
+			return bmc.Shorten(name, 100)
 		}
 	}
 	return ""

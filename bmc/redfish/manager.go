@@ -41,7 +41,7 @@ func (c *conn) resetManager() error {
 		types := []string{"GracefulRestart", "ForceRestart"}
 		i := slices.IndexFunc(types, func(t string) bool { return len(action.Allowed) == 0 || slices.Contains(action.Allowed, t) })
 		if i < 0 {
-			return lacking("the manager allows " + shorten(strings.Join(action.Allowed, ", "), 200))
+			return lacking("the manager allows " + c.short(strings.Join(action.Allowed, ", "), 200))
 		}
 		body["ResetType"] = types[i]
 	}

@@ -207,7 +207,7 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 		return bmc.MediaSlot{}, fmt.Errorf("read back: %w", err)
 	}
 	if !slot.Inserted || slot.Image != image {
-		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, shorten(slot.Image, 200))
+		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, c.short(slot.Image, 200))
 	}
 	return slot, nil
 }
@@ -252,7 +252,7 @@ func (c *conn) EjectMedia(ctx context.Context, slot string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("eject %s: %w", shorten(slot, 200), err)
+		return fmt.Errorf("eject %s: %w", bmc.Shorten(slot, 200), err)
 	}
 	return nil
 }

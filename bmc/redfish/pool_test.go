@@ -46,7 +46,8 @@ func TestPoolKeepsOneSession(t *testing.T) {
 	}
 }
 
-// TestPowerPollIsOneRequest pins the budget of the steady state (design §11).
+// TestPowerPollIsOneRequest pins the budget of the steady state (one request a
+// minute and host).
 func TestPowerPollIsOneRequest(t *testing.T) {
 	r := newRig(t, nil)
 	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})

@@ -46,7 +46,7 @@ func powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	case redfish.PoweringOnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
 		return bmc.PowerUnknown, nil
 	}
-	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, shorten(string(state), 40))
+	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, bmc.Shorten(string(state), 40))
 }
 
 // SetPower implements bmc.Power. What is wanted is always sent, even if the BMC
@@ -73,7 +73,7 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	usable := choose(candidates, allowed, system.PowerState)
 	if len(usable) == 0 {
 		return fail(fmt.Errorf("%w: wants %s, the system allows %s", bmc.ErrNotSupported,
-			candidates[0].reset, shorten(strings.Join(allowed, ", "), 200)))
+			candidates[0].reset, c.short(strings.Join(allowed, ", "), 200)))
 	}
 	for i, candidate := range usable {
 		err = c.send(http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": candidate.reset}, nil)

@@ -93,7 +93,7 @@ func isServiceRoot(what string, resp *http.Response, body []byte) error {
 		return fmt.Errorf("%s: %w: it answers %d where no credentials are needed", what, bmc.ErrProtocol, status)
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout,
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
-		return fmt.Errorf("%s: %w: it answers %d", what, &bmc.BusyError{RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}, status)
+		return fmt.Errorf("%s: %w: it answers %d", what, &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}, status)
 	default:
 		return fmt.Errorf("%s: %w: it answers %d, and with no service root of Redfish", what, bmc.ErrNotSupported, status)
 	}

@@ -60,7 +60,7 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 	case err != nil:
 		return bmc.Task{}, err
 	case way == "" && service.PushURI != "":
-		return bmc.Task{}, fmt.Errorf("push to %s: %w: not a path of this BMC", c.clean(shorten(service.PushURI, 200)), bmc.ErrProtocol)
+		return bmc.Task{}, fmt.Errorf("push to %s: %w: not a path of this BMC", c.short(service.PushURI, 200), bmc.ErrProtocol)
 	case way == "":
 		return bmc.Task{}, lacking("no MultipartHttpPushUri, and no HttpPushUri that is known: the BMC has to fetch the image")
 	case way != pushMultipart && len(update.Targets) > 0:
@@ -111,7 +111,7 @@ func (c *conn) pushForm(service updateServiceResource, update bmc.Update) (bmc.T
 		return bmc.Task{}, err
 	}
 	if !isLink(kept.location) {
-		return bmc.Task{}, fmt.Errorf("push to %s: %w: it does not tell where it keeps the image", c.clean(shorten(service.PlainPushURI, 200)), bmc.ErrProtocol)
+		return bmc.Task{}, fmt.Errorf("push to %s: %w: it does not tell where it keeps the image", c.short(service.PlainPushURI, 200), bmc.ErrProtocol)
 	}
 	// No If-Match: see UpdateFirmware.
 	a, err := c.ask(http.MethodPost, action.Target, map[string]any{"ImageURI": kept.location}, nil)
@@ -132,7 +132,7 @@ type streamed struct {
 
 // stream makes one write of an image.
 func (c *conn) stream(path string, s streamed) (answer, error) {
-	what := "push to " + shorten(path, 200)
+	what := "push to " + c.short(path, 200)
 	// The transport gives the request the call's context.
 	r, err := http.NewRequestWithContext(c.transport.ctx, http.MethodPost, c.base+path, s.body)
 	if err != nil {

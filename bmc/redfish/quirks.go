@@ -75,9 +75,9 @@ var (
 	x11        = regexp.MustCompile(`(?i)\bX11|^SYS-[0-9]{3}9`)
 )
 
-// quirks is the table. The facts are the field notes' where no other source is
-// named. Who has
-// them, TestQuirkTable pins; what they avoid, TestPassing, TestQuirks and TestMatrix show.
+// quirks is the table. The facts are the field notes' (docs/field-notes.md) where no
+// other source is named. Who has them, TestQuirkTable pins; what they avoid,
+// TestPassing, TestQuirks and TestMatrix show.
 var quirks = []quirk{
 	{cutGzipTag, dell, nil, nil, `412 PreconditionFailed to an If-Match with the tag that its own web server made "…-gzip"`},
 	{bootInSettings, dell, nil, idrac10, `400 PropertyNotWritable: Boot is read-only on the system`},

@@ -21,7 +21,7 @@ import (
 
 const (
 	// canary is the password: no error may show it.
-	canary   = `canary-"p\ssword`
+	canary   = bmctest.Canary
 	username = "admin"
 	// patience bounds what would otherwise hang; soon is a deadline that is
 	// meant to pass.

@@ -160,7 +160,7 @@ type number string
 func (n *number) UnmarshalJSON(data []byte) error {
 	*n = ""
 	if c := data[0]; c == '-' || c >= '0' && c <= '9' {
-		*n = number(shorten(string(data), 32))
+		*n = number(bmc.Shorten(string(data), 32))
 	}
 	return nil
 }

@@ -167,7 +167,7 @@ func (c *conn) setSettings(wanted map[string]string) error {
 	}
 	for name, v := range typed {
 		if next[name] != v {
-			return fmt.Errorf("%w: %s will be %q", bmc.ErrNotApplied, name, shorten(next[name].String(), 100))
+			return fmt.Errorf("%w: %s will be %q", bmc.ErrNotApplied, name, c.short(next[name].String(), 100))
 		}
 	}
 	return nil
@@ -248,7 +248,7 @@ func parseValue(text string, kind bmc.ValueKind) (v bmc.Value, why string) {
 func misfit(v bmc.Value, s bmc.SettingSchema) string {
 	switch {
 	case s.Kind == bmc.ValueEnumeration && len(s.Choices) > 0 && !slices.Contains(s.Choices, v.Text):
-		return "not one of " + shorten(strings.Join(s.Choices, ", "), 300)
+		return "not one of " + bmc.Shorten(strings.Join(s.Choices, ", "), 300)
 	case s.Kind == bmc.ValueInteger && s.Min != nil && v.Int < *s.Min:
 		return fmt.Sprintf("less than %d", *s.Min)
 	case s.Kind == bmc.ValueInteger && s.Max != nil && v.Int > *s.Max:

@@ -163,7 +163,7 @@ func parseEvents(data []byte) []bmc.Event {
 			severity = healthState(told.Old)
 		}
 		event := bmc.Event{
-			MessageID: shorten(told.MessageID, maxEventText), Severity: severity, Origin: shorten(string(told.Origin), maxEventText),
+			MessageID: bmc.Shorten(told.MessageID, maxEventText), Severity: severity, Origin: bmc.Shorten(string(told.Origin), maxEventText),
 		}
 		if len(out) < maxEvents && ofTheServer(event) {
 			out = append(out, event)

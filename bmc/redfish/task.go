@@ -119,7 +119,7 @@ func (c *conn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	if e, ok := refusal(err); ok && !isMissing(err) && e.status >= 400 && !errors.Is(err, bmc.ErrBusy) && !errors.Is(err, bmc.ErrUnauthorized) &&
 		!strings.Contains(id, "/Tasks/") {
 		// A monitor answers at the end as the operation itself would have.
-		return bmc.Task{ID: id, State: bmc.TaskFailed, Percent: -1, Message: shorten(e.text, maxMessage-4)}, nil
+		return bmc.Task{ID: id, State: bmc.TaskFailed, Percent: -1, Message: bmc.Shorten(e.text, maxMessage-4)}, nil
 	}
 	if err != nil {
 		return bmc.Task{}, fmt.Errorf("read task: %w", err)
@@ -132,7 +132,7 @@ func (c *conn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	}
 	t := r.task(status == http.StatusAccepted)
 	t.ID = id
-	t.Message = shorten(c.clean(t.Message), maxMessage-4)
+	t.Message = c.short(t.Message, maxMessage-4)
 	if t.State == bmc.TaskSucceeded {
 		t.Percent = 100
 	}
@@ -146,7 +146,7 @@ func (c *conn) getMaybeEmpty(path string, into *json.RawMessage) error {
 		return err
 	}
 	if len(body) > 0 && !json.Valid(body) {
-		return fmt.Errorf("read %s: %w: not JSON", c.clean(shorten(path, 200)), bmc.ErrProtocol)
+		return fmt.Errorf("read %s: %w: not JSON", c.short(path, 200), bmc.ErrProtocol)
 	}
 	*into = body
 	return nil

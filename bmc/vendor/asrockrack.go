@@ -172,13 +172,13 @@ func (c asrockConn) Task(ctx context.Context, id string) (bmc.Task, error) {
 	rest, own := strings.CutPrefix(id, ownTask)
 	component, before, known := strings.Cut(rest, ":")
 	if !own || !known || !isComponent(component) {
-		return bmc.Task{}, fmt.Errorf("read task: %w", refused("no task has the ID %q", shorten(id, 60)))
+		return bmc.Task{}, fmt.Errorf("read task: %w", refused("no task has the ID %q", bmc.Shorten(id, 60)))
 	}
 	answer := make(chan bmc.Task, 1) // the call may outlive this one
 	l := c.link
 	err := on(ctx, c.base, read, "read task", func(ctx context.Context, lib follower) error {
 		state, status, err := lib.FirmwareTaskStatus(ctx, constants.FirmwareInstallStepInstallStatus, component, "", before)
-		answer <- bmc.Task{ID: id, State: stateOf(state), Percent: percentOf(status), Message: shorten(l.clean(status), maxMessage)}
+		answer <- bmc.Task{ID: id, State: stateOf(state), Percent: percentOf(status), Message: bmc.Shorten(l.clean(status), maxMessage)}
 		return err
 	})
 	if err != nil {

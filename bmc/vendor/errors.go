@@ -5,15 +5,10 @@ package vendor
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,7 +155,7 @@ func sentinelOfStatus(kind callKind, e exchange) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return bmc.ErrUnauthorized
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusConflict, http.StatusLocked:
-		return &bmc.BusyError{RetryAfter: retryAfter(e.retryAfter, time.Now()), RateLimited: e.status == http.StatusTooManyRequests}
+		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(e.retryAfter, time.Now()), RateLimited: e.status == http.StatusTooManyRequests}
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return bmc.ErrNotSupported
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -202,46 +197,12 @@ func hasAny(err error, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// retryAfter reads the header of that name (RFC 9110 §10.2.3); 0: not told. No
-// BMC may ask for more than an hour.
-func retryAfter(value string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), time.Hour)
-}
-
-// clean removes the password in all the ways in which the library writes it, since
-// BMCs repeat what they got, and bounds the text.
+// clean removes the password, since BMCs repeat what they got, and bounds the text.
 func (l *link) clean(text string) string {
-	for _, secret := range forms(l.target.Password.Reveal()) {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
+	text = bmc.Mask(text, l.target.Password)
 	// A BMC's answer may be in it: one line, without what a terminal would obey.
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
-
-// forms are the ways to write a secret, longest first.
-func forms(secret string) []string {
-	if secret == "" {
-		return nil
-	}
-	all := []string{
-		secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
-		url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), strings.Trim(strconv.Quote(secret), `"`),
-	}
-	if quoted, err := json.Marshal(secret); err == nil {
-		all = append(all, strings.Trim(string(quoted), `"`))
-	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return slices.Compact(all)
+	return bmc.Shorten(text, maxText)
 }
 
 // refused is a refusal of this package's own.

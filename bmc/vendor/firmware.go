@@ -297,7 +297,7 @@ func follow(ctx context.Context, l *link, lib follower, kind constants.FirmwareI
 	answer := make(chan bmc.Task, 1) // the call may outlive this one
 	err := l.call(ctx, read, "read task", func(ctx context.Context) error {
 		state, status, err := lib.FirmwareTaskStatus(ctx, kind, component, task, "")
-		answer <- bmc.Task{State: stateOf(state), Percent: percentOf(status), Message: shorten(l.clean(status), maxMessage)}
+		answer <- bmc.Task{State: stateOf(state), Percent: percentOf(status), Message: bmc.Shorten(l.clean(status), maxMessage)}
 		return err
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 )
 
 // FuzzAnswers gives every driver answers that make no sense: none may panic, none
@@ -37,7 +38,9 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(200, "", `{"id":1,"host":"x","result":"on"}`)
 	f.Add(200, "", `{"csrftoken":"x","power_status":1}`)
 	f.Add(200, "", `[{"board":{"product_name":"E3C246D4I-NL"},"chassis":null}]`)
-	f.Add(500, "", "canary-secret")
+	for _, text := range bmctest.Writings() {
+		f.Add(500, "", text)
+	}
 	f.Add(200, "", `<IPMI><FRU_INFO/></IPMI>url_redirect.cgi?url_name=topmenu`)
 	f.Fuzz(func(t *testing.T, code int, auth, text string) {
 		if code < 200 || code > 599 || strings.ContainsAny(auth, "\r\n\x00") {
@@ -48,12 +51,12 @@ func FuzzAnswers(f *testing.F) {
 		body.Store(text)
 		for _, m := range makers() {
 			target := bmc.Target{
-				Address: Scheme + m.name + "://" + s.Listener.Addr().String(), Username: "admin", Password: "canary-secret", InsecureSkipVerify: true,
+				Address: Scheme + m.name + "://" + s.Listener.Addr().String(), Username: "admin", Password: bmctest.Canary, InsecureSkipVerify: true,
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			err := useAll(ctx, m, target)
 			cancel()
-			if err != nil && (strings.Contains(err.Error(), "canary-secret") || ctx.Err() == context.DeadlineExceeded) {
+			if err != nil && (strings.Contains(err.Error(), bmctest.Canary) || ctx.Err() == context.DeadlineExceeded) {
 				t.Errorf("%s: %v", m.name, err)
 			}
 		}

@@ -80,7 +80,7 @@ func (c *base) PowerState(ctx context.Context) (bmc.PowerState, error) {
 func (c *base) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	word, ok := c.maker.words[action]
 	if !ok {
-		return fmt.Errorf("set power: %w", refused("the driver %s has no way to do %s", c.maker.name, shorten(string(action), 40)))
+		return fmt.Errorf("set power: %w", refused("the driver %s has no way to do %s", c.maker.name, bmc.Shorten(string(action), 40)))
 	}
 	return on(ctx, c, write, "set power "+string(action), func(ctx context.Context, lib powerer) error {
 		_, err := lib.PowerSet(ctx, word)
@@ -126,17 +126,10 @@ func (c rpcConn) SetBootOverride(ctx context.Context, o bmc.BootOverride) error 
 		bmc.BootPXE: "pxe", bmc.BootDisk: "disk", bmc.BootCD: "cdrom", bmc.BootSetup: "bios", bmc.BootNone: "none",
 	}[o.Target]
 	if !ok {
-		return fmt.Errorf("%s: %w", what, refused("the protocol has no word for %s", shorten(string(o.Target), 40)))
+		return fmt.Errorf("%s: %w", what, refused("the protocol has no word for %s", bmc.Shorten(string(o.Target), 40)))
 	}
 	return on(ctx, c.base, write, what, func(ctx context.Context, lib booter) error {
 		_, err := lib.BootDeviceSet(ctx, device, o.Persistent, o.Mode != bmc.ModeBIOS)
 		return err
 	})
-}
-
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	// canary is the password: no error may show it, however it is written.
-	canary   = `canary-"p\ss&<wörd>`
+	canary   = bmctest.Canary
 	username = "admin"
 	// patience bounds what would otherwise hang; soon is a deadline that is meant
 	// to pass.

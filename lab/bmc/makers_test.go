@@ -71,7 +71,7 @@ const (
 	image  = `{"Image":"http://images.example/os.iso"}`
 )
 
-// quirkCases pin what each maker answers; each is a line of the field notes, or of
+// quirkCases pin what each maker answers; each is a line of docs/field-notes.md, or of
 // a public issue that the personality names.
 var quirkCases = []struct {
 	name, maker string

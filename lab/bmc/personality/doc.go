@@ -3,7 +3,7 @@
 
 // Package personality is how the makers' BMCs differ, as data: names and paths,
 // which services exist and where, and the quirks with the answers they give. Each
-// fact stands in the project's field notes, a public issue or a maker's manual.
+// fact stands in docs/field-notes.md, a public issue or a maker's manual.
 //
 // It must not know how an answer is made: lab/bmc and its services read it.
 //

@@ -1,0 +1,82 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bmc
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// masked stands where a secret was.
+const masked = "***"
+
+// Mask returns text with "***" in the place of every secret, in all the ways in which BMCs
+// and libraries write what they were sent: as it is, in base64, escaped for a URL, for HTML
+// or XML, for JSON, or quoted as Go does (I18). Empty secrets are none.
+//
+// It is to be called before the text is cut: half a secret is not found any more.
+func Mask(text string, secrets ...Password) string {
+	hidden := make([]bool, len(text))
+	for _, secret := range secrets {
+		for _, form := range secret.forms() {
+			for at := strings.Index(text, form); at >= 0; {
+				for i := range len(form) {
+					hidden[at+i] = true
+				}
+				next := strings.Index(text[at+1:], form)
+				if next < 0 {
+					break
+				}
+				at += 1 + next
+			}
+		}
+	}
+	var out strings.Builder
+	for i := range len(text) {
+		switch {
+		case !hidden[i]:
+			out.WriteByte(text[i])
+		case i == 0 || !hidden[i-1]:
+			out.WriteString(masked)
+		}
+	}
+	return out.String()
+}
+
+// forms are the ways to write a secret; none of the empty one.
+func (p Password) forms() []string {
+	secret := p.Reveal()
+	if secret == "" {
+		return nil
+	}
+	query, path, marked := url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret)
+	forms := []string{
+		secret, base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+		query, path, lowerEscapes(query), lowerEscapes(path),
+		marked, strings.NewReplacer("&#34;", "&quot;", "&#39;", "&apos;").Replace(marked),
+		unquoted(strconv.Quote(secret)), unquoted(strconv.QuoteToASCII(secret)),
+	}
+	if quoted, err := json.Marshal(secret); err == nil {
+		forms = append(forms, unquoted(string(quoted)))
+	}
+	return forms
+}
+
+func unquoted(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+// lowerEscapes turns %3C into %3c.
+func lowerEscapes(escaped string) string {
+	out := []byte(escaped)
+	for i := 0; i+2 < len(out); i++ {
+		if out[i] == '%' {
+			copy(out[i+1:], strings.ToLower(escaped[i+1:i+3]))
+			i += 2
+		}
+	}
+	return string(out)
+}
