@@ -18,9 +18,10 @@ KUBERNETES_VERSION ?= v1.36.3
 UPGRADE_FROM ?= v1.35.4
 # Where make e2e-cluster leaves the timeline of the machines, as text, JSON and SVG.
 CLUSTER_OUT ?= out/cluster
-# How often make e2e-power-cuts cuts the power, and by which moments.
+# How often make e2e-power-cuts cuts the power, by which moments, and which is the first.
 CUTS ?= 20
 SEED ?= 1
+FIRST ?= 1
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
 # More flags for the programs of bench-boot and bench-image, and for the go test of bench-hooks,
@@ -42,7 +43,7 @@ CROWDED = /test/qemu|/test/storm|/test/bootstorm
 help: ## Show this list.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.
@@ -53,10 +54,10 @@ demo: tools agent-image test-image ## Show the whole line in a virtual data cent
 test: packages-test tools verify vet unit fuzz-short qemu-bios ## Run what a commit must pass: checks, unit and race tests, envtest, short fuzz, one BIOS boot line.
 
 .PHONY: test-full
-test-full: packages-test tools verify vet unit-full storm boot-storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
+test-full: packages-test-full tools verify vet unit-full storm boot-storm rest fuzz-short qemu-all ## Run all of it: every boot line, kills and storms too.
 
 .PHONY: e2e-clusterctl
-e2e-clusterctl: packages-e2e tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
+e2e-clusterctl: packages-e2e-clusterctl tools tools-e2e agent-image ## As root: install the release by clusterctl into a real cluster with pods, and use it.
 	INGOT_E2E=1 go test -p 1 -count=1 -timeout 60m -v $(TESTFLAGS) ./lab/node ./test/e2e
 
 # The report is printed also if rules fail; the log of the run only then.
@@ -70,7 +71,7 @@ conformance: packages-test tools ## Check every rule of the Cluster API contract
 
 # As above: the matrix is printed also if cells fail.
 .PHONY: test-bmc
-test-bmc: packages-test ## Run every BMC driver against every BMC there is: driver by personality by capability.
+test-bmc: packages-test-bmc ## Run every BMC driver against every BMC there is: driver by personality by capability.
 	@dir=$$(mktemp -d); status=0; mkdir $$dir/cells; \
 	INGOT_BMC_REPORT=$$dir/cells go test -count=1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) -run Matrix ./bmc/... >$$dir/log 2>&1 || status=$$?; \
 	[ $$status = 0 ] || cat $$dir/log; \
@@ -87,26 +88,26 @@ E2E_CLUSTER = INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$
 SUMMARY = @cat $(CLUSTER_OUT)/timeline.txt $(CLUSTER_OUT)/summary.txt
 
 .PHONY: e2e-cluster
-e2e-cluster: packages-e2e tools tools-e2e agent-image node-image ## As root: the life of a cluster by the shipped template on virtual servers, upgraded from UPGRADE_FROM to KUBERNETES_VERSION.
+e2e-cluster: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: the life of a cluster by the shipped template on virtual servers, upgraded from UPGRADE_FROM to KUBERNETES_VERSION.
 	hack/packages.sh e2e-cluster
 	go run ./hack/images -kubernetes "$(UPGRADE_FROM)" node
 	INGOT_CLUSTER_FROM="$(UPGRADE_FROM)" $(E2E_CLUSTER)
 	$(SUMMARY)
 
 .PHONY: e2e-cluster-short
-e2e-cluster-short: packages-e2e tools tools-e2e agent-image node-image ## As root: such a cluster of one control plane and one worker, made and deleted.
+e2e-cluster-short: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: such a cluster of one control plane and one worker, made and deleted.
 	hack/packages.sh e2e-cluster
 	$(E2E_CLUSTER)
 	$(SUMMARY)
 
 .PHONY: e2e-power-cuts
-e2e-power-cuts: packages-e2e tools tools-e2e agent-image node-image ## As root: cut the power of such a cluster's worker at CUTS moments of its line, and the manager's network once.
+e2e-power-cuts: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: cut the power of such a cluster's worker at CUTS moments of its line, and the manager's network once.
 	hack/packages.sh e2e-cluster
-	INGOT_CLUSTER_CUTS="$(CUTS)" INGOT_CLUSTER_SEED="$(SEED)" INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
+	INGOT_CLUSTER_CUTS="$(CUTS)" INGOT_CLUSTER_SEED="$(SEED)" INGOT_CLUSTER_FIRST_CUT="$(FIRST)" INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
 	go test -count=1 -timeout 360m -v $(TESTFLAGS) -run TestPowerCuts ./test/cluster
 
 .PHONY: e2e-quorum
-e2e-quorum: packages-e2e tools tools-e2e agent-image node-image ## As root: such a cluster of three control planes, of which one is lost for good and replaced.
+e2e-quorum: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: such a cluster of three control planes, of which one is lost for good and replaced.
 	hack/packages.sh e2e-cluster
 	INGOT_CLUSTER_QUORUM=1 INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
 	go test -count=1 -timeout 180m -v $(TESTFLAGS) -run TestControlPlaneLost ./test/cluster
@@ -182,13 +183,9 @@ release: ## Write the clusterctl repository and the image of VERSION to dist/.
 
 # Steps of the targets above, not for use by hand.
 
-.PHONY: packages-test
-packages-test:
-	hack/packages.sh test
-
-.PHONY: packages-e2e
-packages-e2e:
-	hack/packages.sh e2e-clusterctl
+# Not phony: make looks for no pattern rule for what is. There is never a file of the name.
+packages-%:
+	hack/packages.sh $*
 
 # What a node with pods needs besides the tools of every day.
 .PHONY: tools-e2e

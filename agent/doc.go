@@ -31,6 +31,6 @@
 //
 //	action, err := agent.Run(ctx, agent.Config{
 //		Servers: args.Servers, Files: args.Files, Pins: args.Pins, Token: args.Token,
-//		Identity: identity, Probe: probe.Read, Disks: disks, Seeder: seeder,
+//		Identity: identity, Probe: boot.Hardware, Disks: disks, Seeder: seeder,
 //	})
 package agent

@@ -27,8 +27,8 @@ const pinPrefix = "sha256/"
 // maxPins: the current key and the next (I15).
 const maxPins = 2
 
-// ErrPin says that the server's TLS key is none of the pinned ones.
-var ErrPin = errors.New("the manager's TLS key is not the pinned one")
+// errPin says that the server's TLS key is none of the pinned ones.
+var errPin = errors.New("the manager's TLS key is not the pinned one")
 
 // Pin is the SHA-256 of a SubjectPublicKeyInfo.
 type Pin [sha256.Size]byte
@@ -103,7 +103,7 @@ func (id *Identity) tlsConfig(pins []Pin) *tls.Config {
 		InsecureSkipVerify: true, //nolint:gosec
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 {
-				return ErrPin
+				return errPin
 			}
 			got := PinOf(state.PeerCertificates[0])
 			for _, pin := range pins {
@@ -111,7 +111,7 @@ func (id *Identity) tlsConfig(pins []Pin) *tls.Config {
 					return nil
 				}
 			}
-			return ErrPin
+			return errPin
 		},
 	}
 }

@@ -4,6 +4,8 @@
 package inventory
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,27 +200,55 @@ func TestLastInstanceIsKnownUntilCleaned(t *testing.T) {
 		attempt  int32
 		cleaning infrav1.CleaningMode
 		want     string
+		earlier  []string
 	}{
-		"cleaning is due":       {1, infrav1.CleaningMetadata, "i2"},
-		"no cleaning was asked": {1, infrav1.CleaningNone, "i2"},
-		"never installed":       {0, infrav1.CleaningMetadata, "i1"},
+		"cleaning is due":       {1, infrav1.CleaningMetadata, "i2", []string{"i0", "i1"}},
+		"no cleaning was asked": {1, infrav1.CleaningNone, "i2", []string{"i0", "i1"}},
+		"never installed":       {0, infrav1.CleaningMetadata, "i1", []string{"i0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ledger := Ledger{
 				Claim:  &infrav1.HostClaim{InstanceID: "i2", ClusterName: "c", Attempt: c.attempt, Cleaning: c.cleaning},
-				Record: &infrav1.HostRecord{LastInstanceID: "i1"},
+				Record: &infrav1.HostRecord{LastInstanceID: "i1", EarlierInstanceIDs: []string{"i0"}},
 			}
 			ledger.endClaim()
 			if ledger.Record.LastInstanceID != c.want {
 				t.Errorf("%q, want %q", ledger.Record.LastInstanceID, c.want)
 			}
+			if diff := cmp.Diff(c.earlier, ledger.Record.EarlierInstanceIDs); diff != "" {
+				t.Errorf("earlier (-want +got):\n%s", diff)
+			}
 			host := &infrav1.IngotHost{}
+			host.Spec.Record = ledger.Record
+			if diff := cmp.Diff(append(slices.Clone(c.earlier), c.want), ReleasedInstances(host)); diff != "" {
+				t.Errorf("released (-want +got):\n%s", diff)
+			}
 			host.Spec.Record, host.Spec.Order = ledger.Record, &infrav1.HostOrder{Kind: infrav1.OrderWipe, Result: &infrav1.OrderResult{}}
 			decision := concludeWipe(&input{host: host, record: host.Spec.Record, order: host.Spec.Order})
-			if save, ok := decision.Step.(SaveLedger); !ok || save.Ledger.Record.LastInstanceID != "" {
+			if save, ok := decision.Step.(SaveLedger); !ok || save.Ledger.Record.LastInstanceID != "" || save.Ledger.Record.EarlierInstanceIDs != nil {
 				t.Errorf("%+v: after the cleaning nothing of an instance is left", decision)
 			}
 		})
+	}
+}
+
+// Instances that come and go without an image do not push out for long the one that wrote
+// the disk, and the list has an end.
+func TestEarlierInstancesAreBounded(t *testing.T) {
+	record := &infrav1.HostRecord{}
+	for i := range 3 * maxEarlierInstances {
+		rememberInstance(record, fmt.Sprint(i))
+		rememberInstance(record, fmt.Sprint(i)) // a claim that ended twice
+	}
+	last := 3*maxEarlierInstances - 1
+	want := []string{fmt.Sprint(last - maxEarlierInstances), fmt.Sprint(last - 1), fmt.Sprint(last)}
+	got := record.EarlierInstanceIDs
+	if len(got) != maxEarlierInstances || !slices.Equal(want, []string{got[0], got[len(got)-1], record.LastInstanceID}) {
+		t.Errorf("%v, last %s, want %d from %s to %s, last %s", got, record.LastInstanceID, maxEarlierInstances, want[0], want[1], want[2])
+	}
+	rememberInstance(record, got[0])
+	if got := record.EarlierInstanceIDs; slices.Contains(got, record.LastInstanceID) || len(got) != maxEarlierInstances {
+		t.Errorf("%v besides the last, %s", got, record.LastInstanceID)
 	}
 }
 

@@ -196,6 +196,7 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 		{!in.inspected(), "not inspected"},
 		{in.cleaningDue(), "waiting to be cleaned"},
 		{in.ordered() || in.inspectAsked(), "busy"},
+		{in.commandIdle(), "annotated with a command that is not taken away yet"},
 		{in.notPrepared(), "without the settings or firmware wanted"},
 		{available == nil || available.ObservedGeneration != host.Generation, "not observed since their last change"},
 		{available != nil && available.Status != metav1.ConditionTrue, "not available"},

@@ -64,14 +64,14 @@ func giveUpNoWay(in *input) Decision {
 
 // orphaned: an image was on its way to the BMC, and nobody pushes it any more.
 func (in *input) orphaned() bool {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	return update != nil && update.State == infrav1.UpdateAsked && update.Delivery == infrav1.DeliveryPush && in.obs.Update.State == UpdateUnknown
 }
 
 // noteCutOff has the time in which the update may be at work begin now: a push may take
 // longer than that, and the BMC may have got the last of it a moment ago.
 func noteCutOff(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	ledger := in.ledger()
 	ledger.Record.Preparation.Update.State, ledger.Record.Preparation.Update.StartedAt = infrav1.UpdateCutOff, in.now()
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonUpdatingFirmware, Message: fmt.Sprintf(

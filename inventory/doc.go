@@ -14,13 +14,16 @@
 //	}
 //	conditions := inventory.Conditions(host, observation, decision)
 //
+// I1 to I20, here and everywhere, are what always holds: docs/invariants.md.
+//
 // # The life of a host
 //
 // Next is a ladder of rules (ladder.go); the first that applies decides:
 //
 //   - An object being deleted is let go, never with our agent left running, and
-//     with a claim only by force. A person's force-release ends a release at once
-//     and leaves the host quarantined as not fenced (I7).
+//     with a claim only by force; one that is being released is fenced and cleaned
+//     first. A person's force-release ends a release at once and leaves the host
+//     quarantined as not fenced (I7). A command that nothing waits for is taken away.
 //   - Duplicates, hosts without a BMC, and claims whose machine is gone are left
 //     alone (I6, I8); without a word from the BMC about the power nothing is done.
 //   - An order is ended (off, then concluded, tried again, or quarantined), waited

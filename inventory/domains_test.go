@@ -63,8 +63,10 @@ func TestFailureDomains(t *testing.T) {
 		{name: "on its way back to another cluster", hosts: []Candidate{host("a", "r1", another, releasing)}, want: domains(map[string]bool{"r1": false})},
 		{name: "on its way back, and too small", hosts: []Candidate{host("a", "r1", claimed, releasing, small)},
 			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 64)}, want: domains(map[string]bool{"r1": false})},
-		{name: "released by force, so it will not come back", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Claim.NotFenced = ptr(true) })},
-			want: domains(map[string]bool{"r-old": false})},
+		{name: "released by force, so it will not come back", hosts: []Candidate{host("a", "r1", func(c Candidate) {
+			c.Host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced}
+		})},
+			want: domains(map[string]bool{"r1": false})},
 		{name: "on its way back into maintenance", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Maintenance = ptr(true) })},
 			want: domains(map[string]bool{"r-old": false})},
 		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},

@@ -33,6 +33,7 @@ func events() []event {
 	all = append(all, personEvents()...)
 	all = append(all, faultEvents()...)
 	all = append(all, bootMethodEvents()...)
+	all = append(all, commandEvents()...)
 	all = append(all, remedyEvents()...)
 	return append(all, firmwareEvents()...)
 }

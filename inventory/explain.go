@@ -190,8 +190,8 @@ func (in *input) unheard(decision Decision) string {
 	}{
 		{infrav1.ForceReleaseAnnotation, in.deleting() || in.releasing() && in.notFenced()},
 		{infrav1.ReleaseDanglingAnnotation, in.held() && in.machineMissing()},
-		{infrav1.ClearQuarantineAnnotation, in.quarantined() && !in.quarantinedNotFenced()},
-		{infrav1.ApproveAnnotation, in.free()},
+		{infrav1.ClearQuarantineAnnotation, in.clearable()},
+		{infrav1.ApproveAnnotation, in.free() || in.instanceApproved()},
 		{infrav1.InspectAnnotation, in.free()},
 	} {
 		if in.annotated(a.name) && !a.heard {

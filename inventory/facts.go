@@ -11,6 +11,7 @@ import (
 // The conditions of the rules: one fact each.
 
 func (in *input) deleting() bool  { return in.obs.Deleting }
+func (in *input) staying() bool   { return !in.obs.Deleting }
 func (in *input) unmanaged() bool { return in.host.Spec.BMC == nil }
 func (in *input) duplicate() bool { return in.obs.DuplicateOf != "" }
 
@@ -94,9 +95,6 @@ func (in *input) idleOtherwise() bool {
 
 // expectedOn: a known host that a person wants on.
 func (in *input) expectedOn() bool { return in.record != nil && in.wantedOn() }
-
-// approvalSpent: what the approval was for is over, or was never needed.
-func (in *input) approvalSpent() bool { return in.approved() && (in.off() || in.expectedOn()) }
 
 // The order.
 

@@ -72,7 +72,7 @@ func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, stock Stock) D
 // control plane sent there would get a host: one that controlPlaneSelector admits too,
 // that has what the newest machine of the control plane asks for, and that is free or
 // on its way back from this cluster; so that no control plane is sent to where it
-// cannot be served, and waits there for ever (design §6, decision 0095). "Free" goes by
+// cannot be served, and waits there for ever (decision 0095). "Free" goes by
 // the ledger and what people asked for, not by conditions: a BMC that is away for a
 // minute must not move a control plane. A host that the machine would not be given for
 // the sake of a promise, of another group of its own Cluster even, serves no better
@@ -190,8 +190,7 @@ func freeFor(host *infrav1.IngotHost, clusterName string) bool {
 // elsewhere the moment the old machine is gone.
 func returning(host *infrav1.IngotHost, clusterName string) bool {
 	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName &&
-		(in.claim.NotFenced == nil || !*in.claim.NotFenced)
+	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName
 }
 
 // idle: by its spec alone a machine could have the host.

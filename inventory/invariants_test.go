@@ -16,6 +16,7 @@ import (
 // world is truly like. host is what was read; it may be stale.
 func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 	w.checkCommon(host, obs, d)
+	w.checkCommands(host, obs, d)
 	w.checkFirmware(host, obs, d)
 	w.checkBootMethod(host, obs, d)
 	switch step := d.Step.(type) {
@@ -78,9 +79,10 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	_, forgets := d.Step.(Forget)
 	_, looks := d.Step.(LookInside)
 	_, ejects := d.Step.(EjectMedia)
-	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger)
+	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger) || dropsCommands(host, d)
 	force := asked(host, infrav1.ForceReleaseAnnotation)
-	if w.deleting && !passive && !ejects && !isForcedOff(d.Step) {
+	releasing := host.Spec.Claim != nil && !held(host)
+	if w.deleting && !releasing && !passive && !ejects && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
 	}
 	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedAt.IsZero() && !w.deleting &&
@@ -170,7 +172,7 @@ func (w *world) checkClaim(cluster string) {
 	r := w.host.Spec.Record
 	if w.host.Spec.Claim != nil || r == nil || r.InspectedAt.IsZero() || r.CleaningDue != "" || w.host.Spec.Order != nil ||
 		quarantine(w.host) != "" || inMaintenance(w.host) || w.host.Spec.Power == infrav1.PowerIntentOff ||
-		WishesOf(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || updateOf(w.host) != nil {
+		WishesOf(w.host) != "" && outcomeOf(w.host) != infrav1.PreparationInForce || UpdateOf(w.host) != nil {
 		w.violate("I1: claimed though it is not free: %+v", w.host.Spec)
 	}
 	if w.disk != "" && w.disk != "old" && r.LastClusterName != cluster {
@@ -235,7 +237,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced
-	person := wantedOff || asked(host, infrav1.ApproveAnnotation) || host.Spec.Record != nil && host.Spec.Power == infrav1.PowerIntentOn
+	person := wantedOff || takeoverApproved(host) || host.Spec.Record != nil && host.Spec.Power == infrav1.PowerIntentOn
 	if !ours && !person {
 		w.violate("I8: %s switches off a stranger", rule)
 	}

@@ -12,6 +12,7 @@ func hostLadder() ladder {
 		{name: "cut-off", when: when{(*input).orphaned}, then: noteCutOff},
 		{name: "deleting", when: when{(*input).deleting}, rules: deletingLadder()},
 		{name: "force-release", when: when{(*input).forced, (*input).releasing, (*input).notFenced}, then: forceRelease},
+		{name: "command-dropped", when: when{(*input).commandIdle}, then: dropCommands},
 		{name: "duplicate", when: when{(*input).duplicate}, then: sayDuplicate},
 		{name: "unmanaged", when: when{(*input).unmanaged}, then: sayUnmanaged},
 		{name: "dangling", when: when{(*input).held, (*input).machineMissing}, rules: ladder{
@@ -34,30 +35,33 @@ func hostLadder() ladder {
 	}
 }
 
-// deletingLadder lets the object go. A claimed host stays unless a person forces
-// it; our own agent is not left running on a server that nobody knows any more, and
-// firmware that is being written is waited for, as long as updateBusy says: whoever
-// registers the server anew would switch it in the middle of that.
+// deletingLadder lets the object go. A host in use stays unless a person forces it, and
+// about one that is being released nothing is decided here: it is fenced and cleaned
+// first, as any. Our own agent is not left running on a server that nobody knows any
+// more, and firmware that is being written is waited for, as long as updateBusy says:
+// whoever registers the server anew would switch it in the middle of that.
 func deletingLadder() ladder {
 	return ladder{
 		{name: "deleting/forced", when: when{(*input).forced}, then: forget},
-		{name: "deleting/claimed", when: when{(*input).claimed}, then: sayDeletingClaimed},
-		{name: "deleting/unmanaged", when: when{(*input).unmanaged}, then: forget},
-		{name: "deleting/updating", when: when{(*input).updateBusy}, rules: ladder{
-			{name: "deleting/updating-bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
-			{name: "deleting/updating-wait", then: waitUpdate},
+		{name: "deleting/claimed", when: when{(*input).held}, then: sayDeletingClaimed},
+		{name: "deleting/free", when: when{(*input).free}, rules: ladder{
+			{name: "deleting/unmanaged", when: when{(*input).unmanaged}, then: forget},
+			{name: "deleting/updating", when: when{(*input).updateBusy}, rules: ladder{
+				{name: "deleting/updating-bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+				{name: "deleting/updating-wait", then: waitUpdate},
+			}},
+			{name: "deleting/duplicate", when: when{(*input).duplicate}, then: forget},
+			{name: "deleting/order", when: when{(*input).ordered}, rules: ladder{
+				{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
+				{name: "deleting/wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
+				{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
+				{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
+				{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
+				{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			}},
+			{name: "deleting/media", when: when{(*input).mediaNoted, (*input).bmcTells}, then: ejectMedia},
+			{name: "deleting/forget", then: forget},
 		}},
-		{name: "deleting/duplicate", when: when{(*input).duplicate}, then: forget},
-		{name: "deleting/order", when: when{(*input).ordered}, rules: ladder{
-			{name: "deleting/bmc", when: when{(*input).bmcProblem}, then: sayBMCProblem},
-			{name: "deleting/wrong-server", when: when{(*input).wrongServer}, then: sayWrongServer},
-			{name: "deleting/power-unknown", when: when{(*input).powerUnknown}, then: sayPowerUnknown},
-			{name: "deleting/on", when: when{(*input).on}, rules: forcedOff("deleting/off", sayDeletingOff)},
-			{name: "deleting/speaking", when: when{(*input).speaking}, then: waitSpeaking},
-			{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
-		}},
-		{name: "deleting/media", when: when{(*input).mediaNoted, (*input).bmcTells}, then: ejectMedia},
-		{name: "deleting/forget", then: forget},
 	}
 }
 
@@ -151,7 +155,7 @@ func freeLadder() ladder {
 			{name: "free/off-wanted", when: when{(*input).wantedOff}, rules: softOff("free/off-wanted", sayWantedOff)},
 			{name: "free/expected", when: when{(*input).expectedOn, (*input).idleHost}, rules: startLadder()},
 			{name: "free/expected-off", when: when{(*input).expectedOn}, rules: softOff("free/expected-off", sayWorkDue)},
-			{name: "free/approved", when: when{(*input).approved}, rules: softOff("free/approved-off", sayApproved)},
+			{name: "free/approved", when: when{(*input).takeoverApproved}, rules: softOff("free/approved-off", sayApproved)},
 			{name: "free/unexpectedly-on", then: sayUnexpectedlyOn},
 		}},
 	}
@@ -167,7 +171,7 @@ func startLadder() ladder {
 		{name: "start/network", when: when{(*input).networkMissing}, then: sayNetworkMissing},
 		{name: "start/address-problem", when: when{(*input).addressProblem}, then: sayAddressProblem},
 		{name: "start/address", when: when{(*input).addressMissing}, then: recordAddress},
-		{name: "start/firmware", when: when{(*input).caresForFirmware}, rules: prepareLadder()},
+		{name: "start/firmware", when: when{(*input).staying, (*input).caresForFirmware}, rules: prepareLadder()},
 		{name: "start/idle", when: when{(*input).idleHost}, rules: ladder{
 			{name: "start/wanted-on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
 				{name: "start/wanted-on-interval", when: when{(*input).tooSoon}, then: waitInterval},

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,13 +52,46 @@ func (l *Ledger) endClaim() {
 	if claim == nil || claim.Attempt == 0 {
 		return
 	}
-	record.LastInstanceID = claim.InstanceID // its marker is on the disk still (I8)
+	rememberInstance(record, claim.InstanceID)
 	cleaning := ReleaseCleaning(claim)
 	if cleaning == infrav1.CleaningNone {
 		record.LastClusterName = claim.ClusterName
 		return
 	}
 	record.CleaningDue = cleaning
+}
+
+// maxEarlierInstances is the schema's bound.
+const maxEarlierInstances = 32
+
+// rememberInstance makes the instance the last one of the host. Its marker may be on a
+// disk now (I8); but an instance whose image never came has written nothing, and one on
+// another disk has left the others as they were: so those before it are remembered too,
+// until all disks are wiped.
+func rememberInstance(record *infrav1.HostRecord, id string) {
+	earlier := record.EarlierInstanceIDs
+	if last := record.LastInstanceID; last != "" && !slices.Contains(earlier, last) {
+		earlier = append(earlier, last)
+	}
+	earlier = slices.DeleteFunc(earlier, func(other string) bool { return other == id })
+	record.EarlierInstanceIDs = earlier[max(0, len(earlier)-maxEarlierInstances):]
+	record.LastInstanceID = id
+}
+
+// ReleasedInstances are those whose markers on a disk of the host forbid nobody to write
+// it (I8): the host's earlier ones, and the one that a person named in the approval.
+func ReleasedInstances(host *infrav1.IngotHost) []string {
+	var released []string
+	if record := host.Spec.Record; record != nil {
+		released = slices.Clone(record.EarlierInstanceIDs)
+		if record.LastInstanceID != "" {
+			released = append(released, record.LastInstanceID)
+		}
+	}
+	if approved := ApprovedInstance(host); approved != "" {
+		released = append(released, approved)
+	}
+	return released
 }
 
 // forgetCleaning drops what the last cleaning has shown: from the first install on there
@@ -80,6 +114,9 @@ func forceRelease(in *input) Decision {
 		Reason:  infrav1.QuarantineNotFenced,
 		Message: "released by force: the BMC has not confirmed that the server is off, and it may still run the system of " + in.claim.MachineRef.Name,
 		Since:   in.now(),
+	}
+	if network := in.claim.Network; network != nil { // the system may answer to them
+		ledger.Record.Quarantine.Addresses = slices.Clone(network.Addresses)
 	}
 	return Decision{
 		Step: in.save(ledger, infrav1.ForceReleaseAnnotation), Event: "Warning", Reason: infrav1.ReasonNotFenced,
@@ -179,10 +216,10 @@ func concludeWipe(in *input) Decision {
 	record.Preparation = nil // as in endClaim
 	record.SanitizedAt = in.order.Result.At
 	record.CleanedDisks = in.order.Result.CleanedDisks
-	record.LastClusterName, record.LastInstanceID = "", ""
+	record.LastClusterName, record.LastInstanceID, record.EarlierInstanceIDs = "", "", nil
 	record.CleaningDue = ""
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
+	return Decision{Step: in.save(ledger, in.spentApproval()...), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
 }
 
 // failure says why the order ended badly.

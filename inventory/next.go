@@ -58,7 +58,7 @@ func PhaseOf(host *infrav1.IngotHost) infrav1.IngotHostPhase {
 	return (&input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}).phase()
 }
 
-// phase sums up the ledger; an error is a condition, not a phase (design §4).
+// phase sums up the ledger; an error is a condition, not a phase.
 func (in *input) phase() infrav1.IngotHostPhase {
 	switch {
 	case in.unmanaged():
@@ -109,11 +109,17 @@ func (in *input) imageAt() time.Time {
 // cutAt is when the power of a host that was asked to shut down is cut.
 func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
 
-// silentAt is when an agent that has not spoken since is given up.
+// silentAt is when an agent that has not spoken since is given up. One that found nobody
+// to speak to, since Ingot or its API server was away, gets the time to be heard: it tries
+// again at growing intervals.
 func (in *input) silentAt() time.Time {
 	last := in.obs.LastReset
 	if in.obs.LastContact.After(last) {
 		last = in.obs.LastContact
 	}
-	return last.Add(in.policy.AgentDeadline)
+	at := last.Add(in.policy.AgentDeadline)
+	if heard := in.obs.ListeningSince.Add(min(in.policy.RetryMax, in.policy.AgentDeadline)); heard.After(at) {
+		return heard
+	}
+	return at
 }

@@ -208,7 +208,7 @@ func TestNext(t *testing.T) {
 			s.host.Spec.Claim.FencedAt, s.host.Spec.Claim.Cleaning = metav1.Time{Time: day()}, infrav1.CleaningNone
 		}, "releasing/nothing-to-clean", Ledger{Record: &infrav1.HostRecord{
 			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1", LastInstanceID: "i"}}, infrav1.ReasonNotCleaned},
-		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimReleasing) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
+		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimProvisioned) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
 		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

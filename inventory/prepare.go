@@ -109,8 +109,8 @@ func settingsOf(host *infrav1.IngotHost) map[string]string {
 	return host.Spec.BIOS.Settings
 }
 
-// updateOf is the update under way; nil: none.
-func updateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
+// UpdateOf is the update under way; nil: none.
+func UpdateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
 	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil {
 		return nil
 	}
@@ -141,7 +141,7 @@ func LooksFor(host *infrav1.IngotHost) (settings map[string]string, components [
 			components = append(components, wish.Component)
 		}
 	}
-	if update := updateOf(host); update != nil && !slices.Contains(components, update.Component) {
+	if update := UpdateOf(host); update != nil && !slices.Contains(components, update.Component) {
 		components = append(components, update.Component)
 	}
 	return settingsOf(host), components
@@ -166,7 +166,7 @@ func MatchesComponent(component, id, name string) bool {
 
 // caresForFirmware: there is something to look for.
 func (in *input) caresForFirmware() bool { return ReadingKey(in.host) != "" }
-func (in *input) updating() bool         { return updateOf(in.host) != nil }
+func (in *input) updating() bool         { return UpdateOf(in.host) != nil }
 func (in *input) wished() bool           { return WishesOf(in.host) != "" }
 
 // preparation is the record's, if it speaks of the present wishes and is not over;
@@ -313,7 +313,7 @@ func (in *input) booted() bool {
 
 // updateInForce: the BMC tells the version that the update installs.
 func (in *input) updateInForce() bool {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	version, ok := in.reading().Versions[update.Component]
 	return ok && version == update.Version
 }
@@ -322,7 +322,7 @@ func (in *input) updateInForce() bool {
 // When the BMC tells nothing of it, it is given time all the same, until the version
 // shows (I17).
 func (in *input) updateBusy() bool {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	if update == nil || update.State == infrav1.UpdateRefused {
 		return false
 	}
@@ -342,30 +342,30 @@ func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnkno
 
 // updateFailed: the BMC says so.
 func (in *input) updateFailed() bool {
-	return updateOf(in.host).State == infrav1.UpdateRefused || in.obs.Update.State == UpdateFailed
+	return UpdateOf(in.host).State == infrav1.UpdateRefused || in.obs.Update.State == UpdateFailed
 }
 
 // notBootedSince: no agent has run since the update began; its boot is the restart
 // that firmware waits for.
 func (in *input) notBootedSince() bool {
-	return !in.record.InspectedAt.After(updateOf(in.host).StartedAt.Time)
+	return !in.record.InspectedAt.After(UpdateOf(in.host).StartedAt.Time)
 }
 
 // bmcNotReset: the task waits for a restart, the host's was not it, and the BMC's was
 // not tried.
 func (in *input) bmcNotReset() bool {
-	return in.obs.Update.State == UpdateWaits && updateOf(in.host).BMCResetAt.IsZero()
+	return in.obs.Update.State == UpdateWaits && UpdateOf(in.host).BMCResetAt.IsZero()
 }
 
 // bmcRestarting: the BMC was restarted a moment ago.
 func (in *input) bmcRestarting() bool {
-	at := updateOf(in.host).BMCResetAt
+	at := UpdateOf(in.host).BMCResetAt
 	return !at.IsZero() && in.obs.Now.Before(at.Add(in.policy.UpdateRead))
 }
 
 func (in *input) updateDeadline() time.Time {
-	return updateOf(in.host).StartedAt.Add(in.policy.UpdateDeadline)
+	return UpdateOf(in.host).StartedAt.Add(in.policy.UpdateDeadline)
 }
 func (in *input) silenceEnd() time.Time {
-	return updateOf(in.host).StartedAt.Add(in.policy.UpdateSilence)
+	return UpdateOf(in.host).StartedAt.Add(in.policy.UpdateSilence)
 }

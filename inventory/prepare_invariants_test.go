@@ -24,7 +24,7 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 			w.checkLedger(obs, step.Ledger)
 		}
 	case ResetBMC:
-		update := updateOf(host)
+		update := UpdateOf(host)
 		if update == nil || obs.Update.State != UpdateWaits || !update.BMCResetAt.IsZero() || obs.Power != infrav1.PowerStateOff ||
 			!host.Spec.Record.InspectedAt.After(update.StartedAt.Time) {
 			w.violate("the BMC is restarted without need, or too early")
@@ -36,7 +36,7 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 		}
 	case Wait:
 		fresh := obs.Firmware != nil && obs.Now.Sub(obs.Firmware.At) < walkPolicy().UpdateRead
-		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.deleting && updateOf(host) != nil && updateOf(host).BMCResetAt.IsZero() {
+		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.deleting && UpdateOf(host) != nil && UpdateOf(host).BMCResetAt.IsZero() {
 			w.violate("an update tells nothing, and nobody looks whether the version shows")
 		}
 	}
@@ -44,7 +44,7 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 
 // atWork restates when an update must be taken to be at work.
 func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
-	update := updateOf(host)
+	update := UpdateOf(host)
 	if update == nil || update.State == infrav1.UpdateRefused {
 		return false
 	}
@@ -63,7 +63,7 @@ func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
 // notesCutOff says whether a ledger differs from the host's in that the push of an image
 // was cut off, at most.
 func notesCutOff(host *infrav1.IngotHost, l Ledger) bool {
-	was, is := updateOf(host), preparationOf(l).Update
+	was, is := UpdateOf(host), preparationOf(l).Update
 	return was != nil && is != nil && is.State == infrav1.UpdateCutOff && reflect.DeepEqual(host.Spec.Order, l.Order) &&
 		reflect.DeepEqual(host.Spec.Claim, l.Claim)
 }
@@ -181,7 +181,7 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 		w.violate("firmware is updated on a host that is to be left alone, or on")
 	case host == w.host && w.power && w.lag != "":
 		w.violate("firmware is updated on a host that is coming on")
-	case updateOf(host) != nil, host == w.host && w.fw.task == "running" && w.now.Before(w.fw.since.Add(walkPolicy().UpdateSilence)):
+	case UpdateOf(host) != nil, host == w.host && w.fw.task == "running" && w.now.Before(w.fw.since.Add(walkPolicy().UpdateSilence)):
 		w.violate("two updates at once")
 	case host == w.host && w.fw.pushing != nil:
 		w.violate("an image is pushed beside another")
@@ -250,7 +250,7 @@ func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 		before.Record == nil || before.Record.InspectedAt.IsZero() {
 		return
 	}
-	if update := updateOf(w.host); update != nil {
+	if update := UpdateOf(w.host); update != nil {
 		if before.Record.InspectedAt.After(update.StartedAt.Time) || update.State == infrav1.UpdateRefused || obs.Update.State == UpdateFailed {
 			w.violate("a second boot for one update, or one for an update that has failed")
 		}
@@ -269,10 +269,10 @@ func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
 
 // checkPreparedAvailable: never Available, or claimed, without what is wanted.
 func (w *world) checkPreparedAvailable(host *infrav1.IngotHost, obs Observation) {
-	if WishesOf(host) == "" && updateOf(host) == nil {
+	if WishesOf(host) == "" && UpdateOf(host) == nil {
 		return
 	}
-	if outcomeOf(host) != infrav1.PreparationInForce || updateOf(host) != nil || WishesOf(host) != "" && !wellRead(host, obs.Firmware) {
+	if outcomeOf(host) != infrav1.PreparationInForce || UpdateOf(host) != nil || WishesOf(host) != "" && !wellRead(host, obs.Firmware) {
 		w.violate("Available without the settings and firmware wanted: %+v", host.Spec.Record.Preparation)
 	}
 	if r := obs.Firmware; r != nil && obs.Now.Sub(r.At) >= walkPolicy().ReadingAge {
@@ -299,7 +299,7 @@ func wishIsVain(host *infrav1.IngotHost) bool {
 func (w *world) obeys() bool {
 	f := w.fw
 	unseen := f.needsBMCReset && f.silent // nobody knows that the BMC is to be restarted
-	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && !f.noWay && f.task != "failed" && attemptsOf(w.host) == 0 && updateOf(w.host) == nil &&
+	return !unseen && !f.loses && !f.deaf && !f.refuses && !f.refusesUpdates && !f.noWay && f.task != "failed" && attemptsOf(w.host) == 0 && UpdateOf(w.host) == nil &&
 		outcomeOf(w.host) != infrav1.PreparationFailed && !wishIsVain(w.host)
 }
 
@@ -309,7 +309,7 @@ func (w *world) restedPrepared(obeyed bool) string {
 	outcome := outcomeOf(w.host)
 	switch {
 	case WishesOf(w.host) == "":
-		return mustBe(w.last.Reason == infrav1.ReasonAvailable && updateOf(w.host) == nil, "wants nothing and is not available: "+w.last.Rule)
+		return mustBe(w.last.Reason == infrav1.ReasonAvailable && UpdateOf(w.host) == nil, "wants nothing and is not available: "+w.last.Rule)
 	case wishIsVain(w.host):
 		return mustBe(outcome == infrav1.PreparationFailed && w.last.Reason != infrav1.ReasonAvailable, "what cannot be had is not told: "+w.last.Rule)
 	case obeyed:

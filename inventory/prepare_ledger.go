@@ -184,7 +184,7 @@ func (s StartUpdate) with(change func(*infrav1.HostPreparation)) Ledger {
 }
 
 func orderForUpdate(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	ledger := in.ledger()
 	in.mint(&ledger, infrav1.OrderInspect, 1)
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
@@ -192,14 +192,14 @@ func orderForUpdate(in *input) Decision {
 }
 
 func resetBMC(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update.BMCResetAt = in.now() })
 	return Decision{Step: ResetBMC{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonUpdatingFirmware,
 		Message: fmt.Sprintf("the update of %s still waits for a restart after a boot of the host; Ingot restarts the BMC", update.Component)}
 }
 
 func concludeUpdate(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	ledger := in.prepare(func(p *infrav1.HostPreparation) { p.Update, p.Attempts, p.Reason, p.Message = nil, 0, "", "" })
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPreparing,
 		Message: fmt.Sprintf("the BMC tells version %s of %s", update.Version, update.Component)}
@@ -208,7 +208,7 @@ func concludeUpdate(in *input) Decision {
 // failUpdate counts the failure; the version that is in force then says whether there
 // is anything to try again.
 func failUpdate(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	message := clip(fmt.Sprintf("the update of %s to %s: %s", update.Component, update.Version, in.updateFailure()))
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Update, p.Reason, p.Message = nil, infrav1.ReasonFirmwareUpdateFailed, message
@@ -219,7 +219,7 @@ func failUpdate(in *input) Decision {
 
 // updateFailure is why the update is over, in the BMC's words where it has some.
 func (in *input) updateFailure() string {
-	update, task := updateOf(in.host), in.obs.Update
+	update, task := UpdateOf(in.host), in.obs.Update
 	switch {
 	case update.State == infrav1.UpdateRefused:
 		return "refused: " + update.Message

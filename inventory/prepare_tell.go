@@ -46,7 +46,7 @@ func (in *input) drift() string {
 }
 
 func waitUpdate(in *input) Decision {
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	if in.obs.Update.State == UpdatePushing {
 		return Decision{Step: Wait{Until: in.obs.Now.Add(in.policy.UpdatePoll)}, Reason: infrav1.ReasonUpdatingFirmware,
 			Message: fmt.Sprintf("Ingot pushes the image of version %s of %s to the BMC%s, asks the BMC nothing else meanwhile, and neither switches nor boots the host",
@@ -74,9 +74,9 @@ func (in *input) updatePercent() string {
 }
 
 func waitBMC(in *input) Decision {
-	until := updateOf(in.host).BMCResetAt.Add(in.policy.UpdateRead)
+	until := UpdateOf(in.host).BMCResetAt.Add(in.policy.UpdateRead)
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonUpdatingFirmware,
-		Message: fmt.Sprintf("the BMC was restarted for the update of %s; Ingot looks at %s what has become of it", updateOf(in.host).Component, clock(until))}
+		Message: fmt.Sprintf("the BMC was restarted for the update of %s; Ingot looks at %s what has become of it", UpdateOf(in.host).Component, clock(until))}
 }
 
 // waitBooted: until a host in use has booted, its BMC tells what was before.
@@ -122,7 +122,7 @@ func (in *input) updateMessage(decision Decision) string {
 	if decision.Reason == infrav1.ReasonUpdatingFirmware {
 		return decision.Message
 	}
-	update := updateOf(in.host)
+	update := UpdateOf(in.host)
 	return fmt.Sprintf("version %s of %s is being installed", update.Version, update.Component)
 }
 

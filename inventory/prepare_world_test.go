@@ -118,7 +118,7 @@ func (w *world) managerEnds() {
 func (w *world) endPush(dies bool) {
 	step := *w.fw.pushing
 	w.fw.pushing = nil
-	if updateOf(w.host) != nil {
+	if UpdateOf(w.host) != nil {
 		w.startTask(step, dies)
 	}
 }
@@ -137,7 +137,7 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 		obs.Update = UpdateTask{State: UpdatePushing, Percent: 50}
 		return
 	}
-	update := updateOf(host)
+	update := UpdateOf(host)
 	if update == nil || update.TaskID == "" || update.TaskID != w.fw.id || w.bmc != BMCOK {
 		return
 	}

@@ -148,6 +148,9 @@ type Observation struct {
 	// LastContact is when the agent of the present order last spoke. Zero: never, or
 	// forgotten; see Decision.RecordContact.
 	LastContact time.Time
+	// ListeningSince is when the caller began to look at hosts: before that agents may have
+	// had nobody to speak to. Zero: not known, and so not counted.
+	ListeningSince time.Time
 
 	// DuplicateOf names the other hosts that are the same server (I8), for people who may
 	// read this one; see ListHosts.
@@ -177,8 +180,10 @@ type Observation struct {
 	Firmware *FirmwareReading
 	Update   UpdateTask
 
-	// Machine that the claim names.
-	Machine MachineState
+	// Machine that the claim names. MachineDeleting: it, or the Machine that owns it, is
+	// being deleted, which cannot be called off; to be known of hosts with a force-release.
+	Machine         MachineState
+	MachineDeleting bool
 	// Deleting: the IngotHost object has a deletion timestamp.
 	Deleting bool
 }
@@ -191,7 +196,8 @@ type Policy struct {
 	AgentDeadline time.Duration
 	// ResetInterval is the least time between two switches of one host.
 	ResetInterval time.Duration
-	// RetryMax bounds the waits that grow between attempts.
+	// RetryMax bounds the waits that grow between attempts; agents, which wait less than
+	// that, are given as much to be heard after the manager's start.
 	RetryMax time.Duration
 	// MaxAttempts is after how many failures in a row a host is quarantined.
 	MaxAttempts int32
@@ -207,7 +213,7 @@ type Policy struct {
 	UpdateSilence, UpdateDeadline time.Duration
 }
 
-// DefaultPolicy holds the defaults of names.md.
+// DefaultPolicy holds the defaults that the manager's flags have.
 func DefaultPolicy() Policy {
 	return Policy{
 		SoftPowerOff:  120 * time.Second,
@@ -244,4 +250,7 @@ type Decision struct {
 	// and its record), and the deadline starts again. Without it a running install
 	// would be cut off because a status was emptied (I2).
 	RecordContact bool
+	// Aside: the step is beside the host's life. The event is to be told, and the
+	// conditions are to be left as they are.
+	Aside bool
 }

@@ -19,7 +19,7 @@ import (
 // next, and what they can do.
 
 func sayDeletingClaimed(in *input) Decision {
-	return warn(infrav1.ReasonDeleting, fmt.Sprintf("the host is claimed by IngotMachine %s and is kept until that is gone; delete its Machine, or set the annotation %s to let the object go at once",
+	return warn(infrav1.ReasonDeleting, fmt.Sprintf("the host is claimed by IngotMachine %s and is kept until that is gone and the disks are cleaned; delete its Machine, or set the annotation %s to let the object go at once",
 		in.claim.MachineRef.Name, infrav1.ForceReleaseAnnotation))
 }
 
@@ -162,8 +162,12 @@ func sayQuarantined(in *input) Decision {
 		q.Message, clock(q.Since.Time), infrav1.ClearQuarantineAnnotation))
 }
 
-func sayUnexpectedlyOn(*input) Decision {
-	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over", infrav1.ApproveAnnotation))
+func sayUnexpectedlyOn(in *input) Decision {
+	message := fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over", infrav1.ApproveAnnotation)
+	if in.instanceApproved() {
+		message += "; the instance that it names now says whose disks may be overwritten, and not that the server may be shut down: for that give it an empty value first"
+	}
+	return warn(infrav1.ReasonUnexpectedlyOn, message)
 }
 
 func waitImage(in *input) Decision {

@@ -76,6 +76,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w.methods = seed%6 == 2
 	w.live = seed%10 < 4
 	w.replugs = seed%9 == 4
+	w.commands = seed%12 == 7
 	for i := range n {
 		if i > 10 {
 			w.ending(seed % 24)
@@ -178,7 +179,7 @@ func (w *world) ending(kind uint64) {
 
 // endingOfUpdate does the same while firmware is being written.
 func (w *world) endingOfUpdate(kind uint64) {
-	if updateOf(w.host) == nil || w.fw.task != "running" {
+	if UpdateOf(w.host) == nil || w.fw.task != "running" {
 		return
 	}
 	switch kind {
@@ -276,7 +277,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	switch {
 	case w.media && !dangling && !w.deleting && h.Spec.BMC != nil:
 		return bad("with an image in the virtual drive")
-	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation)):
+	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff):
 		return bad("the object is never let go")
 	case w.deleting, h.Spec.BMC == nil:
 		return ""
@@ -302,10 +303,10 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case distrusted:
 		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && h.Spec.Order == nil, bad("a boot that is not verified is not told"))
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
-		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !asked(h, infrav1.ApproveAnnotation), bad("on"))
+		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !takeoverApproved(h), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
 		prepared := w.restedPrepared(obeyed)
-		return mustBe(prepared == "" && !asked(h, infrav1.ApproveAnnotation), bad("not as it should be: "+prepared))
+		return mustBe(prepared == "" && !takeoverApproved(h), bad("not as it should be: "+prepared))
 	default:
 		return bad("with work to do")
 	}

@@ -37,7 +37,7 @@ type InstalledSystem struct {
 }
 
 // WhichNode says which of the Nodes without a provider ID is the machine's, by its
-// place; -1: none is for certain (design §6). It is the one of the machine's UUID, where
+// place; -1: none is for certain. It is the one of the machine's UUID, where
 // that tells one server from another and is that of no other of the inventory's uuids,
 // where the name or an address agrees as well, and where the Node lives. Where a Node has
 // the UUID and none is the machine's, why says what does not fit.

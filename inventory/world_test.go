@@ -63,6 +63,10 @@ type world struct {
 	// walks, as methods.
 	replugs bool
 
+	// commands: people give commands that come too early or too late. Not in all walks, as
+	// methods. draining: the Machine of the claim is being deleted.
+	commands, draining bool
+
 	ids   int
 	moves int
 	trip  string // the first violation
@@ -76,7 +80,7 @@ func walkPolicy() Policy {
 		UpdateSilence: 8 * time.Minute, UpdateDeadline: 12 * time.Minute}
 }
 
-const lagTime = time.Minute // less than ResetInterval, as field-notes says of real BMCs
+const lagTime = time.Minute // less than ResetInterval, as docs/field-notes.md says of real BMCs
 
 func newWorld(l ladder) *world {
 	w := &world{ladder: l, now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), machine: false, disk: "old", fw: firmwareWorld{setting: "a", version: "1"}}
@@ -154,7 +158,7 @@ func (w *world) observe() Observation {
 	switch {
 	case w.apiSilent || w.claim() == nil:
 	case w.machine:
-		obs.Machine = MachineExists
+		obs.Machine, obs.MachineDeleting = MachineExists, w.draining
 	default:
 		obs.Machine = MachineMissing
 	}
@@ -192,7 +196,7 @@ func (w *world) tellPower() infrav1.PowerState {
 }
 
 // reconcile is one turn of the host controller. It saves its memory before it
-// switches (style.md, habit 3); crash says where the manager dies.
+// switches; crash says where the manager dies.
 func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	if w.gone {
 		return
@@ -211,7 +215,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	if crash {
 		w.managerEnds()
 	}
-	if !crash && !w.gone && host == w.host {
+	if !crash && !w.gone && host == w.host && !decision.Aside {
 		w.tell(obs, decision)
 	}
 }
@@ -351,7 +355,12 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 		return // its next step is the fetch of the live system
 	}
 	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
-		w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+		w.write(func(h *infrav1.IngotHost) {
+			h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil
+			if ApprovedInstance(h) != "" {
+				delete(h.Annotations, infrav1.ApproveAnnotation)
+			}
+		})
 		w.running, w.started = "os", false
 		return
 	}
@@ -387,10 +396,10 @@ func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
 		return
 	}
 	w.checkClaim(cluster)
-	w.machine = true
+	w.machine, w.draining = true, false
 	w.lives++
 	var live *infrav1.LiveSystem
-	if w.live && w.lives%2 == 0 {
+	if w.live && w.lives%2 == 1 {
 		live = &infrav1.LiveSystem{}
 	}
 	w.write(func(h *infrav1.IngotHost) {

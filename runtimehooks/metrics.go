@@ -4,12 +4,13 @@
 package runtimehooks
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // hookSeconds is the histogram of answers.
@@ -33,16 +34,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Help:    "Duration of answers to Cluster API's hooks in seconds, by hook and outcome: success, blocked, failure.",
 		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"hook", "outcome"})
-	err := registry.Register(answers)
-	var earlier prometheus.AlreadyRegisteredError
-	if errors.As(err, &earlier) {
-		known, ok := earlier.ExistingCollector.(*prometheus.HistogramVec)
-		if !ok {
-			return nil, fmt.Errorf("metric %s is of another kind: %w", hookSeconds, err)
-		}
-		return &Metrics{answers: known}, nil
-	}
-	if err != nil {
+	if err := collect.Adopt(registry, &answers); err != nil {
 		return nil, fmt.Errorf("metric %s: %w", hookSeconds, err)
 	}
 	return &Metrics{answers: answers}, nil

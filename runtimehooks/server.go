@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// DefaultPort is where Cluster API asks (names.md).
+// DefaultPort is where Cluster API asks, through the Service.
 const DefaultPort = 9444
 
 // Handler is one handler of one hook: see the library.

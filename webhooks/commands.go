@@ -57,6 +57,34 @@ func checkCommands(before map[string]string, host *v1beta2.IngotHost) field.Erro
 	return errs
 }
 
+// vainCommands warns of commands that were just given and that nothing will take up:
+// Ingot takes them away again. Whether the Machine of a host in use is being deleted, only
+// the manager looks.
+func vainCommands(before map[string]string, host *v1beta2.IngotHost) []string {
+	claim, record := host.Spec.Claim, host.Spec.Record
+	quarantined := claim == nil && record != nil && record.Quarantine != nil
+	var warnings []string
+	for _, c := range []struct {
+		key  string
+		vain bool
+		why  string
+	}{
+		{v1beta2.ForceReleaseAnnotation, claim == nil, "no machine has this host"},
+		{v1beta2.ForceReleaseAnnotation, claim != nil && !claim.FencedAt.IsZero(), "the BMC has confirmed that this host is off"},
+		{v1beta2.ForceReleaseAnnotation, claim != nil && claim.State != v1beta2.ClaimReleasing, "counts only while the Machine of this host is being deleted"},
+		{v1beta2.ReleaseDanglingAnnotation, claim == nil, "no machine has this host"},
+		{v1beta2.ReleaseDanglingAnnotation, claim != nil && claim.State == v1beta2.ClaimReleasing, "this host is being released"},
+		{v1beta2.ClearQuarantineAnnotation, !quarantined, "this host is not in quarantine"},
+		{v1beta2.ClearQuarantineAnnotation, quarantined && record.Quarantine.Reason == v1beta2.QuarantineNotFenced, "this quarantine ends by itself when the BMC confirms that the host is off"},
+	} {
+		_, stood := before[c.key]
+		if _, given := host.Annotations[c.key]; given && !stood && c.vain {
+			warnings = append(warnings, fmt.Sprintf("%s: %s; without effect it is taken away again", field.NewPath("metadata", "annotations").Key(c.key), c.why))
+		}
+	}
+	return warnings
+}
+
 // strayCommands warns of annotations with Ingot's prefix that nothing reads: a slip
 // in the name, or a host's command on another kind. before is nil for a new object.
 func strayCommands(before map[string]string, object client.Object) []string {

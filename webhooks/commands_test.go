@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,51 @@ func TestStrayCommands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, strayCommands(tt.before, tt.object), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whoever gives a command that nothing will take up is told at once.
+func TestVainCommands(t *testing.T) {
+	const force, dangling, lift = v1beta2.ForceReleaseAnnotation, v1beta2.ReleaseDanglingAnnotation, v1beta2.ClearQuarantineAnnotation
+	free := v1beta2.IngotHostSpec{}
+	in := func(state v1beta2.ClaimState) v1beta2.IngotHostSpec {
+		return v1beta2.IngotHostSpec{Claim: &v1beta2.HostClaim{State: state}}
+	}
+	fenced := v1beta2.IngotHostSpec{Claim: &v1beta2.HostClaim{State: v1beta2.ClaimReleasing, FencedAt: metav1.Now()}}
+	quarantined := func(reason v1beta2.QuarantineReason) v1beta2.IngotHostSpec {
+		return v1beta2.IngotHostSpec{Record: &v1beta2.HostRecord{Quarantine: &v1beta2.Quarantine{Reason: reason}}}
+	}
+	tests := []struct {
+		name, command string
+		spec          v1beta2.IngotHostSpec
+		stood         bool
+		says          string
+	}{
+		{"force on a free host", force, free, false, "no machine has"},
+		{"force on a host in use", force, in(v1beta2.ClaimProvisioned), false, "while the Machine of this host is being deleted"},
+		{"force that is waited for", force, in(v1beta2.ClaimReleasing), false, ""},
+		{"force on a fenced host", force, fenced, false, "is off"},
+		{"force that stands", force, free, true, ""},
+		{"dangling on a free host", dangling, free, false, "no machine has"},
+		{"dangling on a host in use", dangling, in(v1beta2.ClaimProvisioned), false, ""},
+		{"dangling on a host being released", dangling, in(v1beta2.ClaimReleasing), false, "being released"},
+		{"clear on a well host", lift, free, false, "not in quarantine"},
+		{"clear on one in use", lift, in(v1beta2.ClaimProvisioned), false, "not in quarantine"},
+		{"clear on a quarantined host", lift, quarantined(v1beta2.QuarantineWipeFailed), false, ""},
+		{"clear on one not fenced", lift, quarantined(v1beta2.QuarantineNotFenced), false, "ends by itself"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{tt.command: ""}}, Spec: tt.spec}
+			var before map[string]string
+			if tt.stood {
+				before = host.Annotations
+			}
+			got := strings.Join(vainCommands(before, host), "; ")
+			if (got != "") != (tt.says != "") || !strings.Contains(got, tt.says) {
+				t.Errorf("warned %q, want %q", got, tt.says)
 			}
 		})
 	}

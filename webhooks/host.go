@@ -95,16 +95,28 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 	return v.warnings(ctx, before, after), nil
 }
 
-// ValidateDelete keeps a claimed host: its machine would lose it without a fence.
+// ValidateDelete keeps a host in use: its machine would lose it without a fence. One that
+// is fenced goes once it is cleaned; one that is not yet, by force only, which ends its
+// release.
 func (v *hostValidator) ValidateDelete(_ context.Context, host *v1beta2.IngotHost) (admission.Warnings, error) {
-	_, forced := host.Annotations[v1beta2.ForceReleaseAnnotation]
-	if host.Spec.Claim == nil || forced || isLetGo(host) {
+	claim := host.Spec.Claim
+	if claim == nil || isLetGo(host) {
 		return nil, nil
 	}
+	_, forced := host.Annotations[v1beta2.ForceReleaseAnnotation]
+	releasing := claim.State == v1beta2.ClaimReleasing
+	if releasing && (forced || !claim.FencedAt.IsZero()) {
+		return nil, nil
+	}
+	remedy := fmt.Sprintf("delete its Machine first; only when that is being released and the BMC does not confirm the power-off, the annotation %s of the host helps",
+		v1beta2.ForceReleaseAnnotation)
+	if releasing {
+		remedy = fmt.Sprintf("it is being released: wait until the BMC has confirmed that the server is off, or, to give it up without, annotate the host with %s",
+			v1beta2.ForceReleaseAnnotation)
+	}
 	return nil, refusal("IngotHost", host, field.ErrorList{field.Invalid(
-		field.NewPath("spec", "claim", "machineRef", "name"), host.Spec.Claim.MachineRef.Name, fmt.Sprintf(
-			"the host is claimed by this IngotMachine of cluster %s; delete its Machine first, or, to give the server up without "+
-				"a confirmed power-off, annotate the host with %s", host.Spec.Claim.ClusterName, v1beta2.ForceReleaseAnnotation),
+		field.NewPath("spec", "claim", "machineRef", "name"), claim.MachineRef.Name,
+		fmt.Sprintf("the host is claimed by this IngotMachine of cluster %s; %s", claim.ClusterName, remedy),
 	)})
 }
 

@@ -193,8 +193,17 @@ func TestHostDelete(t *testing.T) {
 		host.Annotations = map[string]string{annotation: ""}
 		return host
 	}
+	in := func(state v1beta2.ClaimState, host *v1beta2.IngotHost) *v1beta2.IngotHost {
+		host.Spec.Claim.State = state
+		return host
+	}
+	fenced := func(host *v1beta2.IngotHost) *v1beta2.IngotHost {
+		host.Spec.Claim.State, host.Spec.Claim.FencedAt = v1beta2.ClaimReleasing, metav1.Now()
+		return host
+	}
 	free := claimed("h1")
 	free.Spec.Claim = nil
+	const refused, force = "spec.claim.machineRef.name", v1beta2.ForceReleaseAnnotation
 	tests := []struct {
 		name      string
 		host      *v1beta2.IngotHost
@@ -202,7 +211,12 @@ func TestHostDelete(t *testing.T) {
 	}{
 		{"claimed", claimed("h1"), "spec.claim.machineRef.name"},
 		{"another annotation", annotated(v1beta2.ApproveAnnotation), "spec.claim.machineRef.name"},
-		{"forced", annotated(v1beta2.ForceReleaseAnnotation), ""},
+		{"in use, with a force that does not apply", in(v1beta2.ClaimProvisioned, annotated(force)), refused},
+		{"being installed, with a force that does not apply", in(v1beta2.ClaimProvisioning, annotated(force)), refused},
+		{"being released, not fenced", in(v1beta2.ClaimReleasing, claimed("h1")), refused},
+		{"being released, not fenced, forced", in(v1beta2.ClaimReleasing, annotated(force)), ""},
+		{"being cleaned", fenced(claimed("h1")), ""},
+		{"being cleaned, forced", fenced(annotated(force)), ""},
 		{"moved", annotated(clusterctlv1.DeleteForMoveAnnotation), ""},
 		{"free", free, ""},
 	}

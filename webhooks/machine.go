@@ -116,7 +116,7 @@ func (v *machineValidator) ValidateDelete(context.Context, *v1beta2.IngotMachine
 }
 
 // checkProviderID refuses a host of another namespace: a machine claims hosts of
-// its own only (design §3).
+// its own only.
 func checkProviderID(machine *v1beta2.IngotMachine) field.ErrorList {
 	path := field.NewPath("spec", "providerID")
 	id, err := v1beta2.ParseProviderID(machine.Spec.ProviderID)

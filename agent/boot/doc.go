@@ -9,8 +9,9 @@
 // is repeated by its caller when it fails: a server that hangs silently is of no
 // use to anybody, the manager's deadline ends it.
 //
-//	console := boot.Start()             // mounts, console
-//	modules, err := boot.Modules(log)
-//	nic, err := boot.Network(ctx, boot.NetworkOptions{MAC: args.MAC, Settle: …})
-//	boot.End(agentapi.PowerOff)
+//	console := boot.NewConsole(os.Stdout)
+//	err := boot.Mounts()
+//	modules, err := kmod.Open(os.DirFS("/modules"), kmod.Insert)
+//	nic, err := boot.Network(ctx, boot.NetworkOptions{MAC: args.MAC, Servers: args.Servers, Settle: …, Log: console.Printf})
+//	err = boot.End(agentapi.PowerOff)
 package boot

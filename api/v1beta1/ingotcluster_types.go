@@ -15,8 +15,8 @@ type BootTrust string
 // IngotClusterSpec says where the API server is reached and which part of the
 // inventory the cluster may draw on.
 type IngotClusterSpec struct {
-	// controlPlaneEndpoint is where the workload cluster's API server is reached
-	// (C06). Ingot makes no load balancer: it is given by hand or by the template.
+	// controlPlaneEndpoint is where the workload cluster's API server is reached.
+	// Ingot makes no load balancer: it is given by hand or by the template.
 	// Unset: Ingot waits until Cluster.spec.controlPlaneEndpoint is set.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
@@ -78,19 +78,19 @@ type APIEndpoint struct {
 
 // IngotClusterStatus is what was observed last.
 type IngotClusterStatus struct {
-	// ready is true once the cluster's infrastructure is there, for ever (C07).
+	// ready is true once the cluster's infrastructure is there, for ever.
 	// +optional
 	Ready bool `json:"ready"`
 
-	// failureDomains are the racks that the cluster's hosts stand in (C09).
+	// failureDomains are the racks that the cluster's hosts stand in.
 	// +optional
 	FailureDomains clusterv1beta1.FailureDomains `json:"failureDomains,omitempty"`
 
-	// failureReason of a terminal failure (C08).
+	// failureReason of a terminal failure.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
 
-	// failureMessage of a terminal failure (C08).
+	// failureMessage of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
@@ -155,7 +155,7 @@ type IngotClusterTemplateSpec struct {
 	Template IngotClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotClusterTemplateResource is the template of an IngotCluster (C10).
+// IngotClusterTemplateResource is the template of an IngotCluster.
 type IngotClusterTemplateResource struct {
 	// metadata given to the IngotClusters.
 	// +optional
@@ -170,7 +170,7 @@ type IngotClusterTemplateResource struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotClusterTemplate is the template of IngotClusters (C10).
+// IngotClusterTemplate is the template of IngotClusters.
 type IngotClusterTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -184,7 +184,7 @@ type IngotClusterTemplate struct {
 
 // +kubebuilder:object:root=true
 
-// IngotClusterTemplateList is a list of IngotClusterTemplates (C12).
+// IngotClusterTemplateList is a list of IngotClusterTemplates.
 type IngotClusterTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

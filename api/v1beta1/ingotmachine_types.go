@@ -12,15 +12,15 @@ import (
 
 // IngotMachineStatus is what was observed last.
 type IngotMachineStatus struct {
-	// ready is true from the commit point of the install on, for ever (M21, M22).
+	// ready is true from the commit point of the install on, for ever.
 	// +optional
 	Ready bool `json:"ready"`
 
-	// addresses of the machine (M19).
+	// addresses of the machine.
 	// +optional
 	Addresses []clusterv1beta1.MachineAddress `json:"addresses,omitempty"`
 
-	// failureDomain that the machine was placed in (M18).
+	// failureDomain that the machine was placed in.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -30,15 +30,15 @@ type IngotMachineStatus struct {
 	// +optional
 	HostRef *LocalReference `json:"hostRef,omitempty"`
 
-	// failureReason of a terminal failure (M28).
+	// failureReason of a terminal failure.
 	// +optional
 	FailureReason *capierrors.MachineStatusError `json:"failureReason,omitempty"`
 
-	// failureMessage of a terminal failure (M28).
+	// failureMessage of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
-	// conditions in the form of contract v1beta1 (M25).
+	// conditions in the form of contract v1beta1.
 	// +optional
 	Conditions clusterv1beta1.Conditions `json:"conditions,omitempty"`
 
@@ -98,7 +98,7 @@ type IngotMachineTemplateSpec struct {
 	Template IngotMachineTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateResource is the template of an IngotMachine (M32).
+// IngotMachineTemplateResource is the template of an IngotMachine.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
@@ -110,7 +110,7 @@ type IngotMachineTemplateResource struct {
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero (M65).
+// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
 type IngotMachineTemplateStatus struct {
 	// capacity that every host which the template can select has at least.
 	// +optional
@@ -157,7 +157,7 @@ type NodeInfo struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotMachineTemplate is the template of IngotMachines (M31).
+// IngotMachineTemplate is the template of IngotMachines.
 type IngotMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -174,7 +174,7 @@ type IngotMachineTemplate struct {
 
 // +kubebuilder:object:root=true
 
-// IngotMachineTemplateList is a list of IngotMachineTemplates (M33).
+// IngotMachineTemplateList is a list of IngotMachineTemplates.
 type IngotMachineTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

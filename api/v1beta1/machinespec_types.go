@@ -22,7 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
 type IngotMachineSpec struct {
-	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
+	// providerID is "ingot://<namespace>/<host>/<instanceID>". Ingot writes it
 	// when it has chosen a host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -31,7 +31,7 @@ type IngotMachineSpec struct {
 	ProviderID *string `json:"providerID,omitempty"`
 
 	// failureDomain to place the machine in, where Machine.spec.failureDomain does
-	// not say: the older way of contract v1beta1 (M18). Cluster API copies it to the
+	// not say: the older way of contract v1beta1. Cluster API copies it to the
 	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

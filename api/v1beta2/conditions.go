@@ -75,6 +75,8 @@ const (
 	ReasonUnexpectedlyOn = "UnexpectedlyOn"
 	ReasonPoweredOff     = "PoweredOff"
 	ReasonQuarantined    = "Quarantined"
+	// ReasonCommandDropped: an annotation without effect was taken away.
+	ReasonCommandDropped = "CommandDropped"
 
 	// BMC.
 	ReasonBMCAnswers     = "BMCAnswers"

@@ -29,7 +29,7 @@ type DiskCleaning struct {
 	// +required
 	Hints RootDeviceHints `json:"hints,omitempty,omitzero"`
 	// mode of cleaning: Metadata or Full. None is not possible for single disks: what
-	// would be left on them would be the next cluster's (I12).
+	// would be left on them would be the next cluster's.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self != 'None'",message="must be Metadata or Full: what is left on a disk would be the next cluster's; to leave all disks, set cleaning to None"
 	Mode CleaningMode `json:"mode,omitempty"`

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta2 is the hub and storage version of Ingot's API: contract
-// v1beta2 of Cluster API, and the only version that controllers use. Ingot's own
-// kinds (IngotHost, IngotHardware, IngotNetwork) live here only.
+// v1beta2 of Cluster API, and the only version that controllers use. Kinds that contract
+// v1beta1 does not know (all but IngotCluster, IngotMachine and their templates) live
+// here only.
 //
 // Spec holds what people want and, in the ledger of IngotHost (claim, record,
 // order), what must never be forgotten (I3); status holds what can be observed

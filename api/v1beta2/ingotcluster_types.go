@@ -11,8 +11,8 @@ import (
 // IngotClusterSpec says where the API server is reached and which part of the
 // inventory the cluster may draw on.
 type IngotClusterSpec struct {
-	// controlPlaneEndpoint is where the workload cluster's API server is reached
-	// (C06). Ingot makes no load balancer: it is given by hand or by the template.
+	// controlPlaneEndpoint is where the workload cluster's API server is reached.
+	// Ingot makes no load balancer: it is given by hand or by the template.
 	// Unset: Ingot waits until Cluster.spec.controlPlaneEndpoint is set.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
@@ -81,11 +81,11 @@ type IngotClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells Cluster API how far the first provisioning is (C07).
+	// initialization tells Cluster API how far the first provisioning is.
 	// +optional
 	Initialization IngotClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// failureDomains are the racks that the cluster's hosts stand in (C09).
+	// failureDomains are the racks that the cluster's hosts stand in.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -183,7 +183,7 @@ type IngotClusterTemplateSpec struct {
 	Template IngotClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotClusterTemplateResource is the template of an IngotCluster (C10).
+// IngotClusterTemplateResource is the template of an IngotCluster.
 type IngotClusterTemplateResource struct {
 	// metadata given to the IngotClusters.
 	// +optional
@@ -199,7 +199,7 @@ type IngotClusterTemplateResource struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotClusterTemplate is the template of IngotClusters (C10).
+// IngotClusterTemplate is the template of IngotClusters.
 type IngotClusterTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -213,7 +213,7 @@ type IngotClusterTemplate struct {
 
 // +kubebuilder:object:root=true
 
-// IngotClusterTemplateList is a list of IngotClusterTemplates (C12).
+// IngotClusterTemplateList is a list of IngotClusterTemplates.
 type IngotClusterTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

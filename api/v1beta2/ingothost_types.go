@@ -73,7 +73,7 @@ const (
 )
 
 // IngotHostSpec is what people say of a server, and the ledger: claim, record and
-// order, which only Ingot writes (I9).
+// order, which only Ingot writes.
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !(has(self.bios) || has(self.firmware))",fieldPath=".bmc",message="bios and firmware need spec.bmc: they are set by the BMC; remove them or give spec.bmc"
 // +kubebuilder:validation:XValidation:rule="has(self.bmc) || !has(self.bootMethod) || self.bootMethod == 'PXE'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs spec.bmc: the BMC tells the firmware what to boot; give spec.bmc or remove bootMethod'"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethod) || self.bootMethod == 'PXE' || !has(self.bootMode) || self.bootMode != 'BIOS'",fieldPath=".bootMethod",messageExpression="self.bootMethod + ' needs UEFI; correct bootMode, or remove bootMethod'"
@@ -228,7 +228,7 @@ const (
 	PowerStateUnknown PowerState = "Unknown"
 )
 
-// IngotHostStatus is what was observed last. Nothing is lost when it is emptied (I2, I3).
+// IngotHostStatus is what was observed last. Nothing is lost when it is emptied.
 type IngotHostStatus struct {
 	// conditions: Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
 	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure.
@@ -259,7 +259,7 @@ type IngotHostStatus struct {
 	LastResetTime metav1.Time `json:"lastResetTime,omitempty,omitzero"`
 
 	// softPowerOffTime is when the operating system was last asked to shut down:
-	// the power is cut when it has not by the deadline (I7).
+	// the power is cut when it has not by the deadline.
 	// +optional
 	SoftPowerOffTime metav1.Time `json:"softPowerOffTime,omitempty,omitzero"`
 

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.rootDeviceHints) || !has(self.rootDeviceHints.hctl)",fieldPath=".rootDeviceHints.hctl",messageExpression="self.rootDeviceHints.hctl + ' names one disk, and softwareRAID needs two; give the hints of each in softwareRAID.members'"
 // +kubebuilder:validation:XValidation:rule="!has(self.softwareRAID) || !has(self.cleaning) || self.cleaning != 'None'",fieldPath=".cleaning",messageExpression="self.cleaning + ' must not be set beside softwareRAID: what is left on one disk would start beside the next system on the other; set Metadata or Full, or leave it out'"
 type IngotMachineSpec struct {
-	// providerID is "ingot://<namespace>/<host>/<instanceID>" (M15). Ingot writes it
+	// providerID is "ingot://<namespace>/<host>/<instanceID>". Ingot writes it
 	// when it has chosen a host.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -31,7 +31,7 @@ type IngotMachineSpec struct {
 	ProviderID string `json:"providerID,omitempty"`
 
 	// failureDomain to place the machine in, where Machine.spec.failureDomain does
-	// not say: the older way of contract v1beta1 (M18). Cluster API copies it to the
+	// not say: the older way of contract v1beta1. Cluster API copies it to the
 	// Machine once that is provisioned. Prefer Machine.spec.failureDomain.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -182,15 +182,15 @@ type IngotMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells Cluster API how far the first provisioning is (M21).
+	// initialization tells Cluster API how far the first provisioning is.
 	// +optional
 	Initialization IngotMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// addresses of the machine (M19).
+	// addresses of the machine.
 	// +optional
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// failureDomain that the machine was placed in (M18).
+	// failureDomain that the machine was placed in.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -208,7 +208,7 @@ type IngotMachineStatus struct {
 // IngotMachineInitializationStatus tells how far the first provisioning is.
 // +kubebuilder:validation:MinProperties=1
 type IngotMachineInitializationStatus struct {
-	// provisioned is true from the commit point on (I4), for ever (M22).
+	// provisioned is true from the commit point on, for ever.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -225,10 +225,10 @@ type IngotV1Beta1DeprecatedStatus struct {
 	// conditions in the form of contract v1beta1.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
-	// failureReason of a terminal failure (M28).
+	// failureReason of a terminal failure.
 	// +optional
 	FailureReason *string `json:"failureReason,omitempty"`
-	// failureMessage of a terminal failure (M28).
+	// failureMessage of a terminal failure.
 	// +optional
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
@@ -303,7 +303,7 @@ type IngotMachineTemplateSpec struct {
 	Template IngotMachineTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateResource is the template of an IngotMachine (M32).
+// IngotMachineTemplateResource is the template of an IngotMachine.
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failureDomain)",fieldPath=".spec.failureDomain",messageExpression="'a template must not hold ' + self.spec.failureDomain + ', the place of one machine; remove it, and set the failure domain in the Machine, MachineDeployment or control plane'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",fieldPath=".spec.providerID",messageExpression="'a template must not hold ' + self.spec.providerID + ', the identity of one machine; remove it'"
 type IngotMachineTemplateResource struct {
@@ -315,7 +315,7 @@ type IngotMachineTemplateResource struct {
 	Spec IngotMachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero (M65).
+// IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
 type IngotMachineTemplateStatus struct {
 	// conditions: Paused.
 	// +optional
@@ -370,7 +370,7 @@ type NodeInfo struct {
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image.url`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IngotMachineTemplate is the template of IngotMachines (M31).
+// IngotMachineTemplate is the template of IngotMachines.
 type IngotMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -414,7 +414,7 @@ func (t *IngotMachineTemplate) SetV1Beta1Conditions(conditions clusterv1.Conditi
 
 // +kubebuilder:object:root=true
 
-// IngotMachineTemplateList is a list of IngotMachineTemplates (M33).
+// IngotMachineTemplateList is a list of IngotMachineTemplates.
 type IngotMachineTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`

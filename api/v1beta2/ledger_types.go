@@ -23,11 +23,11 @@ const (
 	ClaimReleasing ClaimState = "Releasing"
 )
 
-// HostClaim is the bond by which one IngotMachine owns one host (I1, I3).
+// HostClaim is the bond by which one IngotMachine owns one host.
 // +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.live)",message="must have either image or live: one of them is what the host is provisioned with"
 type HostClaim struct {
 	// machineRef names the IngotMachine, in the host's namespace. UIDs change in a
-	// move and are not kept (I6).
+	// move and are not kept.
 	// +required
 	MachineRef LocalReference `json:"machineRef,omitempty,omitzero"`
 	// clusterName is the Cluster of the machine.
@@ -63,7 +63,7 @@ type HostClaim struct {
 	// softwareRAID frozen with the claim.
 	// +optional
 	SoftwareRAID *SoftwareRAID `json:"softwareRAID,omitempty"`
-	// rootDisk is the disk that was chosen, recorded before it is written (I12).
+	// rootDisk is the disk that was chosen, recorded before it is written.
 	// +optional
 	RootDisk *DiskReference `json:"rootDisk,omitempty"`
 	// mirrorDisks are the other members of the software RAID, recorded with rootDisk.
@@ -71,7 +71,7 @@ type HostClaim struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1
 	MirrorDisks []DiskReference `json:"mirrorDisks,omitempty"`
-	// failureDomain frozen with the claim (I11).
+	// failureDomain frozen with the claim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -92,13 +92,10 @@ type HostClaim struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Hostname string `json:"hostname,omitempty"`
-	// fencedAt is when the BMC confirmed the power-off of the release (I7). The
+	// fencedAt is when the BMC confirmed the power-off of the release. The
 	// machine's finalizer goes only after it, or after a person's force.
 	// +optional
 	FencedAt metav1.Time `json:"fencedAt,omitempty,omitzero"`
-	// notFenced is set by a person's force-release: the host was never confirmed off (I7).
-	// +optional
-	NotFenced *bool `json:"notFenced,omitempty"`
 	// powerCycle is the last one that an IngotRemediation of the Machine asked for.
 	// +optional
 	PowerCycle *ClaimPowerCycle `json:"powerCycle,omitempty"`
@@ -125,7 +122,7 @@ const (
 
 // ClaimPowerCycle is a host switched off and on again because its Machine is unhealthy.
 // It stands in the claim, so that neither a lost status nor a move to another
-// management cluster repeats it (I2, I3).
+// management cluster repeats it.
 type ClaimPowerCycle struct {
 	// count of the power cycles that count together, this one included.
 	// +required
@@ -175,7 +172,7 @@ type DiskReference struct {
 	SizeBytes *int64 `json:"sizeBytes,omitempty"`
 }
 
-// HostRecord is what must be remembered of a host that no machine owns (I3).
+// HostRecord is what must be remembered of a host that no machine owns.
 type HostRecord struct {
 	// inspectedAt is when the agent last reported the hardware.
 	// +optional
@@ -190,20 +187,31 @@ type HostRecord struct {
 	// +kubebuilder:validation:MaxItems=64
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
 	// lastClusterName is the Cluster last served, when the host was not cleaned
-	// after it: no other cluster gets the host before it is (I12).
+	// after it: no other cluster gets the host before it is.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	LastClusterName string `json:"lastClusterName,omitempty"`
 	// lastInstanceID is the instance that last wrote the disks, when they were not
-	// wiped after it: its marker on a disk does not forbid an install (I8).
+	// wiped after it: its marker on a disk does not forbid an install.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')",message="must be a UUID in lower case"
 	LastInstanceID string `json:"lastInstanceID,omitempty"`
+	// earlierInstanceIDs are the instances before that one, the latest last, since the
+	// disks were last wiped: their markers may be there still, where a later instance never
+	// wrote or wrote another disk, and do not forbid an install either. Beyond 32 the
+	// oldest are forgotten; their disks are then approved by a person.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(id, id.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'))",message="must be UUIDs in lower case"
+	EarlierInstanceIDs []string `json:"earlierInstanceIDs,omitempty"`
 	// cleaningDue is a cleaning that was asked for and never confirmed: it is done
-	// before the host is Available again (I7).
+	// before the host is Available again.
 	// +optional
 	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
 	// failures counts installs and inspections that failed in a row.
@@ -248,6 +256,14 @@ type Quarantine struct {
 	// since when.
 	// +required
 	Since metav1.Time `json:"since,omitempty,omitzero"`
+	// addresses of the system that may still run on a host released by force, as its claim
+	// had them. Nobody else is given them until the BMC confirms that the host is off.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 // OrderKind is what an agent is booted for; Update, of an operation only, is what
@@ -272,7 +288,7 @@ type HostOrder struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self != 'Update'",message="must be Inspect, Install or Wipe: no agent is booted for an update, which the BMC makes"
 	Kind OrderKind `json:"kind,omitempty"`
-	// id is a random UUID of this order: tokens and reports are bound to it (I5).
+	// id is a random UUID of this order: tokens and reports are bound to it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -287,8 +303,7 @@ type HostOrder struct {
 	CreatedAt metav1.Time `json:"createdAt,omitempty,omitzero"`
 	// hostUID is the UID of the IngotHost for which the order was written. After a
 	// move or a restore it is another's: the agent, if there is one, belongs to
-	// another management cluster, the host is switched off and the work starts anew
-	// (I10).
+	// another management cluster, the host is switched off and the work starts anew.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -307,7 +322,7 @@ type HostOrder struct {
 	// +kubebuilder:validation:MaxLength=64
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 	// agentKey is the SHA-256 (hex) of the agent's public key: the first to come
-	// wins (I14).
+	// wins.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -319,11 +334,11 @@ type HostOrder struct {
 	// +optional
 	LiveStartedAt metav1.Time `json:"liveStartedAt,omitempty,omitzero"`
 	// revoked is set when a second key came with the same token: neither holds
-	// any more, and the host is switched off (I14).
+	// any more, and the host is switched off.
 	// +optional
 	Revoked *bool `json:"revoked,omitempty"`
 	// result is the agent's report. The order stays until the host is confirmed
-	// off after it, so that a host that is on is never taken for a stranger (I8).
+	// off after it, so that a host that is on is never taken for a stranger.
 	// +optional
 	Result *OrderResult `json:"result,omitempty"`
 }

@@ -85,7 +85,7 @@ const (
 )
 
 // LiveFetch is the one fetch of the bootstrap data by a live system: the moment at which
-// its claim became Provisioned (I4, I16).
+// its claim became Provisioned.
 type LiveFetch struct {
 	// at is when the data was first given.
 	// +required

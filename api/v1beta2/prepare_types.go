@@ -84,7 +84,7 @@ const (
 )
 
 // HostPreparation is what must be remembered of the settings and firmware that a
-// host was given, or was to be given (I3).
+// host was given, or was to be given.
 type HostPreparation struct {
 	// wishes is the SHA-256 (hex) of the settings and firmware that this speaks of:
 	// other wishes start afresh.

@@ -9,8 +9,8 @@ import (
 )
 
 // ProviderID names one life of one host: "ingot://<namespace>/<host>/<instanceID>".
-// The last segment alone is unique for ever (design §6; the cluster autoscaler
-// compares last segments).
+// The last segment alone is unique for ever (the cluster autoscaler compares last
+// segments).
 type ProviderID struct {
 	Namespace  string
 	Host       string

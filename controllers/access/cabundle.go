@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -99,7 +99,6 @@ func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool,
 }
 
 // isHost says whether an owner is an IngotHost, of whatever version.
-func isHost(owner metav1.OwnerReference) bool {
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == infrav1.GroupVersion.Group && owner.Kind == "IngotHost"
+func isHost(ref metav1.OwnerReference) bool {
+	return owner.Is(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind())
 }

@@ -3,7 +3,7 @@
 
 // Package address finds the IPv4 and IPv6 addresses of hosts' boot NICs, in the range of
 // their IngotNetwork or from the pool of an IPAM provider, and records them in
-// IngotHardware: before any power-on, so that the boot server only reads them (design §5).
+// IngotHardware: before any power-on, so that the boot server only reads them.
 //
 // It must not know how a host lives otherwise, nor its BMC: package host says when an
 // address is to be recorded (inventory.RecordAddress), and keeps the Memory.

@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || annotations.IsExternallyManaged(object) {
+	if _, moved := object.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || leftToOthers(object) {
 		return ctrl.Result{}, nil // moved by clusterctl; C13
 	}
 	if r.WatchFilterValue != "" && !labels.HasWatchLabel(object, r.WatchFilterValue) {
@@ -105,6 +105,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	checkEndpoint(object, owner)
 	return ctrl.Result{}, nil
+}
+
+// leftToOthers says whether somebody else manages a cluster (C13). The finalizer that was
+// put on it before that was said is ours to take off all the same: nobody else would.
+func leftToOthers(object *infrav1.IngotCluster) bool {
+	deleting := !object.DeletionTimestamp.IsZero()
+	return annotations.IsExternallyManaged(object) && !(deleting && controllerutil.ContainsFinalizer(object, infrav1.ClusterFinalizer))
 }
 
 // letGo removes the finalizer once no machine is left: an IngotCluster has nothing

@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 	}
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
-		"endpoint": testEndpoint, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone,
+		"endpoint": testEndpoint, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
 		"old contract": testOldContract, "control plane racks": testControlPlaneRacks, "watch filter": testWatchFilter,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,6 +290,19 @@ func testLeftAlone(s *site) {
 	}
 }
 
+// C13: a cluster that somebody else manages from now on can be deleted: the finalizer was
+// put on it by us.
+func testGivenAway(s *site) {
+	s.cluster("c", endpoint)
+	c := s.settle("c")
+	c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	s.must(s.api.Update(s.ctx, c))
+	s.must(s.api.Delete(s.ctx, c))
+	if c := s.settle("c"); c != nil {
+		s.t.Errorf("stays: %+v", c)
+	}
+}
+
 // What a cluster shows or waits for wakes it.
 func testWatches(s *site) {
 	s.cluster("c")
@@ -319,7 +332,10 @@ func testWatches(s *site) {
 	s.eventually("withdraws what is promised", func(c *infrav1.IngotCluster) bool { return !serves(c) })
 	s.must(s.api.Delete(s.ctx, promise))
 	s.eventually("offers it when the promise is gone", serves)
-	s.must(s.api.Delete(s.ctx, s.get("c")))
+	given := s.get("c") // to somebody else: it goes all the same
+	given.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	s.must(s.api.Update(s.ctx, given))
+	s.must(s.api.Delete(s.ctx, given))
 	s.eventually("waits for its machines", func(c *infrav1.IngotCluster) bool {
 		return conditions.GetReason(c, infrav1.ReadyCondition) == infrav1.ReasonMachinesRemain
 	})

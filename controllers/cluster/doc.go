@@ -5,5 +5,5 @@
 // publishes the failure domains that the inventory offers (C06–C09). It makes no
 // load balancer and touches no server.
 //
-//	err := (&cluster.Reconciler{Client: mgr.GetClient(), Recorder: rec}).SetupWithManager(mgr, opts)
+//	err := (&cluster.Reconciler{Client: mgr.GetClient(), Recorder: rec}).SetupWithManager(ctx, mgr, opts)
 package cluster

@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +28,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	// What hosts offer changes with labels and ledger, not with status.
 	offer := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotCluster{}, builder.WithPredicates(predicates.ResourceIsNotExternallyManaged(mgr.GetScheme(), log))).
+		For(&infrav1.IngotCluster{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			object, ok := o.(*infrav1.IngotCluster)
+			return !ok || !leftToOthers(object)
+		}))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint

@@ -128,14 +128,6 @@ func (v View) remember(change func(*Memory)) {
 	v.Seen.Firmware = v.Memory.reading
 }
 
-// updateOf is the update under way; nil: none.
-func updateOf(host *infrav1.IngotHost) *infrav1.FirmwareUpdate {
-	if host.Spec.Record == nil || host.Spec.Record.Preparation == nil {
-		return nil
-	}
-	return host.Spec.Record.Preparation.Update
-}
-
 // ObservePush adds what is known of a push for the host. ErrStale: the host is seen as it
 // was before the push began.
 func (p *Preparer) ObservePush(v View) error {
@@ -144,7 +136,7 @@ func (p *Preparer) ObservePush(v View) error {
 	if !pushing {
 		return nil
 	}
-	if updateOf(v.Host) == nil {
+	if inventory.UpdateOf(v.Host) == nil {
 		return ErrStale
 	}
 	v.Seen.Update = inventory.UpdateTask{State: inventory.UpdatePushing, Percent: percent}
@@ -160,7 +152,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	if v.Memory.address == v.Target.Address {
 		v.Seen.Firmware = v.Memory.reading
 	}
-	update := updateOf(v.Host)
+	update := inventory.UpdateOf(v.Host)
 	if update == nil || update.TaskID == "" {
 		return
 	}
@@ -256,7 +248,7 @@ func (e *BMCError) Unwrap() error { return e.Err }
 
 // Operation shows the update under way, where no order is; nil: none.
 func Operation(host *infrav1.IngotHost, seen inventory.Observation) *infrav1.HostOperation {
-	update := updateOf(host)
+	update := inventory.UpdateOf(host)
 	if host.Spec.Order != nil || update == nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Thirty hosts that wait for one image are woken together. No more of them take it than
@@ -194,7 +195,7 @@ func TestPushIsGuarded(t *testing.T) {
 	cancel()
 	close(goOn)
 	<-s.woken
-	if update := updateOf(s.live()); update == nil || update.State != infrav1.UpdateAccepted {
+	if update := inventory.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAccepted {
 		t.Errorf("the record says %+v, want it accepted", update)
 	}
 }

@@ -207,7 +207,7 @@ func TestPush(t *testing.T) {
 			step := s.step(url, checksum)
 			began := step.Ledger.Record.Preparation.Update.StartedAt
 			s.pushes(memory, step, func() { s.refuse = tc.refuse })
-			update := updateOf(s.live())
+			update := inventory.UpdateOf(s.live())
 			if (update == nil) != (tc.state == "") || update != nil && (update.State != tc.state || update.TaskID != tc.task) {
 				t.Errorf("the record says %+v, want %q %q", update, tc.state, tc.task)
 			}
@@ -298,7 +298,7 @@ func TestPushUnderWay(t *testing.T) {
 			if s.Works.Cancel(v.key()) {
 				t.Error("a push that has ended can be cancelled")
 			}
-			if update := updateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
+			if update := inventory.UpdateOf(s.live()); update == nil || update.State != infrav1.UpdateAsked {
 				t.Errorf("the record says %+v of a push that was broken off", update)
 			}
 		})

@@ -85,6 +85,8 @@ func TestHost(t *testing.T) {
 		{"push paused", testFirmwarePushPaused},
 		{"push fails", testFirmwarePushFails},
 		{"claims", testClaims},
+		{"commands", testCommands},
+		{"outage", testOutage},
 		{"network", testNetwork},
 		{"pooled", testPooled},
 		{"pool left", testPoolLeft},

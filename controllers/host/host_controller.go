@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +37,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // action of the events of this package: what the controller was doing.
@@ -78,6 +80,7 @@ type Reconciler struct {
 	// the reconciler has one of its own.
 	Addresses *address.Memory
 
+	began     beginning
 	contacts  contacts
 	addresses address.Memory
 	wakes     wakes
@@ -138,6 +141,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if decision.Aside {
+		r.event(host, decision.Reason, decision.Message)
+		return ctrl.Result{RequeueAfter: after}, nil
+	}
 	told := r.told(host, seen, decision)
 	r.summarize(host, seen, told)
 	if err := r.saveStatus(ctx, host, base, told); err != nil {
@@ -156,15 +163,11 @@ func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*c
 	if host.Spec.Claim == nil {
 		return nil, nil
 	}
-	cluster := &clusterv1.Cluster{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.ClusterName}, cluster)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
+	cluster, err := util.GetClusterByName(ctx, r.Client, host.Namespace, host.Spec.Claim.ClusterName)
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("cluster %s of the claim: %w", host.Spec.Claim.ClusterName, err)
 	}
-	return cluster, nil
+	return cluster, nil // nil where there is none
 }
 
 // saveStatus writes the status if it changed, and tells people what is new.

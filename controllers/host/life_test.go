@@ -163,6 +163,10 @@ func testDeletion(t *testing.T, on *ground) {
 	t.Run("while firmware is written", func(t *testing.T) { testDeletedDuringUpdate(t, on) })
 	ordered := func(y *yard) { y.untilBoot("h", infrav1.OrderInspect) }
 	claimed := func(y *yard) { y.inspect("h"); y.claim("h") }
+	released := func(y *yard) {
+		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+		y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
+	}
 	forced := func(y *yard) {
 		y.edit("h", func(h *infrav1.IngotHost) {
 			h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
@@ -178,6 +182,7 @@ func testDeletion(t *testing.T, on *ground) {
 		"available":             {before: []func(*yard){func(y *yard) { y.inspect("h") }}, gone: true},
 		"an agent at work":      {before: []func(*yard){ordered}, writes: string(bmc.ActionForceOff), reason: infrav1.ReasonWaiting},
 		"claimed":               {before: []func(*yard){claimed}, reason: infrav1.ReasonDeleting},
+		"released":              {before: []func(*yard){claimed, released}, writes: string(bmc.ActionGracefulOff), reason: infrav1.ReasonFencing},
 		"claimed, by force":     {before: []func(*yard){claimed, forced}, gone: true},
 		"an agent, BMC dead":    {before: []func(*yard){ordered, func(y *yard) { y.bmc.readErr = bmc.ErrUnreachable }}, reason: infrav1.ReasonBMCUnreachable},
 		"BMC dead, by force":    {before: []func(*yard){ordered, func(y *yard) { y.bmc.readErr = bmc.ErrUnreachable }, forced}, gone: true},
@@ -220,9 +225,11 @@ func testDeletion(t *testing.T, on *ground) {
 			}
 			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
 			y.clock.Step(31 * time.Second)
-			y.step("h")
+			for range 4 { // one that is released is fenced and freed first
+				y.step("h")
+			}
 			if y.get("h") != nil {
-				t.Error("the host stays though its agent is off")
+				t.Error("the host stays though it is off")
 			}
 		})
 	}

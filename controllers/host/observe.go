@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -44,6 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		SoftOffAt: host.Status.SoftPowerOffTime.Time,
 		Deleting:  !host.DeletionTimestamp.IsZero(),
 
+		ListeningSince:    r.began.of(r.Clock.Now()),
 		BootServerUnknown: r.Boot.URL == "",
 	}}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
@@ -165,9 +168,37 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 		}
 		if err == nil && machine.Spec.ProviderID == id {
 			seen.Machine = inventory.MachineExists
-			return nil
+			return r.observeMachineEnd(ctx, host, machine, seen)
 		}
 	}
+	return nil
+}
+
+// observeMachineEnd looks whether the machine of a host that is to be released by force is
+// on its way out: the Machine may be drained for hours before its IngotMachine is deleted.
+// It reads live, since people delete the one and annotate the other in one breath.
+func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotHost, machine *infrav1.IngotMachine, seen *observation) error {
+	if _, forced := host.Annotations[infrav1.ForceReleaseAnnotation]; !forced {
+		return nil
+	}
+	live := &infrav1.IngotMachine{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(machine), live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("live read of machine %s: %w", machine.Name, err)
+	}
+	if seen.MachineDeleting = err != nil || !live.DeletionTimestamp.IsZero(); seen.MachineDeleting {
+		return nil
+	}
+	ref := owner.Find(live, clusterv1.GroupVersion.WithKind("Machine").GroupKind())
+	if ref == nil {
+		return nil
+	}
+	above := &clusterv1.Machine{}
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: live.Namespace, Name: ref.Name}, above)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("live read of Machine %s: %w", ref.Name, err)
+	}
+	seen.MachineDeleting = err != nil || !above.DeletionTimestamp.IsZero()
 	return nil
 }
 

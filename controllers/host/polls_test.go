@@ -81,7 +81,7 @@ func TestPollOf(t *testing.T) {
 }
 
 // TestRequestsPerHost prints what hosts at rest cost their BMCs, and holds it to the
-// budget (design §11): one request a minute and host, over any ten minutes.
+// budget of the steady state: one request a minute and host, over any ten minutes.
 func TestRequestsPerHost(t *testing.T) {
 	const hosts, window = 1000, 10 * time.Minute
 	for _, tc := range []struct {

@@ -113,11 +113,7 @@ func testFirmwarePush(t *testing.T, on *ground) {
 	reads := m.lab.Reads()
 	for range 10 {
 		m.clock.Step(31 * time.Second)
-		began := time.Now()
-		m.tick()
-		if took := time.Since(began); took > m.waits().Turn/2 {
-			t.Errorf("a worker was held for %s", took)
-		}
+		m.tick() // a worker that waited for the push would hang here, or cut it off: it goes on only below
 	}
 	if n := m.lab.Reads() - reads; n != 0 {
 		t.Errorf("the BMC was asked %d times beside the push", n)

@@ -214,7 +214,7 @@ func claimAddresses(o client.Object) []string {
 		return nil
 	}
 	var out []string
-	for _, ip := range addressuse.InClaim(host) {
+	for _, ip := range addressuse.InLedger(host) {
 		out = appendAddress(out, ip)
 	}
 	return out

@@ -5,5 +5,5 @@
 // how its install and first boot go, and releases it when the Machine is deleted
 // (I6, I7). It never touches a server: the host controller does, moved by the claim.
 //
-//	err := (&machine.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), ...}).SetupWithManager(mgr, opts)
+//	err := (&machine.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), ...}).SetupWithManager(ctx, mgr, opts)
 package machine

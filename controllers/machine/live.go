@@ -4,32 +4,28 @@
 package machine
 
 import (
-	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// changeLive carries to the claim what may change on a running server: what is to be
-// done to the disks when the machine is released (M64). A claim whose release has
-// begun stays as it is.
-func (r *Reconciler) changeLive(ctx context.Context, s *scope) (outcome, error) {
-	wanted, claim := s.machine.Spec.Cleaning, s.host.Spec.Claim
-	if wanted == "" || wanted == claim.Cleaning || claim.State == infrav1.ClaimReleasing {
-		return next, nil
+// liveOverheard says whether the machine's live system would be sent its bootstrap data
+// in clear, over a network that its cluster does not trust.
+func (s *scope) liveOverheard() bool {
+	live := s.machine.Spec.Live
+	return live != nil && live.DataTransport != infrav1.LiveHTTPS &&
+		s.ingotCluster != nil && s.ingotCluster.Spec.BootTrust == infrav1.BootTrustVerified
+}
+
+// refuseLive stops such a machine before a host is held: it is the same on every host.
+func (r *Reconciler) refuseLive(s *scope) outcome {
+	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, and live.dataTransport HTTP sends the bootstrap data in clear; no host is chosen. "+
+		"Use a live system that takes its data over HTTPS by {pin}, with dataTransport HTTPS, or an image; then delete Machine %s to replace it", s.ingotCluster.Name, s.owner.Name)
+	if s.notClaimed(infrav1.ReasonLiveNotVerified, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonLiveNotVerified, action, "%s", message)
 	}
-	changed := s.host.DeepCopy()
-	changed.Spec.Claim.Cleaning = wanted
-	err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.host, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return stop(r.waits().Conflict), nil
-	}
-	if err != nil {
-		return next, fmt.Errorf("cleaning in the claim of host %s: %w", s.host.Name, err)
-	}
-	s.host = changed
-	return next, nil
+	return stop(wait.Jitter(r.waits().Placement, retryJitter)) // the cluster may change its mind
 }

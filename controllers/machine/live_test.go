@@ -4,109 +4,89 @@
 package machine
 
 import (
-	"context"
-	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// What changeLive carries to the claim, and what it leaves alone.
-func TestChangeLive(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+// A live system is frozen in the claim like an image; and one whose data would go in
+// clear holds no host of a cluster that demands verified boots, neither at the choice nor
+// when the cluster changes its mind after it.
+func testLiveSystem(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h1", "")
+	live := &infrav1.LiveSystem{
+		Kernel:        infrav1.LiveFile{URL: "https://images.example/k", Checksum: "sha256:" + strings.Repeat("1", 64)},
+		Initrd:        infrav1.LiveFile{URL: "https://images.example/i", Checksum: "sha256:" + strings.Repeat("2", 64)},
+		CommandLine:   "talos.config={dataURL}",
+		DataTransport: infrav1.LiveHTTP,
 	}
-	resource := schema.GroupResource{Resource: "ingothosts"}
-	for name, tc := range map[string]struct {
-		wanted infrav1.CleaningMode
-		state  infrav1.ClaimState
-		fault  error
-		// cleaning of the claim then, and how often it is written.
-		cleaning infrav1.CleaningMode
-		writes   int
-		stops    bool
-		fails    bool
-	}{
-		"another cleaning":           {wanted: infrav1.CleaningNone, state: infrav1.ClaimProvisioned, cleaning: infrav1.CleaningNone, writes: 1},
-		"while it is installed":      {wanted: infrav1.CleaningNone, state: infrav1.ClaimProvisioning, cleaning: infrav1.CleaningNone, writes: 1},
-		"the same":                   {wanted: infrav1.CleaningMetadata, state: infrav1.ClaimProvisioned, cleaning: infrav1.CleaningMetadata},
-		"none is said":               {state: infrav1.ClaimProvisioned, cleaning: infrav1.CleaningMetadata},
-		"its release has begun":      {wanted: infrav1.CleaningNone, state: infrav1.ClaimReleasing, cleaning: infrav1.CleaningMetadata},
-		"the host has changed since": {wanted: infrav1.CleaningNone, state: infrav1.ClaimProvisioned, fault: apierrors.NewConflict(resource, "h", errors.New("modified")), cleaning: infrav1.CleaningMetadata, stops: true},
-		"the host is gone":           {wanted: infrav1.CleaningNone, state: infrav1.ClaimProvisioned, fault: apierrors.NewNotFound(resource, "h"), cleaning: infrav1.CleaningMetadata, stops: true},
-		"the API server is away":     {wanted: infrav1.CleaningNone, state: infrav1.ClaimProvisioned, fault: errors.New("no connection"), cleaning: infrav1.CleaningMetadata, fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
-			host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, State: tc.state, Cleaning: infrav1.CleaningMetadata, InstanceID: "1"}
-			writes := 0
-			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).Build(), interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-					if tc.fault != nil {
-						return tc.fault
-					}
-					writes++
-					return c.Patch(ctx, obj, patch, opts...)
-				},
-			})
-			s := &scope{machine: &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{Cleaning: tc.wanted}}, host: &infrav1.IngotHost{}}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(host), s.host); err != nil {
-				t.Fatal(err)
-			}
-			before := s.host.DeepCopy()
-			r := &Reconciler{Client: c}
-			for range 2 { // told twice it writes once
-				out, err := r.changeLive(t.Context(), s)
-				if (err != nil) != tc.fails || out.stop != tc.stops || tc.stops && out.after != r.waits().Conflict {
-					t.Fatalf("%+v, %v", out, err)
-				}
-			}
-			got := &infrav1.IngotHost{}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(host), got); err != nil {
-				t.Fatal(err)
-			}
-			want := before.Spec.DeepCopy()
-			want.Claim.Cleaning = tc.cleaning
-			if diff := cmp.Diff(*want, got.Spec); diff != "" || writes != tc.writes {
-				t.Errorf("%d writes, the host (-want +got):\n%s", writes, diff)
-			}
-			if s.host.Spec.Claim.Cleaning != tc.cleaning {
-				t.Errorf("what follows goes by %s", s.host.Spec.Claim.Cleaning)
-			}
-		})
+	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) { m.Spec.Image, m.Spec.Live = infrav1.Image{}, live })
+	s.demand(infrav1.BootTrustVerified)
+	s.settle("m1")
+	s.want("m1", infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, infrav1.ReasonLiveNotVerified, "delete Machine m1 to replace it")
+	if s.toldTimes(infrav1.ReasonLiveNotVerified) != 1 || s.get("m1").Spec.ProviderID != "" {
+		t.Errorf("provider ID %q, events: %q", s.get("m1").Spec.ProviderID, s.told)
+	}
+
+	chosen := s.get("m1")
+	chosen.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "h1", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	s.must(s.api.Update(s.ctx, chosen))
+	s.settle("m1")
+	if s.get("m1").Spec.ProviderID != "" || len(s.claimsOn("m1")) != 0 {
+		t.Errorf("claimed though the data would go in clear: %+v", s.get("m1").Spec)
+	}
+
+	s.demand(infrav1.BootTrustNetwork)
+	s.settle("m1")
+	claim := s.getHost("h1").Spec.Claim
+	if claim == nil {
+		t.Fatalf("no claim; events: %q", s.told)
+	}
+	if diff := cmp.Diff(live, claim.Live); diff != "" || claim.Image != (infrav1.Image{}) {
+		t.Errorf("live system of the claim, beside image %+v (-want +got):\n%s", claim.Image, diff)
 	}
 }
 
-// A running machine's cleaning is changed in its claim, and nothing else of the server is:
-// it is not ordered to boot, and stays provisioned.
-func testChangedLive(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
-	s := newSite(t, cfg, scheme)
-	s.host("h1", "")
-	s.machine("m1")
-	s.provision("m1")
-	before := s.getHost("h1")
-	m := s.get("m1")
-	m.Spec.Cleaning = infrav1.CleaningNone
-	s.must(s.api.Update(s.ctx, m))
-	s.settle("m1")
-	after := s.getHost("h1")
-	want := before.Spec.DeepCopy()
-	want.Claim.Cleaning = infrav1.CleaningNone
-	if diff := cmp.Diff(*want, after.Spec); diff != "" {
-		t.Errorf("the host (-want +got):\n%s", diff)
+// demand changes what the cluster asks of the boots that install.
+func (s *site) demand(trust infrav1.BootTrust) {
+	s.t.Helper()
+	cluster := &infrav1.IngotCluster{}
+	s.must(s.api.Get(s.ctx, s.key("c"), cluster))
+	cluster.Spec.BootTrust = trust
+	s.must(s.api.Update(s.ctx, cluster))
+}
+
+// Whose data is overheard.
+func TestLiveOverheard(t *testing.T) {
+	live := func(transport infrav1.LiveTransport) *infrav1.LiveSystem {
+		return &infrav1.LiveSystem{DataTransport: transport}
 	}
-	if got := s.get("m1"); got.Status.Initialization.Provisioned == nil || !*got.Status.Initialization.Provisioned {
-		t.Errorf("not provisioned any more: %+v", got.Status)
+	for name, tc := range map[string]struct {
+		live  *infrav1.LiveSystem
+		trust infrav1.BootTrust
+		want  bool
+	}{
+		"an image, verified":     {nil, infrav1.BootTrustVerified, false},
+		"in clear, trusted":      {live(infrav1.LiveHTTP), infrav1.BootTrustNetwork, false},
+		"in clear, nothing said": {live(infrav1.LiveHTTP), "", false},
+		"in clear, verified":     {live(infrav1.LiveHTTP), infrav1.BootTrustVerified, true},
+		"not said how, verified": {live(""), infrav1.BootTrustVerified, true},
+		"over TLS, verified":     {live(infrav1.LiveHTTPS), infrav1.BootTrustVerified, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{machine: &infrav1.IngotMachine{Spec: infrav1.IngotMachineSpec{Live: tc.live}},
+				ingotCluster: &infrav1.IngotCluster{Spec: infrav1.IngotClusterSpec{BootTrust: tc.trust}}}
+			if got := s.liveOverheard(); got != tc.want {
+				t.Errorf("overheard = %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

@@ -125,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if deleting {
 		return r.run(ctx, s, r.waitForOwner, r.release, r.letGo)
 	}
-	return r.run(ctx, s, r.waitForPrerequisites, r.claim, r.changeLive, r.followInstall, r.followBoot)
+	return r.run(ctx, s, r.waitForPrerequisites, r.claim, r.followCleaning, r.followInstall, r.followBoot)
 }
 
 // scope is what one reconcile knows and finds out.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -60,8 +61,17 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 	}
 	s.host = host
 	if host.Spec.Claim.FencedAt.IsZero() {
-		s.deletingBecause(infrav1.ReasonWaitingForFence, fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", id.Host, infrav1.ForceReleaseAnnotation))
+		s.deletingBecause(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, id.Host))
 		return stop(r.waits().Placement), nil
 	}
 	return next, nil
+}
+
+// waitingForFence says what keeps a machine, and what a person can do.
+func waitingForFence(machine *infrav1.IngotMachine, host string) string {
+	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host, infrav1.ForceReleaseAnnotation)
+	if _, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]; controlPlane {
+		message += ". Cluster API adds, upgrades and heals no other machine of the control plane meanwhile"
+	}
+	return message
 }

@@ -54,7 +54,7 @@ func (c Change) IsZero() bool { return c == Change{} }
 
 // Decide says what a host needs in a namespace of that state. ready says that a pause
 // may be lifted: the claim, if the host has one that needs it, names a machine that is
-// here (see NeedsMachine), and a host that has arrived has rested.
+// here (see needsMachine), and a host that has arrived has rested.
 //
 // While a host is paused for a move it gets no block-move: there is nothing to wait
 // for. So block-move and the pause are exclusive but for the moment between the
@@ -78,10 +78,10 @@ func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
 	return change
 }
 
-// NeedsMachine says whether the host's claim has to resolve before the host may be
+// needsMachine says whether the host's claim has to resolve before the host may be
 // acted on. A claim that is being released does not: its machine leaves as soon as
 // the host is fenced.
-func NeedsMachine(host *infrav1.IngotHost) bool {
+func needsMachine(host *infrav1.IngotHost) bool {
 	return host.Spec.Claim != nil && host.Spec.Claim.State != infrav1.ClaimReleasing
 }
 

@@ -117,7 +117,7 @@ func TestNeedsMachine(t *testing.T) {
 		if state != "" {
 			host.Spec.Claim = &infrav1.HostClaim{State: state}
 		}
-		if got := NeedsMachine(host); got != want {
+		if got := needsMachine(host); got != want {
 			t.Errorf("NeedsMachine with claim %q = %t, want %t", state, got, want)
 		}
 	}

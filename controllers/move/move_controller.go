@@ -136,7 +136,7 @@ func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, state 
 	}
 	ready := true
 	if Decide(host, state, true).Lift {
-		if NeedsMachine(host) {
+		if needsMachine(host) {
 			ready, err = r.resolves(ctx, host)
 		}
 		if err != nil || !ready {

@@ -10,7 +10,7 @@
 //
 // A Node that has no provider ID, since its kubelet was not told (the templates of the
 // release do), is found by the server's UUID and given one: once, and only where
-// inventory.WhichNode is sure (design §6).
+// inventory.WhichNode is sure.
 //
 // Nodes are reached by Cluster API's ClusterCache. A workload cluster that does not
 // answer is no error: its connection brings its machines here again. The package must not

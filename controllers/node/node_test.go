@@ -424,7 +424,9 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.machine, other).
 		WithIndex(&infrav1.IngotMachine{}, index.MachineByHost, indexed).Build()}
 	cluster := client.ObjectKey{Namespace: ns, Name: "c"}
-	owned := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ic", OwnerReferences: []metav1.OwnerReference{{Kind: "Cluster", Name: "c"}}}}
+	ownedBy := func(apiVersion string) *infrav1.IngotCluster {
+		return &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ic", OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Cluster", Name: "c"}}}}
+	}
 	free := &infrav1.IngotHost{ObjectMeta: meta("h2")}
 	stranger := node("n2", "")
 	stranger.Status.Addresses = nil
@@ -438,7 +440,8 @@ func TestWhoIsBroughtUp(t *testing.T) {
 		"a Node without a provider ID":       {len(r.ofNode(cluster)(t.Context(), node("n1", ""))), 1},
 		"one that nobody is like, all":       {len(r.ofNode(cluster)(t.Context(), stranger)), 2},
 		"an IngotCluster by its label":       {len(r.ofIngotCluster(t.Context(), w.infra)), 2},
-		"an IngotCluster by its owner":       {len(r.ofIngotCluster(t.Context(), owned)), 2},
+		"an IngotCluster by its owner":       {len(r.ofIngotCluster(t.Context(), ownedBy(clusterv1.GroupVersion.String()))), 2},
+		"an IngotCluster of another Cluster": {len(r.ofIngotCluster(t.Context(), ownedBy("provisioning.cattle.io/v1"))), 0},
 		"an IngotCluster of nobody":          {len(r.ofIngotCluster(t.Context(), &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns}})), 0},
 		"a host, its machine":                {len(ofHost(t.Context(), w.host)), 1},
 		"a free host, nobody":                {len(ofHost(t.Context(), free)), 0},

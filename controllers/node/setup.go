@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/owner"
 )
 
 // name of the controller, and of its watches of Nodes.
@@ -171,10 +172,8 @@ func ofHost(_ context.Context, o client.Object) []reconcile.Request {
 func (r *Reconciler) ofIngotCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	cluster := o.GetLabels()[clusterv1.ClusterNameLabel]
 	if cluster == "" {
-		for _, owner := range o.GetOwnerReferences() {
-			if owner.Kind == "Cluster" {
-				cluster = owner.Name
-			}
+		if ref := owner.Find(o, clusterv1.GroupVersion.WithKind("Cluster").GroupKind()); ref != nil {
+			cluster = ref.Name
 		}
 	}
 	if cluster == "" {

@@ -76,7 +76,16 @@ func testMachineClaim(t *testing.T, s *site) {
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: s.host.Name}}
 	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: s.network.Name, MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.30"}
 	must(t, s.Create(t.Context(), facts))
-	for address, says := range map[string]string{"10.10.0.1": "has for something else", "10.10.0.30": "is the address of IngotHost " + s.host.Namespace + "/h1"} {
+	forced := s.host.DeepCopy() // its system may still run
+	forced.Spec.Record = &infrav1.HostRecord{Quarantine: &infrav1.Quarantine{
+		Reason: infrav1.QuarantineNotFenced, Since: metav1.Now(), Addresses: []string{"10.10.0.31"},
+	}}
+	must(t, s.Update(t.Context(), forced))
+	for address, says := range map[string]string{
+		"10.10.0.1":  "has for something else",
+		"10.10.0.30": "is the address of IngotHost " + s.host.Namespace + "/h1",
+		"10.10.0.31": "released by force",
+	} {
 		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
 		_, answer := ask()
 		s.want(answer, infrav1.ReasonAddressConflict, says)

@@ -163,7 +163,7 @@ func kept(claim *ipamv1.IPAddressClaim, address netip.Addr, network string) Answ
 
 // taken says that a pool gave what others have.
 func taken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answer {
-	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is the address of %s, by record or by the claim of the system installed there: delete IPAddressClaim %s to have another, "+
+	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is the address of %s, by record, by the claim of the system installed there, or since that was released by force and may still run: delete IPAddressClaim %s to have another, "+
 		"once the pool knows that the address is taken", claim.Spec.PoolRef.Name, address, others, claim.Name)
 }
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -60,17 +61,17 @@ func (r *Reconciler) others(o metav1.Object) bool {
 // readMachine reads the owner. One of another UID is another Machine of the same name:
 // Cluster API corrects the owners of what it moves before it creates it.
 func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
-	owner := ownerOf(s.remediation)
-	if owner == nil {
+	ref := owner.Find(s.remediation, machineKind())
+	if ref == nil {
 		s.obs.Machine.Missing = true
 		return nil
 	}
 	machine := &clusterv1.Machine{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: owner.Name}, machine)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.remediation.Namespace, Name: ref.Name}, machine)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("machine %s: %w", owner.Name, err)
+		return fmt.Errorf("machine %s: %w", ref.Name, err)
 	}
-	if err != nil || machine.UID != owner.UID {
+	if err != nil || machine.UID != ref.UID {
 		s.obs.Machine.Deleting = true // gone; what it owns is collected
 		return nil
 	}
@@ -101,17 +102,8 @@ func leftAlone(owner *clusterv1.Machine, machine *infrav1.IngotMachine) string {
 	return ""
 }
 
-// ownerOf is the reference to the Machine, of whatever version.
-func ownerOf(remediation *infrav1.IngotRemediation) *metav1.OwnerReference {
-	for i := range remediation.OwnerReferences {
-		ref := &remediation.OwnerReferences[i]
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && version.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
-			return ref
-		}
-	}
-	return nil
-}
+// machineKind is what owns a remediation, and an IngotMachine.
+func machineKind() schema.GroupKind { return clusterv1.GroupVersion.WithKind("Machine").GroupKind() }
 
 // readCluster reads the Cluster, by the Machine or by the label that Cluster API sets.
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {

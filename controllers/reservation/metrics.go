@@ -4,11 +4,12 @@
 package reservation
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // promisedHosts is the gauge of hosts that are kept for Clusters.
@@ -24,16 +25,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		Name: promisedHosts,
 		Help: "Hosts that were promised to a Cluster and that it has not claimed yet.",
 	}, []string{"namespace", "cluster"})
-	if err := registry.Register(hosts); err != nil {
-		var earlier prometheus.AlreadyRegisteredError
-		if !errors.As(err, &earlier) {
-			return nil, fmt.Errorf("metric %s: %w", promisedHosts, err)
-		}
-		known, ok := earlier.ExistingCollector.(*prometheus.GaugeVec)
-		if !ok {
-			return nil, fmt.Errorf("metric %s is of another kind: %w", promisedHosts, err)
-		}
-		hosts = known
+	if err := collect.Adopt(registry, &hosts); err != nil {
+		return nil, fmt.Errorf("metric %s: %w", promisedHosts, err)
 	}
 	return &Metrics{hosts: hosts}, nil
 }

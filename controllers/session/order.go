@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -76,7 +75,7 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 	order := &agentapi.InstallOrder{
 		RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
 		MirrorDisks:       mirrorDisks(claim),
-		ReleasedInstances: releasedInstances(host),
+		ReleasedInstances: inventory.ReleasedInstances(host),
 	}
 	if live := claim.Live; live != nil {
 		order.Checksum = needsNewerAgent
@@ -133,7 +132,7 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 		return nil, notReady("the hardware facts are not there yet")
 	}
 	mode := cleaningOf(host)
-	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: releasedInstances(host)}
+	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: inventory.ReleasedInstances(host)}
 	for _, disk := range hardware.Spec.Disks {
 		order.Disks = append(order.Disks, inventory.AgentDiskRef(inventory.DiskRefOf(disk)))
 		if len(host.Spec.DiskCleaning) > 0 {
@@ -159,17 +158,4 @@ func lastInstance(host *infrav1.IngotHost) string {
 		return host.Spec.Record.LastInstanceID
 	}
 	return ""
-}
-
-// releasedInstances are those whose marker on a disk does not forbid an install:
-// the host's last one, and the one that a person named in the approval (I8).
-func releasedInstances(host *infrav1.IngotHost) []string {
-	var released []string
-	if host.Spec.Record != nil && host.Spec.Record.LastInstanceID != "" {
-		released = append(released, host.Spec.Record.LastInstanceID)
-	}
-	if approved := host.Annotations[infrav1.ApproveAnnotation]; uuid.Validate(approved) == nil {
-		released = append(released, approved)
-	}
-	return released
 }

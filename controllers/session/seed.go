@@ -38,7 +38,7 @@ type SeedInput struct {
 type Seed struct{ MetaData, VendorData string }
 
 // RenderSeed writes the meta-data (cloud-init's instance-id is
-// "<instanceID>-<attempt>", design §6) and the vendor-data.
+// "<instanceID>-<attempt>") and the vendor-data.
 func RenderSeed(in SeedInput) (Seed, error) {
 	meta := map[string]string{
 		"instance-id":    fmt.Sprintf("%s-%d", in.InstanceID, in.Attempt),

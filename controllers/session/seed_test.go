@@ -6,6 +6,7 @@ package session
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,46 +105,87 @@ func firstBoot(t *testing.T, vendor string) string {
 	return script + "\n"
 }
 
-// I16: after the first boot no file below cloud-init's directory holds the secret,
-// and meta-data is as it was. The whole first-boot script runs, on a tree of its
-// own and with a curl that refuses once.
-func TestFirstBootScrubs(t *testing.T) {
-	const canary = "CANARY-in-user-data"
-	root := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	secrets := []string{
+// firstBootTree is a tree with the secrets of a first boot, and the script in it.
+type firstBootTree struct {
+	t       *testing.T
+	root    string
+	secrets []string
+}
+
+func newFirstBootTree(t *testing.T) *firstBootTree {
+	t.Helper()
+	tree := &firstBootTree{t: t, root: t.TempDir(), secrets: []string{
 		"cloud/seed/nocloud/user-data", "cloud/seed/nocloud/vendor-data",
 		"cloud/instances/i-1/user-data.txt", "cloud/instances/i-1/user-data.txt.i", "cloud/instances/i-1/vendor-data.txt",
 		"cloud/instances/i-1/vendor-data2.txt.i", "cloud/instances/i-1/cloud-config.txt", "cloud/instances/i-1/vendor-cloud-config.txt",
 		"cloud/instances/i-1/obj.pkl", "cloud/instances/i-1/scripts/part-001", "cloud/instances/i-1/scripts/vendor/part-001",
 		"cloud/instances/i-1/boothooks/part-002", "cloud/instances/i 2/user-data.txt",
+	}}
+	for _, name := range tree.secrets {
+		tree.write(name, canary+"\n")
 	}
-	for _, name := range secrets {
-		write(name, canary+"\n")
-	}
-	write("cloud/seed/nocloud/meta-data", "instance-id: i-1\n")
-	write("cloud/instances/i-1/datasource", "NoCloud\n")
-	write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
-	stubs(t, write)
-
+	tree.write("cloud/seed/nocloud/meta-data", "instance-id: i-1\n")
+	tree.write("cloud/instances/i-1/datasource", "NoCloud\n")
+	tree.write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
+	stubs(t, tree.write)
 	seed, err := RenderSeed(seedInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := strings.NewReplacer("/var/lib/", root+"/", "/etc/systemd/", root+"/systemd/").Replace(firstBoot(t, seed.VendorData))
-	write("ingot/first-boot.sh", script)
-	cmd := exec.Command("sh", filepath.Join(root, "ingot/first-boot.sh"))
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "ROOT="+root)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	tree.write("ingot/first-boot.sh", strings.NewReplacer("/var/lib/", tree.root+"/", "/etc/systemd/", tree.root+"/systemd/").Replace(firstBoot(t, seed.VendorData)))
+	return tree
+}
+
+func (f *firstBootTree) write(name, text string) {
+	f.t.Helper()
+	path := filepath.Join(f.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// run runs the script, with a few variables besides.
+func (f *firstBootTree) run(variables ...string) (string, error) {
+	cmd := exec.Command("sh", filepath.Join(f.root, "ingot/first-boot.sh"))
+	cmd.Env = append(append(os.Environ(), "PATH="+filepath.Join(f.root, "bin")+":"+os.Getenv("PATH"), "ROOT="+f.root), variables...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A power cut while the secrets are removed must not make another instance of the system:
+// without a file of the seed cloud-init finds no source of data at the next boot.
+func TestPowerCutWhileScrubbing(t *testing.T) {
+	for cut := range len(newFirstBootTree(t).secrets) {
+		tree := newFirstBootTree(t)
+		tree.write("bin/shred", `#!/bin/sh
+for file; do :; done
+case "$*" in *" -u "*) rm "$file" ;; *) : > "$file" ;; esac
+n=$(($(cat "$ROOT/n" 2> /dev/null || echo 0) + 1))
+echo $n > "$ROOT/n"
+[ "$n" = "$CUT" ] && kill -9 $PPID
+exit 0
+`)
+		if _, err := tree.run(fmt.Sprintf("CUT=%d", cut+1)); err == nil {
+			t.Errorf("cut %d: the script ran to its end", cut+1)
+		}
+		for _, name := range []string{"user-data", "vendor-data", "meta-data"} {
+			if _, err := os.Stat(filepath.Join(tree.root, "cloud/seed/nocloud", name)); err != nil {
+				t.Errorf("cut %d: the seed has lost a file: %v", cut+1, err)
+			}
+		}
+	}
+}
+
+// I16: after the first boot no file below cloud-init's directory holds the secret,
+// and meta-data is as it was. The whole first-boot script runs, on a tree of its
+// own and with a curl that refuses once.
+func TestFirstBootScrubs(t *testing.T) {
+	tree := newFirstBootTree(t)
+	root := tree.root
+	if out, err := tree.run(); err != nil {
 		t.Fatalf("first-boot script: %v\n%s", err, out)
 	}
 

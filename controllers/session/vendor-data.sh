@@ -21,22 +21,37 @@ cat > /var/lib/ingot/first-boot.sh <<'SCRIPT'
 # Runs once after cloud-init has finished. See vendor-data of Ingot.
 . /var/lib/ingot/first-boot.env
 
-# destroy overwrites a file before it is removed: its blocks stay on the disk.
-destroy() {
+# overwrite takes the content of a file from the disk.
+overwrite() {
 	[ -f "$1" ] || return 0
 	if command -v shred > /dev/null 2>&1; then
-		shred -n 1 -u "$1" && return 0
+		shred -n 1 "$1" && return 0
 	fi
 	size=$(wc -c < "$1")
 	dd if=/dev/zero of="$1" bs=4096 count=$(((size + 4095) / 4096)) conv=notrunc,fsync 2> /dev/null
+}
+
+# destroy overwrites a file before it is removed: its blocks stay on the disk.
+destroy() {
+	overwrite "$1"
 	rm -f "$1"
+}
+
+# empty overwrites a file of the seed and leaves one that says nothing. There is always
+# one of that name: after a power cut without it cloud-init would see another instance.
+empty() {
+	printf '#cloud-config\n{}\n' > "$1.new"
+	overwrite "$1"
+	sync
+	mv "$1.new" "$1"
 }
 
 # 1. Secrets: user data, vendor data and everything that cloud-init made of them.
 # meta-data stays, so that cloud-init sees the same instance at the next boot.
 scrub() {
+	empty /var/lib/cloud/seed/nocloud/user-data
+	empty /var/lib/cloud/seed/nocloud/vendor-data
 	for file in \
-		/var/lib/cloud/seed/nocloud/user-data /var/lib/cloud/seed/nocloud/vendor-data \
 		/var/lib/cloud/instances/*/user-data.txt* /var/lib/cloud/instances/*/vendor-data*.txt* \
 		/var/lib/cloud/instances/*/cloud-config.txt /var/lib/cloud/instances/*/vendor*-cloud-config.txt \
 		/var/lib/cloud/instances/*/obj.pkl /var/lib/cloud/instances/*/network-config.json \
@@ -44,8 +59,6 @@ scrub() {
 		/var/lib/cloud/instances/*/boothooks/*; do
 		destroy "$file"
 	done
-	printf '#cloud-config\n{}\n' > /var/lib/cloud/seed/nocloud/user-data
-	printf '#cloud-config\n{}\n' > /var/lib/cloud/seed/nocloud/vendor-data
 	sync
 	# Blocks that were freed earlier (copies that cloud-init rewrote) are given back.
 	fstrim / > /dev/null 2>&1 || true

@@ -95,24 +95,30 @@ func TestHolders(t *testing.T) {
 }
 
 // A system has its addresses until its host is confirmed off, however long the cleaning
-// takes.
-func TestInClaim(t *testing.T) {
-	yes := true
+// takes, and whoever has let it go before.
+func TestInLedger(t *testing.T) {
+	addresses := []string{"10.10.0.10"}
+	quarantined := func(addresses ...string) *infrav1.HostRecord {
+		return &infrav1.HostRecord{Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced, Addresses: addresses}}
+	}
 	for name, tc := range map[string]struct {
-		claim *infrav1.HostClaim
-		want  bool
+		claim  *infrav1.HostClaim
+		record *infrav1.HostRecord
+		want   bool
 	}{
-		"free":                       {nil, false},
-		"being installed":            {&infrav1.HostClaim{State: infrav1.ClaimProvisioning}, true},
-		"in use":                     {&infrav1.HostClaim{State: infrav1.ClaimProvisioned}, true},
-		"being released":             {&infrav1.HostClaim{State: infrav1.ClaimReleasing}, true},
-		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now()}, false},
-		"released without being off": {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now(), NotFenced: &yes}, true},
+		"free":                       {nil, nil, false},
+		"free, and known":            {nil, &infrav1.HostRecord{}, false},
+		"being installed":            {&infrav1.HostClaim{State: infrav1.ClaimProvisioning}, nil, true},
+		"in use":                     {&infrav1.HostClaim{State: infrav1.ClaimProvisioned}, nil, true},
+		"being released":             {&infrav1.HostClaim{State: infrav1.ClaimReleasing}, nil, true},
+		"off, being cleaned":         {&infrav1.HostClaim{State: infrav1.ClaimReleasing, FencedAt: metav1.Now()}, nil, false},
+		"released without being off": {nil, quarantined(addresses...), true},
+		"the same, had none":         {nil, quarantined(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim}}
+			host := &infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Claim: tc.claim, Record: tc.record}}
 			if tc.claim != nil {
-				tc.claim.Network = &infrav1.ClaimedNetwork{Addresses: []string{"10.10.0.10"}}
+				tc.claim.Network = &infrav1.ClaimedNetwork{Addresses: addresses}
 			}
 			holders := Holders{}
 			holders.Claimed(host)

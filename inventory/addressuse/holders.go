@@ -18,7 +18,7 @@ type Holder struct {
 	Host types.NamespacedName
 	// MAC is the address of the boot NIC that the address is recorded for; empty: the
 	// claim of the host has given it to the system installed there, which keeps it until
-	// the host is released, whatever is recorded or reserved meanwhile.
+	// the host is confirmed off, whatever is recorded or reserved meanwhile.
 	MAC string
 }
 
@@ -36,21 +36,24 @@ func (h Holders) Recorded(hardware *infrav1.IngotHardware) {
 
 // Claimed adds the addresses that a host's claim has given to its system.
 func (h Holders) Claimed(host *infrav1.IngotHost) {
-	for _, ip := range InClaim(host) {
+	for _, ip := range InLedger(host) {
 		h.add(ip, Holder{Host: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}})
 	}
 }
 
-// InClaim lists the addresses that the system on a host may be using, as its claim says.
+// InLedger lists the addresses that the system on a host may be using, as its claim says.
 // They end when the host is confirmed off (I7) and not with the claim, which stays until
 // the disks are cleaned: by then pools have given them to the machine that follows. A host
-// that a person released without that is taken to run.
-func InClaim(host *infrav1.IngotHost) []string {
-	claim := host.Spec.Claim
-	if claim == nil || claim.Network == nil {
+// that a person released without that is taken to run: the quarantine keeps what the claim
+// had, and ends when the host is confirmed off.
+func InLedger(host *infrav1.IngotHost) []string {
+	claim, record := host.Spec.Claim, host.Spec.Record
+	switch {
+	case claim == nil && record != nil && record.Quarantine != nil:
+		return record.Quarantine.Addresses
+	case claim == nil || claim.Network == nil:
 		return nil
-	}
-	if claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero() && (claim.NotFenced == nil || !*claim.NotFenced) {
+	case claim.State == infrav1.ClaimReleasing && !claim.FencedAt.IsZero():
 		return nil
 	}
 	return claim.Network.Addresses

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/process"
 )
 
-// The names that the manifests of Ingot bear (names.md).
+// The names that the manifests of Ingot bear.
 const (
 	Namespace      = "ingot-system"
 	ServiceAccount = "ingot-controller-manager"

@@ -24,7 +24,7 @@ import (
 type dhcpClient int
 
 const (
-	// pxeROM is plain PXE firmware, ipxeROM is iPXE (measured packets: lab.md).
+	// pxeROM is plain PXE firmware, ipxeROM is iPXE (as their packets were measured).
 	pxeROM dhcpClient = iota
 	ipxeROM
 	// agentClient and systemClient are operating systems.

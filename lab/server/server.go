@@ -134,8 +134,10 @@ const (
 	EventAgent     EventKind = "Agent"
 	EventAgentDone EventKind = "AgentDone"
 	// EventLive is what a system says that runs from memory and installs itself.
-	EventLive     EventKind = "Live"
-	EventSystem   EventKind = "System"
+	EventLive   EventKind = "Live"
+	EventSystem EventKind = "System"
+	// EventDeaf is a press of the power button that the system does not hear.
+	EventDeaf     EventKind = "Deaf"
 	EventBooted   EventKind = "Booted"
 	EventScrubbed EventKind = "Scrubbed"
 	// EventUserData is what the system says of the user data (System.Event).

@@ -187,7 +187,7 @@ func TestDeafSystem(t *testing.T) {
 	must(t, s.Power(t.Context(), bmc.On))
 	eventually(t, s, "the system", func() bool { return s.count(EventSystem) == 1 })
 	must(t, s.Power(t.Context(), bmc.Shutdown))
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, s, "the press of the button", func() bool { return s.count(EventDeaf) == 1 })
 	if !s.Powered() {
 		t.Error("it heard")
 	}

@@ -69,11 +69,11 @@ func (d *Disk) bootable(ctx context.Context) (err error) {
 // runSystem is the installed system: it gets an address, does what vendor-data
 // asks for on the first boot of an instance, and runs until it is told to stop.
 func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) {
-	s.event(EventSystem, "boots from %s", d.name)
 	select {
 	case <-l.button: // pressed before there was anybody to notice
 	default:
 	}
+	s.event(EventSystem, "boots from %s", d.name)
 	work, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -87,6 +87,7 @@ func (s *Server) runSystem(ctx context.Context, l *life, d *Disk) (next, error) 
 			return powerOff, nil
 		case action := <-l.button:
 			if s.cfg.IgnoreShutdown {
+				s.event(EventDeaf, "does not hear the power button: %s", action)
 				continue
 			}
 			cancel()

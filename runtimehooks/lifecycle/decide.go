@@ -254,8 +254,8 @@ func silent(host *infrav1.IngotHost) bool {
 	return false
 }
 
-// DecideDelete holds the deletion of a Cluster that somebody wants to keep.
-func DecideDelete(cluster *clusterv1.Cluster) Verdict {
+// decideDelete holds the deletion of a Cluster that somebody wants to keep.
+func decideDelete(cluster *clusterv1.Cluster) Verdict {
 	value, ok := cluster.Annotations[infrav1.RetainAnnotation]
 	if !ok || value == "false" {
 		return Verdict{}

@@ -40,8 +40,8 @@ type Options struct {
 	Recorder  events.EventRecorder
 }
 
-// NameUpgradePlan is the handler that the ClusterClass ingot-runtime names.
-const NameUpgradePlan = "generate-upgrade-plan"
+// nameUpgradePlan is the handler that the ClusterClass ingot-runtime names.
+const nameUpgradePlan = "generate-upgrade-plan"
 
 // errInventory is all that a condition is to say of an API server that fails (R22).
 var errInventory = errors.New("the inventory cannot be read now; the call is made again")
@@ -69,7 +69,7 @@ func Handlers(o Options) []server.ExtensionHandler {
 		handler(runtimehooksv1.AfterWorkersUpgrade, "after-workers-upgrade", o.afterWorkersUpgrade, ignore),
 		handler(runtimehooksv1.AfterClusterUpgrade, "after-cluster-upgrade", o.afterClusterUpgrade, ignore),
 		handler(runtimehooksv1.BeforeClusterDelete, "before-cluster-delete", o.beforeClusterDelete, fail),
-		handler(runtimehooksv1.GenerateUpgradePlan, NameUpgradePlan, o.generateUpgradePlan, fail),
+		handler(runtimehooksv1.GenerateUpgradePlan, nameUpgradePlan, o.generateUpgradePlan, fail),
 	}
 }
 
@@ -180,7 +180,7 @@ func (o Options) remove(_ context.Context, cluster *clusterv1.Cluster) (Verdict,
 	if ours, _ := built(cluster); !ours {
 		return Verdict{}, nil
 	}
-	return DecideDelete(cluster), nil
+	return decideDelete(cluster), nil
 }
 
 func (o Options) generateUpgradePlan(ctx context.Context, request *runtimehooksv1.GenerateUpgradePlanRequest, answer *runtimehooksv1.GenerateUpgradePlanResponse) {
@@ -214,7 +214,7 @@ func (o Options) plan(ctx context.Context, request *runtimehooksv1.GenerateUpgra
 	for i := range images {
 		known = append(known, images[i].Spec.KubernetesVersion)
 	}
-	plan, err := UpgradePlan(from, to, newestOf(known, has))
+	plan, err := upgradePlan(from, to, newestOf(known, has))
 	if err != nil {
 		return nil, tellable{err}
 	}

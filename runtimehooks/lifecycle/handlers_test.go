@@ -118,7 +118,7 @@ func TestDemandOfATopology(t *testing.T) {
 		Namespace: namespace, ClusterName: "c1",
 		Cluster: infrav1.IngotClusterSpec{FailureDomainLabel: "row", ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}},
 		Demand: inventory.Demand{Groups: []inventory.DemandGroup{
-			{Name: ControlPlaneGroup, ControlPlane: true, Count: 1, Template: small, Architecture: "arm64"},
+			{Name: controlPlaneGroup, ControlPlane: true, Count: 1, Template: small, Architecture: "arm64"},
 			{Name: "md-0", Count: 2, Template: selector("big"), Architecture: "amd64"},
 			{Name: "gpu", Count: 1, Template: selector("gpu"), Architecture: "amd64", FailureDomains: []string{"r1"}},
 			{Name: "scaled", Count: 4, Template: selector("big"), Architecture: "amd64"},
@@ -135,7 +135,7 @@ func TestLiveSystemsNeedNoImage(t *testing.T) {
 	live := &infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker"}}
 	live.Spec.Template.Spec.Live = &infrav1.LiveSystem{CommandLine: "c={dataURL}"}
 	b := Blueprint{Class: class("ingot-runtime", true), Machines: map[string]*infrav1.IngotMachineTemplate{"worker": live}}
-	wish := WishOf(cluster("ingot-runtime", 2), b)
+	wish := wishOf(cluster("ingot-runtime", 2), b)
 	ask := func(groups []Group) []string { return missingImages(nil, groups, []string{"v1.36.1"}) }
 	if len(wish.Groups) != 2 || len(ask(wish.Groups[:1])) != 1 || len(ask(wish.Groups[1:])) != 0 {
 		t.Errorf("of no catalogue the groups lack %q and %q", ask(wish.Groups[:1]), ask(wish.Groups[1:]))
@@ -171,7 +171,7 @@ func TestReplicas(t *testing.T) {
 			made := class("ingot", false)
 			made.Spec.Workers.MachineDeployments[0].Metadata.Annotations = tc.class
 			got := 0
-			for _, g := range WishOf(c, Blueprint{Class: made}).Groups {
+			for _, g := range wishOf(c, Blueprint{Class: made}).Groups {
 				if g.Name == "md-0" {
 					got = g.Count
 				}
@@ -185,7 +185,7 @@ func TestReplicas(t *testing.T) {
 
 // A variable of the name, but of another form, is another class's own.
 func TestVariablesOfOthers(t *testing.T) {
-	wish := WishOf(cluster("ingot", 1, with(variable("workerHostSelector", `"blue"`), variable("failureDomainLabel", `7`))), Blueprint{Class: class("ingot", false)})
+	wish := wishOf(cluster("ingot", 1, with(variable("workerHostSelector", `"blue"`), variable("failureDomainLabel", `7`))), Blueprint{Class: class("ingot", false)})
 	if len(wish.Groups) != 2 || wish.Groups[1].Spec.HostSelector != nil || wish.Cluster.FailureDomainLabel != "" {
 		t.Errorf("%+v", wish)
 	}

@@ -53,9 +53,9 @@ func groupOf(apiVersion string) string {
 	return gv.Group
 }
 
-// TakesImages says whether the machines of a class get their images from the
+// takesImages says whether the machines of a class get their images from the
 // catalogue, by the version of Kubernetes.
-func TakesImages(class *clusterv1.ClusterClass) bool {
+func takesImages(class *clusterv1.ClusterClass) bool {
 	for _, patch := range class.Spec.Patches {
 		if patch.External != nil && strings.EqualFold(patch.External.GeneratePatchesExtension, mutation.NamePatches+"."+ExtensionConfig) {
 			return true

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// UpgradePlan names the versions that a control plane goes through from one to
+// upgradePlan names the versions that a control plane goes through from one to
 // another: of each minor version on the way the newest for which known is true, and
 // the last, whether it is known or not: an upgrade to a version without an image is held
 // before it begins. Workers go by versions of the same list, which Cluster API chooses.
-func UpgradePlan(from, to string, known func(minor string) (newest string, ok bool)) ([]string, error) {
+func upgradePlan(from, to string, known func(minor string) (newest string, ok bool)) ([]string, error) {
 	first, err := version.ParseSemantic(from)
 	if err != nil {
 		return nil, fmt.Errorf("the version to upgrade from, %q, is no version", from)
@@ -42,7 +42,7 @@ func UpgradePlan(from, to string, known func(minor string) (newest string, ok bo
 	return append(plan, to), nil
 }
 
-// newestOf returns what UpgradePlan asks: of versions, the newest of a minor version
+// newestOf returns what upgradePlan asks: of versions, the newest of a minor version
 // that is whole.
 func newestOf(versions []string, has func(string) bool) func(string) (string, bool) {
 	return func(minor string) (string, bool) {

@@ -133,7 +133,7 @@ func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish,
 	if err != nil {
 		return nil, err
 	}
-	wish := WishOf(cluster, blueprint)
+	wish := wishOf(cluster, blueprint)
 	return &wish, i.systems(ctx, cluster, wish.Groups)
 }
 

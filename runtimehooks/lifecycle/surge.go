@@ -23,7 +23,7 @@ func (i Inventory) surges(ctx context.Context, cluster *clusterv1.Cluster, p par
 		return out, err
 	}
 	if p.controlPlane {
-		if out[ControlPlaneGroup], err = i.controlPlaneSurges(ctx, cluster, class); err != nil {
+		if out[controlPlaneGroup], err = i.controlPlaneSurges(ctx, cluster, class); err != nil {
 			return nil, err
 		}
 	}

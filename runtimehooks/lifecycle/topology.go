@@ -19,8 +19,8 @@ import (
 // mutation knows too have their names there.
 const variableFailureDomainLabel = "failureDomainLabel"
 
-// ControlPlaneGroup names the control plane among the groups.
-const ControlPlaneGroup = "control plane"
+// controlPlaneGroup names the control plane among the groups.
+const controlPlaneGroup = "control plane"
 
 // A Blueprint is what a ClusterClass and its templates say: all that the request of a
 // hook does not hold.
@@ -52,9 +52,9 @@ type Wish struct {
 	Groups  []Group
 }
 
-// WishOf counts the machines of a topology that are to stand on Ingot's servers. What patches of classes that are not Ingot's do is not
+// wishOf counts the machines of a topology that are to stand on Ingot's servers. What patches of classes that are not Ingot's do is not
 // known here: of these the templates count as they are.
-func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
+func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	topology := cluster.Spec.Topology
 	wish := Wish{}
 	if b.ClusterTemplate != nil {
@@ -65,7 +65,7 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	if label, ok := read[string](global, variableFailureDomainLabel); ok && label != "" {
 		wish.Cluster.FailureDomainLabel = label
 	}
-	catalogue := TakesImages(b.Class)
+	catalogue := takesImages(b.Class)
 	// As patches of the classes do: of the cluster's variables, not of one group's. Those
 	// of the extension put it in place of the template's whatever it is.
 	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); catalogue || ok && len(selector.MatchLabels) > 0 {
@@ -83,7 +83,7 @@ func WishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 			wish.Groups = append(wish.Groups, g)
 		}
 	}
-	add(Group{Name: ControlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
+	add(Group{Name: controlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
 		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, mutation.VariableControlPlaneHosts)
 	for _, deployment := range topology.Workers.MachineDeployments {
 		class := deploymentClass(b.Class, deployment.Class)

@@ -35,7 +35,7 @@ func populated() []client.Object {
 func promised(purpose infrav1.ReservationPurpose, controlPlane, workers int32) *infrav1.IngotReservation {
 	return &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: infrav1.IngotReservationSpec{
 		State: infrav1.ReservationPromised, Purpose: purpose, Groups: []infrav1.ReservedGroup{
-			{Name: ControlPlaneGroup, ControlPlane: ptr.To(true), Count: controlPlane}, {Name: "md-0", Count: workers},
+			{Name: controlPlaneGroup, ControlPlane: ptr.To(true), Count: controlPlane}, {Name: "md-0", Count: workers},
 		},
 	}}
 }
@@ -207,7 +207,7 @@ func TestControlPlaneSelectorAsItIsPatched(t *testing.T) {
 			if tc.variable != "" {
 				c = cluster("x", 1, with(variable("controlPlaneHostSelector", tc.variable)))
 			}
-			selector := WishOf(c, Blueprint{Class: class("x", tc.takesImages), ClusterTemplate: labelled}).Cluster.ControlPlaneSelector
+			selector := wishOf(c, Blueprint{Class: class("x", tc.takesImages), ClusterTemplate: labelled}).Cluster.ControlPlaneSelector
 			if got := metav1.FormatLabelSelector(selector); strings.TrimPrefix(got, "<none>") != tc.want {
 				t.Errorf("selects %q, want %q", got, tc.want)
 			}

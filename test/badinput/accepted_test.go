@@ -29,9 +29,12 @@ func (s *server) testAccepted(t *testing.T) {
 			Remove: []string{"spec.claim", "spec.order"}}},
 		{"an operator changes what is his on a claimed host", testCase{Base: "ingothost-maximal", Op: "update", As: operatorUser,
 			Set: map[string]any{"spec.maintenance": true, "metadata.labels[rack]": "b"}}},
-		{"an operator forces a claimed host out", testCase{Base: "ingothost-maximal", Op: "delete-annotated", As: operatorUser,
-			Set: map[string]any{"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + "]": ""}}},
-		{"clusterctl move deletes a claimed host", testCase{Base: "ingothost-maximal", Op: "delete-annotated", As: operatorUser,
+		{"an operator forces a host out that is not fenced", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
+			Set:    map[string]any{"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + "]": "", "spec.claim.state": "Releasing"},
+			Remove: []string{"spec.claim.fencedAt"}}},
+		{"an operator deletes a host that is being cleaned", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
+			Set: map[string]any{"spec.claim.state": "Releasing"}}},
+		{"clusterctl move deletes a claimed host", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
 			Set: map[string]any{"metadata.annotations[" + clusterctlv1.DeleteForMoveAnnotation + "]": ""}}},
 		{"an operator deletes a free host", testCase{Base: "ingothost-operator", Op: "delete", As: operatorUser}},
 		{"an operator deletes a network without hosts", testCase{Base: "ingotnetwork-minimal", Op: "delete", As: operatorUser}},
@@ -72,10 +75,10 @@ func (s *server) testAccepted(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			object := readValid(t, tt.Base)
-			if tt.Op == "delete-annotated" {
-				// The annotation must be stored, or the webhook would not see it.
-				s.annotate(t, object, tt.testCase)
-				tt.Op, tt.Set = "delete", nil
+			if tt.Op == "delete-changed" {
+				// The change must be stored, or the webhook would not see it.
+				s.change(t, object, tt.testCase)
+				tt.Op, tt.Set, tt.Remove = "delete", nil, nil
 			}
 			if err := s.try(t, tt.testCase, object); err != nil {
 				t.Errorf("was refused: %v", err)
@@ -92,23 +95,23 @@ func acceptedAddress(address string) testCase {
 	}}
 }
 
-// annotate writes the annotations of c to the stored object until the test ends.
-func (s *server) annotate(t *testing.T, object *unstructured.Unstructured, c testCase) {
+// change stores an object otherwise, as the manager, for the time of the test.
+func (s *server) change(t *testing.T, object *unstructured.Unstructured, c testCase) {
 	t.Helper()
-	admin := s.people["admin"]
+	manager := s.people["manager"]
 	stored := object.DeepCopy()
-	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
+	if err := manager.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
 		t.Fatal(err)
 	}
-	before := stored.GetAnnotations()
+	before := stored.DeepCopy()
 	c.apply(t, stored)
-	if err := admin.Update(t.Context(), stored); err != nil {
+	if err := manager.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		stored.SetAnnotations(before)
+		before.SetResourceVersion(stored.GetResourceVersion())
 		// The test's own context has ended by now.
-		if err := admin.Update(context.WithoutCancel(t.Context()), stored); err != nil {
+		if err := manager.Update(context.WithoutCancel(t.Context()), before); err != nil {
 			t.Error(err)
 		}
 	})

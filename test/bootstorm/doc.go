@@ -9,5 +9,5 @@
 // its own; DHCP goes over loopback too, by a socket that answers whoever asked,
 // since clients there cannot be reached by broadcast.
 //
-//	INGOT_FULL=1 go test -v ./test/bootstorm # 2,000 clients
+//	INGOT_FULL=1 go test -timeout 30m -v ./test/bootstorm # 2,000 clients
 package bootstorm

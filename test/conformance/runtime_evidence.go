@@ -75,7 +75,7 @@ const secretMark = "hunter2-secret"
 const (
 	hookGroup    = "hooks.runtime.cluster.x-k8s.io"
 	hookVersion  = hookGroup + "/v1alpha1"
-	mayHoldFor   = 15 // seconds; contract.md §3 and the issue
+	mayHoldFor   = 15 // seconds (R14)
 	maxAnswer    = 10 * time.Second
 	maxMessage   = 1024
 	hookSuccess  = "Success"

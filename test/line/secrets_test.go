@@ -40,7 +40,7 @@ const (
 	canaryPassword = "canary-password-94ab3f21"
 )
 
-// eventRefused is the reason of the events about refused requests (design I14).
+// eventRefused is the reason of the events about refused requests (I14).
 const eventRefused = "AgentRequestRefused"
 
 // testSecrets: what is secret is nowhere but where it belongs, and what an agent

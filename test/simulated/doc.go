@@ -10,6 +10,6 @@
 // A Rack is reusable:
 //
 //	r := simulated.NewRack(t, simulated.Options{Servers: 3})
-//	r.Order(0, agentapi.Install)
+//	r.Order(0, agentapi.Install, "instance", 1)
 //	r.NetworkBoot(t, 0)
 package simulated

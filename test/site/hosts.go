@@ -22,7 +22,7 @@ import (
 const (
 	// Network is the name of the servers' IngotNetwork.
 	Network = "servers"
-	// RackLabel is the default failure domain (names.md).
+	// RackLabel is the default failure domain.
 	RackLabel = "topology.infrastructure.cluster.x-k8s.io/rack"
 	// HostLabel lets a selector ask for one host by name.
 	HostLabel = "site.test/host"

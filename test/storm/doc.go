@@ -16,8 +16,7 @@
 // manager are shortened by one factor, which is printed with each of them. The
 // package decides nothing of what Ingot does.
 //
-//	go test -v ./test/storm                # 30 hosts
-//	INGOT_FULL=1 go test -v ./test/storm   # 500 hosts
-//	INGOT_STORM_SEED=7 go test -v ./test/storm
-//	INGOT_STORM_HOSTS=100 go test -v ./test/storm
+//	INGOT_STORM_HOSTS=30 go test -timeout 60m -v ./test/storm
+//	INGOT_STORM_HOSTS=30 INGOT_STORM_SEED=7 go test -timeout 60m -v ./test/storm
+//	INGOT_FULL=1 go test -timeout 90m -v ./test/storm   # 500 hosts
 package storm

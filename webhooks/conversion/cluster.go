@@ -22,17 +22,17 @@ type New func(*runtime.Scheme) (conversion.Converter, error)
 // Cluster converts IngotCluster.
 func Cluster() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotCluster{},
-		conversion.NewSpokeConverter(&v1beta1.IngotCluster{}, ClusterFromHub, ClusterToHub))
+		conversion.NewSpokeConverter(&v1beta1.IngotCluster{}, clusterFromHub, clusterToHub))
 }
 
 // ClusterTemplate converts IngotClusterTemplate.
 func ClusterTemplate() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotClusterTemplate{},
-		conversion.NewSpokeConverter(&v1beta1.IngotClusterTemplate{}, ClusterTemplateFromHub, ClusterTemplateToHub))
+		conversion.NewSpokeConverter(&v1beta1.IngotClusterTemplate{}, clusterTemplateFromHub, clusterTemplateToHub))
 }
 
-// ClusterToHub writes src into dst.
-func ClusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.IngotCluster) error {
+// clusterToHub writes src into dst.
+func clusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.IngotCluster) error {
 	restored := &v1beta2.IngotCluster{}
 	ok, err := conversionutil.UnmarshalData(src, restored)
 	if err != nil {
@@ -53,8 +53,8 @@ func ClusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.Ing
 	return nil
 }
 
-// ClusterFromHub writes src into dst.
-func ClusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.IngotCluster) error {
+// clusterFromHub writes src into dst.
+func clusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.IngotCluster) error {
 	dst.ObjectMeta = *src.ObjectMeta.DeepCopy()
 	dst.Spec = clusterSpecFromHub(src.Spec)
 	if provisioned := src.Status.Initialization.Provisioned; provisioned != nil {
@@ -73,8 +73,8 @@ func ClusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.I
 	return keepHub(src, dst)
 }
 
-// ClusterTemplateToHub writes src into dst.
-func ClusterTemplateToHub(_ context.Context, src *v1beta1.IngotClusterTemplate, dst *v1beta2.IngotClusterTemplate) error {
+// clusterTemplateToHub writes src into dst.
+func clusterTemplateToHub(_ context.Context, src *v1beta1.IngotClusterTemplate, dst *v1beta2.IngotClusterTemplate) error {
 	if _, err := conversionutil.UnmarshalData(src, &v1beta2.IngotClusterTemplate{}); err != nil {
 		return fmt.Errorf("read the conversion data of IngotClusterTemplate %s/%s: %w", src.Namespace, src.Name, err)
 	}
@@ -84,9 +84,9 @@ func ClusterTemplateToHub(_ context.Context, src *v1beta1.IngotClusterTemplate, 
 	return nil
 }
 
-// ClusterTemplateFromHub writes src into dst. The spoke holds all that the hub
+// clusterTemplateFromHub writes src into dst. The spoke holds all that the hub
 // holds, so no conversion data is kept.
-func ClusterTemplateFromHub(_ context.Context, src *v1beta2.IngotClusterTemplate, dst *v1beta1.IngotClusterTemplate) error {
+func clusterTemplateFromHub(_ context.Context, src *v1beta2.IngotClusterTemplate, dst *v1beta1.IngotClusterTemplate) error {
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaFromHub(src.Spec.Template.ObjectMeta)
 	dst.Spec.Template.Spec = clusterSpecFromHub(src.Spec.Template.Spec)

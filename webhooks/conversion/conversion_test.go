@@ -65,7 +65,7 @@ func TestClusterFromHub(t *testing.T) {
 }
 
 // A bool cannot say "unset": without conversion data false means unset, with it
-// what the hub meant (contract.md §2, pitfall a).
+// what the hub meant (contract v1beta1 has status.ready where v1beta2 has a pointer).
 func TestReadyKeepsWhatTheHubMeant(t *testing.T) {
 	tests := []struct {
 		name string

@@ -20,17 +20,17 @@ import (
 // Machine converts IngotMachine.
 func Machine() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotMachine{},
-		conversion.NewSpokeConverter(&v1beta1.IngotMachine{}, MachineFromHub, MachineToHub))
+		conversion.NewSpokeConverter(&v1beta1.IngotMachine{}, machineFromHub, machineToHub))
 }
 
 // MachineTemplate converts IngotMachineTemplate.
 func MachineTemplate() New {
 	return conversion.NewHubSpokeConverter(&v1beta2.IngotMachineTemplate{},
-		conversion.NewSpokeConverter(&v1beta1.IngotMachineTemplate{}, MachineTemplateFromHub, MachineTemplateToHub))
+		conversion.NewSpokeConverter(&v1beta1.IngotMachineTemplate{}, machineTemplateFromHub, machineTemplateToHub))
 }
 
-// MachineToHub writes src into dst.
-func MachineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.IngotMachine) error {
+// machineToHub writes src into dst.
+func machineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.IngotMachine) error {
 	restored := &v1beta2.IngotMachine{}
 	ok, err := conversionutil.UnmarshalData(src, restored)
 	if err != nil {
@@ -59,8 +59,8 @@ func MachineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.Ing
 	return nil
 }
 
-// MachineFromHub writes src into dst.
-func MachineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.IngotMachine) error {
+// machineFromHub writes src into dst.
+func machineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.IngotMachine) error {
 	dst.ObjectMeta = *src.ObjectMeta.DeepCopy()
 	dst.Spec = machineSpecFromHub(src.Spec)
 	if provisioned := src.Status.Initialization.Provisioned; provisioned != nil {
@@ -87,8 +87,8 @@ func MachineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.I
 	return keepHub(src, dst)
 }
 
-// MachineTemplateToHub writes src into dst.
-func MachineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, dst *v1beta2.IngotMachineTemplate) error {
+// machineTemplateToHub writes src into dst.
+func machineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, dst *v1beta2.IngotMachineTemplate) error {
 	if _, err := conversionutil.UnmarshalData(src, &v1beta2.IngotMachineTemplate{}); err != nil {
 		return fmt.Errorf("read the conversion data of IngotMachineTemplate %s/%s: %w", src.Namespace, src.Name, err)
 	}
@@ -106,9 +106,9 @@ func MachineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, 
 	return nil
 }
 
-// MachineTemplateFromHub writes src into dst. The spoke holds all that the hub
+// machineTemplateFromHub writes src into dst. The spoke holds all that the hub
 // holds, so no conversion data is kept.
-func MachineTemplateFromHub(_ context.Context, src *v1beta2.IngotMachineTemplate, dst *v1beta1.IngotMachineTemplate) error {
+func machineTemplateFromHub(_ context.Context, src *v1beta2.IngotMachineTemplate, dst *v1beta1.IngotMachineTemplate) error {
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaFromHub(src.Spec.Template.ObjectMeta)
 	dst.Spec.Template.Spec = machineSpecFromHub(src.Spec.Template.Spec)

@@ -27,7 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe/bootserver"
 )
 
-// agentPort is where the agent API listens (names.md).
+// agentPort is where the agent API listens, as in the manifests.
 const agentPort = 8843
 
 // queueFrames is how many frames the stack may have ready for the switch: dozens of

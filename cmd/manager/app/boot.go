@@ -147,41 +147,44 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	}))
 }
 
-// bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
-func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen) (func(context.Context) error, error) {
-	files := &pxe.Files{}
-	kernel, err := files.Add(filepath.Join(o.AgentImageDir, agentKernel))
-	if err != nil {
-		return nil, fmt.Errorf("--agent-image-dir: %w", err)
+// bootFiles are what hosts boot from.
+type bootFiles struct {
+	registry          *pxe.Files
+	kernel, initramfs pxe.File
+	// whole is the agent as one UEFI program; without the stub, hasWhole is false.
+	whole    unified
+	hasWhole bool
+	// signed is empty where the directory has no boot loaders for Secure Boot.
+	signed bootserver.Signed
+}
+
+// agentFiles reads --agent-image-dir, and says what hosts cannot do without what is missing.
+func agentFiles(o *Options, id *identity, log logr.Logger) (bootFiles, error) {
+	out := bootFiles{registry: &pxe.Files{}}
+	var err error
+	if out.kernel, err = out.registry.Add(filepath.Join(o.AgentImageDir, agentKernel)); err != nil {
+		return bootFiles{}, fmt.Errorf("--agent-image-dir: %w", err)
 	}
-	initramfs, err := files.Add(filepath.Join(o.AgentImageDir, agentInitramfs))
-	if err != nil {
-		return nil, fmt.Errorf("--agent-image-dir: %w", err)
+	if out.initramfs, err = out.registry.Add(filepath.Join(o.AgentImageDir, agentInitramfs)); err != nil {
+		return bootFiles{}, fmt.Errorf("--agent-image-dir: %w", err)
 	}
-	log := mgr.GetLogger().WithName("boot")
-	whole, ok, err := loadUnified(o, id.pins, files)
-	if err != nil {
-		return nil, err
+	if out.whole, out.hasWhole, err = loadUnified(o, id.pins, out.registry); err != nil {
+		return bootFiles{}, err
 	}
-	if !ok {
+	if !out.hasWhole {
 		log.Info("There is no stub in --agent-image-dir: no host boots by HTTP or VirtualMedia", "stub", agentStub)
 	}
-	signed, err := loadSigned(o.AgentImageDir)
-	if err != nil {
-		return nil, err
+	if out.signed, err = loadSigned(o.AgentImageDir); err != nil {
+		return bootFiles{}, err
 	}
-	if len(signed.Shim) == 0 {
+	if len(out.signed.Shim) == 0 {
 		log.Info("There is no shim in --agent-image-dir: hosts with Secure Boot do not boot by PXE", "shim", agentShim)
 	}
-	ipv6Address, err := o.bootIPv6(interfaceAddresses)
-	if err != nil {
-		return nil, err
-	}
-	dir := directory.New(directory.Options{
-		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(), ServerIPv6: o.agentAddressIPv6(ipv6Address),
-		Kernel: kernel, Initrds: []pxe.File{initramfs}, Unified: whole.file, Arguments: o.AgentArguments,
-		Clock: clock.RealClock{}, Log: log,
-	})
+	return out, nil
+}
+
+// imageCache keeps images at --image-cache-dir, by which sources the directory says.
+func imageCache(o *Options, dir *directory.Directory, log logr.Logger) (*httpd.ImageCache, error) {
 	client, err := o.Images.client()
 	if err != nil {
 		return nil, err
@@ -192,6 +195,29 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	if err != nil {
 		return nil, fmt.Errorf("--image-cache-dir: %w", err)
 	}
+	return images, nil
+}
+
+// bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
+func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen) (func(context.Context) error, error) {
+	log := mgr.GetLogger().WithName("boot")
+	agent, err := agentFiles(o, id, log)
+	if err != nil {
+		return nil, err
+	}
+	ipv6Address, err := o.bootIPv6(interfaceAddresses)
+	if err != nil {
+		return nil, err
+	}
+	dir := directory.New(directory.Options{
+		Cache: mgr.GetClient(), Keys: id.keys, Pins: id.pins, Server: o.agentAddress(), ServerIPv6: o.agentAddressIPv6(ipv6Address),
+		Kernel: agent.kernel, Initrds: []pxe.File{agent.initramfs}, Unified: agent.whole.file, Arguments: o.AgentArguments,
+		Clock: clock.RealClock{}, Log: log,
+	})
+	images, err := imageCache(o, dir, log)
+	if err != nil {
+		return nil, err
+	}
 	address, err := netip.ParseAddr(o.BootAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--boot-address: %w", err)
@@ -201,13 +227,13 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 		return nil, err
 	}
 	var discs pxe.DiscDirectory
-	if ok {
+	if agent.hasWhole {
 		discs = dir
 	}
 	server, err := bootserver.New(bootserver.Config{
-		Discs: discs, Disc: whole.disc,
-		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: signed,
-		Directory: dir, Files: files, Images: images, SinglePortTFTP: o.TFTPSinglePort,
+		Discs: discs, Disc: agent.whole.disc,
+		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: agent.signed,
+		Directory: dir, Files: agent.registry, Images: images, SinglePortTFTP: o.TFTPSinglePort,
 		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
 		Log: slog.New(logr.ToSlogHandler(log)),
 	})

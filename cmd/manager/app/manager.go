@@ -32,7 +32,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// leaderLock is the name of the leader's Lease (names.md).
+// leaderLock is the name of the leader's Lease.
 const leaderLock = "controller-leader-election-ingot"
 
 // cacheSyncTimeout is how long the caches may take to fill: thousands of hosts come

@@ -4,12 +4,12 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // bmcCallSeconds is the histogram of BMC calls, by call and outcome.
@@ -23,16 +23,8 @@ func bmcMetrics(registry prometheus.Registerer) (bmc.Observer, error) {
 		Help:    "Duration of calls to BMCs in seconds, by call and outcome.",
 		Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, // a call ends after 30 s
 	}, []string{"call", "outcome"})
-	if err := registry.Register(calls); err != nil {
-		var earlier prometheus.AlreadyRegisteredError
-		if !errors.As(err, &earlier) {
-			return nil, fmt.Errorf("metric %s: %w", bmcCallSeconds, err)
-		}
-		known, ok := earlier.ExistingCollector.(*prometheus.HistogramVec)
-		if !ok {
-			return nil, fmt.Errorf("metric %s is of another kind: %w", bmcCallSeconds, err)
-		}
-		calls = known
+	if err := collect.Adopt(registry, &calls); err != nil {
+		return nil, fmt.Errorf("metric %s: %w", bmcCallSeconds, err)
 	}
 	return func(call bmc.Call) {
 		calls.WithLabelValues(string(call.Name), string(call.Outcome)).Observe(call.Duration.Seconds())

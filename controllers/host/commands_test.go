@@ -1,0 +1,138 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// inUse is a provisioned host that is on.
+func (y *yard) inUse(host string) {
+	y.t.Helper()
+	y.ready(host)
+	y.inspect(host)
+	y.claim(host)
+	y.edit(host, func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioned, 1
+		h.Spec.Claim.Network = &infrav1.ClaimedNetwork{Config: "version: 2", Addresses: []string{"192.0.2.10"}}
+	})
+	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
+	y.until(host, "ready in use", func(h *infrav1.IngotHost) bool { return conditions.IsTrue(h, infrav1.ReadyCondition) })
+}
+
+// owned gives the machine of the host a Machine, and has that deleted: it drains.
+func (y *yard) owned(host string) *clusterv1.Machine {
+	y.t.Helper()
+	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "m", Finalizers: []string{"example.com/drains"}}}
+	owner.Spec.ClusterName, owner.Spec.Bootstrap.DataSecretName = "c", ptr.To("bootstrap")
+	owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "m-" + host}
+	y.create(owner)
+	machine := &infrav1.IngotMachine{}
+	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "m-" + host}, machine))
+	machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: owner.Name, UID: owner.UID}}
+	must(y, y.api.Update(y.ctx, machine))
+	return owner
+}
+
+// A force-release does not lie in wait for the next release of a host, and the host that a
+// person tried it on is as it was.
+func testCommands(t *testing.T, on *ground) {
+	force := infrav1.ForceReleaseAnnotation
+	given := func(h *infrav1.IngotHost) bool { _, ok := h.Annotations[force]; return ok }
+	t.Run("in use", func(t *testing.T) {
+		y := newYard(t, on)
+		y.inUse("h")
+		y.owned("h")
+		before := conditions.Get(y.get("h"), infrav1.ReadyCondition)
+		y.annotate("h", map[string]string{force: "by J. Doe"})
+		y.step("h")
+		if given(y.get("h")) {
+			t.Error("the command is still there")
+		}
+		y.toldOnce(infrav1.ReasonCommandDropped)
+		if diff := cmp.Diff(before, conditions.Get(y.get("h"), infrav1.ReadyCondition)); diff != "" {
+			t.Errorf("Ready changed:\n%s", diff)
+		}
+		y.atRest("h")
+	})
+	for name, deleted := range map[string]func(*yard){
+		"its Machine drains":       func(y *yard) { must(y, y.api.Delete(y.ctx, y.owned("h"))) },
+		"its Machine is gone":      func(y *yard) { y.removed(y.owned("h")) },
+		"its IngotMachine is left": func(y *yard) { y.leaving("h") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.inUse("h")
+			deleted(y)
+			y.annotate("h", map[string]string{force: "by J. Doe"})
+			for range 3 {
+				y.step("h")
+				y.clock.Step(time.Minute)
+			}
+			if !given(y.get("h")) {
+				t.Fatal("the command is taken away before the machine is released")
+			}
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+			y.step("h")
+			host := y.get("h")
+			if host.Spec.Claim != nil || given(host) {
+				t.Fatalf("not released by force: %+v", host.Spec.Claim)
+			}
+			if diff := cmp.Diff([]string{"192.0.2.10"}, host.Spec.Record.Quarantine.Addresses); diff != "" {
+				t.Errorf("addresses of the system that may run on (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// removed takes the object away, finalizers or not.
+func (y *yard) removed(owner *clusterv1.Machine) {
+	y.t.Helper()
+	owner.Finalizers = nil
+	must(y, y.api.Update(y.ctx, owner))
+	must(y, y.api.Delete(y.ctx, owner))
+}
+
+// leaving has the IngotMachine of the host deleted, which waits for the fence.
+func (y *yard) leaving(host string) {
+	y.t.Helper()
+	machine := &infrav1.IngotMachine{}
+	must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "m-" + host}, machine))
+	machine.Finalizers = []string{infrav1.MachineFinalizer}
+	must(y, y.api.Update(y.ctx, machine))
+	must(y, y.api.Delete(y.ctx, machine))
+}
+
+// A manager that starts after an outage does not take agents for silent which had nobody
+// to speak to.
+func testOutage(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	y.ready("h")
+	y.untilBoot("h", infrav1.OrderInspect)
+	y.step("h")
+	y.clock.Step(time.Hour)
+	y.Reconciler = &Reconciler{Client: y.Client, Live: y.Live, BMC: y.BMC, Recorder: y.Recorder, Clock: y.Clock, Policy: y.Policy, Poll: y.Poll, NewID: y.NewID}
+	y.step("h")
+	y.clock.Step(y.Policy.RetryMax - time.Second)
+	y.step("h")
+	if result := y.get("h").Spec.Order.Result; result != nil {
+		t.Fatalf("given up before it could be heard: %+v", result)
+	}
+	y.clock.Step(time.Second)
+	y.step("h")
+	if result := y.get("h").Spec.Order.Result; result == nil || result.Reason != infrav1.ReasonNoAgentContact {
+		t.Errorf("an agent that is silent is waited for: %+v", result)
+	}
+}

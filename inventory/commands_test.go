@@ -1,0 +1,283 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+const otherInstance = "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11"
+
+// commanded is newScene's host with an annotation.
+func commanded(command, value string, change func(*scene)) scene {
+	return newScene(func(s *scene) {
+		s.host.Annotations = map[string]string{command: value}
+		change(s)
+	})
+}
+
+func claimedScene(state infrav1.ClaimState) func(*scene) {
+	return func(s *scene) {
+		s.host.Spec.Claim = claimOf(state)
+		s.obs.Power = infrav1.PowerStateOn
+	}
+}
+
+func quarantinedScene(reason infrav1.QuarantineReason) func(*scene) {
+	return func(s *scene) {
+		s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: reason, Since: metav1.Time{Time: day()}}
+		s.obs.Power = infrav1.PowerStateOn
+	}
+}
+
+func all(changes ...func(*scene)) func(*scene) {
+	return func(s *scene) {
+		for _, change := range changes {
+			change(s)
+		}
+	}
+}
+
+// What a person asked for in vain is taken away, and said so: it must not come true on a
+// day on which nobody means it any more.
+func TestCommandsDoNotLieInWait(t *testing.T) {
+	const dropped = "command-dropped"
+	force, dangling, lift := infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation, infrav1.ClearQuarantineAnnotation
+	drains := func(s *scene) { s.obs.MachineDeleting = true }
+	gone := func(s *scene) { s.obs.Machine = MachineMissing }
+	silent := func(s *scene) { s.obs.Machine = MachineUnknown }
+	bmcDead := func(s *scene) { s.obs.BMC = BMCUnreachable }
+	twin := func(s *scene) { s.obs.DuplicateOf = "IngotHost metal/h2" }
+	fenced := func(s *scene) { s.host.Spec.Claim = fencedClaim() }
+	deleted := func(s *scene) { s.obs.Deleting = true }
+	maintained := func(s *scene) { s.host.Spec.Maintenance = new(true) }
+	for _, tc := range []struct {
+		name, command string
+		change        func(*scene)
+		rule          string
+		says          string
+	}{
+		{"force: the machine waits for the fence", force, claimedScene(infrav1.ClaimReleasing), "force-release", "released by force"},
+		{"force: fenced a moment ago", force, fenced, dropped, "off already"},
+		{"force: fenced, and the BMC died since", force, all(fenced, bmcDead), dropped, "off already"},
+		{"force: nobody has the host", force, func(*scene) {}, dropped, "no machine has"},
+		{"force: to let an object go", force, deleted, "deleting/forced", ""},
+		{"force: the machine stays", force, claimedScene(infrav1.ClaimProvisioned), dropped, "once its Machine is being deleted"},
+		{"force: the machine is being installed", force, claimedScene(infrav1.ClaimProvisioning), dropped, "once its Machine is being deleted"},
+		{"force: the Machine drains", force, all(claimedScene(infrav1.ClaimProvisioned), drains), "provisioned/idle", "without effect"},
+		{"force: the machine is missing", force, all(claimedScene(infrav1.ClaimProvisioned), gone), "dangling/wait", "without effect"},
+		{"force: whether there is a machine is not known", force, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "without effect"},
+		{"force: the machine stays, and there are two of the host", force, all(claimedScene(infrav1.ClaimProvisioned), twin), dropped, ""},
+		{"dangling: the machine is missing", dangling, all(claimedScene(infrav1.ClaimProvisioned), gone), "dangling/release", ""},
+		{"dangling: the machine came back", dangling, claimedScene(infrav1.ClaimProvisioned), dropped, "does not dangle"},
+		{"dangling: not known", dangling, all(claimedScene(infrav1.ClaimProvisioned), silent), "provisioned/idle", "without effect"},
+		{"dangling: released already", dangling, claimedScene(infrav1.ClaimReleasing), dropped, "does not dangle"},
+		{"dangling: nobody has the host", dangling, func(*scene) {}, dropped, "does not dangle"},
+		{"clear: quarantined", lift, quarantinedScene(infrav1.QuarantineInstallFailed), "free/cleared", ""},
+		{"clear: quarantined, and a person works on it", lift, all(quarantinedScene(infrav1.QuarantineInstallFailed), maintained), "free/maintenance", ""},
+		{"clear: not fenced", lift, quarantinedScene(infrav1.QuarantineNotFenced), dropped, "ends by itself"},
+		{"clear: well", lift, func(*scene) {}, dropped, "not in quarantine"},
+		{"clear: in use", lift, claimedScene(infrav1.ClaimProvisioned), dropped, "not in quarantine"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := commanded(tc.command, "by J. Doe", tc.change)
+			got := Next(s.host, s.obs, DefaultPolicy())
+			if got.Rule != tc.rule || !strings.Contains(got.Message, tc.says) {
+				t.Fatalf("%s: %q, want %s, saying %q", got.Rule, got.Message, tc.rule, tc.says)
+			}
+			if got.Rule != dropped {
+				return
+			}
+			want := SaveLedger{Ledger: LedgerOf(s.host), RemoveAnnotations: []string{tc.command}}
+			if diff := cmp.Diff(want, got.Step); diff != "" {
+				t.Errorf("step (-want +got):\n%s", diff)
+			}
+			if got.Reason != infrav1.ReasonCommandDropped || got.Event != "Warning" || !got.Aside {
+				t.Errorf("told as %s %s, aside %t", got.Event, got.Reason, got.Aside)
+			}
+		})
+	}
+}
+
+// Several at once are told in one event, and what is heard stays.
+func TestCommandsAreDroppedTogether(t *testing.T) {
+	s := newScene(quarantinedScene(infrav1.QuarantineInstallFailed))
+	s.host.Annotations = map[string]string{
+		infrav1.ForceReleaseAnnotation: "", infrav1.ReleaseDanglingAnnotation: "", infrav1.ClearQuarantineAnnotation: "", infrav1.ApproveAnnotation: "",
+	}
+	save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
+	if want := []string{infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation}; !ok || !slices.Equal(save.RemoveAnnotations, want) {
+		t.Errorf("%+v, want %v removed", save, want)
+	}
+}
+
+// The next machine of a host is fenced, whatever was asked for during the release of the
+// last one.
+func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {
+	s := commanded(infrav1.ForceReleaseAnnotation, "", func(s *scene) { s.host.Spec.Claim = fencedClaim() })
+	if ok, why := Claimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""} }).host); ok || !strings.Contains(why, "command") {
+		t.Errorf("a machine would inherit the force: %q", why)
+	}
+	save := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
+	for _, name := range save.RemoveAnnotations {
+		delete(s.host.Annotations, name)
+	}
+	s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+	if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != "releasing/off-ask" {
+		t.Errorf("the next release is answered by %s", got.Rule)
+	}
+}
+
+// The approval of an instance's disk is there when it is needed: it does not go because
+// the host is off, and no server is switched off for it.
+func TestApprovalOfAnInstance(t *testing.T) {
+	on := func(s *scene) { s.obs.Power = infrav1.PowerStateOn }
+	due := func(s *scene) { s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata }
+	wantedOn := func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOn }
+	for _, tc := range []struct {
+		name, value string
+		change      func(*scene)
+		rule        string
+	}{
+		{"off", otherInstance, func(*scene) {}, "start/available"},
+		{"off, without one", "", func(*scene) {}, "free/approval-spent"},
+		{"off, what is no instance", "yes", func(*scene) {}, "free/approval-spent"},
+		{"as people type it", " " + strings.ToUpper(otherInstance), func(*scene) {}, "start/available"},
+		{"a cleaning is due", otherInstance, due, "start/order"},
+		{"wanted on", otherInstance, all(on, wantedOn), "start/available"},
+		{"wanted on, without one", "", all(on, wantedOn), "free/approval-spent"},
+		{"found on", otherInstance, on, "free/unexpectedly-on"},
+		{"found on, without one", "", on, "free/approved-off-ask"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := commanded(infrav1.ApproveAnnotation, tc.value, tc.change)
+			got := Next(s.host, s.obs, DefaultPolicy())
+			if got.Rule != tc.rule || strings.Contains(got.Message, "without effect") {
+				t.Errorf("%s: %q, want %s", got.Rule, got.Message, tc.rule)
+			}
+			if save, ok := got.Step.(SaveLedger); ok && tc.value == otherInstance && len(save.RemoveAnnotations) > 0 {
+				t.Errorf("the approval is taken away by %s", got.Rule)
+			}
+		})
+	}
+	t.Run("wiped", func(t *testing.T) {
+		s := commanded(infrav1.ApproveAnnotation, otherInstance, func(s *scene) {
+			due(s)
+			s.host.Spec.Order = orderOf(infrav1.OrderWipe)
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
+		})
+		save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
+		if !ok || !slices.Equal(save.RemoveAnnotations, []string{infrav1.ApproveAnnotation}) {
+			t.Errorf("%+v: the approval outlives what it was for", save)
+		}
+	})
+	for value, want := range map[string]string{
+		"": "", "yes": "", otherInstance: otherInstance, strings.ToUpper(otherInstance): otherInstance, otherInstance + "0": "",
+		strings.ReplaceAll(otherInstance, "-", ""): "", strings.ReplaceAll(otherInstance, "6", "g"): "",
+	} {
+		if got := ApprovedInstance(commanded(infrav1.ApproveAnnotation, value, func(*scene) {}).host); got != want {
+			t.Errorf("%q approves %q, want %q", value, got, want)
+		}
+	}
+}
+
+// A person who deletes a host that is being released has it fenced and cleaned first, as
+// any: its machine would wait for ever.
+func TestDeletedWhileReleasing(t *testing.T) {
+	deleted := func(s *scene) { s.obs.Deleting = true }
+	off := func(s *scene) { s.obs.Power = infrav1.PowerStateOff }
+	fenced := func(s *scene) { s.host.Spec.Claim = fencedClaim() }
+	uncleaned := func(s *scene) {
+		s.host.Spec.Claim = fencedClaim()
+		s.host.Spec.Claim.Cleaning = infrav1.CleaningNone
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*scene)
+		rule   string
+	}{
+		{"on", claimedScene(infrav1.ClaimReleasing), "releasing/off-ask"},
+		{"off", all(claimedScene(infrav1.ClaimReleasing), off), "releasing/fenced"},
+		{"fenced", fenced, "start/order"},
+		{"nothing to clean", uncleaned, "releasing/nothing-to-clean"},
+		{"cleaned", func(*scene) {}, "deleting/forget"},
+		{"in use", claimedScene(infrav1.ClaimProvisioned), "deleting/claimed"},
+		{"being installed", claimedScene(infrav1.ClaimProvisioning), "deleting/claimed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(all(tc.change, deleted))
+			if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != tc.rule {
+				t.Errorf("%s: %s, want %s", got.Rule, got.Message, tc.rule)
+			}
+		})
+	}
+}
+
+// A manager that was away, or could not be told, gives agents the time to be heard before
+// it takes them for silent.
+func TestSilenceCountsFromTheFirstReconcile(t *testing.T) {
+	policy := DefaultPolicy()
+	for _, tc := range []struct {
+		name                 string
+		contact, began, want time.Duration // before now; want: from now
+		silent               bool
+	}{
+		{"at work all the time", time.Minute, time.Hour, policy.AgentDeadline - time.Minute, false},
+		{"silent all the time", time.Hour, time.Hour, 0, true},
+		{"began a moment ago", time.Hour, time.Second, policy.RetryMax - time.Second, false},
+		{"began a moment ago, and the agent spoke after it", 0, time.Second, policy.AgentDeadline, false},
+		{"began, and had its time", time.Hour, policy.RetryMax, 0, true},
+		{"not known when", time.Hour, -1, 0, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Order, s.obs.Power = orderOf(infrav1.OrderInspect), infrav1.PowerStateOn
+				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-2 * time.Hour)}
+				s.obs.LastContact = day().Add(-tc.contact)
+				if tc.began >= 0 {
+					s.obs.ListeningSince = day().Add(-tc.began)
+				}
+			})
+			got := Next(s.host, s.obs, policy)
+			if tc.silent {
+				if got.Rule != "order/silent" {
+					t.Errorf("%s: %s", got.Rule, got.Message)
+				}
+				return
+			}
+			if diff := cmp.Diff(fmt.Sprint(Wait{Until: day().Add(tc.want)}), fmt.Sprint(got.Step)); diff != "" {
+				t.Errorf("%s: %s", got.Rule, diff)
+			}
+		})
+	}
+}
+
+// A server that was released by force may run on, and its system answers to the addresses
+// that the claim gave it.
+func TestForcedReleaseKeepsAddresses(t *testing.T) {
+	s := commanded(infrav1.ForceReleaseAnnotation, "", claimedScene(infrav1.ClaimReleasing))
+	s.host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Config: "version: 2", Addresses: []string{"10.10.0.10", "2001:db8::1"}}
+	save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
+	if !ok || save.Ledger.Record.Quarantine == nil {
+		t.Fatalf("not released by force: %+v", save)
+	}
+	if diff := cmp.Diff([]string{"10.10.0.10", "2001:db8::1"}, save.Ledger.Record.Quarantine.Addresses); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	s.host.Annotations = nil
+	s.host.Spec.Claim, s.host.Spec.Record, s.obs.Power = nil, save.Ledger.Record, infrav1.PowerStateOff
+	save, ok = Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
+	if !ok || save.Ledger.Record.Quarantine != nil {
+		t.Errorf("%+v: the addresses of a server that is off are kept", save)
+	}
+}
