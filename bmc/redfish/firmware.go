@@ -97,16 +97,16 @@ func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	}
 	ways := bmc.UpdateWays{Push: way != ""}
 	if service.Actions.Simple != nil && service.Actions.Simple.Target != "" {
-		ways.Fetch, ways.Protocols = true, service.Actions.Simple.protocols()
+		ways.Fetch, ways.Protocols = true, c.protocols(service.Actions.Simple)
 	}
 	return ways, nil
 }
 
 // protocols by which the BMC fetches; none: it does not say.
-func (a *simpleUpdateAction) protocols() []string {
+func (c *conn) protocols(a *simpleUpdateAction) []string {
 	all := slices.Concat(a.Types, a.Protocols)
 	for i := range all {
-		all[i] = bmc.Shorten(strings.ToUpper(all[i]), 20)
+		all[i] = strings.ToUpper(c.short(all[i], 20))
 	}
 	return all[:min(len(all), maxProtocols)]
 }
@@ -146,10 +146,10 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 	body := map[string]any{"ImageURI": update.URL}
 	scheme, _, _ := strings.Cut(update.URL, ":")
 	protocol := strings.ToUpper(scheme)
-	if allowed := action.protocols(); len(allowed) == 0 || slices.Contains(allowed, protocol) {
+	if allowed := c.protocols(action); len(allowed) == 0 || slices.Contains(allowed, protocol) {
 		body["TransferProtocol"] = protocol
 	} else {
-		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", bmc.Shorten(protocol, 20), bmc.Shorten(strings.Join(allowed, ", "), 200)))
+		return bmc.Task{}, lacking(fmt.Sprintf("wants %s, the BMC fetches by %s", bmc.Shorten(protocol, 20), c.short(strings.Join(allowed, ", "), 200)))
 	}
 	if len(update.Targets) > 0 {
 		body["Targets"] = update.Targets

@@ -23,7 +23,7 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	if err != nil {
 		return bmc.PowerUnknown, fmt.Errorf("read power state: %w", err)
 	}
-	return powerState(system.PowerState)
+	return c.powerState(system.PowerState)
 }
 
 // Vitals implements bmc.Pulse, by one read of the system.
@@ -33,11 +33,11 @@ func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	if err != nil {
 		return bmc.Vitals{}, fmt.Errorf("read power state and health: %w", err)
 	}
-	power, err := powerState(system.PowerState)
+	power, err := c.powerState(system.PowerState)
 	return bmc.Vitals{Power: power, Health: system.Status.sum()}, err
 }
 
-func powerState(state redfish.PowerState) (bmc.PowerState, error) {
+func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	switch state {
 	case redfish.OnPowerState:
 		return bmc.PowerOn, nil
@@ -46,7 +46,7 @@ func powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	case redfish.PoweringOnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
 		return bmc.PowerUnknown, nil
 	}
-	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, bmc.Shorten(string(state), 40))
+	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, c.short(string(state), 40))
 }
 
 // SetPower implements bmc.Power. What is wanted is always sent, even if the BMC

@@ -139,7 +139,7 @@ func (c *conn) setSettings(wanted map[string]string) error {
 	if err := optional(err); err != nil {
 		return err
 	}
-	typed, err := typedSettings(wanted, values(bios.Attributes), schemas)
+	typed, err := c.typedSettings(wanted, values(bios.Attributes), schemas)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (c *conn) writeSettings(bios biosResource, path string, attributes map[stri
 
 // typedSettings turns text into values, or says why not. The first complaint by
 // name is returned, so that it is the same each time.
-func typedSettings(wanted map[string]string, now map[string]bmc.Value, schemas map[string]bmc.SettingSchema) (map[string]bmc.Value, error) {
+func (c *conn) typedSettings(wanted map[string]string, now map[string]bmc.Value, schemas map[string]bmc.SettingSchema) (map[string]bmc.Value, error) {
 	typed := make(map[string]bmc.Value, len(wanted))
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		text := wanted[name]
@@ -216,7 +216,7 @@ func typedSettings(wanted map[string]string, now map[string]bmc.Value, schemas m
 		}
 		v, why := parseValue(text, have.Kind)
 		if why == "" && described {
-			why = misfit(v, schema)
+			why = c.misfit(v, schema)
 		}
 		if why != "" {
 			return fail(why)
@@ -245,10 +245,10 @@ func parseValue(text string, kind bmc.ValueKind) (v bmc.Value, why string) {
 	return v, ""
 }
 
-func misfit(v bmc.Value, s bmc.SettingSchema) string {
+func (c *conn) misfit(v bmc.Value, s bmc.SettingSchema) string {
 	switch {
 	case s.Kind == bmc.ValueEnumeration && len(s.Choices) > 0 && !slices.Contains(s.Choices, v.Text):
-		return "not one of " + bmc.Shorten(strings.Join(s.Choices, ", "), 300)
+		return "not one of " + c.short(strings.Join(s.Choices, ", "), 300)
 	case s.Kind == bmc.ValueInteger && s.Min != nil && v.Int < *s.Min:
 		return fmt.Sprintf("less than %d", *s.Min)
 	case s.Kind == bmc.ValueInteger && s.Max != nil && v.Int > *s.Max:

@@ -1,0 +1,148 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+)
+
+// moreVerbs are those that TestBounded has no need of.
+var moreVerbs = map[string]func(context.Context, bmc.Conn) error{
+	"Identity":     func(ctx context.Context, c bmc.Conn) error { _, err := c.Identity(ctx); return err },
+	"BootOverride": func(ctx context.Context, c bmc.Conn) error { _, err := c.BootOverride(ctx); return err },
+	"SetBootOverride": func(ctx context.Context, c bmc.Conn) error {
+		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
+	},
+	"SetPower":  func(ctx context.Context, c bmc.Conn) error { return c.SetPower(ctx, bmc.ActionForceOff) },
+	"Indicator": func(ctx context.Context, c bmc.Conn) error { _, err := c.Indicator(ctx); return err },
+	"SetSettings": func(ctx context.Context, c bmc.Conn) error {
+		return c.SetSettings(ctx, map[string]string{"A": "1", "B": "other"})
+	},
+	"UpdateWays": func(ctx context.Context, c bmc.Conn) error { _, err := c.UpdateWays(ctx); return err },
+	"Update by FTP": func(ctx context.Context, c bmc.Conn) error {
+		_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "ftp://x/y"})
+		return err
+	},
+}
+
+// TestParrot: a BMC that has the password in one of the texts that it shows, whichever,
+// and also where the text is cut: no error shows it (I18).
+func TestParrot(t *testing.T) {
+	shown := strings.NewReplacer(
+		`"Type":"Integer","UpperBound":5}`, `"Type":"Integer","UpperBound":5},{"AttributeName":"B","Type":"Enumeration","Value":[{"ValueName":"x"}]}`,
+		`"#UpdateService.SimpleUpdate":{"target":"/x"`, `"#UpdateService.SimpleUpdate":{"target":"/x","TransferProtocol@Redfish.AllowableValues":["HTTP"]`,
+		`"SecureBootEnable"`, `"UUID":"u","Boot":{"BootSourceOverrideTarget":"None","BootSourceOverrideTarget@Redfish.AllowableValues":["Pxe"],"BootSourceOverrideEnabled":"Disabled"},"SecureBootEnable"`,
+		`"#Manager.Reset"`, `"#ComputerSystem.Reset":{"target":"/x","ResetType@Redfish.AllowableValues":["ForceOff"]},"#Manager.Reset"`,
+	).Replace(fmt.Sprintf(everything, ""))
+	verbs := maps.Clone(verbs)
+	maps.Copy(verbs, moreVerbs)
+	var document any
+	if err := json.Unmarshal([]byte(shown), &document); err != nil {
+		t.Fatal(err)
+	}
+	var body []byte
+	b := newParrot(t, &body)
+	failed := map[string]bool{}
+	for _, place := range texts(nil, document) {
+		for _, said := range []string{canary, strings.Repeat("x", 15) + canary, strings.Repeat("x", 290) + canary, strings.ToLower(canary) + " " + canary} {
+			changed, err := json.Marshal(with(document, place, said))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = changed
+			conn, err := redfish.Dial(t.Context(), b)
+			if shows(err) {
+				t.Errorf("Dial shows %s: %v", strings.Join(place, "."), err)
+			}
+			if err != nil {
+				continue
+			}
+			for name, verb := range verbs {
+				err := verb(t.Context(), conn)
+				failed[name] = failed[name] || err != nil
+				if shows(err) {
+					t.Errorf("%s shows %s: %v", name, strings.Join(place, "."), err)
+				}
+			}
+			_ = conn.Close(t.Context())
+		}
+	}
+	for name := range verbs {
+		if !failed[name] {
+			t.Logf("%s: no text made an error of it", name)
+		}
+	}
+	if len(failed) != len(verbs) {
+		t.Errorf("%d of %d verbs were tried", len(failed), len(verbs))
+	}
+}
+
+// newParrot is a BMC that answers every question with body.
+func newParrot(t *testing.T, body *[]byte) bmc.Target {
+	t.Helper()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "Sessions") {
+			w.Header().Set("Location", "/s")
+			w.Header().Set("X-Auth-Token", "token")
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		_, _ = w.Write(*body)
+	}))
+	t.Cleanup(s.Close)
+	return bmc.Target{
+		Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
+		Username: username, Password: canary, InsecureSkipVerify: true,
+	}
+}
+
+// texts are the places of a document's texts.
+func texts(at []string, document any) (places [][]string) {
+	switch v := document.(type) {
+	case string:
+		return [][]string{slices.Clone(at)}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			places = append(places, texts(append(at, key), v[key])...)
+		}
+	case []any:
+		for i, element := range v {
+			places = append(places, texts(append(at, strconv.Itoa(i)), element)...)
+		}
+	}
+	return places
+}
+
+// with is a copy of a document with another text at a place.
+func with(document any, place []string, text string) any {
+	if len(place) == 0 {
+		return text
+	}
+	switch v := document.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		v[place[0]] = with(v[place[0]], place[1:], text)
+		return v
+	case []any:
+		v = slices.Clone(v)
+		i, _ := strconv.Atoi(place[0]) // texts wrote it
+		v[i] = with(v[i], place[1:], text)
+		return v
+	}
+	return document
+}
