@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // refusing answers the ends of the sessions that are listed with err.
@@ -81,9 +82,7 @@ func TestPoolCloseEndsWhatWasLeft(t *testing.T) {
 	f := &fakeBMC{t: t, callErr: refusing(bmc.ErrUnauthorized, 1)}
 	pool := bmc.NewPool(f.dial, bmc.PoolOptions{IdleTimeout: time.Nanosecond})
 	must(t, pool.Do(t.Context(), target("a"), readState))
-	for f.count("close 1") == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Wait{Interval: time.Millisecond}.Until(t, "the end of the session", await.Holds(func() bool { return f.count("close 1") != 0 }))
 	must(t, pool.Close(t.Context()))
 	if n := f.count("close 1"); n != 2 {
 		t.Errorf("%d ends, want the first and one more", n)

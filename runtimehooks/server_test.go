@@ -28,6 +28,7 @@ import (
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/ingot-metal/ingot/lab/pki"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const (
@@ -117,11 +118,7 @@ func serve(t *testing.T, edit func(*Options)) *site {
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
 	}
 	t.Cleanup(func() { s.client.CloseIdleConnections(); cancel(); check(t, <-done) })
-	for deadline := time.Now().Add(time.Minute); server.StartedChecker()(nil) != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the server does not listen")
-		}
-	}
+	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the server to listen", await.Works(func(context.Context) error { return server.StartedChecker()(nil) }))
 	return s
 }
 

@@ -6,6 +6,7 @@ package ipmi_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // mangler stands between the driver and a BMC and changes the BMC's packets.
@@ -158,9 +160,7 @@ func TestOnlyMangledAnswers(t *testing.T) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); r.Sessions() != 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond) // the mangler has to be there for it
-	}
+	r.ended(t) // the mangler has to be there for it
 }
 
 // TestFlood: a BMC that answers one question with packets without end costs a
@@ -229,11 +229,7 @@ func TestGoroutines(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for runtime.NumGoroutine() > before+slack && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond) // the serial lines end in their own time
-	}
-	if n := runtime.NumGoroutine(); n > before+slack {
-		t.Errorf("%d goroutines, %d before", n, before)
-	}
+	explain := func() string { return fmt.Sprintf("%d goroutines, %d before", runtime.NumGoroutine(), before) }
+	await.Wait{Limit: 10 * time.Second, Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "the end of the serial lines",
+		await.Holds(func() bool { return runtime.NumGoroutine() <= before+slack }))
 }

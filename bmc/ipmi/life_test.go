@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // aged is a connection whose clock the test turns, and its BMC.
@@ -81,12 +82,8 @@ func TestCloseOfAnOldSession(t *testing.T) {
 			if err := c.Close(t.Context()); (err != nil) != tc.lost {
 				t.Errorf("error %v, want one: %v", err, tc.lost)
 			}
-			for stop := time.Now().Add(10 * time.Second); b.Sessions() != 0 && time.Now().Before(stop); {
-				time.Sleep(time.Millisecond) // it is told and not waited for
-			}
-			if n := b.Sessions(); n != 0 {
-				t.Errorf("%d sessions left open", n)
-			}
+			// It is told and not waited for.
+			await.Wait{Limit: 10 * time.Second, Interval: time.Millisecond}.Until(t, "the session's end", await.Holds(func() bool { return b.Sessions() == 0 }))
 		})
 	}
 }

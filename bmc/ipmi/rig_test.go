@@ -5,6 +5,7 @@ package ipmi_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const (
@@ -67,16 +69,19 @@ func newRig(t *testing.T, change func(*labipmi.Config)) *rig {
 	}
 	r := &rig{BMC: b, bench: bench, serial: line, target: bmc.Target{Address: b.Address(), Username: username, Password: canary}}
 	t.Cleanup(func() {
-		// A session that was given up is ended without waiting for the BMC.
-		for deadline := time.Now().Add(5 * time.Second); b.Sessions() != 0 && !r.pending && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
-		if n := b.Sessions(); n != 0 && !r.pending {
-			t.Errorf("%d sessions left open", n)
-		}
-		_ = b.Close()
+		defer func() { _ = b.Close() }()
+		r.ended(t)
 	})
 	return r
+}
+
+// ended waits until no session is left: one that was given up is ended without waiting
+// for the BMC.
+func (r *rig) ended(t *testing.T) {
+	t.Helper()
+	explain := func() string { return fmt.Sprintf("%d sessions left open", r.Sessions()) }
+	await.Wait{Limit: 10 * time.Second, Interval: time.Millisecond, Explain: explain}.Until(t, "the end of all sessions",
+		await.Holds(func() bool { return r.Sessions() == 0 || r.pending }))
 }
 
 // dial opens a session that ends with the test.

@@ -6,6 +6,7 @@ package vendor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // plain are the drivers that are not over Redfish.
@@ -153,13 +155,11 @@ func TestNothingStays(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond) // connections end in their own time
-			}
-			if n := runtime.NumGoroutine(); n > before {
+			// Connections end in their own time.
+			await.Wait{Limit: patience, Interval: time.Millisecond, Explain: func() string {
 				stacks := make([]byte, 64<<10)
-				t.Errorf("%d goroutines, %d before:\n%s", n, before, stacks[:runtime.Stack(stacks, true)])
-			}
+				return fmt.Sprintf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			}}.Until(t, "the end of all connections", await.Holds(func() bool { return runtime.NumGoroutine() <= before }))
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/fault"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // image is an update of a component by a small image.
@@ -118,9 +119,8 @@ func TestUpdateFaults(t *testing.T) {
 				if err := pool.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				for deadline := time.Now().Add(patience); r.BMC.Sessions() > 0 && time.Now().Before(deadline); {
-					time.Sleep(time.Millisecond) // what was given up ends in its own time
-				}
+				// What was given up ends in its own time.
+				await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", await.Holds(func() bool { return r.BMC.Sessions() == 0 }))
 			})
 		}
 	}

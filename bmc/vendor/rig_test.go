@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc/machine"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 	"github.com/ingot-metal/ingot/lab/vendorbmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const (
@@ -112,13 +113,9 @@ func newPlain(t *testing.T, name string, change func(*vendorbmc.Config)) *plainR
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(patience); r.Sessions() > 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond) // what was given up ends in its own time
-		}
-		if n := r.Sessions(); n != 0 {
-			t.Errorf("%d sessions left open", n)
-		}
-		_ = r.Server.Close()
+		defer func() { _ = r.Server.Close() }()
+		// What was given up ends in its own time.
+		await.Wait{Limit: patience, Interval: time.Millisecond}.Until(t, "the end of all sessions", await.Holds(func() bool { return r.Sessions() == 0 }))
 	})
 	r.target = bmc.Target{Address: name + "://" + r.Host(), Username: username, Password: canary, CABundle: ca.PEM()}
 	return r

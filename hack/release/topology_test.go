@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // The real Cluster API, with its webhooks and its topology controller, takes what
@@ -106,22 +107,7 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
-		if err := eventually(t, create); err != nil {
-			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-		}
-	}
-}
-
-// eventually tries until it works, or a minute is over.
-func eventually(t *testing.T, try func(context.Context) error) error {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := try(t.Context())
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(250 * time.Millisecond)
+		await.Wait{Interval: 250 * time.Millisecond}.Until(t, o.GetKind()+" "+o.GetName(), await.Works(create))
 	}
 }
 
@@ -144,23 +130,23 @@ func (p topology) check(t *testing.T) {
 	var deployments clusterv1.MachineDeploymentList
 	var machines infrav1.IngotMachineTemplateList
 	var checks clusterv1.MachineHealthCheckList
-	err := eventually(t, func(ctx context.Context) error {
+	conditions := func() string {
+		var cluster clusterv1.Cluster
+		_ = p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, &cluster)
+		return fmt.Sprintf("conditions of the Cluster: %v", cluster.Status.Conditions)
+	}
+	await.Wait{Interval: 250 * time.Millisecond, Explain: conditions}.Until(t, "what the class makes of the Cluster", func(ctx context.Context) (string, error) {
 		for _, list := range []ctrlclient.ObjectList{&clusters, &kcps, &deployments, &machines, &checks} {
 			if err := p.list(ctx, list); err != nil {
-				return err
+				return "", err
 			}
 		}
 		got := []int{len(clusters.Items), len(kcps.Items), len(deployments.Items), len(machines.Items), len(checks.Items)}
 		if !slices.Equal(got, []int{1, 1, 1, 2, 2}) {
-			return fmt.Errorf("IngotClusters, control planes, deployments, machine templates, health checks: %v", got)
+			return fmt.Sprintf("IngotClusters, control planes, deployments, machine templates, health checks: %v", got), nil
 		}
-		return nil
+		return "", nil
 	})
-	if err != nil {
-		var cluster clusterv1.Cluster
-		_ = p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, &cluster)
-		t.Fatalf("%v; conditions of the Cluster: %v", err, cluster.Status.Conditions)
-	}
 	p.checkCluster(t, clusters.Items[0])
 	p.checkControlPlane(t, kcps.Items[0])
 	p.checkMachines(t, machines.Items)

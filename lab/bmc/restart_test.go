@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 func TestMoreFaults(t *testing.T) {
@@ -121,14 +122,10 @@ func TestRestartOfTheBMC(t *testing.T) {
 		_, _, c, p := maker(t, "standard", func(cfg *bmc.Config) { cfg.RebootTime = 10 * time.Millisecond })
 		c.want(400, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"Moon"}`)
 		c.want(204, "POST", p.Manager()+"/Actions/Manager.Reset", `{"ResetType":"ForceRestart"}`)
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-			if a, ok := c.try("GET", p.System(), ""); ok && a.status == 401 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the sessions survive, or the BMC does not come back")
-			}
-		}
+		await.Wait{Interval: 2 * time.Millisecond}.Until(t, "a BMC that is back, without the sessions", await.Holds(func() bool {
+			a, ok := c.try("GET", p.System(), "")
+			return ok && a.status == 401
+		}))
 		c.login()
 	})
 	t.Run("with a listener from outside", func(t *testing.T) {

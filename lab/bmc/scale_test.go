@@ -6,6 +6,7 @@ package bmc_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"os"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // cost is what the process holds: live bytes of heap and stacks, and goroutines.
@@ -78,11 +80,11 @@ func TestCostOfManyBMCs(t *testing.T) {
 		t.Errorf("with a connection a BMC costs %.1f KiB and %.2f goroutines, want at most 256 and 5", bytes/1024, goroutines)
 	}
 	transport.CloseIdleConnections()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if _, goroutines = each(measure()); goroutines <= 1.5 {
-			break
-		}
-	}
+	explain := func() string { return fmt.Sprintf("%.2f goroutines each", goroutines) }
+	await.Wait{Interval: 10 * time.Millisecond, Explain: explain}.Until(t, "at most 1.5 goroutines for a BMC whose client has gone", await.Holds(func() bool {
+		_, goroutines = each(measure())
+		return goroutines <= 1.5
+	}))
 	bytes, goroutines = each(measure())
 	t.Logf("after it: %.1f KiB and %.2f goroutines each", bytes/1024, goroutines)
 	if bytes > 64<<10 || goroutines > 1.5 {

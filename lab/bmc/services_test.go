@@ -6,6 +6,7 @@ package bmc_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/bmc/session"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // at digs into an answer's body.
@@ -153,15 +155,13 @@ func TestSecureBootWaitsForTheBoot(t *testing.T) {
 // until reads a path until the property has the value.
 func until(t *testing.T, c *client, path, property string, want any) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Wait{Interval: 5 * time.Millisecond}.Until(t, fmt.Sprintf("%s %v", property, want), func(context.Context) (string, error) {
 		a := c.want(200, "GET", path, "")
 		if a.body[property] == want {
-			return
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s never became %v: %v", property, want, a.body)
-		}
-	}
+		return fmt.Sprintf("it is %v", a.body), nil
+	})
 }
 
 func TestSimpleUpdate(t *testing.T) {

@@ -5,6 +5,7 @@ package controlplane_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // The infrastructure kinds of this test: schemaless, with no controller.
@@ -116,18 +118,10 @@ func testClusterIsReconciled(t *testing.T, cp *controlplane.ControlPlane, c clie
 	}
 }
 
-// eventually polls until ok, without a deadline that a slow machine could miss:
-// it gives up only after minutes, or when a manager is dead.
+// eventually waits until ok, or a manager is dead.
 func eventually(t *testing.T, cp *controlplane.ControlPlane, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
-		if err := cp.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+	await.Wait{Interval: 100 * time.Millisecond, Broken: cp.Err}.Until(t, what, await.Holds(ok))
 }
 
 func newClient(t *testing.T, cp *controlplane.ControlPlane) client.Client {
@@ -175,16 +169,14 @@ func installInfrastructure(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	for established := false; !established; time.Sleep(50 * time.Millisecond) {
+	await.Wait{}.Until(t, "the definition to be served", await.Holds(func() bool {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
 			t.Fatal(err)
 		}
-		for _, condition := range crd.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				established = true
-			}
-		}
-	}
+		return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		})
+	}))
 }
 
 func machineDeployment(name string) *clusterv1.MachineDeployment {

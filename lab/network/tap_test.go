@@ -20,6 +20,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/netns"
 	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // newNamespace makes a network namespace that lives as long as the test.
@@ -108,14 +109,8 @@ func TestTapJoinsANamespace(t *testing.T) {
 		_ = netns.Do(namespace, func() error { _, err = net.InterfaceByName("prov0"); return nil })
 		return err != nil
 	}
-	for range 1000 {
-		if gone() {
-			if tap.Down() == nil {
-				t.Error("an interface that is gone was switched off")
-			}
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "the end of the interface with its port", await.Holds(gone))
+	if tap.Down() == nil {
+		t.Error("an interface that is gone was switched off")
 	}
-	t.Error("the interface is still there after the port was closed")
 }

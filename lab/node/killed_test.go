@@ -18,6 +18,7 @@ import (
 
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/process"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // parentEnv makes the test binary play a program that has a sandbox with a process
@@ -97,20 +98,15 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // "signal: killed"
-	left := func() error {
+	await.Wait{Interval: 20 * time.Millisecond}.Until(t, "the end of what the parent began", func(context.Context) (string, error) {
 		if members := membersOf(t, namespace); len(members) > 0 {
-			return fmt.Errorf("processes outlived their parent: %v", members)
+			return fmt.Sprintf("processes outlived their parent: %v", members), nil
 		}
 		if _, err := netlink.LinkByName(link); !errors.As(err, &netlink.LinkNotFoundError{}) {
-			return fmt.Errorf("interface %s outlived its parent: %w", link, err)
+			return fmt.Sprintf("interface %s outlived its parent", link), err
 		}
-		return nil
-	}
-	for deadline := time.Now().Add(time.Minute); left() != nil; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(left())
-		}
-	}
+		return "", nil
+	})
 }
 
 // membersOf returns the processes of a process namespace.

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // parentEnv makes the test binary play a parent that starts one child, prints
@@ -60,11 +62,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // "signal: killed"
-	for deadline := time.Now().Add(30 * time.Second); alive(child); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("child %d outlived its parent", child)
-		}
-	}
+	await.Wait{Interval: 10 * time.Millisecond}.Until(t, fmt.Sprintf("the end of child %d with its parent", child), await.Holds(func() bool { return !alive(child) }))
 }
 
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
@@ -76,9 +74,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tail(p.log, 100) != "ready" {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "a process that is ready", await.Holds(func() bool { return tail(p.log, 100) == "ready" }))
 	p.Stop(50 * time.Millisecond)
 	if alive(p.PID()) {
 		t.Error("still alive after Stop")

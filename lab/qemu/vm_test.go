@@ -6,6 +6,7 @@ package qemu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const patience = 3 * time.Minute
@@ -66,14 +69,12 @@ func newVM(t *testing.T) *VM {
 // waitConsole waits for the nth time that the console shows a text.
 func waitConsole(t *testing.T, vm *VM, text string, n int) {
 	t.Helper()
-	var b []byte
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		b, _ = os.ReadFile(vm.SerialLog())
-		if strings.Count(string(b), text) >= n {
-			return
-		}
+	console := func() string {
+		b, _ := os.ReadFile(vm.SerialLog())
+		return string(b)
 	}
-	t.Fatalf("the console does not show %q %d times:\n%s", text, n, b)
+	await.Wait{Limit: patience, Explain: console}.Until(t, fmt.Sprintf("%d times %q on the console", n, text),
+		await.Holds(func() bool { return strings.Count(console(), text) >= n }))
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -21,10 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/agent/wipe"
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/test/await"
 )
-
-// patience bounds what would otherwise hang.
-const patience = 30 * time.Second
 
 // unplugged is a NIC without a cable.
 type unplugged struct{}
@@ -79,11 +78,8 @@ func (s *Server) count(kind EventKind) int {
 
 func eventually(t *testing.T, s *Server, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come; events: %+v", what, s.Events())
-		}
-	}
+	explain := func() string { return fmt.Sprintf("events: %+v", s.Events()) }
+	await.Wait{Interval: time.Millisecond, Explain: explain}.Until(t, what, await.Holds(done))
 }
 
 // bootCode makes the disk bootable.

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const testToken = "abcdef.0123456789abcdef"
@@ -160,13 +161,11 @@ func (n *town) said(t *testing.T, name, what string) {
 
 func (n *town) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			t.Fatalf("never: %s; said: %v", what, n.events)
-		}
-	}
+	await.Wait{Interval: 2 * time.Millisecond, Explain: func() string {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return fmt.Sprintf("said: %v", n.events)
+	}}.Until(t, what, await.Holds(ok))
 }
 
 // states are the nodes with their Ready condition.

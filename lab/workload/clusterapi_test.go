@@ -29,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/lab/workload"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // TestKubeadmControlPlane: the real controllers of Cluster API take a cluster on a
@@ -278,21 +279,8 @@ func (s *stage) create(t *testing.T, what string, obj client.Object) {
 // limits.
 func (s *stage) await(t *testing.T, what string, missing func(context.Context) string) {
 	t.Helper()
-	began := time.Now()
-	for {
-		lack := missing(t.Context())
-		if lack == "" {
-			t.Logf("%s: after %s", what, time.Since(began).Round(100*time.Millisecond))
-			return
-		}
-		if err := s.plane.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if time.Since(began) > 5*time.Minute {
-			t.Fatalf("never: %s; missing: %s", what, lack)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	await.Wait{Limit: 5 * time.Minute, Interval: 200 * time.Millisecond, Report: time.Minute, Broken: s.plane.Err}.
+		Until(t, what, func(ctx context.Context) (string, error) { return missing(ctx), nil })
 }
 
 func ref(kind, name string) clusterv1.ContractVersionedObjectReference {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // kept is who takes boots.
@@ -41,18 +43,17 @@ func (k *kept) deliver(_ context.Context, boots []bootlog.Boot) error {
 // first waits for the first boot of a host.
 func (k *kept) first(t *testing.T, host string) bootlog.Boot {
 	t.Helper()
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	var first bootlog.Boot
+	await.Wait{Interval: 5 * time.Millisecond}.Until(t, "a boot of "+host, await.Holds(func() bool {
 		k.mu.Lock()
-		for _, b := range k.boots {
-			if b.Host == host {
-				k.mu.Unlock()
-				return b
-			}
+		defer k.mu.Unlock()
+		i := slices.IndexFunc(k.boots, func(b bootlog.Boot) bool { return b.Host == host })
+		if i >= 0 {
+			first = k.boots[i]
 		}
-		k.mu.Unlock()
-	}
-	t.Fatalf("no boot of %s is handed over", host)
-	return bootlog.Boot{}
+		return i >= 0
+	}))
+	return first
 }
 
 // Boots of simulated servers, by real packets: what they passed, in the order in which

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // wire is a socket in memory.
@@ -84,14 +86,10 @@ func TestServe(t *testing.T) {
 	if a := <-w.out; a.reply != dhcpv6.MessageTypeAdvertise || a.To != linkLocal {
 		t.Errorf("%s to %s", a.reply, a.To)
 	}
-	patience := time.Now().Add(time.Minute)
 	for _, labels := range [][2]string{{"other", "malformed"}, {"solicit", "unknown"}, {"solicit", "advertise"}} {
-		for testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) != 1 {
-			if time.Now().After(patience) {
-				t.Fatalf("%v is not counted", labels)
-			}
-			time.Sleep(time.Millisecond) // another reader is at it
-		}
+		await.Wait{Interval: time.Millisecond}.Until(t, fmt.Sprintf("a count of %v", labels), await.Holds(func() bool {
+			return testutil.ToFloat64(metrics.messages.WithLabelValues(labels[0], labels[1])) == 1 // another reader may be at it
+		}))
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -23,9 +23,8 @@ import (
 
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/test/await"
 )
-
-const patience = 30 * time.Second
 
 func sum(b []byte) string { s := sha256.Sum256(b); return "sha256:" + hex.EncodeToString(s[:]) }
 
@@ -127,19 +126,17 @@ func newCache(t *testing.T, cfg httpd.CacheConfig) *httpd.ImageCache {
 // read opens an image, asking again while it is being fetched.
 func read(t *testing.T, c *httpd.ImageCache, checksum string) ([]byte, error) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		f, err := c.Open(checksum)
-		if errors.Is(err, httpd.ErrFetching) {
-			continue
+	var content []byte
+	var err error
+	await.Wait{Interval: time.Millisecond}.Until(t, "the image", await.Holds(func() bool {
+		f, failed := c.Open(checksum)
+		if err = failed; err == nil {
+			content, err = io.ReadAll(f)
+			_ = f.Close()
 		}
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		return io.ReadAll(f)
-	}
-	t.Fatal("the image never came")
-	return nil, nil
+		return !errors.Is(err, httpd.ErrFetching)
+	}))
+	return content, err
 }
 
 func TestImageIsFetchedOnce(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // store is a web server with images, whose lengths are told or not.
@@ -101,13 +102,13 @@ func startCache(t *testing.T, cfg CacheConfig, change func(*ImageCache)) *ImageC
 // get opens an image as soon as it is there, or has failed.
 func get(t *testing.T, c *ImageCache, checksum string) (*OpenImage, error) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if f, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
-			return f, err
-		}
-	}
-	t.Fatal("the image never came")
-	return nil, nil
+	var f *OpenImage
+	var err error
+	await.Wait{Interval: time.Millisecond}.Until(t, "the image", await.Holds(func() bool {
+		f, err = c.Open(checksum)
+		return !errors.Is(err, ErrFetching)
+	}))
+	return f, err
 }
 
 func mustGet(t *testing.T, c *ImageCache, checksum string) *OpenImage {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 var key = []byte("the key of both sides")
@@ -280,17 +282,16 @@ func TestPerClient(t *testing.T) {
 			again <- conn
 		}
 	}()
-	for {
+	await.Wait{Interval: 10 * time.Millisecond}.Until(t, "room for another", await.Holds(func() bool {
 		_ = dial(t, at)
 		select {
 		case conn := <-again:
 			_ = conn.Close()
-			return
-		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("no room was made")
+			return true
+		default:
+			return false
 		}
-	}
+	}))
 }
 
 // Above the limit clients wait and are not lost.

@@ -5,6 +5,7 @@ package tftp_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	pin "github.com/pin/tftp/v3"
 
 	"github.com/ingot-metal/ingot/pxe/tftp"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // What clients get shows in the metrics, by outcome and never by name or address.
@@ -57,13 +59,8 @@ ingot_tftp_transfers_total{outcome="refused"} 1
 ingot_tftp_transfers_total{outcome="sent"} 2
 ingot_tftp_transfers_total{outcome="silent"} 0
 `
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		// The last acknowledgement is on its way when the client is done.
-		if err = testutil.GatherAndCompare(registry, strings.NewReader(want)); err == nil || time.Now().After(deadline) {
-			break
-		}
-	}
-	if err != nil {
-		t.Error(err)
-	}
+	// The last acknowledgement is on its way when the client is done.
+	await.Wait{Interval: 5 * time.Millisecond}.Until(t, "the counters", await.Works(func(context.Context) error {
+		return testutil.GatherAndCompare(registry, strings.NewReader(want))
+	}))
 }

@@ -46,6 +46,11 @@ func Holds(holds func() bool) Missing {
 	}
 }
 
+// Works is missing for as long as something fails.
+func Works(try func(ctx context.Context) error) Missing {
+	return func(ctx context.Context) (string, error) { return "", try(ctx) }
+}
+
 // A Wait is how to wait; its zero value is sensible.
 type Wait struct {
 	// Limit bounds the wait; 0 is DefaultLimit.

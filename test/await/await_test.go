@@ -152,6 +152,14 @@ func TestAll(t *testing.T) {
 	}
 }
 
+func TestWorks(t *testing.T) {
+	for _, want := range []error{nil, errors.New("busy")} {
+		if lack, err := await.Works(func(context.Context) error { return want })(t.Context()); lack != "" || !errors.Is(err, want) {
+			t.Errorf("%v: missing %q, %v", want, lack, err)
+		}
+	}
+}
+
 func TestHolds(t *testing.T) {
 	for _, holds := range []bool{false, true} {
 		if lack, err := await.Holds(func() bool { return holds })(t.Context()); (lack == "") != holds || err != nil {

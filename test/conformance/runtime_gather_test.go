@@ -34,6 +34,7 @@ import (
 	"github.com/ingot-metal/ingot/hack/release"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // runtimeExtension looks at the second provider of a release.
@@ -118,15 +119,14 @@ func startExtension(t *testing.T, cfg *rest.Config) *caller {
 	pool.AppendCertsFromPEM(ca.CertificatePEM())
 	c := &caller{url: fmt.Sprintf("https://127.0.0.1:%d", ports[0]), http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}}
 	t.Cleanup(func() { c.http.CloseIdleConnections(); cancel(); check(t, <-done) })
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if answer, err := c.http.Get(c.url); err == nil {
+	await.Wait{}.Until(t, "the extension to listen", await.Works(func(context.Context) error {
+		answer, err := c.http.Get(c.url)
+		if err == nil {
 			_ = answer.Body.Close()
-			return c
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the extension does not listen")
-		}
-	}
+		return err
+	}))
+	return c
 }
 
 // state is what a hook could have changed.
@@ -287,16 +287,14 @@ func (c *caller) host(t *testing.T) {
 	// A Cluster that is asked for and never made tells when the cache has the host: it
 	// is promised the host, and gives it back.
 	known := len(c.calls)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	await.Wait{}.Until(t, "the host in the extension's cache", func(context.Context) (string, error) {
 		c.calls = c.calls[:known]
 		c.ask(t, "", "BeforeClusterCreate", "before-cluster-create", clusterOf("probe", 0))
 		if c.calls[known].retry() == 0 {
-			break
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the host is not seen: %v", c.calls[known].Answer)
-		}
-	}
+		return fmt.Sprintf("the answer is %v", c.calls[known].Answer), nil
+	})
 	c.calls = c.calls[:known]
 	probe := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}}
 	check(t, c.manager.Delete(t.Context(), probe))

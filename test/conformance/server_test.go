@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/webhooks"
 )
@@ -107,16 +107,13 @@ func serveWebhooks(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, optio
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() { cancel(); check(t, <-done) })
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	await.Wait{}.Until(t, "the webhooks to listen", await.Works(func(context.Context) error {
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only whether it listens
 		if err == nil {
 			_ = conn.Close()
-			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the webhooks do not listen: %v", err)
-		}
-	}
+		return err
+	}))
 }
 
 func impersonate(cfg *rest.Config, user string) *rest.Config {

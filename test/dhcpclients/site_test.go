@@ -22,6 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/segment"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // patience bounds every wait; nothing takes nearly as long.
@@ -180,11 +181,7 @@ func at(stage pxe.Stage) func(pxe.BootEvent) bool {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	await.Wait{Limit: patience, Interval: 10 * time.Millisecond}.Until(t, what, await.Holds(holds))
 }
 
 // program is one that others wrote, running in a room.

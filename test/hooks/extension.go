@@ -23,6 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
 	"github.com/ingot-metal/ingot/runtimehooks/inplace"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // InPlaceLabel of namespaces whose machines may be updated in place, where it is "on".
@@ -74,17 +75,15 @@ func Extend(t testing.TB, kubeconfig string, c client.Client, clients *Clients) 
 
 func awaitDiscovered(t testing.TB, c client.Client, config *runtimev1.ExtensionConfig) {
 	t.Helper()
-	for deadline := time.Now().Add(awaitLimit); ; time.Sleep(200 * time.Millisecond) {
-		err := c.Get(t.Context(), client.ObjectKeyFromObject(config), config)
+	await.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond}.Until(t, "the discovery of "+config.Name, func(ctx context.Context) (string, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(config), config)
 		if err == nil && slices.ContainsFunc(config.Status.Conditions, func(c metav1.Condition) bool {
 			return c.Type == runtimev1.ExtensionConfigDiscoveredCondition && c.Status == metav1.ConditionTrue
 		}) {
-			return
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("discovery of %s: %v, conditions %v", config.Name, err, config.Status.Conditions)
-		}
-	}
+		return fmt.Sprintf("its conditions are %v", config.Status.Conditions), err
+	})
 }
 
 // Clients are those that the extension is to hear: one certificate, for Cluster API's

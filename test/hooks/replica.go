@@ -28,6 +28,7 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/runtimehooks/inplace"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // replicaVariable has what a process that is a replica needs to know.
@@ -83,15 +84,13 @@ func StartReplica(t testing.TB, kubeconfig string) *Replica {
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the test
 	must(t, r.process.Start())
 	t.Cleanup(func() { r.Kill(); _ = log.Close() })
-	for deadline := time.Now().Add(awaitLimit); ; time.Sleep(100 * time.Millisecond) {
-		if ready(fmt.Sprintf("http://127.0.0.1:%d/readyz", place.health)) {
-			return r
-		}
-		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("the replica is not ready: %s", text)
-		}
-	}
+	await.Wait{Limit: awaitLimit, Interval: 100 * time.Millisecond, Explain: func() string {
+		text, _ := os.ReadFile(log.Name())
+		return string(text)
+	}}.Until(t, "the replica to be ready", await.Holds(func() bool {
+		return ready(fmt.Sprintf("http://127.0.0.1:%d/readyz", place.health))
+	}))
+	return r
 }
 
 // shippedEnvironment is what the Deployment gives its container besides where it is.

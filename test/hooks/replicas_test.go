@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/hooks"
 )
 
@@ -56,16 +57,14 @@ func create(ctx context.Context, r *hooks.Replica, namespace, name string) (*run
 // it says that one is missing, for which nothing is written.
 func seen(t *testing.T, r *hooks.Replica, namespace string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	await.Wait{}.Until(t, "the hosts of "+namespace, func(ctx context.Context) (string, error) {
 		answer := &runtimehooksv1.BeforeClusterCreateResponse{}
-		err := r.Ask(t.Context(), "BeforeClusterCreate", "before-cluster-create", &runtimehooksv1.BeforeClusterCreateRequest{Cluster: hooks.Topology(namespace, "probe", 3)}, answer)
+		err := r.Ask(ctx, "BeforeClusterCreate", "before-cluster-create", &runtimehooksv1.BeforeClusterCreateRequest{Cluster: hooks.Topology(namespace, "probe", 3)}, answer)
 		if err == nil && strings.HasPrefix(answer.Message, "1 host is missing") {
-			return
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %+v, %v", namespace, answer, err)
-		}
-	}
+		return fmt.Sprintf("the answer is %+v", answer), err
+	})
 }
 
 // Two Clusters want the last three hosts, through both replicas at once: one is promised
@@ -144,17 +143,15 @@ func (p *pair) outcome(t *testing.T, namespace string) (winner, loser string) {
 // replica that did not write the promise sees it when its cache does.
 func (p *pair) hears(t *testing.T, r *hooks.Replica, namespace, name, words string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	await.Wait{}.Until(t, fmt.Sprintf("%q to %s in %s", words, name, namespace), func(context.Context) (string, error) {
 		answer, err := create(t.Context(), r, namespace, name)
 		must(t, err)
 		held := answer.RetryAfterSeconds != 0
 		if held == (words != "") && strings.Contains(answer.Message, words) {
-			return
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %s hears %d s %q, want %q", namespace, name, answer.RetryAfterSeconds, answer.Message, words)
-		}
-	}
+		return fmt.Sprintf("it hears %d s %q", answer.RetryAfterSeconds, answer.Message), nil
+	})
 }
 
 // A replica is killed while it promises, at a moment that the seed chooses: the other one

@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // Namespace of hosts and Clusters.
@@ -144,19 +145,10 @@ const awaitLimit = 2 * time.Minute
 // Await waits until nothing is missing any more.
 func (s *Site) Await(t testing.TB, what string, missing func(context.Context) string) {
 	t.Helper()
-	last := ""
-	for deadline := time.Now().Add(awaitLimit); ; time.Sleep(200 * time.Millisecond) {
-		if last = missing(t.Context()); last == "" {
-			return
-		}
-		if err := s.Plane.Err(); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(deadline) {
-			logs, _ := os.ReadDir(s.Plane.Logs())
-			t.Fatalf("%s: %s (logs: %v)", what, last, logs)
-		}
-	}
+	await.Wait{Limit: awaitLimit, Interval: 200 * time.Millisecond, Broken: s.Plane.Err, Explain: func() string {
+		logs, _ := os.ReadDir(s.Plane.Logs())
+		return fmt.Sprintf("logs: %v", logs)
+	}}.Until(t, what, func(ctx context.Context) (string, error) { return missing(ctx), nil })
 }
 
 func text(err error) string {

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +24,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const (
@@ -45,17 +45,14 @@ func certificatePEM(der []byte) []byte {
 // while the webhooks' manager is being started again.
 func (s *Site) do(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try(t.Context())
-		if err == nil {
-			return
+	var refused error
+	await.Wait{Limit: patience, Broken: func() error { return refused }}.Until(t, what, await.Works(func(ctx context.Context) error {
+		err := try(ctx)
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			refused = err
 		}
-		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err
+	}))
 }
 
 // create creates an object; that it exists is no error, since a reply may be lost.

@@ -5,10 +5,8 @@ package line
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -31,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/lab/datacentre"
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 const (
@@ -176,33 +175,27 @@ func (s *Site) Host(t *testing.T, name string) *infrav1.IngotHost {
 // patience bounds every wait: far above what a loaded machine needs.
 const patience = 3 * time.Minute
 
-// Await waits until what is true. Then it says what is missing, until it is
-// empty; an error ends the wait.
-func (s *Site) Await(t *testing.T, what string, missing func(context.Context) (string, error)) {
+// Await waits until nothing is missing, and says how long it took.
+func (s *Site) Await(t *testing.T, what string, missing await.Missing) {
 	t.Helper()
 	s.AwaitFor(t, patience, what, missing)
 }
 
-// AwaitFor is Await with a bound of its own.
-func (s *Site) AwaitFor(t *testing.T, limit time.Duration, what string, missing func(context.Context) (string, error)) {
+// AwaitFor is Await with a bound of its own. It ends early if a manager ends that
+// should run.
+func (s *Site) AwaitFor(t *testing.T, limit time.Duration, what string, missing await.Missing) {
 	t.Helper()
-	began := time.Now()
-	for {
-		lack, err := missing(t.Context())
-		if err == nil && lack == "" {
-			t.Logf("%s: after %s", what, time.Since(began).Round(100*time.Millisecond))
-			return
+	await.Wait{Limit: limit, Interval: 100 * time.Millisecond, Report: time.Minute, Broken: s.err}.Until(t, what, missing)
+}
+
+// err says whether a manager has ended by itself.
+func (s *Site) err() error {
+	for _, m := range s.managers {
+		if err := m.Err(); err != nil {
+			return err
 		}
-		if time.Since(began) > limit {
-			t.Fatalf("waited %s for %s; missing: %s (%v)", limit, what, lack, err)
-		}
-		for _, m := range s.managers {
-			if err := m.Err(); err != nil {
-				t.Fatalf("waiting for %s: %v", what, errors.Join(err, t.Context().Err()))
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
+	return nil
 }
 
 // An ImageServer serves one image by HTTP on loopback, as an operator's mirror.

@@ -6,9 +6,11 @@ package simulated_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/server"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/simulated"
 )
 
@@ -28,14 +31,13 @@ const patience = 4 * time.Minute
 // eventually waits for something that has to come.
 func eventually(t *testing.T, u *simulated.Unit, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			for _, e := range u.Server.Events() {
-				t.Logf("%s %s %s", e.At.Format("05.000"), e.Kind, e.Detail)
-			}
-			t.Fatalf("%s: %s did not come", u.Serial, what)
+	await.Wait{Limit: patience, Interval: 5 * time.Millisecond, Explain: func() string {
+		var events strings.Builder
+		for _, e := range u.Server.Events() {
+			_, _ = fmt.Fprintf(&events, "%s %s %s\n", e.At.Format("05.000"), e.Kind, e.Detail)
 		}
-	}
+		return events.String()
+	}}.Until(t, u.Serial+": "+what, await.Holds(done))
 }
 
 func count(u *simulated.Unit, kind server.EventKind) int {

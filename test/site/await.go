@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/lab/audit"
 	"github.com/ingot-metal/ingot/lab/management"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/history"
 )
 
@@ -26,21 +27,11 @@ const (
 	report = time.Minute
 )
 
-// A Missing says what is still missing, or nothing. An error is no end: the next
-// look may have none.
-type Missing func(ctx context.Context) (lack string, err error)
+// A Missing says what is still missing, or nothing.
+type Missing = await.Missing
 
 // All is missing until nothing is missing of any.
-func All(all ...Missing) Missing {
-	return func(ctx context.Context) (string, error) {
-		for _, missing := range all {
-			if lack, err := missing(ctx); lack != "" || err != nil {
-				return lack, err
-			}
-		}
-		return "", nil
-	}
-}
+func All(all ...Missing) Missing { return await.All(all...) }
 
 // Await waits until nothing is missing, and says how long it took.
 func (s *Site) Await(t testing.TB, what string, missing Missing) {
@@ -52,30 +43,7 @@ func (s *Site) Await(t testing.TB, what string, missing Missing) {
 // should run.
 func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing Missing) {
 	t.Helper()
-	began := time.Now()
-	said := began
-	for {
-		lack, err := missing(t.Context())
-		if err == nil && lack == "" {
-			t.Logf("%s: after %s", what, time.Since(began).Round(100*time.Millisecond))
-			return
-		}
-		if time.Since(began) > limit {
-			t.Fatalf("waited %s for %s; missing: %s (%v)", limit, what, lack, err)
-		}
-		if dead := s.err(); dead != nil {
-			t.Fatalf("waiting for %s: %v", what, dead)
-		}
-		if time.Since(said) > report {
-			said = time.Now()
-			t.Logf("waiting for %s since %s; missing: %s (%v)", what, time.Since(began).Round(time.Second), lack, err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("waiting for %s: %v", what, t.Context().Err())
-		case <-time.After(interval):
-		}
-	}
+	await.Wait{Limit: limit, Interval: interval, Report: report, Broken: s.err}.Until(t, what, missing)
 }
 
 // Record keeps every version of the objects of some kinds, in all namespaces,

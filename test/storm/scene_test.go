@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/bmc"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/line"
 )
 
@@ -126,7 +127,7 @@ func (sc *scene) register(t *testing.T, names ...string) {
 }
 
 // Await waits until nothing is missing.
-func (sc *scene) Await(t *testing.T, limit time.Duration, what string, missing func(context.Context) (string, error)) {
+func (sc *scene) Await(t *testing.T, limit time.Duration, what string, missing await.Missing) {
 	t.Helper()
 	sc.site.AwaitFor(t, limit, what, missing)
 }
@@ -139,7 +140,7 @@ const steady = 3
 
 // allRight says which hosts and machines are not as they should be, the hosts with
 // these faults aside.
-func (sc *scene) allRight(t *testing.T, stays map[string]*fault) func(context.Context) (string, error) {
+func (sc *scene) allRight(t *testing.T, stays map[string]*fault) await.Missing {
 	t.Helper()
 	times, told := 0, time.Now()
 	return func(ctx context.Context) (string, error) {
