@@ -18,15 +18,12 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 func newDecoder(t testing.TB) admission.Decoder {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1beta2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return admission.NewDecoder(scheme)
+	return admission.NewDecoder(kinds.Scheme(t))
 }
 
 func handle[T client.Object](t *testing.T, object T, d defaulter[T], raw string) admission.Response {

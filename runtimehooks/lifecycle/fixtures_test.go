@@ -12,7 +12,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
@@ -25,6 +24,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 const namespace = "dc1"
@@ -185,10 +185,7 @@ type site struct {
 
 func newSite(t *testing.T, objects ...client.Object) *site {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{infrav1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
-		check(t, add(scheme))
-	}
+	scheme := kinds.Scheme(t, controlplanev1.AddToScheme)
 	base := []client.Object{
 		class("ingot", false), class("ingot-runtime", true),
 		&infrav1.IngotClusterTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ct"}},

@@ -10,14 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +27,9 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 	"github.com/ingot-metal/ingot/webhooks"
 )
 
@@ -52,15 +52,7 @@ type server struct {
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1beta1.AddToScheme, v1beta2.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return kinds.Scheme(t, apiextensionsv1.AddToScheme, v1beta1.AddToScheme)
 }
 
 // start starts the server, and the webhooks in a manager of their own.
@@ -180,11 +172,5 @@ func (s *server) addPeople(t *testing.T) {
 // eventually polls for a state that only has to come.
 func eventually(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !reached() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	await.Wait{}.Until(t, what, await.Holds(reached))
 }

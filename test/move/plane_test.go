@@ -19,13 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/cluster"
@@ -47,7 +45,9 @@ import (
 	"github.com/ingot-metal/ingot/controllers/move"
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // plane is one management cluster: an API server with what clusterctl init leaves
@@ -64,15 +64,7 @@ type plane struct {
 
 func schemeOf(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, apiextensionsv1.AddToScheme, clusterctlv1.AddToScheme, ipamv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
+	return kinds.Scheme(t, apiextensionsv1.AddToScheme, clusterctlv1.AddToScheme, ipamv1.AddToScheme)
 }
 
 // startPlanes starts management clusters side by side.
@@ -254,15 +246,5 @@ const patience = 3 * time.Minute
 // until waits for something that has to come about.
 func (p *plane) until(what string, done func() string) {
 	p.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		missing := done()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: never %s: %s", p.name, what, missing)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	await.Wait{Limit: patience}.Until(p.t, p.name+" "+what, func(context.Context) (string, error) { return done(), nil })
 }

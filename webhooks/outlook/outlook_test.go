@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/kinds"
 	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
@@ -30,10 +30,7 @@ func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name st
 
 func newOutlook(t *testing.T, objects ...client.Object) outlook.Outlook {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1beta2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kinds.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
 		t.Fatal(err)
