@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/index"
 )
 
 // SetupWithManager registers the reconciler.
@@ -72,31 +73,13 @@ func ofControlPlane(o client.Object) bool {
 // clusterOfMachine maps a machine of a control plane to the IngotClusters of its
 // namespace, another to those that are being deleted.
 func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	clusters := &infrav1.IngotClusterList{}
-	if err := r.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the clusters of a machine")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range clusters.Items {
-		if ofControlPlane(o) || !clusters.Items[i].DeletionTimestamp.IsZero() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
-		}
-	}
-	return requests
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotClusterList{}, func(cluster *infrav1.IngotCluster) bool {
+		return ofControlPlane(o) || !cluster.DeletionTimestamp.IsZero()
+	}, client.InNamespace(o.GetNamespace()))
 }
 
 // clustersOfNamespace maps a host, or a promise of hosts, to the clusters that may draw
 // on it.
 func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	clusters := &infrav1.IngotClusterList{}
-	if err := r.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the clusters of a host")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(clusters.Items))
-	for i := range clusters.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
-	}
-	return requests
+	return index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.InNamespace(o.GetNamespace()))
 }

@@ -101,42 +101,21 @@ func dataChanged() predicate.Predicate {
 // hostsBy maps an object to the hosts that name it, by index.
 func (r *Reconciler) hostsBy(field string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		return r.requests(ctx, client.MatchingFields{field: o.GetNamespace() + "/" + o.GetName()})
+		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.MatchingFields{field: o.GetNamespace() + "/" + o.GetName()})
 	})
 }
 
 func (r *Reconciler) hostsByNetwork() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		return r.requests(ctx, client.MatchingFields{index.HostByNetwork: o.GetName()})
+		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.MatchingFields{index.HostByNetwork: o.GetName()})
 	})
 }
 
 // hostsOfCluster maps a Cluster to the hosts that its machines claim.
 func (r *Reconciler) hostsOfCluster() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		hosts := &infrav1.IngotHostList{}
-		if err := r.Client.List(ctx, hosts, client.InNamespace(o.GetNamespace())); err != nil {
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range hosts.Items {
-			if claim := hosts.Items[i].Spec.Claim; claim != nil && claim.ClusterName == o.GetName() {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
-			}
-		}
-		return requests
+		return index.RequestsIf(ctx, r.Client, &infrav1.IngotHostList{}, func(host *infrav1.IngotHost) bool {
+			return host.Spec.Claim != nil && host.Spec.Claim.ClusterName == o.GetName()
+		}, client.InNamespace(o.GetNamespace()))
 	})
-}
-
-func (r *Reconciler) requests(ctx context.Context, by client.ListOption) []reconcile.Request {
-	hosts := &infrav1.IngotHostList{}
-	if err := r.Client.List(ctx, hosts, by); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list hosts by index")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
-	}
-	return requests
 }

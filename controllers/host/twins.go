@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -149,13 +148,9 @@ func (r *Reconciler) asRequests(ctx context.Context, hosts []*infrav1.IngotHost,
 		ctrl.LoggerFrom(ctx).Error(err, "Could not look for hosts that are the same server")
 		return nil
 	}
-	seen := map[types.NamespacedName]bool{}
-	var requests []reconcile.Request
+	requests := make([]reconcile.Request, 0, len(hosts))
 	for _, host := range hosts {
-		if key := keyOf(host); !seen[key] {
-			seen[key] = true
-			requests = append(requests, reconcile.Request{NamespacedName: key})
-		}
+		requests = append(requests, reconcile.Request{NamespacedName: keyOf(host)})
 	}
 	return requests
 }

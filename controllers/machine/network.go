@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -159,17 +158,8 @@ func givenAnew(addresses []netip.Addr, hardware *infrav1.IngotHardware) []netip.
 
 // machinesOfNetwork are those that wait for a host with a network: what a network
 // reserves, or says of itself, may be what they wait for.
-func (r *Reconciler) machinesOfNetwork(ctx context.Context, o client.Object) []reconcile.Request {
-	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines that wait for a network", "IngotNetwork", o.GetName())
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		if machine := &machines.Items[i]; machine.Spec.ProviderID == "" && machine.Spec.NetworkData != nil {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
-		}
-	}
-	return requests
+func (r *Reconciler) machinesOfNetwork(ctx context.Context, _ client.Object) []reconcile.Request {
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+		return machine.Spec.ProviderID == "" && machine.Spec.NetworkData != nil
+	})
 }

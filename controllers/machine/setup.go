@@ -108,52 +108,29 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 	if host.Spec.Claim != nil {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
 	}
-	requests := r.machinesWith(ctx, host, index.MachineByHost, host.Namespace+"/"+host.Name, func(*infrav1.IngotMachine) bool { return true })
+	inNamespace := client.InNamespace(host.Namespace)
+	requests := index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, inNamespace,
+		client.MatchingFields{index.MachineByHost: host.Namespace + "/" + host.Name})
 	if !free(host) {
 		return requests
 	}
-	return append(requests, r.machinesWith(ctx, host, index.MachineWithoutHost, host.Namespace, func(machine *infrav1.IngotMachine) bool {
+	return append(requests, index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return inventory.SelectsLabels(machine.Spec.HostSelector, host.Labels)
-	})...)
+	}, inNamespace, client.MatchingFields{index.MachineWithoutHost: host.Namespace})...)
 }
 
 // machinesWithoutHost maps a reservation to the machines that wait for a host.
 func (r *Reconciler) machinesWithoutHost(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.machinesWith(ctx, o, index.MachineWithoutHost, o.GetNamespace(), func(*infrav1.IngotMachine) bool { return true })
+	return index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, client.InNamespace(o.GetNamespace()),
+		client.MatchingFields{index.MachineWithoutHost: o.GetNamespace()})
 }
 
 // machinesOfImage maps an image to the machines that wait for it, in whatever namespace.
 func (r *Reconciler) machinesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
-	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of an image", "IngotImage", o.GetName())
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		machine := &machines.Items[i]
-		if ref := machine.Spec.ImageRef; machine.Spec.ProviderID == "" && ref != nil && ref.Name == o.GetName() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
-		}
-	}
-	return requests
-}
-
-// machinesWith lists the machines of the object's namespace that an index gives and
-// wanted admits.
-func (r *Reconciler) machinesWith(ctx context.Context, o client.Object, field, value string, wanted func(*infrav1.IngotMachine) bool) []reconcile.Request {
-	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.InNamespace(o.GetNamespace()), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of an object", "object", client.ObjectKeyFromObject(o).String(), "index", field)
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		if wanted(&machines.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-		}
-	}
-	return requests
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+		ref := machine.Spec.ImageRef
+		return machine.Spec.ProviderID == "" && ref != nil && ref.Name == o.GetName()
+	})
 }
 
 // machineOfHardware maps the facts of a claimed host to its machine.

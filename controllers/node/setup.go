@@ -141,24 +141,14 @@ func (r *Reconciler) ofNode(cluster client.ObjectKey) handler.MapFunc {
 // has, and if there are none to all of the cluster, which then look at it once. All would
 // look at each of as many Nodes.
 func (r *Reconciler) ofNameless(ctx context.Context, cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
-	machines := &infrav1.IngotMachineList{}
-	err := r.Client.List(ctx, machines, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines that a Node may be")
-		return nil
-	}
-	var alike, all []reconcile.Request
-	for i := range machines.Items {
-		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])}
-		all = append(all, request)
-		if systemOfMachine(&machines.Items[i]).Alike(systemOf(node)) {
-			alike = append(alike, request)
-		}
-	}
+	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}
+	alike := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+		return systemOfMachine(machine).Alike(systemOf(node))
+	}, client.InNamespace(cluster.Namespace), ofCluster)
 	if len(alike) > 0 {
 		return alike
 	}
-	return all
+	return r.machines(ctx, cluster.Namespace, ofCluster)
 }
 
 func ofHost(_ context.Context, o client.Object) []reconcile.Request {
@@ -183,14 +173,5 @@ func (r *Reconciler) ofIngotCluster(ctx context.Context, o client.Object) []reco
 }
 
 func (r *Reconciler) machines(ctx context.Context, namespace string, which client.ListOption) []reconcile.Request {
-	machines := &infrav1.IngotMachineList{}
-	if err := r.Client.List(ctx, machines, client.InNamespace(namespace), which, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the machines of a Node")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(machines.Items))
-	for i := range machines.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-	}
-	return requests
+	return index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, client.InNamespace(namespace), which)
 }

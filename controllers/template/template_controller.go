@@ -28,6 +28,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -176,30 +177,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 
 // templatesOfImage maps an image to the templates that name it, in whatever namespace.
 func (r *Reconciler) templatesOfImage(ctx context.Context, o client.Object) []reconcile.Request {
-	templates := &infrav1.IngotMachineTemplateList{}
-	if err := r.Client.List(ctx, templates, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the templates of an image", "IngotImage", o.GetName())
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range templates.Items {
-		if ref := templates.Items[i].Spec.Template.Spec.ImageRef; ref != nil && ref.Name == o.GetName() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
-		}
-	}
-	return requests
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineTemplateList{}, func(template *infrav1.IngotMachineTemplate) bool {
+		ref := template.Spec.Template.Spec.ImageRef
+		return ref != nil && ref.Name == o.GetName()
+	})
 }
 
 // templatesOfNamespace maps a host or its hardware to the templates that may select it.
 func (r *Reconciler) templatesOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	templates := &infrav1.IngotMachineTemplateList{}
-	if err := r.Client.List(ctx, templates, client.InNamespace(o.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not list the templates of a host")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(templates.Items))
-	for i := range templates.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&templates.Items[i])})
-	}
-	return requests
+	return index.Requests(ctx, r.Client, &infrav1.IngotMachineTemplateList{}, client.InNamespace(o.GetNamespace()))
 }
