@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -21,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 const canary = "CANARY-0815-bmc-password"
@@ -34,12 +34,7 @@ type scene struct {
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&infrav1.IngotHost{}, index.HostByCredentials, func(client.Object) []string { return nil }).Build()
 	s := &scene{host: &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "1"}, Spec: infrav1.IngotHostSpec{

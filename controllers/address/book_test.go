@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // indexer sets up the manager's indexes in a fake client.
@@ -31,12 +31,7 @@ func (i indexer) IndexField(_ context.Context, object client.Object, name string
 
 func newBook(t *testing.T, objects ...client.Object) *Book {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{infrav1.AddToScheme, ipamv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := index.Setup(t.Context(), indexer{builder}); err != nil {
 		t.Fatal(err)

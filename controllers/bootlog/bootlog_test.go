@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -33,6 +32,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -107,10 +107,7 @@ func TestMerge(t *testing.T) {
 
 // A boot goes from a boot server to the status of its host, and costs two writes.
 func TestRecorder(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, addTo := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		must(t, addTo(scheme))
-	}
+	scheme := kinds.Scheme(t)
 	c, err := client.New(envtest.Start(t, envtest.IngotCRDs(t)), client.Options{Scheme: scheme})
 	must(t, err)
 	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))

@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,17 +24,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // TestCluster runs all tests that need an API server on one.
 func TestCluster(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
 		"endpoint": testEndpoint, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
@@ -345,11 +340,6 @@ func testWatches(s *site) {
 
 func (s *site) eventually(what string, done func(*infrav1.IngotCluster) bool) {
 	s.t.Helper()
-	for range 600 {
-		if done(s.get("c")) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.t.Errorf("the cluster never %s: %+v", what, s.get("c"))
+	explain := func() string { return fmt.Sprintf("%+v", s.get("c")) }
+	await.Wait{Explain: explain}.Until(s.t, "a cluster that "+what, await.Holds(func() bool { return done(s.get("c")) }))
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // benchHosts is as many as DHCP servers are compared with.
@@ -95,10 +96,7 @@ func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*
 // newCache is a cache that lists from memory, with its watches.
 func newCache(t testing.TB, lists map[string]client.ObjectList) (cache.Cache, map[string]*watch.FakeWatcher) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kinds.Scheme(t)
 	mapper, changes := meta.NewDefaultRESTMapper(nil), map[string]*watch.FakeWatcher{}
 	for kind := range lists {
 		scope := meta.RESTScopeNamespace

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -27,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 const (
@@ -60,10 +60,7 @@ func (f fakeIndexer) IndexField(_ context.Context, object client.Object, name st
 
 func newDirectory(t *testing.T, objects ...client.Object) *Directory {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kinds.Scheme(t)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := index.Setup(t.Context(), fakeIndexer{builder}); err != nil {
 		t.Fatal(err)

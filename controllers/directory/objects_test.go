@@ -12,10 +12,8 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/test/await"
 )
-
-// patience bounds the wait for a change to arrive.
-const patience = 30 * time.Second
 
 // A directory that follows a cache answers by what is in it now: nothing that it keeps
 // outlives a change of host, hardware or network.
@@ -25,11 +23,7 @@ func TestFollowedChanges(t *testing.T) {
 	host, hardware, network := objects[0].(*infrav1.IngotHost), objects[1].(*infrav1.IngotHardware), objects[2].(*infrav1.IngotNetwork)
 	shows := func(what string, is func(pxe.Host, bool) bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); !is(d.Lookup(parse(t, mac))); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s does not show", what)
-			}
-		}
+		await.Wait{Interval: time.Millisecond}.Until(t, what, await.Holds(func() bool { return is(d.Lookup(parse(t, mac))) }))
 	}
 	dns := func(first string) func(pxe.Host, bool) bool {
 		return func(h pxe.Host, ok bool) bool { return ok && h.DNS[0] == netip.MustParseAddr(first) }

@@ -6,6 +6,7 @@ package enrol_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/lab/server"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // testBoot boots unknown machines by real packets: a PXE ROM, an iPXE ROM, and one that
@@ -95,14 +97,13 @@ func fromDisk(machine *server.Server) bool {
 
 func until(t *testing.T, machine *server.Server, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(4 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			for _, e := range machine.Events() {
-				t.Logf("%s %s %s", e.At.Format("05.000"), e.Kind, e.Detail)
-			}
-			t.Fatal("the machine does not come there")
+	await.Wait{Interval: 5 * time.Millisecond, Explain: func() string {
+		var events strings.Builder
+		for _, e := range machine.Events() {
+			_, _ = fmt.Fprintf(&events, "%s %s %s\n", e.At.Format("05.000"), e.Kind, e.Detail)
 		}
-	}
+		return events.String()
+	}}.Until(t, "the machine to come there", await.Holds(done))
 }
 
 // startBootServer puts boot server and agent API on 192.168.0.1.

@@ -21,23 +21,18 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/enrol"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // TestEnrol runs all tests on one API server.
 func TestEnrol(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	cfg.QPS, cfg.Burst = 1000, 1000
 	for _, test := range []struct {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // TestQueue: places go to those who came first, but for those whose server or namespace
@@ -173,9 +175,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 		}
 		return n
 	}
-	for waiting() != 1 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Wait{Interval: time.Millisecond}.Until(t, "one that waits for its turn", await.Holds(func() bool { return waiting() == 1 }))
 	close(goOn)
 	for range memories {
 		<-s.woken
@@ -202,9 +202,7 @@ func TestRoomOfUnknownLength(t *testing.T) {
 		defer s.Works.mu.Unlock()
 		return s.Works.room
 	}
-	for room() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Wait{Interval: time.Millisecond}.Until(t, "the image's first bytes", await.Holds(func() bool { return room() != 0 }))
 	if got := room(); got != 2*roomStep {
 		t.Errorf("8 bytes have come, and %d are taken", got)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // shop is an API server with one host, its BMC, and what was told.
@@ -354,17 +355,14 @@ func TestRoom(t *testing.T) {
 	}
 	w.giveBack(a, first, "1", &Preparer{Waits: Waits{ImageAge: time.Hour}})
 	w.giveBack(a, first, "2", &Preparer{Waits: Waits{ImageAge: time.Nanosecond}})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	await.Wait{Interval: time.Millisecond}.Until(t, "the room to be given back", func(context.Context) (string, error) {
 		w.mu.Lock()
-		room := w.room
-		w.mu.Unlock()
-		if room == 0 {
-			break
+		defer w.mu.Unlock()
+		if w.room == 0 {
+			return "", nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes stay taken", room)
-		}
-	}
+		return fmt.Sprintf("%d bytes stay taken", w.room), nil
+	})
 	if keep("the largest", maxKept) == nil || w.room > MaxDisk {
 		t.Errorf("the largest image finds no room, or %d bytes are taken", w.room)
 	}

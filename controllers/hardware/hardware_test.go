@@ -17,14 +17,12 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // The hardware goes and moves with its host (K45).
 func TestNew(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kinds.Scheme(t)
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u"}}
 	got, err := hardware.New(host, scheme)
 	if err != nil {

@@ -6,15 +6,13 @@ package host
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 
-	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // ground is what all yards stand on: one API server, and one client of it.
@@ -26,12 +24,7 @@ type ground struct {
 
 func newGround(t *testing.T) *ground {
 	t.Helper()
-	on := &ground{scheme: runtime.NewScheme()}
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(on.scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	on := &ground{scheme: kinds.Scheme(t, ipamv1.AddToScheme)}
 	on.cfg = envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	on.api = envtest.NewIndexed(t, on.cfg, on.scheme)
 	if err := index.Setup(t.Context(), on.api); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // slowImage is an image that is pushed in several parts, and its server.
@@ -39,12 +40,10 @@ func slowImage(t *testing.T) (url, checksum string) {
 // worksEnd waits for the works beside the worker, in real time.
 func (m *metal) worksEnd() {
 	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if _, pushing := m.works.Pushing(keyOf(m.get("h"))); !pushing {
-			return
-		}
-	}
-	m.t.Fatal("a push does not end")
+	await.Wait{Interval: time.Millisecond}.Until(m.t, "the end of a push", await.Holds(func() bool {
+		_, pushing := m.works.Pushing(keyOf(m.get("h")))
+		return !pushing
+	}))
 }
 
 // heldPush lends connections whose pushes stop in the middle of the image until they are

@@ -5,6 +5,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // Nothing waits for a poll: it is an hour away here, and every change is seen by
@@ -101,16 +103,14 @@ func testWatches(t *testing.T, on *ground) {
 	y.eventually("a", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }
 
-// eventually waits for a condition, as long as a busy machine may need.
+// eventually waits for a condition.
 func (y *yard) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	y.t.Helper()
-	for range 2400 {
-		if c := conditions.Get(y.get(name), kind); c != nil && c.Status == status && c.Reason == reason {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	y.t.Fatalf("condition %s is never %s %s: %+v", kind, status, reason, y.get(name).Status.Conditions)
+	explain := func() string { return fmt.Sprintf("%+v", y.get(name).Status.Conditions) }
+	await.Wait{Explain: explain}.Until(y.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), await.Holds(func() bool {
+		c := conditions.Get(y.get(name), kind)
+		return c != nil && c.Status == status && c.Reason == reason
+	}))
 }
 
 // M41: the hosts of another manager are left alone, whoever leads here: two managers

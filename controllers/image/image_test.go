@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,6 +24,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/pxe/httpd"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // desk is a catalogue of one image, "os", with the reconciler at it.
@@ -37,10 +37,7 @@ type desk struct {
 
 func newDesk(t *testing.T, http Doer, url string, change ...func(*infrav1.IngotImage)) *desk {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := kinds.Scheme(t)
 	image := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1}}
 	image.Spec.URL = url
 	for _, c := range change {

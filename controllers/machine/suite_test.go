@@ -29,16 +29,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // TestMachine runs all tests that need an API server on one.
 func TestMachine(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"prerequisites": testPrerequisites, "life": testLife, "placement": testPlacement, "conflicts": testConflicts,

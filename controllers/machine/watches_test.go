@@ -5,8 +5,8 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/await"
 )
 
 // What a machine waits for wakes it: cluster, bootstrap data, host, install, fence.
@@ -59,27 +60,23 @@ func testWatches(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.must(s.api.Delete(s.ctx, owner))
 	s.eventually("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence)
 	s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
-	for range 500 {
-		if s.get("m") == nil {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Error("the end of the claim does not wake the machine that waits for the fence")
+	// The end of the claim wakes the machine that waits for the fence.
+	await.Wait{Limit: beforeRetry}.Until(t, "the machine's end with its claim", await.Holds(func() bool { return s.get("m") == nil }))
 }
 
-// eventually waits for a condition, as long as a busy machine may need, and less
-// than a retry takes.
+// beforeRetry is as long as a busy machine may need, and less than a retry takes.
+const beforeRetry = retryPlacement * 9 / 10
+
+// eventually waits for a condition.
 func (s *site) eventually(name, kind string, status metav1.ConditionStatus, reason string) {
 	s.t.Helper()
-	end := time.Now().Add(retryPlacement * 9 / 10)
-	for time.Now().Before(end) {
-		if m := s.get(name); m != nil {
-			if c := conditions.Get(m, kind); c != nil && c.Status == status && c.Reason == reason {
-				return
-			}
+	explain := func() string { return fmt.Sprintf("%+v", s.get(name)) }
+	await.Wait{Limit: beforeRetry, Explain: explain}.Until(s.t, fmt.Sprintf("condition %s %s %s", kind, status, reason), await.Holds(func() bool {
+		m := s.get(name)
+		if m == nil {
+			return false
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.t.Fatalf("condition %s is never %s %s: %+v", kind, status, reason, s.get(name).Status.Conditions)
+		c := conditions.Get(m, kind)
+		return c != nil && c.Status == status && c.Reason == reason
+	}))
 }

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -29,7 +29,9 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // patience is what a busy machine may need for anything here.
@@ -45,10 +47,7 @@ type place struct {
 }
 
 func newPlace(t *testing.T) *place {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		must(t, add(scheme))
-	}
+	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	api, err := client.New(cfg, client.Options{Scheme: scheme})
 	must(t, err)
@@ -147,14 +146,11 @@ func (p *place) machine() {
 func (p *place) await(name, what string, so func(*corev1.Node) bool) *corev1.Node {
 	p.t.Helper()
 	n := &corev1.Node{}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	await.Wait{Limit: patience, Explain: func() string { return fmt.Sprintf("%+v", n) }}.Until(p.t, what, await.Holds(func() bool {
 		must(p.t, p.api.Get(p.t.Context(), client.ObjectKey{Name: name}, n))
-		if so(n) {
-			return n
-		}
-	}
-	p.t.Fatalf("%s is never seen: %+v", what, n)
-	return nil
+		return so(n)
+	}))
+	return n
 }
 
 // told waits for an event with the text.

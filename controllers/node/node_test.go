@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -27,6 +26,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 const (
@@ -98,12 +98,7 @@ func node(name, providerID string) *corev1.Node {
 // start makes the two API servers and the reconciler between them.
 func (w *world) start(t *testing.T) (*Reconciler, client.Client, *events.FakeRecorder) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	management := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.machine, w.owner, w.cluster, w.infra, w.host).WithObjects(w.hardware...).Build()
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.nodes...)
 	for _, index := range Indexes() {
@@ -407,12 +402,7 @@ func TestLooksAgain(t *testing.T) {
 
 func TestWhoIsBroughtUp(t *testing.T) {
 	w := newWorld()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	indexed := func(o client.Object) []string {
 		id, err := infrav1.ParseProviderID(o.(*infrav1.IngotMachine).Spec.ProviderID)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -22,16 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
-
-func newScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ipamv1.AddToScheme, infrav1.AddToScheme} {
-		must(t, add(scheme))
-	}
-	return scheme
-}
 
 // site is a namespace with a host on a network with a pool.
 type site struct {
@@ -44,7 +35,7 @@ type site struct {
 
 func newSite(t *testing.T, cfg *rest.Config) *site {
 	t.Helper()
-	c := envtest.NewIndexed(t, cfg, newScheme(t))
+	c := envtest.NewIndexed(t, cfg, kinds.Scheme(t, ipamv1.AddToScheme))
 	must(t, index.Setup(t.Context(), c))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pool-"}}
 	must(t, c.Create(t.Context(), namespace))

@@ -28,14 +28,12 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // TestRemediation runs all tests that need an API server on one.
 func TestRemediation(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		must(t, add(scheme))
-	}
+	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for i, c := range []struct {
 		name string

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -21,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 const canary = "CANARY-0815-bmc-password"
@@ -101,12 +101,7 @@ func TestRotate(t *testing.T) {
 // rotate runs a rotation to its end; it returns the Secret, what is told, and the events.
 func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret, *metav1.Condition, []string) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "bmc"},
 		Data: map[string][]byte{infrav1.SecretKeyUsername: []byte("root"), infrav1.SecretKeyPassword: []byte(canary)}}
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "1",

@@ -25,7 +25,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -37,6 +36,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // canary is the secret that must be seen nowhere but in the answer that holds it.
@@ -82,12 +82,7 @@ func (b *lockedBuffer) text() string {
 
 func newSite(t *testing.T, objects ...client.Object) *site {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	s := &site{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: events.NewFakeRecorder(1000), log: &lockedBuffer{}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotHost{}).
 		WithInterceptorFuncs(s.faults()).Build()

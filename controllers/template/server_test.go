@@ -6,13 +6,11 @@ package template
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -22,19 +20,16 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
+	"github.com/ingot-metal/ingot/test/kinds"
 )
 
 // M43, M44, M65 on a real API server: what a template's status depends on wakes it,
 // and while its Cluster is paused nothing changes. The watch filter (M41) asks for a
 // label on what people make, and not on IngotHardware, which Ingot makes.
 func TestOnServer(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	s := &server{t: t, ctx: t.Context()}
@@ -126,11 +121,6 @@ func (s *server) get() *infrav1.IngotMachineTemplate {
 
 func (s *server) eventually(what string, done func(*infrav1.IngotMachineTemplate) bool) {
 	s.t.Helper()
-	for range 600 {
-		if done(s.get()) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	s.t.Fatalf("the template never %s: %+v", what, s.get().Status)
+	explain := func() string { return fmt.Sprintf("%+v", s.get().Status) }
+	await.Wait{Explain: explain}.Until(s.t, "a template that "+what, await.Holds(func() bool { return done(s.get()) }))
 }

@@ -6,12 +6,14 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,6 +40,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe/bootserver"
+	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
 )
 
@@ -130,17 +133,21 @@ func (d *deployment) run(name string, overrides ...string) *Sockets {
 // await asks until the answer is there.
 func (d *deployment) await(url string, status int, ended <-chan struct{}) {
 	d.t.Helper()
-	for range 600 {
+	alive := func() error {
 		select {
 		case <-ended:
-			d.t.Fatal("the process ended")
-		case <-time.After(100 * time.Millisecond):
-		}
-		if got, _ := get(d.t, url, ""); got == status {
-			return
+			return errors.New("the process ended")
+		default:
+			return nil
 		}
 	}
-	d.t.Fatalf("%s does not answer %d", url, status)
+	await.Wait{Interval: 100 * time.Millisecond, Broken: alive}.Until(d.t, fmt.Sprintf("%d from %s", status, url), func(context.Context) (string, error) {
+		got, _ := get(d.t, url, "")
+		if got == status {
+			return "", nil
+		}
+		return fmt.Sprintf("it answers %d", got), nil
+	})
 }
 
 // get asks over HTTP or unverified HTTPS, with a bearer token; 0 is no answer.
@@ -326,19 +333,15 @@ func (d *deployment) checkLeader(t *testing.T) {
 	if err := d.admin.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: leaderLock}, lease); err != nil {
 		t.Fatal(err)
 	}
-	for range 600 {
+	await.Wait{Interval: 100 * time.Millisecond}.Until(t, fmt.Sprintf("an event that %s leads", *lease.Spec.HolderIdentity), await.Holds(func() bool {
 		events := &corev1.EventList{}
 		if err := d.admin.List(t.Context(), events, client.InNamespace("ingot-system")); err != nil {
 			t.Fatal(err)
 		}
-		for _, event := range events.Items {
-			if event.Reason == "LeaderElection" && event.InvolvedObject.Name == leaderLock {
-				return
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Errorf("no event says that %s leads", *lease.Spec.HolderIdentity)
+		return slices.ContainsFunc(events.Items, func(event corev1.Event) bool {
+			return event.Reason == "LeaderElection" && event.InvolvedObject.Name == leaderLock
+		})
+	}))
 }
 
 // checkDiagnostics: metrics are for those whom RBAC lets read them, by HTTPS.
@@ -381,17 +384,12 @@ func (d *deployment) checkMigration(t *testing.T) {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
-		for try := 0; ; try++ {
+		explain := func() string { return fmt.Sprintf("annotations: %v", definition.Annotations) }
+		await.Wait{Interval: 100 * time.Millisecond, Explain: explain}.Until(t, "a look at "+object.GetName(), await.Holds(func() bool {
 			if err := d.admin.Get(t.Context(), client.ObjectKey{Name: object.GetName()}, definition); err != nil {
 				t.Fatal(err)
 			}
-			if at := definition.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation]; at == strconv.FormatInt(definition.Generation, 10) {
-				break
-			}
-			if try == 600 {
-				t.Fatalf("%s was not looked at: %v", object.GetName(), definition.Annotations)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+			return definition.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation] == strconv.FormatInt(definition.Generation, 10)
+		}))
 	}
 }
