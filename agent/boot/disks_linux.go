@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agent/probe"
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -66,10 +67,8 @@ func (d *Disks) settle(ctx context.Context) error {
 			d.settled = true
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(diskPoll):
+		if err := wait.For(ctx, diskPoll); err != nil {
+			return err
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/vishvananda/netlink"
 
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -160,10 +161,8 @@ func (n *leased) Keep(ctx context.Context) {
 	defer n.client.Close()
 	for {
 		half := max(n.lease.ACK.IPAddressLeaseTime(time.Hour)/2, 30*time.Second)
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, half) != nil {
 			return
-		case <-time.After(half):
 		}
 		renewed, err := n.client.Renew(ctx, n.lease, identity(false)...)
 		if err != nil {

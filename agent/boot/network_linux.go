@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ingot-metal/ingot/agent/ipv6"
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -200,26 +201,24 @@ func nameServers(servers []net.IP) error {
 
 // waitForNIC loads drivers until the NIC is there and has a carrier.
 func waitForNIC(ctx context.Context, opts NetworkOptions) ([]netlink.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, nicWait)
-	defer cancel()
 	if lo, err := netlink.LinkByName("lo"); err == nil {
 		_ = netlink.LinkSetUp(lo) // nothing needs it; programs that expect it find it
 	}
-	for {
+	var found []netlink.Link
+	others := 0
+	err := wait.Poll{Every: nicPoll, Limit: nicWait}.Until(ctx, func() (bool, error) {
 		opts.Settle()
 		links, err := netlink.LinkList()
 		if err != nil {
-			return nil, fmt.Errorf("list the network interfaces: %w", err)
+			return false, fmt.Errorf("list the network interfaces: %w", err)
 		}
-		if found := bootNICs(links, opts.MAC); len(found) > 0 {
-			return found, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no network interface %v with a carrier among %d within %s", opts.MAC, len(links)-1, nicWait)
-		case <-time.After(nicPoll):
-		}
+		found, others = bootNICs(links, opts.MAC), len(links)-1
+		return len(found) > 0, nil
+	})
+	if errors.Is(err, wait.ErrLimit) {
+		err = fmt.Errorf("no network interface %v with a carrier among %d within %s", opts.MAC, others, nicWait)
 	}
+	return found, err
 }
 
 // bootNICs brings up what is down and returns those that may be the boot NIC and have

@@ -17,6 +17,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv6/nclient6"
 	"github.com/vishvananda/netlink"
 
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -109,10 +110,8 @@ func (c *Config) configure(ctx context.Context) error {
 	if !found.heard {
 		c.bits = onLink
 	}
-	select {
-	case <-time.After(rand.N(maxDelay)):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wait.For(ctx, rand.N(maxDelay)); err != nil {
+		return err
 	}
 	if found.heard && !found.managed {
 		err = c.made(ctx)

@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/ingot-metal/ingot/agent/wait"
 )
 
 const (
@@ -90,11 +92,11 @@ func attribute(in []byte, kind uint16) ([]byte, error) {
 
 // awaitRouter waits until a router was heard, or long enough.
 func awaitRouter(ctx context.Context, link netlink.Link) (found router, err error) {
-	err = await(ctx, routerWait, func() (bool, error) {
+	err = wait.Poll{Every: poll, Limit: routerWait}.Until(ctx, func() (bool, error) {
 		found, err = routerOf(link.Attrs().Index)
 		return found.heard, err
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, wait.ErrLimit) {
 		return found, nil
 	}
 	return found, err
@@ -103,7 +105,7 @@ func awaitRouter(ctx context.Context, link netlink.Link) (found router, err erro
 // awaitAddress waits for an address that can be used: one that suits, and is proven to
 // be nobody else's.
 func awaitAddress(ctx context.Context, link netlink.Link, suits func(netip.Addr) bool) (found netip.Addr, err error) {
-	err = await(ctx, localWait, func() (bool, error) {
+	err = wait.Poll{Every: poll, Limit: localWait}.Until(ctx, func() (bool, error) {
 		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
 		if err != nil {
 			return false, fmt.Errorf("list the addresses of %s: %w", link.Attrs().Name, err)
@@ -124,26 +126,6 @@ func awaitAddress(ctx context.Context, link netlink.Link, suits func(netip.Addr)
 		return false, nil
 	})
 	return found, err
-}
-
-// errTimeout says that what was waited for did not come.
-var errTimeout = errors.New("it did not come in time")
-
-// await asks until the answer is yes or an error.
-func await(ctx context.Context, limit time.Duration, ask func() (bool, error)) error {
-	timeout := time.After(limit)
-	for {
-		if done, err := ask(); done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timeout:
-			return errTimeout
-		case <-time.After(poll):
-		}
-	}
 }
 
 // use puts a leased address on the interface and waits until it can be used. It is to be

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -28,9 +29,12 @@ type Mounter struct {
 	Dir string
 }
 
-// partitionWait bounds how long device nodes take to appear after the partition
-// table was read again.
-const partitionWait = 10 * time.Second
+const (
+	// partitionWait bounds how long device nodes take to appear after the partition
+	// table was read again.
+	partitionWait = 10 * time.Second
+	partitionPoll = 50 * time.Millisecond
+)
 
 // Seed implements agent.Seeder.
 func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bootstrap) error {
@@ -76,19 +80,17 @@ func (m *Mounter) partitions(ctx context.Context, disk string) ([]partition, err
 	if types == nil {
 		types = gptTypes(f, 4096)
 	}
-	ctx, cancel := context.WithTimeout(ctx, partitionWait)
-	defer cancel()
 	var parts []partition
-	for {
-		parts, err = nodes(disk)
-		if err == nil && len(parts) >= max(1, len(types)) {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, missing(disk, len(types), len(parts), err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	var unlisted error // no reason to stop
+	err = wait.Poll{Every: partitionPoll, Limit: partitionWait}.Until(ctx, func() (bool, error) {
+		parts, unlisted = nodes(disk)
+		return unlisted == nil && len(parts) >= max(1, len(types)), nil
+	})
+	switch {
+	case errors.Is(err, wait.ErrLimit):
+		return nil, missing(disk, len(types), len(parts), unlisted)
+	case err != nil: // called off, which says nothing of the disk
+		return nil, err
 	}
 	for i := range parts {
 		parts[i].isRoot = rootTypes[types[parts[i].number]]
