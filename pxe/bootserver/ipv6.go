@@ -5,7 +5,6 @@ package bootserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -47,22 +46,7 @@ type SocketsIPv6 struct {
 }
 
 // Close closes what is open.
-func (s SocketsIPv6) Close() error {
-	var errs []error
-	if s.DHCP != nil {
-		errs = append(errs, s.DHCP.Close())
-	}
-	if s.RA != nil {
-		errs = append(errs, s.RA.Close())
-	}
-	if s.TFTP != nil {
-		errs = append(errs, s.TFTP.Close())
-	}
-	if s.HTTP != nil {
-		errs = append(errs, s.HTTP.Close())
-	}
-	return errors.Join(errs...)
-}
+func (s SocketsIPv6) Close() error { return closeOpen(s.DHCP, s.RA, s.TFTP, s.HTTP) }
 
 // DHCPv6Port and DHCPv6Group are where clients ask (RFC 8415 section 7.1 and 7.2).
 const DHCPv6Port = 547

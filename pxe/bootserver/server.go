@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -93,20 +94,18 @@ type Sockets struct {
 
 // Close closes what is open.
 func (s Sockets) Close() error {
+	return errors.Join(closeOpen(s.DHCP, s.BINL, s.TFTP, s.HTTP), s.IPv6.Close())
+}
+
+// closeOpen closes those that are not nil.
+func closeOpen(sockets ...io.Closer) error {
 	var errs []error
-	if s.DHCP != nil {
-		errs = append(errs, s.DHCP.Close())
+	for _, socket := range sockets {
+		if socket != nil {
+			errs = append(errs, socket.Close())
+		}
 	}
-	if s.BINL != nil {
-		errs = append(errs, s.BINL.Close())
-	}
-	if s.TFTP != nil {
-		errs = append(errs, s.TFTP.Close())
-	}
-	if s.HTTP != nil {
-		errs = append(errs, s.HTTP.Close())
-	}
-	return errors.Join(append(errs, s.IPv6.Close())...)
+	return errors.Join(errs...)
 }
 
 // Server is a boot server that has not opened anything yet.
