@@ -21,9 +21,15 @@ import (
 	"github.com/ingot-metal/ingot/test/timeline"
 )
 
-// lookEvery is how often the recorder looks, and so how wrong a mark may be that
-// nobody else keeps the time of.
-const lookEvery = time.Second
+const (
+	// lookEvery is how often the recorder and the scenes look, and so how wrong a mark
+	// may be that nobody else keeps the time of. An emulated API server has better things
+	// to do than to answer more often.
+	lookEvery = time.Second
+	// lookAtNodesEvery is how often the recorder looks at Nodes, which tell the time
+	// themselves.
+	lookAtNodesEvery = 5 * time.Second
+)
 
 // A recorder notes when the servers of machines reached what. Its own clock counts only
 // where neither BMC, boot server, installed system nor Node tells the time.
@@ -43,8 +49,8 @@ func record(t *testing.T, s *stage) *recorder {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var looking sync.WaitGroup
 	// Apart, because an API server that is away must not hide the hosts.
-	looking.Go(func() { every(ctx, func() { r.lookAtHosts(ctx, s) }) })
-	looking.Go(func() { every(ctx, func() { r.lookAtNodes(ctx) }) })
+	looking.Go(func() { every(ctx, lookEvery, func() { r.lookAtHosts(ctx, s) }) })
+	looking.Go(func() { every(ctx, lookAtNodesEvery, func() { r.lookAtNodes(ctx) }) })
 	t.Cleanup(func() {
 		cancel()
 		looking.Wait()
@@ -59,8 +65,8 @@ func record(t *testing.T, s *stage) *recorder {
 	return r
 }
 
-func every(ctx context.Context, do func()) {
-	tick := time.NewTicker(lookEvery)
+func every(ctx context.Context, pause time.Duration, do func()) {
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		select {

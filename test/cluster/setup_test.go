@@ -54,7 +54,7 @@ func setUp(t *testing.T, o options) *stage {
 	s.operator, err = network.NewStack(s.world.DataCentre.Switch, network.StackConfig{Name: "operator", Address: operatorAddress})
 	check(t, err)
 	t.Cleanup(func() { _ = s.operator.Close() })
-	s.site = site.Attach(t, site.Config{World: s.world}, s.node)
+	s.site = site.Attach(t, site.Config{World: s.world, Interval: lookEvery}, s.node)
 	initialize(t, s)
 	s.recorder = record(t, s)
 	t.Logf("management cluster ready after %.1f s", time.Since(s.began).Seconds())

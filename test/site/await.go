@@ -21,7 +21,7 @@ import (
 const (
 	// patience bounds every wait: far above what a loaded machine needs.
 	patience = 6 * time.Minute
-	// interval is the pause between two looks.
+	// interval is the pause between two looks where the Config says nothing.
 	interval = 200 * time.Millisecond
 	// report is how often a wait says what it waits for.
 	report = time.Minute
@@ -43,7 +43,7 @@ func (s *Site) Await(t testing.TB, what string, missing Missing) {
 // should run.
 func (s *Site) AwaitFor(t testing.TB, limit time.Duration, what string, missing Missing) {
 	t.Helper()
-	await.Wait{Limit: limit, Interval: interval, Report: report, Broken: s.err}.Until(t, what, missing)
+	await.Wait{Limit: limit, Interval: s.config.Interval, Report: report, Broken: s.err}.Until(t, what, missing)
 }
 
 // Record keeps every version of the objects of some kinds, in all namespaces,

@@ -53,6 +53,8 @@ type Config struct {
 	NoManager bool
 	// FeatureGates of Cluster API's managers that are on besides ClusterTopology.
 	FeatureGates []string
+	// Interval is the pause between two looks of a wait; 200 ms if 0.
+	Interval time.Duration
 }
 
 // A Plane is a management cluster: a control plane without pods
@@ -125,6 +127,7 @@ func Attach(t testing.TB, cfg Config, plane Plane) *Site {
 // newSite is a site of which nothing runs yet.
 func newSite(cfg Config) *Site {
 	cfg.Name, cfg.Namespace = cmp.Or(cfg.Name, "a"), cmp.Or(cfg.Namespace, "default")
+	cfg.Interval = cmp.Or(cfg.Interval, interval)
 	cfg.World.sites++
 	return &Site{
 		World: cfg.World, Name: cfg.Name, Namespace: cfg.Namespace, config: cfg,
