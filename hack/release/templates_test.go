@@ -329,13 +329,15 @@ func TestOptionalVariables(t *testing.T) {
 		"INGOT_KUBE_VIP_INTERFACE": "bond0", "INGOT_KUBE_VIP_IMAGE": "registry.example/kube-vip:v1.0.0",
 		"CONTROL_PLANE_ENDPOINT_PORT": "7443", "POD_CIDR": `["10.1.0.0/16", "fd00:1::/56"]`,
 		"INGOT_NODE_STARTUP_TIMEOUT_SECONDS": "3600", "INGOT_FAILURE_DOMAIN_LABEL": "example.com/row",
-		"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000",
+		"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000", "INGOT_KEY_ALGORITHM": "ECDSA-P256",
 	}))
 	cluster := find[*infrav1.IngotCluster](t, template, "c1").Spec
 	small := map[string]string{"class": "small", "gen": "4"}
-	etcd := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.Local.ExtraArgs
+	configuration := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec.ClusterConfiguration
+	etcd := configuration.Etcd.Local.ExtraArgs
 	got := map[string]any{
 		"etcd":                   []string{etcd[0].Name, *etcd[0].Value, etcd[1].Name, *etcd[1].Value},
+		"keys":                   configuration.EncryptionAlgorithm,
 		"endpoint":               cluster.ControlPlaneEndpoint,
 		"failure domains":        cluster.FailureDomainLabel,
 		"cluster's selector":     cluster.ControlPlaneSelector.MatchLabels,
@@ -348,6 +350,7 @@ func TestOptionalVariables(t *testing.T) {
 	}
 	want := map[string]any{
 		"etcd":            []string{"heartbeat-interval", "500", "election-timeout", "5000"},
+		"keys":            bootstrapv1.EncryptionAlgorithmECDSAP256,
 		"endpoint":        infrav1.APIEndpoint{Host: "192.0.2.10", Port: 7443},
 		"failure domains": "example.com/row", "cluster's selector": small, "control planes": small,
 		"workers": map[string]string{"class": "large"}, "pods": []string{"10.1.0.0/16", "fd00:1::/56"},

@@ -83,7 +83,8 @@ func management(t *testing.T) ctrlclient.Client {
 	return ctrlclient.WithFieldValidation(c, metav1.FieldValidationStrict)
 }
 
-// slowEtcd is how many control planes the cluster has whose etcd has times of its own.
+// slowEtcd is how many control planes the cluster has whose etcd has times of its own, and
+// whose keys are not RSA.
 const slowEtcd = 3
 
 // apply creates all objects of a template in a namespace of their own.
@@ -100,7 +101,9 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 			if err != nil {
 				t.Fatal(err)
 			}
-			variables = append(variables, map[string]any{"name": "etcd", "value": map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)}})
+			variables = append(variables,
+				map[string]any{"name": "etcd", "value": map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)}},
+				map[string]any{"name": "keyAlgorithm", "value": string(bootstrapv1.EncryptionAlgorithmECDSAP256)})
 			if err := unstructured.SetNestedSlice(o.Object, variables, "spec", "topology", "variables"); err != nil {
 				t.Fatal(err)
 			}
@@ -193,11 +196,16 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 	}
 	checkKubeVIP(t, config.Files[0].Content)
 	var times []bootstrapv1.Arg
+	keys := bootstrapv1.EncryptionAlgorithmRSA2048
 	if p.controlPlanes == slowEtcd {
+		keys = bootstrapv1.EncryptionAlgorithmECDSAP256
 		times = []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}}
 	}
 	if diff := cmp.Diff(times, config.ClusterConfiguration.Etcd.Local.ExtraArgs); diff != "" {
 		t.Errorf("times of etcd (-want +got):\n%s", diff)
+	}
+	if got := config.ClusterConfiguration.EncryptionAlgorithm; got != keys {
+		t.Errorf("a control plane of %d has keys of %s, want %s", p.controlPlanes, got, keys)
 	}
 }
 
