@@ -55,6 +55,8 @@ type VM struct {
 	mu sync.Mutex
 	// order is the standing boot device, once the next boot's; empty: none.
 	order, once Device
+	// nice is how much it leaves the processors to others.
+	nice int
 	// run is the process of this boot; nil when powered off.
 	run *running
 }
@@ -170,6 +172,9 @@ func (v *VM) launch(ctx context.Context, off chan struct{}) error {
 		// With -no-reboot a reset is a shutdown with another reason.
 		r.reset = r.reset || e.Name == "SHUTDOWN" && strings.HasSuffix(e.Data.Reason, "reset")
 	})
+	if err == nil && v.nice != 0 {
+		err = r.setNice(v.nice)
+	}
 	if err == nil {
 		_, err = r.qmp.call(ctx, "cont", nil)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,7 +112,9 @@ func TestOneTimeBoot(t *testing.T) {
 	step("set", vm.SetBoot(Boot{Device: Network, Once: true}))
 	step("power on", vm.PowerOn(ctx))
 	step("power on again", vm.PowerOn(ctx))
+	step("yield", vm.SetNice(5))
 	waitConsole(t, vm, fromNIC, 1)
+	checkNice(t, vm, 5)
 	if got, want := vm.nextBoot(), (Boot{Device: Disks}); got != want {
 		t.Errorf("next boot %v, want %v", got, want)
 	}
@@ -122,6 +125,8 @@ func TestOneTimeBoot(t *testing.T) {
 	waitConsole(t, vm, fromDisk, 1)
 	// After the empty disk, firmware itself goes on to the card.
 	waitConsole(t, vm, fromNIC, 2)
+
+	checkNice(t, vm, 5) // another process
 
 	step("set once, running", vm.SetBoot(Boot{Device: Network, Once: true}))
 	step("reset", vm.Reset(ctx))
@@ -142,6 +147,25 @@ func TestOneTimeBoot(t *testing.T) {
 	waitConsole(t, vm, fromNIC, 4)
 	if b, _ := os.ReadFile(vm.SerialLog()); strings.Count(string(b), fromDisk) != 2 {
 		t.Error("a standing order was not used")
+	}
+}
+
+// checkNice looks at every thread of the server's process.
+func checkNice(t *testing.T, vm *VM, want int) {
+	t.Helper()
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", vm.run.cmd.Process.Pid))
+	if err != nil || len(files) < 2 { // its own, and the processor's
+		t.Fatalf("threads: %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // one that has ended has none
+		// proc(5): the 19th field, of which the second is in brackets.
+		_, fields, _ := strings.Cut(string(text), ") ")
+		if got := strings.Fields(fields); len(got) > 16 && got[16] != strconv.Itoa(want) {
+			t.Errorf("%s: niceness %s, want %d", file, got[16], want)
+		}
 	}
 }
 

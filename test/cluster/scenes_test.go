@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -33,6 +34,7 @@ func create(t *testing.T, s *stage) {
 			"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first())),
 			// Emulated servers stand still for a second now and then.
 			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "1000", "INGOT_ETCD_ELECTION_MILLISECONDS": "10000",
+			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
 		},
 	})
 	s.workload = connect(t, s)

@@ -57,6 +57,7 @@ func setUp(t *testing.T, o options) *stage {
 	s.site = site.Attach(t, site.Config{World: s.world, Interval: lookEvery}, s.node)
 	initialize(t, s)
 	s.recorder = record(t, s)
+	prefer(t, s)
 	t.Logf("management cluster ready after %.1f s", time.Since(s.began).Seconds())
 	return s
 }
