@@ -62,7 +62,7 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 	size := uint64(last-first) + 1
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(mac))
-	start := mix(h.Sum64()) % size
+	start := Mix(h.Sum64()) % size
 	for i := range size {
 		address := fromUint32(first + uint32((start+i)%size))
 		if !taken[address] && !reserved[address] {
@@ -100,4 +100,14 @@ func fromUint32(n uint32) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
 	return netip.AddrFrom4(b)
+}
+
+// Mix spreads the bits of a hash (the finalizer of MurmurHash3): FNV alone leaves
+// names that differ in their last character close together.
+func Mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }

@@ -38,7 +38,7 @@ func AllocateIPv6(network infrav1.NetworkIPv6, taken map[netip.Addr]bool, mac st
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(mac))
 	size := distance(first, last)
-	start := mix(h.Sum64()) % size
+	start := Mix(h.Sum64()) % size
 	// So many are not free at most; beyond them the next one is.
 	tries := min(size, uint64(len(taken)+len(reserved))+1)
 	for i := range tries {

@@ -126,8 +126,8 @@ func TestBootTrustOf(t *testing.T) {
 		"Redfish in clear":                    {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "redfish+http://bmc"}, "Network BMCNotVerified"},
 		"IPMI":                                {infrav1.BootMethodHTTP, infrav1.BootModeUEFISecureBoot, &infrav1.BMC{Address: "ipmi://bmc"}, "Network BMCNotVerified"},
 		"a host alone, which may end in IPMI": {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "bmc"}, "Network BMCNotVerified"},
-		"any certificate":                     {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "redfish://bmc", InsecureSkipVerify: ptr(true)}, "Network BMCNotVerified"},
-		"first use":                           {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "redfish://bmc", TrustOnFirstUse: ptr(true)}, "Network BMCNotVerified"},
+		"any certificate":                     {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "redfish://bmc", InsecureSkipVerify: new(true)}, "Network BMCNotVerified"},
+		"first use":                           {infrav1.BootMethodVirtualMedia, "", &infrav1.BMC{Address: "redfish://bmc", TrustOnFirstUse: new(true)}, "Network BMCNotVerified"},
 		"no BMC":                              {infrav1.BootMethodVirtualMedia, "", nil, "Network BMCNotVerified"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func DescribeDisks(refs []infrav1.DiskReference) string {
 			}
 		}
 		if ref.SizeBytes != nil {
-			said = append(said, fmt.Sprintf("%d GB", *ref.SizeBytes/bytesPerGB))
+			said = append(said, fmt.Sprintf("%d GB", *ref.SizeBytes/BytesPerGB))
 		}
 		list = append(list, "disk with "+strings.Join(said, ", "))
 	}
@@ -111,7 +111,7 @@ func CleanedDisks(reported []agentapi.CleanedDisk) []infrav1.CleanedDisk {
 	for _, r := range reported[:min(len(reported), maxCleanedDisks)] {
 		disk := infrav1.CleanedDisk{
 			Disk: diskReference(r.Disk), Mode: infrav1.CleaningMode(r.Mode),
-			Method: truncate(r.Method, maxMethod), FailedBefore: truncate(r.FailedBefore, maxFailedBefore),
+			Method: Truncate(r.Method, maxMethod), FailedBefore: Truncate(r.FailedBefore, maxFailedBefore),
 		}
 		known := disk.Mode == infrav1.CleaningMetadata || disk.Mode == infrav1.CleaningFull
 		if !known || disk.Method == "" || disk.Disk == (infrav1.DiskReference{}) {

@@ -16,10 +16,10 @@ import (
 )
 
 func TestCleaningOfDisk(t *testing.T) {
-	spins := infrav1.HardwareDisk{Name: "/dev/sdb", SerialNumber: "S2", SizeBytes: ptr(int64(8e12)), Rotational: ptr(true)}
+	spins := infrav1.HardwareDisk{Name: "/dev/sdb", SerialNumber: "S2", SizeBytes: new(int64(8e12)), Rotational: new(true)}
 	single := []infrav1.DiskCleaning{
 		{Hints: infrav1.RootDeviceHints{SerialNumber: "S2"}, Mode: infrav1.CleaningFull},
-		{Hints: infrav1.RootDeviceHints{Rotational: ptr(true)}, Mode: infrav1.CleaningMetadata},
+		{Hints: infrav1.RootDeviceHints{Rotational: new(true)}, Mode: infrav1.CleaningMetadata},
 	}
 	for _, c := range []struct {
 		name   string
@@ -30,7 +30,7 @@ func TestCleaningOfDisk(t *testing.T) {
 		{"none of its own", spins, nil, infrav1.CleaningFull},
 		{"the first that holds", spins, single, infrav1.CleaningFull},
 		{"the second", spins, single[1:], infrav1.CleaningMetadata},
-		{"none that holds", infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "S1", Rotational: ptr(false)}, single, infrav1.CleaningFull},
+		{"none that holds", infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "S1", Rotational: new(false)}, single, infrav1.CleaningFull},
 		{"not known whether it spins", infrav1.HardwareDisk{Name: "/dev/sda"}, single[1:], infrav1.CleaningFull},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestCleanedDisks(t *testing.T) {
 		ErasedBytes: 1e12, VerifiedBytes: 4 << 20, FailedBefore: "ATAEnhancedSecureErase: aborted",
 	}
 	kept := infrav1.CleanedDisk{
-		Disk: infrav1.DiskReference{SerialNumber: "S1", SizeBytes: ptr(int64(1e12))}, Mode: infrav1.CleaningFull, Method: "ATASecureErase",
-		ErasedBytes: ptr(int64(1e12)), VerifiedBytes: ptr(int64(4 << 20)), FailedBefore: "ATAEnhancedSecureErase: aborted",
+		Disk: infrav1.DiskReference{SerialNumber: "S1", SizeBytes: new(int64(1e12))}, Mode: infrav1.CleaningFull, Method: "ATASecureErase",
+		ErasedBytes: new(int64(1e12)), VerifiedBytes: new(int64(4 << 20)), FailedBefore: "ATAEnhancedSecureErase: aborted",
 	}
 	change := func(how func(*agentapi.CleanedDisk)) []agentapi.CleanedDisk {
 		c := good
@@ -88,12 +88,12 @@ func TestCleanedDisks(t *testing.T) {
 // Every hint, alone, for a disk that fulfils it and for one that does not.
 func TestEveryHint(t *testing.T) {
 	wanted := infrav1.HardwareDisk{
-		Name: "/dev/sdb", HCTL: "2:0:1:0", Model: "PERC H755 Front", Vendor: "DELL", SerialNumber: "00b1", Rotational: ptr(false),
-		WWN: "0x6f4ee080123456782d1a000012345678", SizeBytes: ptr(int64(960e9)),
+		Name: "/dev/sdb", HCTL: "2:0:1:0", Model: "PERC H755 Front", Vendor: "DELL", SerialNumber: "00b1", Rotational: new(false),
+		WWN: "0x6f4ee080123456782d1a000012345678", SizeBytes: new(int64(960e9)),
 	}
 	other := infrav1.HardwareDisk{
-		Name: "/dev/sda", HCTL: "2:0:0:0", Model: "ST8000NM", Vendor: "SEAGATE", SerialNumber: "ZA1", Rotational: ptr(true),
-		WWN: "0x5000c500a1b2c3d4", SizeBytes: ptr(int64(8e12)),
+		Name: "/dev/sda", HCTL: "2:0:0:0", Model: "ST8000NM", Vendor: "SEAGATE", SerialNumber: "ZA1", Rotational: new(true),
+		WWN: "0x5000c500a1b2c3d4", SizeBytes: new(int64(8e12)),
 	}
 	for name, hints := range map[string]infrav1.RootDeviceHints{
 		"deviceName":         {DeviceName: "/dev/sdb"},
@@ -105,8 +105,8 @@ func TestEveryHint(t *testing.T) {
 		"wwn":                {WWN: "0x6f4ee08012345678"},
 		"wwnWithExtension":   {WWNWithExtension: "0x6f4ee080123456782d1a000012345678"},
 		"wwnVendorExtension": {WWNVendorExtension: "0x2D1A000012345678"},
-		"maxSizeGigabytes":   {MaxSizeGigabytes: ptr(int64(960))},
-		"rotational":         {Rotational: ptr(false)},
+		"maxSizeGigabytes":   {MaxSizeGigabytes: new(int64(960))},
+		"rotational":         {Rotational: new(false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &hints); err != nil || got.Name != wanted.Name {
@@ -117,7 +117,7 @@ func TestEveryHint(t *testing.T) {
 			}
 		})
 	}
-	minimum := infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(961))}
+	minimum := infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(961))}
 	if got, err := SelectRootDisk([]infrav1.HardwareDisk{other, wanted}, &minimum); err != nil || got.Name != other.Name {
 		t.Errorf("minSizeGigabytes: %s, %v", got.Name, err)
 	}

@@ -37,7 +37,7 @@ func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []m
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = host.Generation
-		conditions[i].Message = truncate(conditions[i].Message, maxConditionMessage)
+		conditions[i].Message = Truncate(conditions[i].Message, maxConditionMessage)
 	}
 	return conditions
 }
@@ -178,7 +178,7 @@ func (in *input) fencedCondition(decision Decision) metav1.Condition {
 // outdated status makes a host not claimable until it was observed again (I3).
 // Whether a host that was not cleaned suits a cluster is Select's to say (I12).
 func Claimable(host *infrav1.IngotHost) (bool, string) {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
+	in := inputOf(host)
 	_, paused := host.Annotations[clusterv1.PausedAnnotation]
 	_, moving := host.Annotations[infrav1.MovePausedAnnotation]
 	available := meta.FindStatusCondition(host.Status.Conditions, infrav1.HostAvailableCondition)
@@ -206,4 +206,30 @@ func Claimable(host *infrav1.IngotHost) (bool, string) {
 		}
 	}
 	return true, ""
+}
+
+// FreeBySpec says whether, by its spec alone, a machine could have the host: what people asked
+// for and the ledger, not what was seen.
+func FreeBySpec(host *infrav1.IngotHost) bool {
+	in := inputOf(host)
+	return in.usable() && in.idleHost() && !in.quarantined()
+}
+
+// Returning says whether the cluster has given the host back and it is being fenced
+// and cleaned: soon another machine of the cluster can have it. Without this a control
+// plane that replaces machine by machine, without a spare host, would be sent
+// elsewhere the moment the old machine is gone.
+func Returning(host *infrav1.IngotHost, clusterName string) bool {
+	in := inputOf(host)
+	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName
+}
+
+// usable: nobody keeps the host out of service.
+func (in *input) usable() bool {
+	return in.host.DeletionTimestamp.IsZero() && !in.unmanaged() && !in.maintenance() && !in.wantedOff()
+}
+
+// inputOf is what a host's object says without anything seen of it.
+func inputOf(host *infrav1.IngotHost) *input {
+	return &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
 }

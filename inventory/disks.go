@@ -19,8 +19,8 @@ import (
 // minSizeGigabytes say what is big enough themselves.
 const MinRootDiskBytes = 4_000_000_000
 
-// bytesPerGB is what disk makers, and the API, mean by a gigabyte.
-const bytesPerGB = 1_000_000_000
+// BytesPerGB is what disk makers, and the API, mean by a gigabyte.
+const BytesPerGB = 1_000_000_000
 
 // Why no root disk was chosen.
 var (
@@ -94,8 +94,8 @@ func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 		containsFold(disk.Vendor, hints.Vendor) &&
 		(hints.SerialNumber == "" || hints.SerialNumber == disk.SerialNumber) &&
 		wwnHolds(disk.WWN, hints) &&
-		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*bytesPerGB) &&
-		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*bytesPerGB) &&
+		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*BytesPerGB) &&
+		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*BytesPerGB) &&
 		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
 }
 
@@ -153,7 +153,7 @@ func DiskRefOf(disk infrav1.HardwareDisk) infrav1.DiskReference {
 
 func describeHints(hints *infrav1.RootDeviceHints) string {
 	if hints == nil {
-		return fmt.Sprintf("no root device hints, at least %d GB", MinRootDiskBytes/bytesPerGB)
+		return fmt.Sprintf("no root device hints, at least %d GB", MinRootDiskBytes/BytesPerGB)
 	}
 	var said []string
 	say := func(name, value string) {
@@ -184,7 +184,7 @@ func describeHints(hints *infrav1.RootDeviceHints) string {
 func describeDisks(disks []infrav1.HardwareDisk) string {
 	var list []string
 	for _, disk := range disks {
-		list = append(list, fmt.Sprintf("%s (%d GB)", disk.Name, diskSize(disk)/bytesPerGB))
+		list = append(list, fmt.Sprintf("%s (%d GB)", disk.Name, diskSize(disk)/BytesPerGB))
 	}
 	slices.Sort(list)
 	return listSome(list, 6)

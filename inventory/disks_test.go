@@ -15,7 +15,7 @@ import (
 )
 
 func disk(name string, gigabytes int64, serial string) infrav1.HardwareDisk {
-	size, spins := gigabytes*bytesPerGB, false
+	size, spins := gigabytes*BytesPerGB, false
 	return infrav1.HardwareDisk{Name: name, SerialNumber: serial, SizeBytes: &size, Rotational: &spins}
 }
 
@@ -57,7 +57,7 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 func randomDisks(r *rand.Rand) []infrav1.HardwareDisk {
 	var disks []infrav1.HardwareDisk
 	for i := range r.IntN(6) {
-		size, spins := pick(r, int64(0), 1, 2, 8, 64, 100, 480)*bytesPerGB, pick(r, true, false)
+		size, spins := pick(r, int64(0), 1, 2, 8, 64, 100, 480)*BytesPerGB, pick(r, true, false)
 		disks = append(disks, infrav1.HardwareDisk{
 			Name: "/dev/sd" + string(rune('a'+i)), Model: pick(r, "", "FastDisk 9", "slow"), Vendor: pick(r, "", "ACME"),
 			SerialNumber: pick(r, "", "s1", "s2", "s3", "s4", "s5"), WWN: pick(r, "", "w1", "0xW2"),

@@ -1,8 +1,8 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory is the pure domain of Ingot: which disk, which host, which
-// failure domain, which address, and what a host needs next. Values in, decisions
+// Package inventory is the pure domain of Ingot: which disk, which network, which
+// address, and what a host needs next; which host is whose says allocation. Values in, decisions
 // out: it knows no Kubernetes client, no network and no clock of its own, and
 // changes nothing that it is given.
 //

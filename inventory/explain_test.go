@@ -18,7 +18,7 @@ func TestSayEnded(t *testing.T) {
 	}{
 		"done":       {infrav1.HostOrder{Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded}}, "the agent has reported the end of its order to install"},
 		"no word":    {infrav1.HostOrder{Result: &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonNoAgentContact}}, "the order to install has failed (NoAgentContact)"},
-		"two agents": {infrav1.HostOrder{Revoked: ptr(true)}, "two agents came with the same token, so neither is trusted"},
+		"two agents": {infrav1.HostOrder{Revoked: new(true)}, "two agents came with the same token, so neither is trusted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.order.Kind = infrav1.OrderInstall

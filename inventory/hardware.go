@@ -115,13 +115,13 @@ func firstByKey[V any](byKey map[string]V, n int) []V {
 
 // cut makes text for people fit: printable, at most n characters.
 func cut(text string, n int) string {
-	return truncate(printable(text), n)
+	return Truncate(printable(text), n)
 }
 
 // whole returns the text if it is printable and fits, else nothing.
 func whole(text string, n int) string {
 	trimmed := strings.TrimSpace(text)
-	if printable(trimmed) != trimmed || truncate(trimmed, n) != trimmed {
+	if printable(trimmed) != trimmed || Truncate(trimmed, n) != trimmed {
 		return ""
 	}
 	return trimmed
@@ -163,6 +163,10 @@ func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
 		Product:      spec.System.Product,
 		Cores:        spec.CPU.Cores,
 		MemoryGiB:    int32(min(MemoryGiB(spec.MemoryBytes), 1<<31-1)),
-		DiskGB:       bytes / bytesPerGB,
+		DiskGB:       bytes / BytesPerGB,
 	}
 }
+
+// MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
+// themselves: a server with 64 GiB in its slots tells a little less.
+func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }

@@ -24,10 +24,10 @@ func TestHardwareFromAgent(t *testing.T) {
 	})
 	want := infrav1.IngotHardwareSpec{
 		System: infrav1.HardwareSystem{UUID: "abc-1", SerialNumber: "SN1", Product: strings.Repeat("p", 255) + "…"},
-		NICs:   []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01", Carrier: ptr(false)}, {MAC: "52:54:00:00:00:02", Name: "eth1", Carrier: ptr(false)}},
+		NICs:   []infrav1.HardwareNIC{{MAC: "52:54:00:00:00:01", Carrier: new(false)}, {MAC: "52:54:00:00:00:02", Name: "eth1", Carrier: new(false)}},
 		Disks: []infrav1.HardwareDisk{
-			{Name: "/dev/sda", Model: "ab", SizeBytes: ptr(int64(0)), Rotational: ptr(false)},
-			{Name: "/dev/sdb", WWN: "w", SizeBytes: ptr(int64(5)), Rotational: ptr(false)}},
+			{Name: "/dev/sda", Model: "ab", SizeBytes: new(int64(0)), Rotational: new(false)},
+			{Name: "/dev/sdb", WWN: "w", SizeBytes: new(int64(5)), Rotational: new(false)}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
@@ -48,9 +48,10 @@ func TestDiskRefsAgree(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	c := candidate("a", "r")
-	want := infrav1.HardwareSummary{Cores: 16, MemoryGiB: 64, DiskGB: 480}
-	if diff := cmp.Diff(want, Summarize(c.Hardware.Spec)); diff != "" {
+	spec := infrav1.IngotHardwareSpec{MemoryBytes: 64 << 30, CPU: infrav1.HardwareCPU{Cores: 16, Threads: 32},
+		Disks: []infrav1.HardwareDisk{disk("/dev/sda", 480, "s"), disk("/dev/sdb", 20, "t")}}
+	want := infrav1.HardwareSummary{Cores: 16, MemoryGiB: 64, DiskGB: 500}
+	if diff := cmp.Diff(want, Summarize(spec)); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 }

@@ -57,7 +57,7 @@ func HealthOf(host *infrav1.IngotHost) Health {
 }
 
 // ailing is 1 for a host to be taken only when there is no other.
-func ailing(host *infrav1.IngotHost) int {
+func Ailing(host *infrav1.IngotHost) int {
 	if HealthOf(host) == HealthCritical {
 		return 1
 	}

@@ -53,36 +53,6 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// A host that is critically ill is claimable, and taken when no other will do.
-func TestSelectAilingLast(t *testing.T) {
-	ill := func(name, reason string) Candidate {
-		c := candidate(name, "r1")
-		c.Host.Status.Conditions = append(c.Host.Status.Conditions, isNot(infrav1.HostHealthyCondition, reason, ""))
-		return c
-	}
-	large := candidate("large", "r1")
-	large.Hardware.Spec.MemoryBytes = 256 << 30
-	elsewhere := candidate("elsewhere", "r2")
-	busy := func(r *SelectionRequest) { r.DomainUse = map[string]int{"r2": 1} }
-	for name, tc := range map[string]struct {
-		change func(*SelectionRequest)
-		hosts  []Candidate
-		want   string
-	}{
-		"before a better fit":          {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthCritical), large}, "large"},
-		"a warning is none":            {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthWarning), large}, "ill"},
-		"better than none":             {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthCritical)}, "ill"},
-		"the domains are spread first": {busy, []Candidate{ill("ill", infrav1.ReasonHealthCritical), elsewhere}, "ill"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := Select(request(tc.change), tc.hosts)
-			if got.Host == nil || got.Host.Name != tc.want {
-				t.Errorf("picked %+v (%s), want %s", got.Host, got.Message, tc.want)
-			}
-		})
-	}
-}
-
 // The count of failures changes the text by class only.
 func TestTriesInClasses(t *testing.T) {
 	texts := map[string]bool{}

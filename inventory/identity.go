@@ -67,7 +67,7 @@ func orNone(text string) string {
 	if text == "" {
 		return "(none)"
 	}
-	return truncate(text, 64)
+	return Truncate(text, 64)
 }
 
 // likeUUIDs compares two UUIDs in any case and in the byte orders that firmware and

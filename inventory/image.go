@@ -56,7 +56,7 @@ func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotI
 		return nil, fmt.Errorf("%w %s; add one to the catalogue", ErrNoImage, text)
 	case len(systems) > 1:
 		slices.Sort(systems)
-		return nil, fmt.Errorf("%w %s: %s; set the variable os to one of them", ErrSeveralOS, text, truncate(strings.Join(systems, ", "), maxSystems))
+		return nil, fmt.Errorf("%w %s: %s; set the variable os to one of them", ErrSeveralOS, text, Truncate(strings.Join(systems, ", "), maxSystems))
 	}
 	return chosen, nil
 }

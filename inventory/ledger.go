@@ -378,4 +378,4 @@ func (in *input) mint(ledger *Ledger, kind infrav1.OrderKind, attempt int32) {
 }
 
 // clip keeps a message within the schema's bound.
-func clip(message string) string { return truncate(message, maxMessage) }
+func clip(message string) string { return Truncate(message, maxMessage) }

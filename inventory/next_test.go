@@ -125,7 +125,7 @@ func TestNext(t *testing.T) {
 			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInProgress},
 		{"the same in maintenance", func(s *scene) {
 			moved(s, infrav1.OrderInspect)
-			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, ptr(true)
+			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, new(true)
 		}, "order/misfit-drop", Ledger{Record: inspectedRecord()}, infrav1.ReasonInProgress},
 		{"booted on another network, and no agent has spoken", func(s *scene) {
 			misplaced(s, infrav1.OrderInspect)

@@ -168,7 +168,7 @@ func (s StartUpdate) Delivery() infrav1.UpdateDelivery {
 // Refused is the ledger when the BMC has refused it.
 func (s StartUpdate) Refused(why string) Ledger {
 	return s.with(func(p *infrav1.HostPreparation) {
-		p.Update.State, p.Update.Message = infrav1.UpdateRefused, truncate(why, maxUpdateMessage)
+		p.Update.State, p.Update.Message = infrav1.UpdateRefused, Truncate(why, maxUpdateMessage)
 	})
 }
 

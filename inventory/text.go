@@ -46,9 +46,9 @@ func ListHosts(namespace string, hosts []types.NamespacedName) string {
 	return strings.Join(parts, " and ")
 }
 
-// truncate returns the text as valid UTF-8 of at most n characters, which is how
+// Truncate returns the text as valid UTF-8 of at most n characters, which is how
 // an OpenAPI schema counts maxLength. What was cut shows as an ellipsis.
-func truncate(text string, n int) string {
+func Truncate(text string, n int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if utf8.RuneCountInString(text) <= n {
 		return text

@@ -32,6 +32,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch;patch
@@ -187,12 +188,12 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 	if err != nil {
 		return err
 	}
-	domains, err := inventory.FailureDomains(stock.Candidates, inventory.DomainsOf(object, clusterName, stock))
+	domains, err := allocation.FailureDomains(stock.Candidates, allocation.DomainsOf(object, clusterName, stock))
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
 	status := metav1.ConditionTrue
 	switch {
-	case errors.Is(err, inventory.ErrTooManyFailureDomains):
+	case errors.Is(err, allocation.ErrTooManyFailureDomains):
 		status, reason, message = metav1.ConditionFalse, infrav1.ReasonTooManyFailureDomains, err.Error()
 	case err != nil:
 		status, reason, message = metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()
@@ -209,16 +210,16 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 }
 
 // stock reads the inventory of a namespace. None of it is changed.
-func (r *Reconciler) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
+func (r *Reconciler) stock(ctx context.Context, namespace string) (allocation.Stock, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
 		// A copy of a large inventory is dear.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return inventory.Stock{Candidates: inventory.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
+	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: r.now()}, nil
 }
 

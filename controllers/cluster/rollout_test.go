@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/failuredomains"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // planes plays a control plane by the rules of KubeadmControlPlane v1.14: it picks the
@@ -25,7 +25,7 @@ import (
 type planes struct {
 	t          *testing.T
 	cluster    *infrav1.IngotCluster
-	candidates []inventory.Candidate
+	candidates []allocation.Candidate
 	members    []*member
 	made       int
 	// reservations promise hosts, of this Cluster and of others.
@@ -57,17 +57,17 @@ func (p *planes) register(name, rack string, memoryGiB int64) {
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
 	facts.Spec.MemoryBytes = memoryGiB << 30
 	facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: name, SizeBytes: ptr.To[int64](500e9)}}
-	p.candidates = append(p.candidates, inventory.Candidate{Host: h, Hardware: facts})
+	p.candidates = append(p.candidates, allocation.Candidate{Host: h, Hardware: facts})
 }
 
 // offered are the domains that KCP chooses from.
 func (p *planes) offered() []clusterv1.FailureDomain {
 	p.t.Helper()
-	request := inventory.DomainRequest{Cluster: p.cluster, ClusterName: "c", Promises: p.promises()}
+	request := allocation.DomainRequest{Cluster: p.cluster, ClusterName: "c", Promises: p.promises()}
 	for _, m := range p.members {
 		request.ControlPlane = append(request.ControlPlane, m.infra)
 	}
-	domains, err := inventory.FailureDomains(p.candidates, request)
+	domains, err := allocation.FailureDomains(p.candidates, request)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -126,16 +126,16 @@ func (p *planes) promise(controlPlanes int32, cluster, rack string) {
 	p.reservations = append(p.reservations, own)
 }
 
-func (p *planes) promises() []inventory.Promise {
-	stock := inventory.Stock{Reservations: p.reservations}
+func (p *planes) promises() []allocation.Promise {
+	stock := allocation.Stock{Reservations: p.reservations}
 	for _, m := range p.members {
 		stock.Machines = append(stock.Machines, *m.infra)
 	}
-	return inventory.Outstanding(stock, inventory.HoldsHost)
+	return allocation.Outstanding(stock, allocation.HoldsHost)
 }
 
-func (p *planes) place(m *member) inventory.Selection {
-	selection := inventory.Select(inventory.SelectionRequest{Machine: m.infra, Cluster: p.cluster, ClusterName: "c", ControlPlane: true,
+func (p *planes) place(m *member) allocation.Selection {
+	selection := allocation.Select(allocation.SelectionRequest{Machine: m.infra, Cluster: p.cluster, ClusterName: "c", ControlPlane: true,
 		FailureDomain: m.machine.Spec.FailureDomain, Promises: p.promises()}, p.candidates)
 	if m.host = selection.Host; m.host != nil {
 		m.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: m.infra.Name}, ClusterName: "c",

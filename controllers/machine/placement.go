@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // stock is the inventory of one namespace, as the cache shows it.
@@ -58,7 +59,7 @@ type recentPick struct {
 }
 
 // choose selects a host and remembers the choice.
-func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (inventory.Selection, infrav1.ProviderID) {
+func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (allocation.Selection, infrav1.ProviderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid, pick := range p.recent {
@@ -66,7 +67,7 @@ func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (
 			delete(p.recent, uid)
 		}
 	}
-	selection := inventory.Select(p.request(s, in, now), inventory.Candidates(in.hosts, in.hardware))
+	selection := allocation.Select(p.request(s, in, now), allocation.Candidates(in.hosts, in.hardware))
 	if selection.Host == nil {
 		return selection, infrav1.ProviderID{}
 	}
@@ -87,8 +88,8 @@ func (p *picks) forget(machine types.UID) {
 
 // request says what the machine asks for, which hosts others have named, and how
 // the machines of its owner set are spread, and what Clusters were promised.
-func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRequest {
-	request := inventory.SelectionRequest{
+func (p *picks) request(s *scope, in stock, now time.Time) allocation.SelectionRequest {
+	request := allocation.SelectionRequest{
 		Machine:       s.machine,
 		Cluster:       s.ingotCluster,
 		ClusterName:   s.cluster.Name,
@@ -104,7 +105,7 @@ func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRe
 	}
 	domains := map[string]string{}
 	for i := range in.hosts {
-		domains[in.hosts[i].Name] = inventory.FailureDomainOf(&in.hosts[i], inventory.FailureDomainLabel(s.ingotCluster), s.cluster.Name)
+		domains[in.hosts[i].Name] = allocation.FailureDomainOf(&in.hosts[i], inventory.FailureDomainLabel(s.ingotCluster), s.cluster.Name)
 	}
 	for i := range in.machines {
 		other := &in.machines[i]
@@ -122,8 +123,8 @@ func (p *picks) request(s *scope, in stock, now time.Time) inventory.SelectionRe
 
 // promises are those that are outstanding. The machine itself counts as one without a
 // host: whether it may have one is the question.
-func (p *picks) promises(s *scope, in stock, now time.Time) []inventory.Promise {
-	return inventory.Outstanding(inventory.Stock{Machines: in.machines, Reservations: in.reservations, Now: now},
+func (p *picks) promises(s *scope, in stock, now time.Time) []allocation.Promise {
+	return allocation.Outstanding(allocation.Stock{Machines: in.machines, Reservations: in.reservations, Now: now},
 		func(machine *infrav1.IngotMachine) (string, bool) {
 			id, ok := p.placeOf(machine)
 			return id.Host, ok && machine.UID != s.machine.UID

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // promise is what a claim would do to what Clusters were promised.
@@ -67,7 +67,7 @@ func (p *picks) keeps(s *scope, in stock, now time.Time, id infrav1.ProviderID) 
 	if !shown {
 		return unsure, nil
 	}
-	ok, err := inventory.KeepsPromises(request, inventory.Candidates(in.hosts, in.hardware), id.Host)
+	ok, err := allocation.KeepsPromises(request, allocation.Candidates(in.hosts, in.hardware), id.Host)
 	switch {
 	case err != nil:
 		return unsure, fmt.Errorf("promises of hosts: %w", err)

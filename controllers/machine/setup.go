@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // SetupWithManager registers the reconciler. The indexes of package index are set
@@ -115,7 +115,7 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 		return requests
 	}
 	return append(requests, index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
-		return inventory.SelectsLabels(machine.Spec.HostSelector, host.Labels)
+		return allocation.SelectsLabels(machine.Spec.HostSelector, host.Labels)
 	}, inNamespace, client.MatchingFields{index.MachineWithoutHost: host.Namespace})...)
 }
 

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // DefaultExpiry is how long a promise lasts that is not met: long enough for a control
@@ -66,12 +66,12 @@ type Book struct {
 }
 
 // Plan says what Promise would, by the cache, and writes nothing.
-func (b *Book) Plan(ctx context.Context, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
+func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
 	stock, err := readStock(ctx, b.Client, b.Shelves, request.Namespace, b.Clock.Now())
 	if err != nil {
-		return inventory.PromisePlan{}, err
+		return allocation.PromisePlan{}, err
 	}
-	return inventory.PlanPromise(request, stock)
+	return allocation.PlanPromise(request, stock)
 }
 
 // Promise promises all hosts of the request to the Cluster with the UID, or none: then
@@ -83,7 +83,7 @@ func (b *Book) Plan(ctx context.Context, request inventory.PromiseRequest) (inve
 //
 // It fails with ErrContended, which asking again resolves, with ErrSelectorInvalid of
 // inventory, and when the API server does.
-func (b *Book) Promise(ctx context.Context, uid types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
+func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
 	plan, err := b.Plan(ctx, request)
 	if err != nil || len(plan.Reservation.Groups) == 0 {
 		return plan, err
@@ -120,7 +120,7 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request inventory.Pro
 
 // answered says what can be said without writing: what stands is promised, and what the
 // cache says no to is not asked for.
-func (b *Book) answered(own *infrav1.IngotReservation, plan inventory.PromisePlan) (inventory.PromisePlan, bool) {
+func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePlan) (allocation.PromisePlan, bool) {
 	if own == nil {
 		return plan, !plan.Satisfied
 	}
@@ -149,7 +149,7 @@ func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.Namespac
 		return client.IgnoreNotFound(err)
 	}
 	for range attempts {
-		own, err := b.own(ctx, inventory.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
+		own, err := b.own(ctx, allocation.PromiseRequest{Namespace: cluster.Namespace, ClusterName: cluster.Name})
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
 			return err
 		}
@@ -162,7 +162,7 @@ func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.Namespac
 }
 
 // own reads the reservation of the Cluster live; nil: it has none.
-func (b *Book) own(ctx context.Context, request inventory.PromiseRequest) (*infrav1.IngotReservation, error) {
+func (b *Book) own(ctx context.Context, request allocation.PromiseRequest) (*infrav1.IngotReservation, error) {
 	own := &infrav1.IngotReservation{}
 	err := b.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.ClusterName}, own)
 	if apierrors.IsNotFound(err) {
@@ -176,7 +176,7 @@ func (b *Book) own(ctx context.Context, request inventory.PromiseRequest) (*infr
 
 // ask writes down what is asked for, before the hosts are counted: whoever claims or
 // asks from now on sees it.
-func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request inventory.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
+func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types.UID, request allocation.PromiseRequest, spec infrav1.IngotReservationSpec) (*infrav1.IngotReservation, error) {
 	now := metav1.NewTime(b.Clock.Now())
 	spec.State, spec.AskedAt, spec.ExpiresAt = infrav1.ReservationAsked, now, metav1.NewTime(now.Add(b.lasts(own, spec)))
 	if own == nil {
@@ -198,12 +198,12 @@ func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types
 }
 
 // decideInTurn decides, not many at once.
-func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
+func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
 	b.once.Do(func() { b.turns = make(chan struct{}, counting) })
 	select {
 	case b.turns <- struct{}{}:
 	case <-ctx.Done():
-		return inventory.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
+		return allocation.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
 	}
 	defer func() { <-b.turns }()
 	return b.decide(ctx, asked, former, request)
@@ -211,12 +211,12 @@ func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotRes
 
 // decide counts the hosts, and promises them or withdraws the request. Not done: somebody
 // else changed what was asked, and the whole is to be looked at again.
-func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservation, request inventory.PromiseRequest) (inventory.PromisePlan, bool, error) {
+func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
 	stock, err := b.readStockLive(ctx, request.Namespace)
 	if err != nil {
-		return inventory.PromisePlan{}, false, err
+		return allocation.PromisePlan{}, false, err
 	}
-	plan, err := inventory.PlanPromise(request, stock)
+	plan, err := allocation.PlanPromise(request, stock)
 	if err != nil {
 		return plan, false, err
 	}
@@ -253,7 +253,7 @@ func (b *Book) giveUp(ctx context.Context, asked, former *infrav1.IngotReservati
 }
 
 // overrule withdraws what others ask for at the same time, if that makes room.
-func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (inventory.PromisePlan, bool, error) {
+func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infrav1.IngotReservation) (allocation.PromisePlan, bool, error) {
 	var stronger []infrav1.IngotReservation
 	for _, r := range a.stock.Reservations {
 		if weaker[r.Name] == nil {
@@ -261,7 +261,7 @@ func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infra
 		}
 	}
 	a.stock.Reservations = stronger
-	without, err := inventory.PlanPromise(a.request, a.stock)
+	without, err := allocation.PlanPromise(a.request, a.stock)
 	if err != nil {
 		return a.plan, false, err
 	}
@@ -279,15 +279,15 @@ func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infra
 // attempt is one that others are in the way of.
 type attempt struct {
 	asked, former *infrav1.IngotReservation
-	request       inventory.PromiseRequest
-	stock         inventory.Stock
-	plan          inventory.PromisePlan
+	request       allocation.PromiseRequest
+	stock         allocation.Stock
+	plan          allocation.PromisePlan
 }
 
 // weaker are the others that were asked for and must give way to this one: those that
 // were asked later (of two at once, the later name), and those that whoever asked has
 // forgotten.
-func (b *Book) weaker(asked *infrav1.IngotReservation, stock inventory.Stock) map[string]*infrav1.IngotReservation {
+func (b *Book) weaker(asked *infrav1.IngotReservation, stock allocation.Stock) map[string]*infrav1.IngotReservation {
 	weaker := map[string]*infrav1.IngotReservation{}
 	for i := range stock.Reservations {
 		r := &stock.Reservations[i]
@@ -321,7 +321,7 @@ func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation)
 	return nil
 }
 
-func (b *Book) stands(r *infrav1.IngotReservation) bool { return inventory.Stands(r, b.Clock.Now()) }
+func (b *Book) stands(r *infrav1.IngotReservation) bool { return allocation.Stands(r, b.Clock.Now()) }
 
 func (b *Book) expiry() time.Duration {
 	if b.Expiry > 0 {

@@ -6,7 +6,7 @@
 // Book makes promises: all hosts that a Cluster needs, or none, from any number of
 // replicas at once. Reconciler shows how far each promise is met, and ends it. What is
 // left of a promise is never counted: it is derived from the machines that hold hosts
-// (inventory.Outstanding), so that nothing can get out of step.
+// (allocation.Outstanding), so that nothing can get out of step.
 //
 // The package decides nothing about hosts, which inventory does, and claims none, which
 // controllers/machine does; that it asks before it counts, and they look before they

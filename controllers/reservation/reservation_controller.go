@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotreservations,verbs=list;watch;patch;delete
@@ -166,9 +166,9 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 		return false, 0, err
 	}
 	left := r.count(reservation, stock)
-	upgrade, stands := reservation.Spec.Purpose == infrav1.ReservationUpgrade, inventory.Stands(reservation, now)
+	upgrade, stands := reservation.Spec.Purpose == infrav1.ReservationUpgrade, allocation.Stands(reservation, now)
 	// By claims: a host that was only chosen may be given back.
-	if had := inventory.Left(reservation, stock.Machines, inventory.ClaimedHost(stock.Candidates)) == 0; had && !upgrade {
+	if had := allocation.Left(reservation, stock.Machines, allocation.ClaimedHost(stock.Candidates)) == 0; had && !upgrade {
 		return true, 0, r.fulfilled(ctx, cluster, reservation)
 	} else if had && !stands {
 		_, err := r.end(ctx, reservation)
@@ -199,16 +199,16 @@ func (r *Reconciler) next(reservation *infrav1.IngotReservation, now time.Time) 
 }
 
 // count fills in how far the promise is met, from the machines. It returns what is left.
-func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock inventory.Stock) int {
+func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock allocation.Stock) int {
 	promised := 0
 	for _, g := range reservation.Spec.Groups {
 		promised += int(g.Count)
 	}
-	left := inventory.Left(reservation, stock.Machines, inventory.HoldsHost)
+	left := allocation.Left(reservation, stock.Machines, allocation.HoldsHost)
 	reservation.Status.Promised = new(int32(promised))
 	reservation.Status.Claimed = new(int32(promised - left))
 	outstanding := left
-	if !inventory.Stands(reservation, stock.Now) {
+	if !allocation.Stands(reservation, stock.Now) {
 		outstanding = 0 // nothing is kept any more
 	}
 	reservation.Status.Outstanding = new(int32(outstanding))
@@ -217,10 +217,10 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock inventor
 }
 
 // stillThere says whether the hosts that are left to claim are there.
-func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock inventory.Stock) error {
-	plan, err := inventory.PlanPromise(inventory.RequestOf(reservation), stock)
+func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock allocation.Stock) error {
+	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), stock)
 	switch {
-	case errors.Is(err, inventory.ErrSelectorInvalid):
+	case errors.Is(err, allocation.ErrSelectorInvalid):
 		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonSelectorInvalid, err.Error()+". No host is kept by this reservation: correct it")
 		return nil
 	case err != nil:
@@ -268,7 +268,7 @@ func (r *Reconciler) lower(ctx context.Context, cluster *clusterv1.Cluster, rese
 		return false, nil
 	}
 	changed := reservation.DeepCopy()
-	changed.Spec.Groups = inventory.Lowered(reservation.Spec, cluster.Spec.Topology)
+	changed.Spec.Groups = allocation.Lowered(reservation.Spec, cluster.Spec.Topology)
 	switch {
 	case len(changed.Spec.Groups) == 0:
 		return r.end(ctx, reservation)

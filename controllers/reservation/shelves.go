@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // Shelves keep the hosts of every namespace sorted for plans, by the events of a cache:
@@ -21,7 +21,7 @@ import (
 // not seen any.
 type Shelves struct {
 	mu sync.Mutex
-	of map[string]*inventory.Shelf
+	of map[string]*allocation.Shelf
 	// seen are the registrations at the cache; nil before Watch.
 	seen []toolscache.ResourceEventHandlerRegistration
 }
@@ -75,20 +75,20 @@ func follow[T client.Object](put, remove func(T)) toolscache.ResourceEventHandle
 	}
 }
 
-func (s *Shelves) shelf(namespace string) *inventory.Shelf {
+func (s *Shelves) shelf(namespace string) *allocation.Shelf {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[string]*inventory.Shelf{}
+		s.of = map[string]*allocation.Shelf{}
 	}
 	if s.of[namespace] == nil {
-		s.of[namespace] = &inventory.Shelf{}
+		s.of[namespace] = &allocation.Shelf{}
 	}
 	return s.of[namespace]
 }
 
 // Of is the shelf of a namespace; nil while not all that the cache has was told.
-func (s *Shelves) Of(namespace string) *inventory.Shelf {
+func (s *Shelves) Of(namespace string) *allocation.Shelf {
 	if s == nil || !s.synced() {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/reservation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // informers tell what a test tells them.
@@ -66,8 +66,8 @@ func TestShelvesFollowEvents(t *testing.T) {
 	book := &reservation.Book{Client: api, Live: api, Clock: w.clock, Shelves: shelves}
 	free := func() int {
 		t.Helper()
-		plan, err := book.Plan(t.Context(), inventory.PromiseRequest{Namespace: ns, ClusterName: "x",
-			Demand: inventory.Demand{Groups: []inventory.DemandGroup{{Name: "md", Count: 100}}}})
+		plan, err := book.Plan(t.Context(), allocation.PromiseRequest{Namespace: ns, ClusterName: "x",
+			Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: 100}}}})
 		if err != nil || len(plan.Missing) != 1 {
 			t.Fatalf("%+v, %v", plan, err)
 		}

@@ -19,7 +19,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/reservation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // A promise ends by claims: what a machine has only chosen it may have to give back, and
@@ -152,7 +152,7 @@ func TestPromiseShrinksWithTheTopology(t *testing.T) {
 	}
 }
 
-func forUpgrade(cluster string, count int) inventory.PromiseRequest {
+func forUpgrade(cluster string, count int) allocation.PromiseRequest {
 	request := asksFor(cluster, count)
 	request.Purpose = infrav1.ReservationUpgrade
 	return request

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // page bounds one answer of the API server, in objects.
@@ -20,7 +20,7 @@ const page = 500
 
 // readStock reads the inventory of a namespace from a cache; its hosts from the shelves of
 // that cache, where there are any.
-func readStock(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (inventory.Stock, error) {
+func readStock(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (allocation.Stock, error) {
 	stock, err := readHosts(ctx, cache, shelves, namespace, now)
 	if err != nil {
 		return stock, err
@@ -40,7 +40,7 @@ func readStock(ctx context.Context, cache client.Reader, shelves *Shelves, names
 // for, and which hosts machines have chosen, claimed or not. Hosts and their hardware,
 // which are much more, it reads from the cache: one that was claimed since is chosen by a
 // machine (decision 0179).
-func (b *Book) readStockLive(ctx context.Context, namespace string) (inventory.Stock, error) {
+func (b *Book) readStockLive(ctx context.Context, namespace string) (allocation.Stock, error) {
 	stock, err := readHosts(ctx, b.Client, b.Shelves, namespace, b.Clock.Now())
 	if err != nil {
 		return stock, err
@@ -53,17 +53,17 @@ func (b *Book) readStockLive(ctx context.Context, namespace string) (inventory.S
 	return stock, err
 }
 
-func readHosts(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (inventory.Stock, error) {
+func readHosts(ctx context.Context, cache client.Reader, shelves *Shelves, namespace string, now time.Time) (allocation.Stock, error) {
 	if shelf := shelves.Of(namespace); shelf != nil {
-		return inventory.Stock{Shelf: shelf.Freeze(), Now: now}, nil
+		return allocation.Stock{Shelf: shelf.Freeze(), Now: now}, nil
 	}
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, hardware} {
 		if err := cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return inventory.Stock{Candidates: inventory.Candidates(hosts.Items, hardware.Items), Now: now}, nil
+	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, hardware.Items), Now: now}, nil
 }
 
 // pages lists in pages, which together are one state of the API server's, and calls taken

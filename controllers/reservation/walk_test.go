@@ -26,7 +26,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/reservation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/test/kinds"
 )
 
@@ -103,13 +103,13 @@ func (w *world) replica(name string) *reservation.Book {
 	return &reservation.Book{Client: w.turns.lagging(live), Live: live, Clock: w.clock}
 }
 
-func asksFor(cluster string, count int) inventory.PromiseRequest {
-	return inventory.PromiseRequest{Namespace: ns, ClusterName: cluster, Demand: inventory.Demand{Groups: []inventory.DemandGroup{{Name: "md", Count: count}}}}
+func asksFor(cluster string, count int) allocation.PromiseRequest {
+	return allocation.PromiseRequest{Namespace: ns, ClusterName: cluster, Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: count}}}}
 }
 
 // stock is the truth, in which a host is taken when it carries a claim: an intent may
 // still be given back.
-func (w *world) stock() inventory.Stock {
+func (w *world) stock() allocation.Stock {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
 	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
@@ -129,14 +129,14 @@ func (w *world) stock() inventory.Stock {
 		}
 	}
 	promised := slices.DeleteFunc(reservations.Items, func(r infrav1.IngotReservation) bool { return r.Spec.State != infrav1.ReservationPromised })
-	return inventory.Stock{Candidates: inventory.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
+	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items, Reservations: promised, Now: w.clock.Now()}
 }
 
 // check says which promise cannot be kept any more, if there is one.
 func (w *world) check() string {
 	stock := w.stock()
 	for i := range stock.Reservations {
-		plan, err := inventory.PlanPromise(inventory.RequestOf(&stock.Reservations[i]), stock)
+		plan, err := allocation.PlanPromise(allocation.RequestOf(&stock.Reservations[i]), stock)
 		if err != nil || !plan.Satisfied {
 			return fmt.Sprintf("the promise to %s is broken: %s (%v)", stock.Reservations[i].Name, plan.Message, err)
 		}
@@ -159,7 +159,7 @@ func TestTwoClustersWantTheLastThreeHosts(t *testing.T) {
 	won := map[string]int{}
 	for seed := range uint64(40) {
 		w := newWorld(t, seed, 3)
-		answers := map[string]inventory.PromisePlan{}
+		answers := map[string]allocation.PromisePlan{}
 		ask := func(cluster, replica string) actor {
 			book := w.replica(replica)
 			return func(ctx context.Context) {

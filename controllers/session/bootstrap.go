@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/ignition"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Keys of a bootstrap Secret (Cluster API, bootstrap contract): the data, and its
@@ -89,7 +90,7 @@ func (s *Server) unusable(host *infrav1.IngotHost, machine *infrav1.IngotMachine
 	if errors.Is(err, ignition.ErrConfig) {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, action,
 			"The bootstrap data of IngotMachine %s was changed since it chose this host: %s. The server waits for it; mend it in the bootstrap configuration, or delete the Machine to replace it",
-			machine.Name, truncate(err.Error(), maxMessage/2))
+			machine.Name, inventory.Truncate(err.Error(), maxMessage/2))
 	}
 	return notReady("the bootstrap data cannot be used")
 }

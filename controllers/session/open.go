@@ -102,7 +102,7 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	claim := host.Spec.Claim
 	disks, err := inventory.SelectRootDisks(facts.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	if err != nil {
-		return &problem{reason: infrav1.ReasonNoRootDisk, message: truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim), maxMessage)}, nil
+		return &problem{reason: infrav1.ReasonNoRootDisk, message: inventory.Truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim), maxMessage)}, nil
 	}
 	claim.RootDisk, claim.MirrorDisks = ptr.To(inventory.DiskRefOf(disks[0])), nil
 	for _, disk := range disks[1:] {
@@ -144,7 +144,7 @@ func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts i
 	if len(missing) == 0 {
 		return nil
 	}
-	return &problem{reason: agentapi.FailureDiskNotFound, message: truncate("Nothing was cleaned, because the server does not show all its disks. Missing: "+
+	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate("Nothing was cleaned, because the server does not show all its disks. Missing: "+
 		inventory.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
 		infrav1.InspectAnnotation+" and "+infrav1.ClearQuarantineAnnotation+"; Ingot then cleans the disks that the inspection finds", maxMessage)}
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates;ingotclusters;ingothosts;ingothardwares;ingotimages,verbs=list;watch
@@ -107,8 +107,8 @@ func (r *Reconciler) capacityOf(ctx context.Context, template *infrav1.IngotMach
 	if err != nil {
 		return nil, none, err
 	}
-	capacity, ok, err := inventory.TemplateCapacity(template, cluster, image, candidates)
-	if errors.Is(err, inventory.ErrSelectorInvalid) || !ok {
+	capacity, ok, err := allocation.TemplateCapacity(template, cluster, image, candidates)
+	if errors.Is(err, allocation.ErrSelectorInvalid) || !ok {
 		return nil, none, nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Reconciler) imageOf(ctx context.Context, template *infrav1.IngotMachine
 
 // resources names what is known. Nothing of a Node's pods and ephemeral storage is:
 // the kubelet's settings and the image's partitions decide them.
-func resources(capacity inventory.Capacity) corev1.ResourceList {
+func resources(capacity allocation.Capacity) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	if capacity.CPUs > 0 {
 		list[corev1.ResourceCPU] = *resource.NewQuantity(capacity.CPUs, resource.DecimalSI)
@@ -148,7 +148,7 @@ func resources(capacity inventory.Capacity) corev1.ResourceList {
 	return list
 }
 
-func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]inventory.Candidate, error) {
+func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]allocation.Candidate, error) {
 	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	for _, list := range []client.ObjectList{hosts, facts} {
 		// Nothing of it is changed, and a copy of a large inventory is dear.
@@ -156,7 +156,7 @@ func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]invent
 			return nil, fmt.Errorf("inventory of the namespace: %w", err)
 		}
 	}
-	return inventory.Candidates(hosts.Items, facts.Items), nil
+	return allocation.Candidates(hosts.Items, facts.Items), nil
 }
 
 // SetupWithManager registers the reconciler.

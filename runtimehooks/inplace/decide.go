@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // Fields of an IngotMachine that are changed live.
@@ -77,7 +77,7 @@ func sameHosts(current, desired any, servers []map[string]string) bool {
 		return false
 	}
 	for _, labels := range servers {
-		if !inventory.SelectsLabels(&is, labels) {
+		if !allocation.SelectsLabels(&is, labels) {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
@@ -60,10 +61,10 @@ func missingImages(images []infrav1.IngotImage, groups []Group, versions []strin
 }
 
 // Demand is what a wish asks of the inventory.
-func Demand(groups []Group, images []infrav1.IngotImage) inventory.Demand {
-	var demand inventory.Demand
+func Demand(groups []Group, images []infrav1.IngotImage) allocation.Demand {
+	var demand allocation.Demand
 	for _, g := range groups {
-		out := inventory.DemandGroup{Name: g.Name, ControlPlane: g.ControlPlane, Count: g.Count, Template: g.Spec, Architecture: g.Image.Architecture}
+		out := allocation.DemandGroup{Name: g.Name, ControlPlane: g.ControlPlane, Count: g.Count, Template: g.Spec, Architecture: g.Image.Architecture}
 		if g.FailureDomain != "" {
 			out.FailureDomains = []string{g.FailureDomain}
 		}
@@ -95,7 +96,7 @@ type Upgrade struct {
 	// Groups are all of the Cluster's.
 	Groups []Group
 	// Stock of the namespace, and the catalogue.
-	Stock  inventory.Stock
+	Stock  allocation.Stock
 	Images []infrav1.IngotImage
 }
 
@@ -144,7 +145,7 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 			return r.Namespace == own.Namespace && r.Name == own.Name
 		})
 	}
-	plan, err := inventory.PlanPromise(inventory.PromiseRequest{
+	plan, err := allocation.PlanPromise(allocation.PromiseRequest{
 		Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster, Surge: true, Demand: Demand([]Group{group}, u.Images),
 	}, stock)
 	if err != nil || plan.Satisfied {
@@ -157,7 +158,7 @@ func (u Upgrade) spare(step Step) (message string, err error) {
 func (u Upgrade) own() *infrav1.IngotReservation {
 	for i := range u.Stock.Reservations {
 		r := &u.Stock.Reservations[i]
-		if r.Namespace == u.Namespace && r.Name == u.ClusterName && inventory.Stands(r, u.Stock.Now) {
+		if r.Namespace == u.Namespace && r.Name == u.ClusterName && allocation.Stands(r, u.Stock.Now) {
 			return r
 		}
 	}
@@ -168,7 +169,7 @@ func (u Upgrade) own() *infrav1.IngotReservation {
 // hosts as it has, so that each which it gives up comes back, with those that it was
 // promised before and does not have yet, and one for each group that surges. The last of
 // them asks for nothing that is not there: no upgrade is held for these.
-func (u Upgrade) Promises() []inventory.PromiseRequest {
+func (u Upgrade) Promises() []allocation.PromiseRequest {
 	surges, former := map[string]int{}, map[string]int{}
 	for _, step := range u.Steps {
 		if step.Surge {
@@ -180,8 +181,8 @@ func (u Upgrade) Promises() []inventory.PromiseRequest {
 			former[g.Name] = int(g.Count)
 		}
 	}
-	has := inventory.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
-	var out []inventory.PromiseRequest
+	has := allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
+	var out []allocation.PromiseRequest
 	for _, surge := range []bool{true, false} {
 		for _, before := range []bool{true, false} {
 			groups := slices.Clone(u.Groups)
@@ -196,7 +197,7 @@ func (u Upgrade) Promises() []inventory.PromiseRequest {
 					g.Count += surges[g.Name]
 				}
 			}
-			out = append(out, inventory.PromiseRequest{Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster,
+			out = append(out, allocation.PromiseRequest{Namespace: u.Namespace, ClusterName: u.ClusterName, Cluster: u.Cluster,
 				Purpose: infrav1.ReservationUpgrade, Demand: Demand(groups, u.Images)})
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/test/kinds"
 )
 
@@ -151,7 +151,7 @@ func rollout(controlPlane, workers int) []client.Object {
 type book struct {
 	client client.Client
 	err    error
-	asked  []inventory.PromiseRequest
+	asked  []allocation.PromiseRequest
 	// finished are the Clusters whose upgrades are over.
 	finished []types.NamespacedName
 }
@@ -161,16 +161,16 @@ func (b *book) Finish(_ context.Context, _ types.UID, cluster types.NamespacedNa
 	return b.err
 }
 
-func (b *book) Promise(ctx context.Context, _ types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error) {
+func (b *book) Promise(ctx context.Context, _ types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
 	b.asked = append(b.asked, request)
 	if b.err != nil {
-		return inventory.PromisePlan{}, b.err
+		return allocation.PromisePlan{}, b.err
 	}
 	stock, err := Inventory{Cache: b.client, Clock: clocktesting.NewFakePassiveClock(time.Unix(10, 0))}.stock(ctx, request.Namespace)
 	if err != nil {
-		return inventory.PromisePlan{}, err
+		return allocation.PromisePlan{}, err
 	}
-	return inventory.PlanPromise(request, stock)
+	return allocation.PlanPromise(request, stock)
 }
 
 var errContendedTest = errors.New("contended")

@@ -19,14 +19,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // A Book promises hosts.
 type Book interface {
 	// Promise promises all that is asked for to the Cluster with the UID, or nothing: the
 	// plan says what is missing. Asked again, it gives the same answer.
-	Promise(ctx context.Context, uid types.UID, request inventory.PromiseRequest) (inventory.PromisePlan, error)
+	Promise(ctx context.Context, uid types.UID, request allocation.PromiseRequest) (allocation.PromisePlan, error)
 	// Finish takes back what was promised for an upgrade, which is over.
 	Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error
 }
@@ -94,7 +94,7 @@ func (o Options) create(ctx context.Context, cluster *clusterv1.Cluster) (Verdic
 	if missing := missingImages(images, wish.Groups, []string{cluster.Spec.Topology.Version}); len(missing) > 0 {
 		return held(missing), nil
 	}
-	plan, err := o.Book.Promise(ctx, cluster.UID, inventory.PromiseRequest{
+	plan, err := o.Book.Promise(ctx, cluster.UID, allocation.PromiseRequest{
 		Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Demand: Demand(wish.Groups, images),
 	})
 	switch {
@@ -297,7 +297,7 @@ func settle(ctx context.Context, answer runtimehooksv1.ResponseObject, verdict V
 // textOf is what a condition says of an error: the same for the same fault.
 func textOf(ctx context.Context, err error) string {
 	var t tellable
-	if errors.As(err, &t) || errors.Is(err, inventory.ErrSelectorInvalid) {
+	if errors.As(err, &t) || errors.Is(err, allocation.ErrSelectorInvalid) {
 		return err.Error()
 	}
 	if fault := refused(err); fault != "" {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 const success, failure = runtimehooksv1.ResponseStatusSuccess, runtimehooksv1.ResponseStatusFailure
@@ -68,7 +68,7 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"the API server is away":        {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
 		"more groups than a promise has": {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", tooManyGroups), status: failure,
 			message: "the topology asks for what cannot be promised: spec.groups: Too many: 129: must have at most 128 items"},
-		"a selector of nonsense": {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", inventory.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
+		"a selector of nonsense": {cluster: cluster("ingot", 2), err: fmt.Errorf("%w: hostSelector", allocation.ErrSelectorInvalid), status: failure, message: "invalid selector: hostSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)
@@ -114,17 +114,17 @@ func TestDemandOfATopology(t *testing.T) {
 	}
 	small := selector("small")
 	small.HostSelector.Arch = "arm64"
-	want := inventory.PromiseRequest{
+	want := allocation.PromiseRequest{
 		Namespace: namespace, ClusterName: "c1",
 		Cluster: infrav1.IngotClusterSpec{FailureDomainLabel: "row", ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}},
-		Demand: inventory.Demand{Groups: []inventory.DemandGroup{
+		Demand: allocation.Demand{Groups: []allocation.DemandGroup{
 			{Name: controlPlaneGroup, ControlPlane: true, Count: 1, Template: small, Architecture: "arm64"},
 			{Name: "md-0", Count: 2, Template: selector("big"), Architecture: "amd64"},
 			{Name: "gpu", Count: 1, Template: selector("gpu"), Architecture: "amd64", FailureDomains: []string{"r1"}},
 			{Name: "scaled", Count: 4, Template: selector("big"), Architecture: "amd64"},
 		}},
 	}
-	if diff := cmp.Diff([]inventory.PromiseRequest{want}, s.book.asked); diff != "" {
+	if diff := cmp.Diff([]allocation.PromiseRequest{want}, s.book.asked); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }

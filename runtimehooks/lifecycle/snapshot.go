@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
@@ -25,7 +25,7 @@ type Inventory struct {
 	Clock       clock.PassiveClock
 	// Shelf has the hosts of a namespace as Cache does; nil, or where it returns nil: they
 	// are listed.
-	Shelf func(namespace string) *inventory.Shelf
+	Shelf func(namespace string) *allocation.Shelf
 }
 
 // class of a Cluster, nil if there is none. A class that the cache does not have is
@@ -99,10 +99,10 @@ func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 }
 
 // stock reads the inventory of a namespace. None of it is changed.
-func (i Inventory) stock(ctx context.Context, namespace string) (inventory.Stock, error) {
+func (i Inventory) stock(ctx context.Context, namespace string) (allocation.Stock, error) {
 	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
 	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	var shelf *inventory.Frozen // before who chose a host is read
+	var shelf *allocation.Frozen // before who chose a host is read
 	if i.Shelf != nil {
 		if living := i.Shelf(namespace); living != nil {
 			shelf = living.Freeze()
@@ -114,11 +114,11 @@ func (i Inventory) stock(ctx context.Context, namespace string) (inventory.Stock
 	}
 	for _, list := range lists {
 		if err := i.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return inventory.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
+			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return inventory.Stock{
-		Candidates: inventory.Candidates(hosts.Items, hardware.Items), Shelf: shelf, Machines: machines.Items,
+	return allocation.Stock{
+		Candidates: allocation.Candidates(hosts.Items, hardware.Items), Shelf: shelf, Machines: machines.Items,
 		Reservations: reservations.Items, Now: i.Clock.Now(),
 	}, nil
 }

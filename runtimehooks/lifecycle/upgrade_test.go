@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // three control planes and two workers of c1, which have their hosts.
@@ -67,7 +67,7 @@ func TestPromisesOfAnUpgrade(t *testing.T) {
 			var answer runtimehooksv1.BeforeClusterUpgradeResponse
 			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: *c, ToKubernetesVersion: "v1.37.0"}, &answer)
 			holds(t, &answer, tc.held)
-			counts := func(r inventory.PromiseRequest) []int {
+			counts := func(r allocation.PromiseRequest) []int {
 				out := []int{}
 				for _, g := range r.Demand.Groups {
 					if g.Count > 0 {

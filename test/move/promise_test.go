@@ -19,7 +19,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/reservation"
-	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -77,19 +77,19 @@ func (s *story) promiseHolds() {
 		s.t.Errorf("the promise ends in %s", left)
 	}
 	book := &reservation.Book{Client: s.target.client, Live: s.target.client, Clock: clock.RealClock{}}
-	more, err := book.Plan(s.t.Context(), inventory.RequestOf(promiseTo("rival", 100)))
+	more, err := book.Plan(s.t.Context(), allocation.RequestOf(promiseTo("rival", 100)))
 	if err != nil || len(more.Missing) != 1 {
 		s.t.Fatalf("more hosts than there are: %+v, %v", more, err)
 	}
 	one := int32(more.Missing[0].Free) - (promisedHosts - 1) + 1 // more than is left
-	plan, err := book.Promise(s.t.Context(), "a-uid", inventory.RequestOf(promiseTo("rival", one)))
+	plan, err := book.Promise(s.t.Context(), "a-uid", allocation.RequestOf(promiseTo("rival", one)))
 	if err != nil || plan.Satisfied || plan.Missing[0].Missing != 1 || !strings.Contains(plan.Message, "promised to other Clusters") {
 		s.t.Errorf("another Cluster hears %+v, %v", plan, err)
 	}
 	if s.target.get(&infrav1.IngotReservation{}, "rival") {
 		s.t.Error("another Cluster was promised hosts that there are not")
 	}
-	if plan, err := book.Plan(s.t.Context(), inventory.RequestOf(is)); err != nil || !plan.Satisfied {
+	if plan, err := book.Plan(s.t.Context(), allocation.RequestOf(is)); err != nil || !plan.Satisfied {
 		s.t.Errorf("the Cluster itself hears %+v, %v", plan, err)
 	}
 }

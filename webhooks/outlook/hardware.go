@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/allocation"
 )
 
 // bytesPerGB is what disk makers, and the API, mean by a gigabyte.
@@ -102,7 +103,7 @@ func (o Outlook) best(ctx context.Context, namespace string, selector labels.Sel
 		return built{}, err
 	}
 	var best built
-	for _, candidate := range inventory.Candidates(hosts.Items, hardware.Items) {
+	for _, candidate := range allocation.Candidates(hosts.Items, hardware.Items) {
 		if candidate.Hardware != nil {
 			best.add(candidate, wish)
 		}
@@ -110,7 +111,7 @@ func (o Outlook) best(ctx context.Context, namespace string, selector labels.Sel
 	return best, nil
 }
 
-func (b *built) add(candidate inventory.Candidate, wish wish) {
+func (b *built) add(candidate allocation.Candidate, wish wish) {
 	facts := candidate.Hardware.Spec
 	hints := wish.hints
 	if hints == nil {

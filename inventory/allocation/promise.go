@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Stock is the inventory of one namespace, as it was seen at one moment. Objects of
@@ -213,10 +214,10 @@ func (g *group) explainShort(s Shortfall) string {
 	}
 	fmt.Fprintf(&b, " lacks %d of %d hosts", s.Missing, s.Needed)
 	if len(s.FailureDomains) > 0 {
-		fmt.Fprintf(&b, " in failure domain %s (label %s)", truncate(strings.Join(s.FailureDomains, ", "), 120), g.criteria.label)
+		fmt.Fprintf(&b, " in failure domain %s (label %s)", inventory.Truncate(strings.Join(s.FailureDomains, ", "), 120), g.criteria.label)
 	}
 	if asked := g.criteria.asked(); asked != "" {
-		b.WriteString("; asked for " + truncate(asked, 240))
+		b.WriteString("; asked for " + inventory.Truncate(asked, 240))
 	}
 	switch kept := s.Free - (s.Needed - s.Missing); {
 	case s.Suiting == 0:
@@ -226,7 +227,7 @@ func (g *group) explainShort(s Shortfall) string {
 	default:
 		fmt.Fprintf(&b, "; of %d hosts that suit %d are free", s.Suiting, s.Free)
 	}
-	return truncate(b.String(), maxShortfall)
+	return inventory.Truncate(b.String(), maxShortfall)
 }
 
 // maxShortfall bounds Shortfall.Message, in characters.
@@ -259,5 +260,5 @@ func sumUp(missing []Shortfall) string {
 		}
 		b.WriteString(s.Message)
 	}
-	return truncate(b.String(), MaxExplanation)
+	return inventory.Truncate(b.String(), MaxExplanation)
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"encoding/binary"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -55,7 +56,7 @@ func sortHosts(namespace string, candidates []Candidate, free func(*infrav1.Ingo
 // claimableBut says that a host can be claimed, and none of the machines has chosen it.
 func claimableBut(named map[string]bool) func(*infrav1.IngotHost) bool {
 	return func(host *infrav1.IngotHost) bool {
-		ok, _ := Claimable(host)
+		ok, _ := inventory.Claimable(host)
 		return ok && !named[host.Name]
 	}
 }
@@ -147,7 +148,7 @@ func (l *look) at(candidate Candidate) []byte {
 		l.word(value)
 	}
 	if l.trust {
-		trust, _, _ := BootTrustOf(candidate.Host)
+		trust, _, _ := inventory.BootTrustOf(candidate.Host)
 		l.word(string(trust))
 	}
 	if record := candidate.Host.Spec.Record; record != nil {
@@ -165,7 +166,7 @@ func (l *look) hardware(candidate Candidate) {
 	spec := &candidate.Hardware.Spec
 	l.word(spec.Architecture)
 	l.number(int64(spec.CPU.Cores))
-	l.number(MemoryGiB(spec.MemoryBytes))
+	l.number(inventory.MemoryGiB(spec.MemoryBytes))
 	for _, data := range l.networks {
 		fits := byte(0)
 		if networkdata.Fit(data, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: spec.NICs}) == nil {
@@ -178,12 +179,12 @@ func (l *look) hardware(candidate Candidate) {
 		if hints == nil {
 			hints = candidate.Host.Spec.RootDeviceHints
 		}
-		disks, err := SelectRootDisks(spec.Disks, hints, wish.RAID)
+		disks, err := inventory.SelectRootDisks(spec.Disks, hints, wish.RAID)
 		if err != nil {
 			l.number(-1)
 			continue
 		}
-		l.number(RootBytes(disks))
+		l.number(inventory.RootBytes(disks))
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"fmt"
@@ -19,12 +19,12 @@ func large(hosts, others int) (Stock, PromiseRequest) {
 		c.Hardware.Spec.MemoryBytes = int64(64<<(i%4)) << 30
 		stock.Candidates = append(stock.Candidates, c)
 	}
-	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(256))}}
+	big := &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(256))}}
 	for i := range others {
 		racks := []string{fmt.Sprintf("r%02d", i%40), fmt.Sprintf("r%02d", (i+1)%40)}
 		big := infrav1.ReservedGroup{Name: "big", Count: 10, HostSelector: big}
 		stock.Reservations = append(stock.Reservations, reservation(fmt.Sprintf("c%03d", i),
-			infrav1.ReservedGroup{Name: "cp", ControlPlane: ptr(true), Count: 3}, workers("md", 10, racks...), big))
+			infrav1.ReservedGroup{Name: "cp", ControlPlane: new(true), Count: 3}, workers("md", 10, racks...), big))
 	}
 	request := demand(DemandGroup{Name: "cp", ControlPlane: true, Count: 3},
 		DemandGroup{Name: "r1", Count: 60, FailureDomains: []string{"r01"}}, DemandGroup{Name: "md", Count: 300},

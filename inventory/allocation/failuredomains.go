@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // MaxFailureDomains is how many a Cluster's status can hold (Cluster API v1.14:
@@ -21,14 +22,6 @@ const MaxFailureDomains = 100
 
 // ErrTooManyFailureDomains: the label has more values than a Cluster can hold.
 var ErrTooManyFailureDomains = errors.New("too many failure domains")
-
-// FailureDomainLabel returns the label whose values are the cluster's failure domains.
-func FailureDomainLabel(cluster *infrav1.IngotCluster) string {
-	if cluster == nil || cluster.Spec.FailureDomainLabel == "" {
-		return infrav1.RackLabel
-	}
-	return cluster.Spec.FailureDomainLabel
-}
 
 // FailureDomainOf returns the failure domain of a host in the eyes of a cluster: the
 // one frozen with the cluster's own claim (I11), else the value of the label; empty:
@@ -90,13 +83,13 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 	if err != nil {
 		return nil, err
 	}
-	label := FailureDomainLabel(request.Cluster)
+	label := inventory.FailureDomainLabel(request.Cluster)
 	suits, keeper := request.suitsNewest(), request.keeper(candidates)
 	serves := map[string]bool{}
 	for i, candidate := range candidates {
 		host := candidate.Host
 		set := labels.Set(host.Labels)
-		back := returning(host, request.ClusterName)
+		back := inventory.Returning(host, request.ClusterName)
 		name := FailureDomainOf(host, label, request.ClusterName)
 		if back {
 			name = host.Labels[label] // what it was frozen as ends with the claim (I11)
@@ -105,7 +98,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 			continue
 		}
 		serves[name] = serves[name] || forControlPlane.Matches(set) &&
-			(back || freeFor(host, request.ClusterName)) && suits(candidate) && keeper.allows(i)
+			(back || inventory.FreeBySpec(host) && !foreignData(host, request.ClusterName)) && suits(candidate) && keeper.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
@@ -158,8 +151,7 @@ func (r DomainRequest) keeper(candidates []Candidate) *keeper {
 	next.Namespace, next.Labels = r.Cluster.Namespace, map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 	c := &criteria{SelectionRequest: SelectionRequest{Machine: next, Cluster: r.Cluster, ClusterName: r.ClusterName, Promises: r.Promises}}
 	return newKeeper(c, candidates, func(host *infrav1.IngotHost) bool {
-		in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-		return returning(host, r.ClusterName) || in.idle() && !r.Named[host.Name]
+		return inventory.Returning(host, r.ClusterName) || inventory.FreeBySpec(host) && !r.Named[host.Name]
 	})
 }
 
@@ -175,28 +167,4 @@ func listDomains(serves map[string]bool) []clusterv1.FailureDomain {
 		domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: &controlPlane})
 	}
 	return domains
-}
-
-// freeFor says whether, by its spec alone, a machine of the cluster could have the host.
-func freeFor(host *infrav1.IngotHost, clusterName string) bool {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return in.idle() &&
-		(in.record.LastClusterName == "" || in.record.LastClusterName == clusterName)
-}
-
-// returning says whether the cluster has given the host back and it is being fenced
-// and cleaned: soon another machine of the cluster can have it. Without this a control
-// plane that replaces machine by machine, without a spare host, would be sent
-// elsewhere the moment the old machine is gone.
-func returning(host *infrav1.IngotHost, clusterName string) bool {
-	in := &input{host: host, claim: host.Spec.Claim, record: host.Spec.Record, order: host.Spec.Order}
-	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName
-}
-
-// idle: by its spec alone a machine could have the host.
-func (in *input) idle() bool { return in.usable() && in.idleHost() && !in.quarantined() }
-
-// usable: nobody keeps the host out of service.
-func (in *input) usable() bool {
-	return in.host.DeletionTimestamp.IsZero() && !in.unmanaged() && !in.maintenance() && !in.wantedOff()
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // lot is a small random inventory with promises and a demand.
@@ -46,7 +47,7 @@ func randomLot(r *rand.Rand) lot {
 			}
 		}
 		if r.IntN(3) == 0 {
-			g.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+			g.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
 		}
 		return g
 	}
@@ -82,7 +83,7 @@ func units(groups []group, candidates []Candidate) []unit {
 	for i := range groups {
 		suits := make([]bool, len(candidates))
 		for h, c := range candidates {
-			ok, _ := Claimable(c.Host)
+			ok, _ := inventory.Claimable(c.Host)
 			suits[h] = ok && groups[i].suits(c)
 		}
 		for range groups[i].need {
@@ -214,7 +215,7 @@ func TestKeeperAgainstBruteForce(t *testing.T) {
 		}
 		can, has := false, false
 		for h, c := range l.stock.Candidates {
-			if ok, _ := Claimable(c.Host); !ok {
+			if ok, _ := inventory.Claimable(c.Host); !ok {
 				continue
 			}
 			without, then := goWithout(all, own, h, l.stock.Candidates)
@@ -258,7 +259,7 @@ func TestKindsSuitAlike(t *testing.T) {
 		l := randomLot(rand.New(rand.NewPCG(seed, 3)))
 		l.stock.Candidates[0].Host.Spec.RootDeviceHints = &infrav1.RootDeviceHints{Model: "absent"}
 		spec := l.request.reservation()
-		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: ptr(int64(1))}
+		spec.Groups[0].RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(1))}
 		l.stock.Candidates[len(l.stock.Candidates)-1].Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 480, "B")}
 		if seed%2 == 0 {
 			spec.Groups[len(spec.Groups)-1].SoftwareRAID = mirror()

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"

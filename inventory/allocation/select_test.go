@@ -1,13 +1,14 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,18 +16,39 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // candidate is a free host of 16 cores and 64 GiB in a rack.
 func candidate(name, rack string) Candidate {
-	s := newScene(func(s *scene) { s.host.Name = name })
-	s.host.Labels = map[string]string{infrav1.RackLabel: rack, "kind": "compute"}
-	s.host.Status.Conditions = []metav1.Condition{is(infrav1.HostAvailableCondition, infrav1.ReasonAvailable, "")}
-	s.host.Status.Conditions[0].ObservedGeneration = s.host.Generation
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "metal", Name: name, Generation: 1, Labels: map[string]string{infrav1.RackLabel: rack, "kind": "compute"},
+	}}
+	host.Spec = infrav1.IngotHostSpec{
+		BMC:            &infrav1.BMC{Address: "redfish://bmc", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
+		BootMACAddress: "52:54:00:00:00:01",
+		NetworkRef:     infrav1.NetworkReference{Name: "net"},
+		Cleaning:       infrav1.CleaningMetadata,
+		Record:         &infrav1.HostRecord{InspectedAt: metav1.NewTime(day().Add(-24 * time.Hour))},
+	}
+	host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostAvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonAvailable, ObservedGeneration: 1}}
 	hw := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Architecture: "amd64", MemoryBytes: 64 << 30,
 		CPU: infrav1.HardwareCPU{Cores: 16, Threads: 32}, Disks: []infrav1.HardwareDisk{disk("/dev/sda", 480, "s")}}}
-	return Candidate{Host: s.host, Hardware: hw}
+	return Candidate{Host: host, Hardware: hw}
 }
+
+func day() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
+
+func disk(name string, gigabytes int64, serial string) infrav1.HardwareDisk {
+	return infrav1.HardwareDisk{Name: name, SerialNumber: serial, SizeBytes: new(gigabytes * inventory.BytesPerGB), Rotational: new(false)}
+}
+
+func claimOf(state infrav1.ClaimState) *infrav1.HostClaim {
+	return &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m1"}, ClusterName: "c1", InstanceID: "i",
+		Attempt: 1, State: state, Cleaning: infrav1.CleaningMetadata}
+}
+
+func mirror() *infrav1.SoftwareRAID { return &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1} }
 
 func request(change func(*SelectionRequest)) SelectionRequest {
 	r := SelectionRequest{ClusterName: "c1", Machine: &infrav1.IngotMachine{}, Cluster: &infrav1.IngotCluster{}}
@@ -35,8 +57,6 @@ func request(change func(*SelectionRequest)) SelectionRequest {
 	change(&r)
 	return r
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func TestSelect(t *testing.T) {
 	large := candidate("large", "r2")
@@ -61,10 +81,10 @@ func TestSelect(t *testing.T) {
 		{"a free host is nearer than one about to be in use", func(r *SelectionRequest) { r.FailureDomain, r.Named = "r1", map[string]bool{"a": true} },
 			[]Candidate{candidate("a", "r1"), large}, `nearest miss: large (in failure domain "r2")`},
 		{"minimum", func(r *SelectionRequest) {
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
 		}, []Candidate{large, candidate("small", "r1")}, "large"},
 		{"cores, disk and architecture too small", func(r *SelectionRequest) {
-			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Arch: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: ptr(int32(32)), DiskGB: ptr(int64(500))}}
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Arch: "arm64", Minimum: &infrav1.HardwareMinimum{Cores: new(int32(32)), DiskGB: new(int64(500))}}
 		}, []Candidate{large}, `large (architecture "amd64"; 16 cores of 32; root disk of 480 GB of 500)`},
 		{"machine's labels", func(r *SelectionRequest) {
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{MatchLabels: map[string]string{"kind": "storage"}}
@@ -87,7 +107,7 @@ func TestSelect(t *testing.T) {
 		{"named by another machine", func(r *SelectionRequest) { r.Named = map[string]bool{"large": true} }, []Candidate{large}, "named by the providerID"},
 		{"claimed", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Claim = claimOf(infrav1.ClaimProvisioned) })}, "1 claimed"},
 		{"kept off", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff })}, "kept off"},
-		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = ptr(true) })}, "in maintenance"},
+		{"maintenance", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Spec.Maintenance = new(true) })}, "in maintenance"},
 		{"status lost", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Status = infrav1.IngotHostStatus{} })}, "not observed"},
 		{"spec changed since", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Generation++ })}, "not observed"},
 		{"paused for a move", func(*SelectionRequest) {}, []Candidate{with("d", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.MovePausedAnnotation: ""} })}, "1 paused"},
@@ -150,5 +170,56 @@ func TestSelectExplainsBriefly(t *testing.T) {
 	}), hosts)
 	if n := utf8.RuneCountInString(got.Message); n > MaxExplanation || !strings.Contains(got.Message, "nearest miss") || !strings.Contains(got.Message, "300 claimed") {
 		t.Errorf("%d characters: %s", n, got.Message)
+	}
+}
+
+// A host that has one disk only is not picked, and the message says what it lacks.
+func TestSelectWithMirror(t *testing.T) {
+	one, two := candidate("one", "r1"), candidate("two", "r1")
+	two.Hardware.Spec.Disks = []infrav1.HardwareDisk{disk("/dev/sda", 480, "A"), disk("/dev/sdb", 240, "B")}
+	asks := func(least int64) SelectionRequest {
+		return request(func(r *SelectionRequest) {
+			r.Machine.Spec.SoftwareRAID = mirror()
+			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{DiskGB: &least}}
+		})
+	}
+	if got := Select(asks(200), []Candidate{one, two}); got.Host == nil || got.Host.Name != "two" || got.RootDisk.SerialNumber != "B" {
+		t.Errorf("%+v", got)
+	}
+	if got := Select(asks(200), []Candidate{one}); got.Host != nil || !strings.Contains(got.Message, "softwareRAID needs two disks") {
+		t.Errorf("%+v", got)
+	}
+	if got := Select(asks(300), []Candidate{two}); got.Host != nil || !strings.Contains(got.Message, "root disk of 240 GB of 300") {
+		t.Errorf("the smaller disk does not count: %+v", got)
+	}
+}
+
+// A host that is critically ill is claimable, and taken when no other will do.
+func TestSelectAilingLast(t *testing.T) {
+	ill := func(name, reason string) Candidate {
+		c := candidate(name, "r1")
+		c.Host.Status.Conditions = append(c.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostHealthyCondition, Status: metav1.ConditionFalse, Reason: reason})
+		return c
+	}
+	large := candidate("large", "r1")
+	large.Hardware.Spec.MemoryBytes = 256 << 30
+	elsewhere := candidate("elsewhere", "r2")
+	busy := func(r *SelectionRequest) { r.DomainUse = map[string]int{"r2": 1} }
+	for name, tc := range map[string]struct {
+		change func(*SelectionRequest)
+		hosts  []Candidate
+		want   string
+	}{
+		"before a better fit":          {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthCritical), large}, "large"},
+		"a warning is none":            {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthWarning), large}, "ill"},
+		"better than none":             {func(*SelectionRequest) {}, []Candidate{ill("ill", infrav1.ReasonHealthCritical)}, "ill"},
+		"the domains are spread first": {busy, []Candidate{ill("ill", infrav1.ReasonHealthCritical), elsewhere}, "ill"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Select(request(tc.change), tc.hosts)
+			if got.Host == nil || got.Host.Name != tc.want {
+				t.Errorf("picked %+v (%s), want %s", got.Host, got.Message, tc.want)
+			}
+		})
 	}
 }

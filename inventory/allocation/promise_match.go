@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 // matching gives free hosts to machines: groups of equal machines on one side, kinds of
 // equal hosts on the other. Every augmenting path leaves the groups before at what they

@@ -1,11 +1,9 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
-	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -59,33 +57,5 @@ func TestSelectByNetwork(t *testing.T) {
 	unasked.Machine.Spec.NetworkData = nil
 	if got := Select(unasked, []Candidate{bare}); got.Host == nil {
 		t.Errorf("without networkData any will do: %s", got.Message)
-	}
-}
-
-// What is reserved for a MAC address is given to it, in the range or beside it, and to
-// nobody else.
-func TestAllocateReservedAddress(t *testing.T) {
-	const mac, other = "52:54:00:00:00:01", "52:54:00:00:00:02"
-	network := infrav1.IngotNetworkSpec{Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.12"},
-		Reservations: []infrav1.NetworkReservation{{MAC: other, IP: "10.10.0.11"}, {MAC: mac, IP: "10.10.0.200"}, {MAC: "52:54:00:00:00:03", IP: "10.99.0.1"}}}
-	taken := map[netip.Addr]bool{}
-	for range 3 {
-		if got, err := AllocateAddress(network, taken, mac); err != nil || got.String() != "10.10.0.200" {
-			t.Errorf("%s, %v, want what is reserved", got, err)
-		}
-		taken[netip.MustParseAddr("10.10.0.10")] = true
-	}
-	if got, err := AllocateAddress(network, map[netip.Addr]bool{}, other); err != nil || got.String() != "10.10.0.11" {
-		t.Errorf("%s, %v, want what is reserved in the range", got, err)
-	}
-	if got, err := AllocateAddress(network, taken, "52:54:00:00:00:09"); err != nil || got.String() != "10.10.0.12" {
-		t.Errorf("%s, %v, want the one that is neither taken nor reserved", got, err)
-	}
-	if got, err := AllocateAddress(network, taken, "52:54:00:00:00:03"); err != nil || got.String() != "10.10.0.12" {
-		t.Errorf("%s, %v: one reserved outside of the subnet is of no use", got, err)
-	}
-	taken[netip.MustParseAddr("10.10.0.200")] = true
-	if got, err := AllocateAddress(network, taken, mac); !errors.Is(err, ErrNetworkInvalid) || !strings.Contains(err.Error(), "10.10.0.200") {
-		t.Errorf("%s, %v, want that another has it", got, err)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -79,7 +80,7 @@ type Selection struct {
 func Select(request SelectionRequest, candidates []Candidate) Selection {
 	criteria, err := newCriteria(request)
 	if err != nil {
-		return Selection{Reason: infrav1.ReasonSelectorInvalid, Message: truncate(err.Error(), MaxExplanation)}
+		return Selection{Reason: infrav1.ReasonSelectorInvalid, Message: inventory.Truncate(err.Error(), MaxExplanation)}
 	}
 	var best *judgement
 	var refused []judgement
@@ -122,7 +123,7 @@ type criteria struct {
 }
 
 func newCriteria(request SelectionRequest) (*criteria, error) {
-	c := &criteria{SelectionRequest: request, label: FailureDomainLabel(request.Cluster)}
+	c := &criteria{SelectionRequest: request, label: inventory.FailureDomainLabel(request.Cluster)}
 	if request.Machine.Spec.HostSelector != nil {
 		c.want = *request.Machine.Spec.HostSelector
 	}
@@ -219,10 +220,10 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	}
 	j.rank = rank{
 		domainUse: c.DomainUse[c.domain(candidate.Host)],
-		ailing:    ailing(candidate.Host),
-		memory:    MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
+		ailing:    inventory.Ailing(candidate.Host),
+		memory:    inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
 		cores:     int64(candidate.Hardware.Spec.CPU.Cores),
-		disk:      RootBytes(j.rootDisks) / bytesPerGB,
+		disk:      inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
 		hash:      pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
 		name:      candidate.Host.Name,
 	}
@@ -241,7 +242,7 @@ func (c *criteria) judgePlace(j *judgement) {
 	if c.FailureDomain != "" && c.domain(j.Host) != c.FailureDomain {
 		j.miss("in another failure domain", fmt.Sprintf("in failure domain %q", c.domain(j.Host)))
 	}
-	if trust, _, why := BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
+	if trust, _, why := inventory.BootTrustOf(j.Host); c.Cluster.Spec.BootTrust == infrav1.BootTrustVerified && trust != infrav1.BootTrustVerified {
 		j.miss("without a verified boot", "not booted in a verified way, as bootTrust of the IngotCluster demands: "+why)
 	}
 	if !c.machine.Matches(set) {
@@ -262,18 +263,18 @@ func (c *criteria) judgeHardware(j *judgement) {
 	if least := c.minimum.Cores; least != nil && spec.CPU.Cores < *least {
 		j.miss("with too few cores", fmt.Sprintf("%d cores of %d", spec.CPU.Cores, *least))
 	}
-	if least := c.minimum.MemoryGiB; least != nil && MemoryGiB(spec.MemoryBytes) < *least {
-		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", MemoryGiB(spec.MemoryBytes), *least))
+	if least := c.minimum.MemoryGiB; least != nil && inventory.MemoryGiB(spec.MemoryBytes) < *least {
+		j.miss("with too little memory", fmt.Sprintf("%d GiB memory of %d", inventory.MemoryGiB(spec.MemoryBytes), *least))
 	}
 	c.judgeInterfaces(j)
-	disks, err := SelectRootDisks(spec.Disks, c.hints(j.Host), c.Machine.Spec.SoftwareRAID)
+	disks, err := inventory.SelectRootDisks(spec.Disks, c.hints(j.Host), c.Machine.Spec.SoftwareRAID)
 	if err != nil {
 		j.miss("without a root disk that suits", err.Error())
 		return
 	}
 	j.rootDisks = disks
-	if least := c.minimum.DiskGB; least != nil && RootBytes(disks) < *least*bytesPerGB {
-		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", RootBytes(disks)/bytesPerGB, *least))
+	if least := c.minimum.DiskGB; least != nil && inventory.RootBytes(disks) < *least*inventory.BytesPerGB {
+		j.miss("with too small a root disk", fmt.Sprintf("root disk of %d GB of %d", inventory.RootBytes(disks)/inventory.BytesPerGB, *least))
 	}
 }
 
@@ -303,7 +304,7 @@ func (c *criteria) judgeAddresses(j *judgement) {
 
 // judgeState: whether the host can be claimed now, and by this cluster (I1, I12).
 func (c *criteria) judgeState(j *judgement) {
-	if ok, why := Claimable(j.Host); !ok {
+	if ok, why := inventory.Claimable(j.Host); !ok {
 		j.miss(why, why)
 	}
 	if foreignData(j.Host, c.ClusterName) {
@@ -327,19 +328,5 @@ func (j *judgement) miss(kind, detail string) {
 func pairHash(machine, host string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(machine + "\x00" + host))
-	return mix(h.Sum64())
+	return inventory.Mix(h.Sum64())
 }
-
-// mix spreads the bits of a hash (the finalizer of MurmurHash3): FNV alone leaves
-// names that differ in their last character close together.
-func mix(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
-// MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
-// themselves: a server with 64 GiB in its slots tells a little less.
-func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // MaxExplanation bounds Selection.Message, in characters.
@@ -30,12 +31,12 @@ func (c *criteria) explain(refused []judgement) string {
 	}
 	if len(refused) == 0 {
 		fmt.Fprintf(&b, "; namespace %s has no IngotHost; register one", c.Machine.Namespace)
-		return truncate(b.String(), MaxExplanation)
+		return inventory.Truncate(b.String(), MaxExplanation)
 	}
 	near := c.nearest(refused)
-	fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, truncate(joinDetails(near.misses), 250))
+	fmt.Fprintf(&b, "; nearest miss: %s (%s)", near.Host.Name, inventory.Truncate(joinDetails(near.misses), 250))
 	fmt.Fprintf(&b, "; of %d hosts %s", len(refused), countMisses(refused))
-	return truncate(b.String(), MaxExplanation)
+	return inventory.Truncate(b.String(), MaxExplanation)
 }
 
 // asked describes the selectors and minima in a few words.
@@ -43,7 +44,7 @@ func (c *criteria) asked() string {
 	var words []string
 	say := func(name string, selector *metav1.LabelSelector) {
 		if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
-			words = append(words, name+" "+truncate(metav1.FormatLabelSelector(selector), 120))
+			words = append(words, name+" "+inventory.Truncate(metav1.FormatLabelSelector(selector), 120))
 		}
 	}
 	say("hosts of the cluster with", c.Cluster.Spec.HostSelector)

@@ -1,12 +1,11 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,7 +52,7 @@ func TestFailureDomains(t *testing.T) {
 		want         []clusterv1.FailureDomain
 	}{
 		{name: "sorted, free hosts", hosts: []Candidate{host("b", "r2"), host("a", "r1")},
-			want: []clusterv1.FailureDomain{{Name: "r1", ControlPlane: ptr(true)}, {Name: "r2", ControlPlane: ptr(true)}}},
+			want: []clusterv1.FailureDomain{{Name: "r1", ControlPlane: new(true)}, {Name: "r2", ControlPlane: new(true)}}},
 		{name: "the claim freezes the domain", hosts: []Candidate{host("a", "r1", claimed)}, want: domains(map[string]bool{"r-old": false})},
 		{name: "in use, even by this control plane: there is no second place", hosts: []Candidate{host("a", "r1", claimed)},
 			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r-old": false})},
@@ -67,7 +66,7 @@ func TestFailureDomains(t *testing.T) {
 			c.Host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced}
 		})},
 			want: domains(map[string]bool{"r1": false})},
-		{name: "on its way back into maintenance", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Maintenance = ptr(true) })},
+		{name: "on its way back into maintenance", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Maintenance = new(true) })},
 			want: domains(map[string]bool{"r-old": false})},
 		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},
 			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r1": false})},
@@ -110,10 +109,10 @@ func TestFailureDomains(t *testing.T) {
 // workers even: it would wait there.
 func TestFailureDomainsKeepPromises(t *testing.T) {
 	controlPlane := func(count int32) infrav1.ReservedGroup {
-		return infrav1.ReservedGroup{Name: "cp", ControlPlane: ptr(true), Count: count}
+		return infrav1.ReservedGroup{Name: "cp", ControlPlane: new(true), Count: count}
 	}
 	small := controlPlane(1)
-	small.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}
+	small.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}
 	away, back, large := candidate("h9", "r2"), candidate("h9", "r2"), candidate("h9", "r2")
 	away.Host.Status = infrav1.IngotHostStatus{}
 	back.Host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
@@ -189,38 +188,5 @@ func TestTemplateCapacity(t *testing.T) {
 	}
 	if diff := cmp.Diff(Capacity{CPUs: 32, MemoryBytes: 128 << 30, Architecture: "arm64"}, got); diff != "" {
 		t.Errorf("capacity of hosts that the image is for (-want +got):\n%s", diff)
-	}
-}
-
-func TestAllocateAddress(t *testing.T) {
-	network := infrav1.IngotNetworkSpec{Subnet: "10.0.0.0/28", Gateway: "10.0.0.1", DNSServers: []string{"10.0.0.2", "8.8.8.8"},
-		NTPServers: []string{"10.0.0.7"}, Relays: []string{"10.0.0.8", "10.255.0.1"},
-		Routes: []infrav1.NetworkRoute{{Destination: "10.9.0.0/16", Gateway: "10.0.0.9"}},
-		Range:  infrav1.AddressRange{Start: "10.0.0.0", End: "10.0.0.9"}}
-	taken := map[netip.Addr]bool{}
-	for i := range 4 { // .3 to .6 are what is left of the range
-		mac := fmt.Sprintf("52:54:00:00:00:%02x", i)
-		got, err := AllocateAddress(network, taken, mac)
-		if err != nil {
-			t.Fatalf("address %d: %v", i, err)
-		}
-		again, _ := AllocateAddress(network, taken, mac)
-		if last := got.As4()[3]; again != got || taken[got] || last < 3 || last > 6 {
-			t.Errorf("%s gets %s, then %s", mac, got, again)
-		}
-		taken[got] = true
-	}
-	if _, err := AllocateAddress(network, taken, "m"); !errors.Is(err, ErrAddressesExhausted) {
-		t.Errorf("error %v, want %v", err, ErrAddressesExhausted)
-	}
-	for _, bad := range []infrav1.IngotNetworkSpec{
-		{Subnet: "nonsense", Range: network.Range},
-		{Subnet: "fd00::/64", Range: infrav1.AddressRange{Start: "fd00::1", End: "fd00::2"}},
-		{Subnet: "10.0.0.0/29", Range: infrav1.AddressRange{Start: "10.0.0.5", End: "10.0.0.4"}},
-		{Subnet: "10.0.0.0/29", Range: infrav1.AddressRange{Start: "10.0.0.5", End: "10.0.0.9"}},
-	} {
-		if got, err := AllocateAddress(bad, nil, "m"); !errors.Is(err, ErrNetworkInvalid) {
-			t.Errorf("%+v: %s, error %v", bad, got, err)
-		}
 	}
 }

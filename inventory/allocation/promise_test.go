@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"fmt"
@@ -75,7 +75,7 @@ func demand(groups ...DemandGroup) PromiseRequest {
 func TestPlanPromise(t *testing.T) {
 	large := candidate("large", "r2")
 	large.Hardware.Spec.MemoryBytes = 256 << 30
-	bigger := infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: ptr(int64(128))}}}
+	bigger := infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: new(int64(128))}}}
 	md := func(count int, racks ...string) DemandGroup {
 		return DemandGroup{Name: "md", Count: count, FailureDomains: racks}
 	}
@@ -167,7 +167,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 	want := infrav1.IngotReservationSpec{
 		FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified,
 		Groups: []infrav1.ReservedGroup{
-			{Name: "cp", ControlPlane: ptr(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
+			{Name: "cp", ControlPlane: new(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
 			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()},
 		},
 	}
@@ -217,7 +217,7 @@ func TestOutstanding(t *testing.T) {
 	plain.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "md"}
 	controlPlane := worker("c", "md", "h1")
 	controlPlane.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineControlPlaneLabel: ""}
-	groups := []infrav1.ReservedGroup{{Name: "md", ControlPlane: ptr(true), Count: 1}, {Name: "md", Count: 2}}
+	groups := []infrav1.ReservedGroup{{Name: "md", ControlPlane: new(true), Count: 1}, {Name: "md", Count: 2}}
 	for _, tc := range []struct {
 		name     string
 		machines []infrav1.IngotMachine
@@ -287,75 +287,6 @@ func TestSelectHonoursPromises(t *testing.T) {
 	}
 }
 
-func TestChooseImage(t *testing.T) {
-	image := func(name, version, arch, os string) infrav1.IngotImage {
-		i := infrav1.IngotImage{Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: arch, OS: os}}
-		i.Name = name
-		return i
-	}
-	going := image("0", "v1.34.2", "amd64", "ubuntu-24.04")
-	going.DeletionTimestamp = &metav1.Time{Time: promisedAt}
-	images := []infrav1.IngotImage{image("b", "v1.34.2", "amd64", "ubuntu-24.04"), image("b-patched", "v1.34.2", "amd64", "ubuntu-24.04"), image("a", "v1.34.2", "amd64", "flatcar"), image("c", "v1.34.2", "arm64", "flatcar"), going}
-	for _, tc := range []struct {
-		query ImageQuery
-		want  string
-	}{
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64"}, "IngotImages of several operating systems for Kubernetes v1.34.2 on amd64: flatcar, ubuntu-24.04; set the variable os to one of them"},
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "flatcar"}, "a"},
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "ubuntu-24.04"}, "b"},
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64"}, "c"},
-		{ImageQuery{KubernetesVersion: "v1.35.0", Architecture: "arm64"}, "no IngotImage for Kubernetes v1.35.0 on arm64; add one to the catalogue"},
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64", OS: "x"}, "no IngotImage for Kubernetes v1.34.2 on arm64 with x; add one to the catalogue"},
-	} {
-		got, err := ChooseImage(images, tc.query)
-		text := ""
-		if err != nil {
-			text = err.Error()
-		} else {
-			text = got.Name
-		}
-		if text != tc.want {
-			t.Errorf("%+v: got %q, want %q", tc.query, text, tc.want)
-		}
-	}
-}
-
-// The operating system of a Cluster's machines is that of the images which its templates
-// name, old and new, as long as they agree.
-func TestOSInUse(t *testing.T) {
-	image := func(name, os string) infrav1.IngotImage {
-		i := infrav1.IngotImage{Spec: infrav1.IngotImageSpec{OS: os}}
-		i.Name = name
-		return i
-	}
-	images := []infrav1.IngotImage{image("u1", "ubuntu-24.04"), image("u2", "ubuntu-24.04"), image("d1", "debian-13")}
-	for name, tc := range map[string]struct {
-		named []string
-		want  string
-	}{
-		"no template":         {nil, ""},
-		"one":                 {[]string{"u1"}, "ubuntu-24.04"},
-		"of two versions":     {[]string{"u1", "u2"}, "ubuntu-24.04"},
-		"an inline image too": {[]string{"", "u2"}, "ubuntu-24.04"},
-		"one that is gone":    {[]string{"gone"}, ""},
-		"of two systems":      {[]string{"u1", "d1"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var templates []infrav1.IngotMachineTemplate
-			for _, named := range tc.named {
-				made := infrav1.IngotMachineTemplate{}
-				if named != "" {
-					made.Spec.Template.Spec.ImageRef = &infrav1.ImageReference{Name: named}
-				}
-				templates = append(templates, made)
-			}
-			if got := OSInUse(templates, images); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
 // Hosts are counted by the interfaces that networkData asks for, of who asks and of those
 // who were promised hosts.
 func TestPlanPromiseByInterfaces(t *testing.T) {
@@ -393,12 +324,12 @@ func TestPlanPromiseByInterfaces(t *testing.T) {
 func TestPromisesKeepInterfaces(t *testing.T) {
 	cards := append(carded("mlx5_core", "f1", "f2"), carded("igb", "s1")...)
 	mine := demand(DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{NetworkData: &infrav1.NetworkData{
-		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: ptr[int32](0)}}}}}})
+		Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: new(int32(0))}}}}}})
 	plan, err := PlanPromise(mine, Stock{Candidates: cards, Now: promisedAt})
 	if err != nil || !plan.Satisfied {
 		t.Fatalf("%+v, %v", plan, err)
 	}
-	want := []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: ptr[int32](0)}}}
+	want := []infrav1.ReservedEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{Driver: "mlx5_core", MinSpeedMbps: new(int32(0))}}}
 	if diff := cmp.Diff(want, plan.Reservation.Groups[0].Ethernets); diff != "" {
 		t.Fatal(diff)
 	}

@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package inventory
+package allocation
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 )
 
 func TestLowered(t *testing.T) {
-	controlPlane := infrav1.ReservedGroup{Name: "control plane", ControlPlane: ptr(true), Count: 3}
+	controlPlane := infrav1.ReservedGroup{Name: "control plane", ControlPlane: new(true), Count: 3}
 	topology := func(controlPlane *int32, deployments ...clusterv1.MachineDeploymentTopology) clusterv1.Topology {
 		return clusterv1.Topology{ControlPlane: clusterv1.ControlPlaneTopology{Replicas: controlPlane},
 			Workers: clusterv1.WorkersTopology{MachineDeployments: deployments}}
@@ -29,14 +29,14 @@ func TestLowered(t *testing.T) {
 		topology clusterv1.Topology
 		want     []infrav1.ReservedGroup
 	}{
-		"as it was":                  {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(ptr(int32(3)), md("md", ptr(int32(5)))), []infrav1.ReservedGroup{three, workers("md", 5)}},
-		"scaled down":                {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(ptr(int32(1)), md("md", ptr(int32(2)))), []infrav1.ReservedGroup{one, workers("md", 2)}},
-		"scaled up":                  {"", []infrav1.ReservedGroup{one, workers("md", 5)}, topology(ptr(int32(3)), md("md", ptr(int32(9)))), []infrav1.ReservedGroup{one, workers("md", 5)}},
-		"removed":                    {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(ptr(int32(3)), md("other", ptr(int32(5)))), []infrav1.ReservedGroup{three}},
-		"to nothing":                 {"", []infrav1.ReservedGroup{workers("md", 5)}, topology(ptr(int32(3)), md("md", ptr(int32(0)))), nil},
+		"as it was":                  {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(new(int32(3)), md("md", new(int32(5)))), []infrav1.ReservedGroup{three, workers("md", 5)}},
+		"scaled down":                {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(new(int32(1)), md("md", new(int32(2)))), []infrav1.ReservedGroup{one, workers("md", 2)}},
+		"scaled up":                  {"", []infrav1.ReservedGroup{one, workers("md", 5)}, topology(new(int32(3)), md("md", new(int32(9)))), []infrav1.ReservedGroup{one, workers("md", 5)}},
+		"removed":                    {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(new(int32(3)), md("other", new(int32(5)))), []infrav1.ReservedGroup{three}},
+		"to nothing":                 {"", []infrav1.ReservedGroup{workers("md", 5)}, topology(new(int32(3)), md("md", new(int32(0)))), nil},
 		"how many is not said":       {"", []infrav1.ReservedGroup{three, workers("md", 5)}, topology(nil, md("md", nil)), []infrav1.ReservedGroup{three, workers("md", 5)}},
-		"an upgrade with its surge":  {infrav1.ReservationUpgrade, []infrav1.ReservedGroup{workers("md", 6)}, topology(nil, md("md", ptr(int32(5)))), []infrav1.ReservedGroup{workers("md", 6)}},
-		"an upgrade, scaled down":    {infrav1.ReservationUpgrade, []infrav1.ReservedGroup{workers("md", 6)}, topology(nil, md("md", ptr(int32(2)))), []infrav1.ReservedGroup{workers("md", 3)}},
+		"an upgrade with its surge":  {infrav1.ReservationUpgrade, []infrav1.ReservedGroup{workers("md", 6)}, topology(nil, md("md", new(int32(5)))), []infrav1.ReservedGroup{workers("md", 6)}},
+		"an upgrade, scaled down":    {infrav1.ReservationUpgrade, []infrav1.ReservedGroup{workers("md", 6)}, topology(nil, md("md", new(int32(2)))), []infrav1.ReservedGroup{workers("md", 3)}},
 		"an upgrade of what is gone": {infrav1.ReservationUpgrade, []infrav1.ReservedGroup{workers("md", 6)}, topology(nil), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
