@@ -26,8 +26,11 @@ var (
 	KVM = Accel{Accelerator: "kvm", CPU: "host"}
 	// TCG translates them. Without the bound on translated code a guest of 1
 	// GiB takes 2 GiB; the plain CPU model boots Linux faster than "max"; rdrand
-	// spares the kernel its wait for entropy.
-	TCG = Accel{Accelerator: "tcg,thread=multi," + tcgRoom, CPU: "qemu64,+rdrand"}
+	// spares the kernel its wait for entropy. It calls itself an Atom that runs in
+	// order (Saltwell): Linux believes the clocks of several such processors, which
+	// otherwise are read through an emulated device at every look at the time, and finds
+	// nothing to mitigate.
+	TCG = Accel{Accelerator: "tcg,thread=multi," + tcgRoom, CPU: "qemu64,+rdrand,vendor=GenuineIntel,family=6,model=54,stepping=1"}
 )
 
 // tcgRoom is the bound on translated code in TCG.
