@@ -271,6 +271,7 @@ func TestKubeVIP(t *testing.T) {
 	class, _, _ = strings.Cut(class, "\n---\n")
 	fill := strings.NewReplacer("{{ .kubeVIP.image }}", "ghcr.io/kube-vip/kube-vip:v1.2.2", "{{ .kubeVIP.interface }}", "",
 		"{{ .controlPlaneEndpoint.host }}", required["CONTROL_PLANE_ENDPOINT_HOST"], "{{ .controlPlaneEndpoint.port }}", "7443",
+		"{{ .leases.durationSeconds }}", "15", "{{ .leases.renewSeconds }}", "10",
 		"\n"+strings.Repeat(" ", 16), "\n")
 	var want, got corev1.Pod
 	if err := yaml.Unmarshal([]byte("apiVersion: v1\n"+fill.Replace("\n"+class)), &want); err != nil {
@@ -330,13 +331,17 @@ func TestOptionalVariables(t *testing.T) {
 		"CONTROL_PLANE_ENDPOINT_PORT": "7443", "POD_CIDR": `["10.1.0.0/16", "fd00:1::/56"]`,
 		"INGOT_NODE_STARTUP_TIMEOUT_SECONDS": "3600", "INGOT_FAILURE_DOMAIN_LABEL": "example.com/row",
 		"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000", "INGOT_KEY_ALGORITHM": "ECDSA-P256",
+		"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45",
 	}))
 	cluster := find[*infrav1.IngotCluster](t, template, "c1").Spec
 	small := map[string]string{"class": "small", "gen": "4"}
-	configuration := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec.ClusterConfiguration
-	etcd := configuration.Etcd.Local.ExtraArgs
+	kubeadm := find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec
+	configuration := kubeadm.ClusterConfiguration
 	got := map[string]any{
-		"etcd":                   []string{etcd[0].Name, *etcd[0].Value, etcd[1].Name, *etcd[1].Value},
+		"etcd":                   configuration.Etcd.Local.ExtraArgs,
+		"controller manager":     configuration.ControllerManager.ExtraArgs,
+		"scheduler":              configuration.Scheduler.ExtraArgs,
+		"kube-vip":               leasesOfKubeVIP(t, kubeadm.Files[0].Content),
 		"keys":                   configuration.EncryptionAlgorithm,
 		"endpoint":               cluster.ControlPlaneEndpoint,
 		"failure domains":        cluster.FailureDomainLabel,
@@ -346,10 +351,11 @@ func TestOptionalVariables(t *testing.T) {
 		"pods":                   find[*clusterv1.Cluster](t, template, "c1").Spec.ClusterNetwork.Pods.CIDRBlocks,
 		"control planes' time":   *find[*clusterv1.MachineHealthCheck](t, template, "c1-control-plane").Spec.Checks.NodeStartupTimeoutSeconds,
 		"workers' time":          *find[*clusterv1.MachineHealthCheck](t, template, "c1-md-0").Spec.Checks.NodeStartupTimeoutSeconds,
-		"port of the API server": find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.KubeadmConfigSpec.InitConfiguration.LocalAPIEndpoint.BindPort,
+		"port of the API server": kubeadm.InitConfiguration.LocalAPIEndpoint.BindPort,
 	}
 	want := map[string]any{
-		"etcd":            []string{"heartbeat-interval", "500", "election-timeout", "5000"},
+		"etcd":               []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}},
+		"controller manager": leaseArguments("60s", "45s"), "scheduler": leaseArguments("60s", "45s"), "kube-vip": "60 45",
 		"keys":            bootstrapv1.EncryptionAlgorithmECDSAP256,
 		"endpoint":        infrav1.APIEndpoint{Host: "192.0.2.10", Port: 7443},
 		"failure domains": "example.com/row", "cluster's selector": small, "control planes": small,
@@ -359,6 +365,11 @@ func TestOptionalVariables(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// leaseArguments are those of a controller manager and of a scheduler.
+func leaseArguments(duration, renew string) []bootstrapv1.Arg {
+	return []bootstrapv1.Arg{{Name: "leader-elect-lease-duration", Value: &duration}, {Name: "leader-elect-renew-deadline", Value: &renew}}
 }
 
 // A ClusterClass file holds no variables and no namespace, and nothing that it

@@ -83,8 +83,8 @@ func management(t *testing.T) ctrlclient.Client {
 	return ctrlclient.WithFieldValidation(c, metav1.FieldValidationStrict)
 }
 
-// slowEtcd is how many control planes the cluster has whose etcd has times of its own, and
-// whose keys are not RSA.
+// slowEtcd is how many control planes the cluster has whose etcd and leases have times of
+// their own, and whose keys are not RSA.
 const slowEtcd = 3
 
 // apply creates all objects of a template in a namespace of their own.
@@ -103,6 +103,7 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 			}
 			variables = append(variables,
 				map[string]any{"name": "etcd", "value": map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)}},
+				map[string]any{"name": "leases", "value": map[string]any{"durationSeconds": int64(60), "renewSeconds": int64(45)}},
 				map[string]any{"name": "keyAlgorithm", "value": string(bootstrapv1.EncryptionAlgorithmECDSAP256)})
 			if err := unstructured.SetNestedSlice(o.Object, variables, "spec", "topology", "variables"); err != nil {
 				t.Fatal(err)
@@ -196,13 +197,21 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 	}
 	checkKubeVIP(t, config.Files[0].Content)
 	var times []bootstrapv1.Arg
-	keys := bootstrapv1.EncryptionAlgorithmRSA2048
+	keys, duration, renew := bootstrapv1.EncryptionAlgorithmRSA2048, "15", "10"
 	if p.controlPlanes == slowEtcd {
-		keys = bootstrapv1.EncryptionAlgorithmECDSAP256
+		keys, duration, renew = bootstrapv1.EncryptionAlgorithmECDSAP256, "60", "45"
 		times = []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}}
 	}
 	if diff := cmp.Diff(times, config.ClusterConfiguration.Etcd.Local.ExtraArgs); diff != "" {
 		t.Errorf("times of etcd (-want +got):\n%s", diff)
+	}
+	for _, got := range [][]bootstrapv1.Arg{config.ClusterConfiguration.ControllerManager.ExtraArgs, config.ClusterConfiguration.Scheduler.ExtraArgs} {
+		if diff := cmp.Diff(leaseArguments(duration+"s", renew+"s"), got); diff != "" {
+			t.Errorf("leases of a control plane of %d (-want +got):\n%s", p.controlPlanes, diff)
+		}
+	}
+	if got, want := leasesOfKubeVIP(t, config.Files[0].Content), duration+" "+renew; got != want {
+		t.Errorf("leases of kube-vip of a control plane of %d: %s, want %s", p.controlPlanes, got, want)
 	}
 	if got := config.ClusterConfiguration.EncryptionAlgorithm; got != keys {
 		t.Errorf("a control plane of %d has keys of %s, want %s", p.controlPlanes, got, keys)
@@ -212,6 +221,16 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 // checkKubeVIP reads the static Pod as the kubelet does.
 func checkKubeVIP(t *testing.T, manifest string) {
 	t.Helper()
+	env := kubeVIP(t, manifest)
+	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" ||
+		env["kubernetes_addr"] != "kubernetes:7443" {
+		t.Errorf("kube-vip's environment: %v", env)
+	}
+}
+
+// kubeVIP is the environment of the static Pod.
+func kubeVIP(t *testing.T, manifest string) map[string]string {
+	t.Helper()
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
 		t.Fatalf("kube-vip's Pod: %v", err)
@@ -220,10 +239,14 @@ func checkKubeVIP(t *testing.T, manifest string) {
 	for _, e := range pod.Spec.Containers[0].Env {
 		env[e.Name] = e.Value
 	}
-	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" ||
-		env["kubernetes_addr"] != "kubernetes:7443" {
-		t.Errorf("kube-vip's environment: %v", env)
-	}
+	return env
+}
+
+// leasesOfKubeVIP are its duration and its time to renew.
+func leasesOfKubeVIP(t *testing.T, manifest string) string {
+	t.Helper()
+	env := kubeVIP(t, manifest)
+	return env["vip_leaseduration"] + " " + env["vip_renewdeadline"]
 }
 
 func (p topology) checkMachines(t *testing.T, templates []infrav1.IngotMachineTemplate) {
