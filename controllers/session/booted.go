@@ -18,7 +18,6 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
-	"github.com/ingot-metal/ingot/inventory"
 )
 
 // maxAddresses is how many addresses of a system are kept (the schema's bound).
@@ -42,7 +41,7 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	if claim == nil || claim.State != infrav1.ClaimProvisioned || claim.InstanceID != c.claims.InstanceID || claim.Attempt != c.claims.Attempt {
 		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
 	}
-	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: inventory.Truncate(in.Hostname, 253),
+	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: cutName(in.Hostname, 253),
 		Time: metav1.NewTime(s.Clock.Now()), Addresses: usableAddresses(in.Addresses)}
 	if err := s.keepReport(r.Context(), host, report); err != nil {
 		s.Log.Error(err, "Could not keep the report of an installed system", "host", client.ObjectKeyFromObject(host).String())

@@ -217,7 +217,7 @@ func TestWipeAndFailure(t *testing.T) {
 	if diff := cmp.Diff(want, order.Wipe); diff != "" || reason != "" {
 		t.Errorf("wipe order, refusal %q (-want +got):\n%s", reason, diff)
 	}
-	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Failed, Reason: "DiskError", Message: strings.Repeat("é", 3000)}
+	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Failed, Reason: strings.Repeat("D", 200), Message: strings.Repeat("é", 3000)}
 	for range 2 {
 		ack, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report)
 		if reason != "" || ack.Action != agentapi.PowerOff {
@@ -225,7 +225,7 @@ func TestWipeAndFailure(t *testing.T) {
 		}
 	}
 	result := s.host().Spec.Order.Result
-	if result == nil || result.Outcome != infrav1.OrderFailed || len([]rune(result.Message)) != maxMessage {
+	if result == nil || result.Outcome != infrav1.OrderFailed || result.Reason != strings.Repeat("D", maxReason) || len([]rune(result.Message)) != maxMessage {
 		t.Errorf("result = %+v", result)
 	}
 	if !s.eventWith("WipeFailed") {

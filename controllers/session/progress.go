@@ -15,7 +15,6 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
 )
 
 // takeProgress keeps the agent's contact and progress, and calls it off when its
@@ -75,7 +74,7 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 	base := host.DeepCopy()
 	host.Status.Operation = &infrav1.HostOperation{
 		Kind:            host.Spec.Order.Kind,
-		Step:            inventory.Truncate(string(in.Step), maxStep),
+		Step:            cutName(string(in.Step), maxStep),
 		Percent:         ptr.To(min(max(in.Percent, 0), 100)),
 		StartedAt:       host.Spec.Order.CreatedAt,
 		Attempts:        host.Spec.Order.Attempt,

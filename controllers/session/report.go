@@ -155,7 +155,7 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 		CleanedDisks: inventory.CleanedDisks(in.Cleaned),
 	}
 	if in.Outcome == agentapi.Failed {
-		result.Reason, result.Message = inventory.Truncate(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage)
+		result.Reason, result.Message = cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage)
 	}
 	host.Spec.Order.Result = result
 }
@@ -177,7 +177,7 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 	switch {
 	case in.Outcome == agentapi.Failed:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, failed(c.claims.Purpose), action,
-			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, inventory.Truncate(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage))
+			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage))
 	case c.claims.Purpose == token.Install:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
 			"The image is on %s and verified (%s written); the server now boots from it", where(in), bytesText(in.BytesWritten))
@@ -200,7 +200,7 @@ func wiped(in agentapi.Report) string {
 	text := fmt.Sprintf("%d disks wiped", len(in.WipedDisks))
 	count := map[string]int{}
 	for _, disk := range in.Cleaned {
-		count[inventory.Truncate(disk.Method, maxReason)]++
+		count[cutName(disk.Method, maxReason)]++
 	}
 	for _, method := range slices.Sorted(maps.Keys(count)) {
 		text += fmt.Sprintf("; %s: %d", method, count[method])
@@ -209,3 +209,13 @@ func wiped(in agentapi.Report) string {
 }
 
 func bytesText(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+// cutName bounds a name that an agent gives, to that many characters. Unlike a text
+// (inventory.Truncate) it gets no ellipsis, which is no part of a reason or a host name.
+func cutName(name string, limit int) string {
+	runes := []rune(name)
+	if len(runes) <= limit {
+		return name
+	}
+	return string(runes[:limit])
+}
