@@ -5,7 +5,6 @@ package cluster
 
 import (
 	"context"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,24 +24,16 @@ const yielding = 10
 // to answer its probes, and the kubelet would start it again.
 func prefer(t *testing.T, s *stage) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var looking sync.WaitGroup
-	looking.Go(func() {
-		every(ctx, lookEvery, func() {
-			list := &clusterv1.MachineList{}
-			if s.site.Client.List(ctx, list, client.InNamespace(s.site.Namespace)) != nil {
-				return // the next look may tell
+	every(t, lookEvery, func(ctx context.Context) {
+		list := &clusterv1.MachineList{}
+		if s.site.Client.List(ctx, list, client.InNamespace(s.site.Namespace)) != nil {
+			return // the next look may tell
+		}
+		for host, nice := range niceness(s.world.Servers(), list.Items) {
+			if err := s.world.Server(host).VM.SetNice(nice); err != nil {
+				t.Errorf("server %s: %v", host, err)
 			}
-			for host, nice := range niceness(s.world.Servers(), list.Items) {
-				if err := s.world.Server(host).VM.SetNice(nice); err != nil {
-					t.Errorf("server %s: %v", host, err)
-				}
-			}
-		})
-	})
-	t.Cleanup(func() {
-		cancel()
-		looking.Wait()
+		}
 	})
 }
 

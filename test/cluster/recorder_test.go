@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -21,15 +22,9 @@ import (
 	"github.com/ingot-metal/ingot/test/timeline"
 )
 
-const (
-	// lookEvery is how often the recorder and the scenes look, and so how wrong a mark
-	// may be that nobody else keeps the time of. An emulated API server has better things
-	// to do than to answer more often.
-	lookEvery = time.Second
-	// lookAtNodesEvery is how often the recorder looks at Nodes, which tell the time
-	// themselves.
-	lookAtNodesEvery = 5 * time.Second
-)
+// lookEvery is how often the recorder looks, and so how wrong a mark may be that nobody
+// else keeps the time of.
+const lookEvery = time.Second
 
 // A recorder notes when the servers of machines reached what. Its own clock counts only
 // where neither BMC, boot server, installed system nor Node tells the time.
@@ -46,14 +41,7 @@ type recorder struct {
 func record(t *testing.T, s *stage) *recorder {
 	t.Helper()
 	r := &recorder{lives: map[string]*timeline.Machine{}}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var looking sync.WaitGroup
-	// Apart, because an API server that is away must not hide the hosts.
-	looking.Go(func() { every(ctx, lookEvery, func() { r.lookAtHosts(ctx, s) }) })
-	looking.Go(func() { every(ctx, lookAtNodesEvery, func() { r.lookAtNodes(ctx) }) })
 	t.Cleanup(func() {
-		cancel()
-		looking.Wait()
 		machines := r.machines()
 		t.Logf("seconds from the claim:\n%s", timeline.Text(machines))
 		s.write(t, "timeline.txt", []byte(timeline.Text(machines)))
@@ -62,20 +50,29 @@ func record(t *testing.T, s *stage) *recorder {
 		s.write(t, "timeline.json", asJSON)
 		s.write(t, "timeline.svg", timeline.SVG("Machines of "+t.Name()+", "+s.first()+" "+s.upgraded, machines))
 	})
+	// Apart, because an API server that is away must not hide the hosts.
+	every(t, lookEvery, func(ctx context.Context) { r.lookAtHosts(ctx, s) })
+	every(t, lookEvery, r.lookAtNodes)
 	return r
 }
 
-func every(ctx context.Context, pause time.Duration, do func()) {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			do()
-		}
-	}
+// every does something again and again beside the scenes.
+func every(t *testing.T, pause time.Duration, do func(context.Context)) {
+	t.Helper()
+	beside(t, func(ctx context.Context) { wait.UntilWithContext(ctx, do, pause) })
+}
+
+// beside does something beside the scenes, until the test ends: before what was
+// registered with t.Cleanup until now.
+func beside(t *testing.T, do func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var doing sync.WaitGroup
+	doing.Go(func() { do(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		doing.Wait()
+	})
 }
 
 // watch has it look at the Nodes of a cluster, too.

@@ -34,7 +34,7 @@ func create(t *testing.T, s *stage) {
 			"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first())),
 			// Emulated servers stand still for a second now and then.
 			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "1000", "INGOT_ETCD_ELECTION_MILLISECONDS": "10000",
-			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45",
+			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
 			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
 		},
 	})

@@ -126,7 +126,10 @@ func (s *stage) explain(t *testing.T) {
 		t.Logf("kubectl %q: %v\n%s", arguments, err, out)
 	}
 	if s.workload != nil {
-		t.Log(s.workload.describe(context.Background()))
+		// Also after the test; what was never watched before would be waited for.
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		t.Log(s.workload.describe(ctx))
 	}
 	for _, server := range s.world.DataCentre.Servers {
 		text, _ := os.ReadFile(server.VM.SerialLog()) // none yet: nothing said

@@ -20,7 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -29,6 +31,7 @@ import (
 
 // A workloadCluster is the cluster as its administrator sees it.
 type workloadCluster struct {
+	// client reads what has been watched since it was asked for first.
 	client client.Client
 	// http speaks to the servers.
 	http *http.Client
@@ -50,31 +53,36 @@ func connect(t *testing.T, s *stage) *workloadCluster {
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	check(t, err)
 	config.Dial, config.Timeout = s.operator.DialContext, 20*time.Second
-	// Without a mapper of its own it would ask before there is an API server.
-	w := &lazyClient{new: func() (client.Client, error) {
-		return client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
-	}}
-	s.site.AwaitFor(t, patience, "an API server at the endpoint", w.connected)
+	s.site.AwaitFor(t, patience, "an API server at the endpoint", func(ctx context.Context) (string, error) {
+		direct, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+		if err == nil {
+			err = direct.List(ctx, &corev1.NodeList{})
+		}
+		if err != nil {
+			return "an answer", err
+		}
+		return "", nil
+	})
+	cached, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: watching(t, config)}})
+	check(t, err)
 	transport := &http.Transport{DialContext: s.operator.DialContext, DisableKeepAlives: true}
-	return &workloadCluster{client: w.made, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
+	return &workloadCluster{client: cached, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
-// A lazyClient is made when the API server answers.
-type lazyClient struct {
-	new  func() (client.Client, error)
-	made client.Client
-}
-
-func (l *lazyClient) connected(ctx context.Context) (string, error) {
-	made, err := l.new()
-	if err != nil {
-		return "an answer", err
-	}
-	if err := made.List(ctx, &corev1.NodeList{}); err != nil {
-		return "an answer", err
-	}
-	l.made = made
-	return "", nil
+// watching is a cache until the test ends: an emulated API server has better things to do
+// than to list its Nodes for every look.
+func watching(t *testing.T, config *rest.Config) client.Reader {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // a watch lasts
+	objects, err := cache.New(config, cache.Options{Scheme: clientgoscheme.Scheme})
+	check(t, err)
+	beside(t, func(ctx context.Context) {
+		if err := objects.Start(ctx); err != nil {
+			t.Errorf("cache of the cluster: %v", err)
+		}
+	})
+	return objects
 }
 
 // apply creates the objects of a manifest that are not there.
