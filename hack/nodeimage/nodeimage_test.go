@@ -369,3 +369,27 @@ func TestPacketFilterOf(t *testing.T) {
 		t.Error("made without iptables")
 	}
 }
+
+// TestPatches: each is of the container that kubeadm takes it for by its name.
+func TestPatches(t *testing.T) {
+	files, err := debian.FilesOf(rootFiles, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		file, found := strings.CutPrefix(f.Path, "/etc/kubernetes/patches/")
+		if !found {
+			continue
+		}
+		name := strings.TrimSuffix(file, ".yaml")
+		got = append(got, name)
+		if want := "spec:\n  containers:\n  - name: " + name + "\n    readinessProbe:\n      periodSeconds: 10\n"; !strings.HasSuffix(string(f.Data), want) {
+			t.Errorf("%s ends otherwise than\n%s", file, want)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"etcd", "kube-apiserver", "kube-scheduler"}, got); diff != "" {
+		t.Errorf("patches (-want +got):\n%s", diff)
+	}
+}

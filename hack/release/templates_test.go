@@ -194,13 +194,8 @@ func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
 	for _, flavor := range flavors {
 		specs := 0
 		for _, o := range generate(t, r, flavor, 3, required).Objs() {
-			var spec bootstrapv1.KubeadmConfigSpec
-			switch o := typed(t, o).(type) {
-			case *controlplanev1.KubeadmControlPlane:
-				spec = o.Spec.KubeadmConfigSpec
-			case *controlplanev1.KubeadmControlPlaneTemplate:
-				spec = o.Spec.Template.Spec.KubeadmConfigSpec
-			default:
+			spec, controlPlane := kubeadmOf(t, o)
+			if !controlPlane {
 				continue
 			}
 			specs++
@@ -215,6 +210,51 @@ func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
 			t.Errorf("flavor %q: %d control planes", flavor, specs)
 		}
 	}
+}
+
+// makePatches is what kubeadm needs before it looks for patches.
+const makePatches = "mkdir -p /etc/kubernetes/patches"
+
+// kubeadm finds what an image brings for it, on every server.
+func TestImagesMayBringPatches(t *testing.T) {
+	r := write(t)
+	for _, flavor := range flavors {
+		specs := 0
+		for _, o := range generate(t, r, flavor, 3, required).Objs() {
+			spec, controlPlane := kubeadmOf(t, o)
+			if spec == nil {
+				continue
+			}
+			specs++
+			looks := []bootstrapv1.Patches{spec.JoinConfiguration.Patches}
+			if controlPlane {
+				looks = append(looks, spec.InitConfiguration.Patches)
+			}
+			for _, look := range looks {
+				if look.Directory != "/etc/kubernetes/patches" || !slices.Contains(spec.PreKubeadmCommands, makePatches) {
+					t.Errorf("flavor %q, %s: kubeadm looks in %q after %q", flavor, o.GetName(), look.Directory, spec.PreKubeadmCommands)
+				}
+			}
+		}
+		if specs != 2 {
+			t.Errorf("flavor %q: %d configurations, want those of control planes and workers", flavor, specs)
+		}
+	}
+}
+
+// kubeadmOf is an object's configuration of kubeadm, and whether it is that of control
+// planes; nil: it has none.
+func kubeadmOf(t *testing.T, o unstructured.Unstructured) (spec *bootstrapv1.KubeadmConfigSpec, controlPlane bool) {
+	t.Helper()
+	switch o := typed(t, o).(type) {
+	case *controlplanev1.KubeadmControlPlane:
+		return &o.Spec.KubeadmConfigSpec, true
+	case *controlplanev1.KubeadmControlPlaneTemplate:
+		return &o.Spec.Template.Spec.KubeadmConfigSpec, true
+	case *bootstrapv1.KubeadmConfigTemplate:
+		return &o.Spec.Template.Spec, false
+	}
+	return nil, false
 }
 
 func walk(value any, visit func(key string, value any)) {
@@ -250,7 +290,7 @@ func TestExternalEndpointIsTheDefaultWithoutKubeVIP(t *testing.T) {
 		t.Errorf("(-default +external-endpoint):\n%s", diff)
 	}
 	kubeVIP := find[*controlplanev1.KubeadmControlPlane](t, external, "c1-control-plane").Spec.KubeadmConfigSpec
-	if len(kubeVIP.Files) != 0 || len(kubeVIP.PreKubeadmCommands) != 0 {
+	if len(kubeVIP.Files) != 0 || !slices.Equal(kubeVIP.PreKubeadmCommands, []string{makePatches}) {
 		t.Error("external-endpoint has something of kube-vip")
 	}
 }
@@ -271,7 +311,7 @@ func TestKubeVIP(t *testing.T) {
 	class, _, _ = strings.Cut(class, "\n---\n")
 	fill := strings.NewReplacer("{{ .kubeVIP.image }}", "ghcr.io/kube-vip/kube-vip:v1.2.2", "{{ .kubeVIP.interface }}", "",
 		"{{ .controlPlaneEndpoint.host }}", required["CONTROL_PLANE_ENDPOINT_HOST"], "{{ .controlPlaneEndpoint.port }}", "7443",
-		"{{ .leases.durationSeconds }}", "15", "{{ .leases.renewSeconds }}", "10",
+		"{{ .leases.durationSeconds }}", "15", "{{ .leases.renewSeconds }}", "10", "{{ .leases.retrySeconds }}", "2",
 		"\n"+strings.Repeat(" ", 16), "\n")
 	var want, got corev1.Pod
 	if err := yaml.Unmarshal([]byte("apiVersion: v1\n"+fill.Replace("\n"+class)), &want); err != nil {
@@ -331,7 +371,7 @@ func TestOptionalVariables(t *testing.T) {
 		"CONTROL_PLANE_ENDPOINT_PORT": "7443", "POD_CIDR": `["10.1.0.0/16", "fd00:1::/56"]`,
 		"INGOT_NODE_STARTUP_TIMEOUT_SECONDS": "3600", "INGOT_FAILURE_DOMAIN_LABEL": "example.com/row",
 		"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000", "INGOT_KEY_ALGORITHM": "ECDSA-P256",
-		"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45",
+		"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
 	}))
 	cluster := find[*infrav1.IngotCluster](t, template, "c1").Spec
 	small := map[string]string{"class": "small", "gen": "4"}
@@ -355,7 +395,7 @@ func TestOptionalVariables(t *testing.T) {
 	}
 	want := map[string]any{
 		"etcd":               []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}},
-		"controller manager": leaseArguments("60s", "45s"), "scheduler": leaseArguments("60s", "45s"), "kube-vip": "60 45",
+		"controller manager": leaseArguments("60", "45", "9"), "scheduler": leaseArguments("60", "45", "9"), "kube-vip": "60 45 9",
 		"keys":            bootstrapv1.EncryptionAlgorithmECDSAP256,
 		"endpoint":        infrav1.APIEndpoint{Host: "192.0.2.10", Port: 7443},
 		"failure domains": "example.com/row", "cluster's selector": small, "control planes": small,
@@ -367,9 +407,12 @@ func TestOptionalVariables(t *testing.T) {
 	}
 }
 
-// leaseArguments are those of a controller manager and of a scheduler.
-func leaseArguments(duration, renew string) []bootstrapv1.Arg {
-	return []bootstrapv1.Arg{{Name: "leader-elect-lease-duration", Value: &duration}, {Name: "leader-elect-renew-deadline", Value: &renew}}
+// leaseArguments are those of a controller manager and of a scheduler, in seconds.
+func leaseArguments(duration, renew, retry string) []bootstrapv1.Arg {
+	return []bootstrapv1.Arg{
+		{Name: "leader-elect-lease-duration", Value: new(duration + "s")}, {Name: "leader-elect-renew-deadline", Value: new(renew + "s")},
+		{Name: "leader-elect-retry-period", Value: new(retry + "s")},
+	}
 }
 
 // A ClusterClass file holds no variables and no namespace, and nothing that it

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,9 @@ func TestClusterAPITakesTheTemplates(t *testing.T) {
 			t.Run(namespace, func(t *testing.T) {
 				apply(t, c, r, flavor, controlPlanes, namespace)
 				if flavor == "clusterclass" {
-					topology{c, namespace, int(controlPlanes)}.check(t)
+					p := topology{c, namespace, int(controlPlanes)}
+					p.check(t)
+					p.checkRefusals(t)
 				}
 			})
 		}
@@ -97,17 +100,9 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 	for _, o := range generate(t, r, flavor, controlPlanes, variables).Objs() {
 		o.SetNamespace(namespace)
 		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes == slowEtcd {
-			variables, _, err := unstructured.NestedSlice(o.Object, "spec", "topology", "variables")
-			if err != nil {
-				t.Fatal(err)
-			}
-			variables = append(variables,
-				map[string]any{"name": "etcd", "value": map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)}},
-				map[string]any{"name": "leases", "value": map[string]any{"durationSeconds": int64(60), "renewSeconds": int64(45)}},
-				map[string]any{"name": "keyAlgorithm", "value": string(bootstrapv1.EncryptionAlgorithmECDSAP256)})
-			if err := unstructured.SetNestedSlice(o.Object, variables, "spec", "topology", "variables"); err != nil {
-				t.Fatal(err)
-			}
+			setVariable(t, &o, "etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)})
+			setVariable(t, &o, "leases", map[string]any{"durationSeconds": int64(60), "renewSeconds": int64(45), "retrySeconds": int64(9)})
+			setVariable(t, &o, "keyAlgorithm", string(bootstrapv1.EncryptionAlgorithmECDSAP256))
 		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
@@ -192,29 +187,69 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 	if config.InitConfiguration.LocalAPIEndpoint.BindPort != 7443 || config.JoinConfiguration.ControlPlane.LocalAPIEndpoint.BindPort != 7443 {
 		t.Errorf("the API servers listen on %v and %v", config.InitConfiguration.LocalAPIEndpoint, config.JoinConfiguration.ControlPlane)
 	}
-	if len(config.Files) != 1 || len(config.PreKubeadmCommands) != 1 {
-		t.Fatalf("%d files, %d commands", len(config.Files), len(config.PreKubeadmCommands))
+	if len(config.Files) != 1 || len(config.PreKubeadmCommands) != 2 || config.PreKubeadmCommands[0] != makePatches {
+		t.Fatalf("%d files, commands %q", len(config.Files), config.PreKubeadmCommands)
 	}
 	checkKubeVIP(t, config.Files[0].Content)
 	var times []bootstrapv1.Arg
-	keys, duration, renew := bootstrapv1.EncryptionAlgorithmRSA2048, "15", "10"
+	keys, duration, renew, retry := bootstrapv1.EncryptionAlgorithmRSA2048, "15", "10", "2"
 	if p.controlPlanes == slowEtcd {
-		keys, duration, renew = bootstrapv1.EncryptionAlgorithmECDSAP256, "60", "45"
+		keys, duration, renew, retry = bootstrapv1.EncryptionAlgorithmECDSAP256, "60", "45", "9"
 		times = []bootstrapv1.Arg{{Name: "heartbeat-interval", Value: new("500")}, {Name: "election-timeout", Value: new("5000")}}
 	}
 	if diff := cmp.Diff(times, config.ClusterConfiguration.Etcd.Local.ExtraArgs); diff != "" {
 		t.Errorf("times of etcd (-want +got):\n%s", diff)
 	}
 	for _, got := range [][]bootstrapv1.Arg{config.ClusterConfiguration.ControllerManager.ExtraArgs, config.ClusterConfiguration.Scheduler.ExtraArgs} {
-		if diff := cmp.Diff(leaseArguments(duration+"s", renew+"s"), got); diff != "" {
+		if diff := cmp.Diff(leaseArguments(duration, renew, retry), got); diff != "" {
 			t.Errorf("leases of a control plane of %d (-want +got):\n%s", p.controlPlanes, diff)
 		}
 	}
-	if got, want := leasesOfKubeVIP(t, config.Files[0].Content), duration+" "+renew; got != want {
+	if got, want := leasesOfKubeVIP(t, config.Files[0].Content), duration+" "+renew+" "+retry; got != want {
 		t.Errorf("leases of kube-vip of a control plane of %d: %s, want %s", p.controlPlanes, got, want)
 	}
 	if got := config.ClusterConfiguration.EncryptionAlgorithm; got != keys {
 		t.Errorf("a control plane of %d has keys of %s, want %s", p.controlPlanes, got, keys)
+	}
+}
+
+// checkRefusals: times with which parts of a control plane would not start are refused by
+// the class, with the values and what to do.
+func (p topology) checkRefusals(t *testing.T) {
+	t.Helper()
+	for name, tc := range map[string]struct {
+		variable string
+		value    map[string]any
+		want     string
+	}{
+		"as long as the lease":        {"leases", map[string]any{"durationSeconds": int64(20), "renewSeconds": int64(20)}, "renewSeconds is 20, which must be less than durationSeconds, 20"},
+		"tries too seldom":            {"leases", map[string]any{"retrySeconds": int64(9)}, "retrySeconds is 9, which must be less than five sixths of renewSeconds, 10"},
+		"a short lease by itself":     {"leases", map[string]any{"durationSeconds": int64(8)}, "renewSeconds is 10, which must be less than durationSeconds, 8"},
+		"elections before heartbeats": {"etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(1000)}, "raise it to 5000 or more"},
+	} {
+		cluster := &unstructured.Unstructured{}
+		cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+		if err := p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, cluster); err != nil {
+			t.Fatal(err)
+		}
+		setVariable(t, cluster, tc.variable, tc.value)
+		if err := p.client.Update(t.Context(), cluster, ctrlclient.DryRunAll); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// setVariable gives a topology a value, in the place of the one that it has.
+func setVariable(t *testing.T, cluster *unstructured.Unstructured, name string, value any) {
+	t.Helper()
+	variables, _, err := unstructured.NestedSlice(cluster.Object, "spec", "topology", "variables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables = slices.DeleteFunc(variables, func(v any) bool { return v.(map[string]any)["name"] == name })
+	variables = append(variables, map[string]any{"name": name, "value": value})
+	if err := unstructured.SetNestedSlice(cluster.Object, variables, "spec", "topology", "variables"); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -242,11 +277,11 @@ func kubeVIP(t *testing.T, manifest string) map[string]string {
 	return env
 }
 
-// leasesOfKubeVIP are its duration and its time to renew.
+// leasesOfKubeVIP are its duration, its time to renew and how often it does.
 func leasesOfKubeVIP(t *testing.T, manifest string) string {
 	t.Helper()
 	env := kubeVIP(t, manifest)
-	return env["vip_leaseduration"] + " " + env["vip_renewdeadline"]
+	return env["vip_leaseduration"] + " " + env["vip_renewdeadline"] + " " + env["vip_retryperiod"]
 }
 
 func (p topology) checkMachines(t *testing.T, templates []infrav1.IngotMachineTemplate) {
