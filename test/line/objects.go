@@ -6,6 +6,7 @@ package line
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -42,11 +43,13 @@ func certificatePEM(der []byte) []byte {
 }
 
 // do repeats what an administrator does until the API server takes it: it refuses
-// while the webhooks' manager is being started again.
+// while the webhooks' manager is being started again. It ends early if a manager has
+// ended by itself.
 func (s *Site) do(t *testing.T, what string, try func(context.Context) error) {
 	t.Helper()
 	var refused error
-	await.Wait{Limit: patience, Broken: func() error { return refused }}.Until(t, what, await.Works(func(ctx context.Context) error {
+	broken := func() error { return errors.Join(refused, s.err()) }
+	await.Wait{Limit: patience, Broken: broken}.Until(t, what, await.Works(func(ctx context.Context) error {
 		err := try(ctx)
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			refused = err
