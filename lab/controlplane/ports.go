@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are taken from below Linux's default range for outgoing connections
@@ -18,21 +19,34 @@ const (
 	lastPort  = 31999
 )
 
+// given are the ports that FreePorts has returned. The child that one was for may be
+// between two lives just now, and nobody listen on it.
+var given = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: map[int]bool{}}
+
 // FreePorts returns n different TCP ports that nobody listens on, on any
-// address of this machine. Another process can still take one before it is
-// used; the child then fails to start and says so.
+// address of this machine, and that it has not returned before. Another process
+// can still take one before it is used; the child then fails to start and says so.
 func FreePorts(n int) ([]int, error) {
+	given.Lock()
+	defer given.Unlock()
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
 		if tries == 100*n {
 			return nil, fmt.Errorf("no %d free TCP ports between %d and %d", n, firstPort, lastPort)
 		}
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if given.ports[port] {
+			continue
+		}
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 		if err != nil {
 			continue
 		}
-		defer l.Close() // held until all are chosen, so that all differ
+		_ = l.Close()
+		given.ports[port] = true
 		ports = append(ports, port)
 	}
 	return ports, nil
