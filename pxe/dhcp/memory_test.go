@@ -138,6 +138,37 @@ func TestOtherServersAreTold(t *testing.T) {
 	}
 }
 
+// One server too many has no place among those that are told apart until another has
+// not been seen for a while: so one that is real is told again after somebody has made up
+// as many as there may be.
+func TestOthers(t *testing.T) {
+	var o others
+	start := time.Unix(1_000_000, 0)
+	madeUp := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+	for i := range maxOthers {
+		if known, forgotten := o.see(madeUp(i), start.Add(time.Duration(i)*time.Second)); !known || forgotten.IsValid() {
+			t.Errorf("%s: known %t, in the place of %s", madeUp(i), known, forgotten)
+		}
+	}
+	real := netip.MustParseAddr(theirs)
+	for _, step := range []struct {
+		server    netip.Addr
+		after     time.Duration
+		known     bool
+		forgotten netip.Addr
+	}{
+		{real, time.Minute, false, netip.Addr{}},
+		{madeUp(0), time.Minute, true, netip.Addr{}}, // seen again
+		{real, dhcpserver.Quiet, false, netip.Addr{}},
+		{real, dhcpserver.Quiet + time.Second, true, madeUp(1)},
+		{real, dhcpserver.Quiet + 2*time.Second, true, netip.Addr{}},
+	} {
+		if known, forgotten := o.see(step.server, start.Add(step.after)); known != step.known || forgotten != step.forgotten {
+			t.Errorf("after %s %s: known %t in the place of %s, want %t, %s", step.after, step.server, known, forgotten, step.known, step.forgotten)
+		}
+	}
+}
+
 // reply builds what another server sends to the test host.
 func replyOf(kind dhcpv4.MessageType, server, yiaddr string, change ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	m := message(kind, append([]dhcpv4.Modifier{serverID(server)}, change...)...)

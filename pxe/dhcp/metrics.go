@@ -48,9 +48,6 @@ func (o outcome) String() string {
 	return [outcomes]string{"malformed", "unknown", "silent", "offer", "ack", "nak", "failed"}[o]
 }
 
-// maxOthers bounds the servers that are told apart.
-const maxOthers = 64
-
 // NewMetrics registers the metrics, or takes over those of an earlier server of
 // the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
@@ -103,6 +100,13 @@ func (m *Metrics) find(stage pxe.Stage) {
 func (m *Metrics) saw(server netip.Addr, at float64) {
 	if m != nil {
 		m.others.WithLabelValues(server.String()).Set(at)
+	}
+}
+
+// forget takes another server out.
+func (m *Metrics) forget(server netip.Addr) {
+	if m != nil {
+		m.others.DeleteLabelValues(server.String())
 	}
 }
 

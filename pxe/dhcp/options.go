@@ -204,8 +204,8 @@ func size(options dhcpv4.Options) int {
 	return n
 }
 
-// maxAddresses of a kind are told: more would crowd out the boot options.
-const maxAddresses = 4
+// maxAddresses of a kind are told: as many as an IngotNetwork holds.
+const maxAddresses = 8
 
 // addresses is the value of an option with those that are of IPv4.
 func addresses(list []netip.Addr) []byte {

@@ -154,11 +154,12 @@ func (ex *exchange) reserve() Answer {
 }
 
 // request answers a DHCPREQUEST in each of its four meanings (RFC 2131 §4.3.2,
-// table 4).
+// table 4). Where a packet names two addresses, which none of the four does, the
+// client's own decides: that is where the answer goes.
 func (ex *exchange) request() Answer {
-	wanted := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)) // SELECTING, INIT-REBOOT
+	wanted := addressOf(ex.req.ClientIPAddr) // RENEWING, REBINDING
 	if !wanted.IsValid() {
-		wanted = addressOf(ex.req.ClientIPAddr) // RENEWING, REBINDING
+		wanted = addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress)) // SELECTING, INIT-REBOOT
 	}
 	if !wanted.IsValid() {
 		return ex.silent("request names no address")

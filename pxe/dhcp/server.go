@@ -16,7 +16,6 @@ import (
 
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcpserver"
-	"github.com/ingot-metal/ingot/pxe/expiring"
 )
 
 // Server answers DHCP requests on sockets that it is given. It must not be
@@ -35,7 +34,7 @@ type Server struct {
 	Now func() time.Time
 
 	memory dhcpserver.Memory
-	others expiring.Set[netip.Addr]
+	others others
 }
 
 // maxPacket is the longest request worth reading; the rest of a longer one is cut off,
@@ -184,19 +183,24 @@ func (s *Server) tell(a Answer) {
 		s.Observer.Observe(a.Event)
 	}
 	s.Metrics.find(a.Event.Stage)
+	about := a.other
 	if a.other.IsValid() {
-		s.see(a.other, a.Event.At)
+		about = s.see(a.other, a.Event.At)
 	}
-	s.memory.Warn(s.log(), a.Event, a.other)
+	s.memory.Warn(s.log(), a.Event, about)
 }
 
-// see keeps the metric of other servers bounded.
-func (s *Server) see(other netip.Addr, at time.Time) {
-	if _, there := s.others.Has(other, at); !there && s.others.Len() >= maxOthers {
-		return
+// see notes another server, and returns by which name people are told of it.
+func (s *Server) see(other netip.Addr, at time.Time) netip.Addr {
+	known, forgotten := s.others.see(other, at)
+	if forgotten.IsValid() {
+		s.Metrics.forget(forgotten)
 	}
-	s.others.Add(other, at, 365*24*time.Hour)
+	if !known {
+		return netip.IPv4Unspecified()
+	}
 	s.Metrics.saw(other, float64(at.Unix()))
+	return other
 }
 
 func (s *Server) now() time.Time {

@@ -150,17 +150,18 @@ func (r request) link() netip.Addr {
 // speaks from, to which the answer goes. The second may be of the segment between it
 // and this server.
 func (r request) misplaced(host pxe.Host, link Link) string {
-	own := host.IPv6.Subnet
-	if at := r.link(); at.IsValid() {
-		from := r.from.Addr()
+	own, from, at := host.IPv6.Subnet, r.from.Addr(), r.link()
+	named := slices.Contains(host.IPv6.Relays, from)
+	if at.IsValid() && !own.Contains(at) && !slices.Contains(host.IPv6.Relays, at) && !named {
+		return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", at, host.Network, own)
+	}
+	if len(r.relays) > 0 {
 		near := from.IsLinkLocalUnicast() || slices.ContainsFunc(link.Here, func(p netip.Prefix) bool { return p.Contains(from) })
-		named := slices.Contains(host.IPv6.Relays, from)
-		switch {
-		case !own.Contains(at) && !slices.Contains(host.IPv6.Relays, at) && !named:
-			return fmt.Sprintf("asked by relay %s, which is not of network %s (%s)", at, host.Network, own)
-		case !near && !named && !own.Contains(from):
-			return fmt.Sprintf("asked by relay %s, which speaks from %s: that is not of network %s (%s)", at, from, host.Network, own)
+		if !near && !named && !own.Contains(from) {
+			return fmt.Sprintf("asked by a relay that speaks from %s, which is not of network %s (%s)", from, host.Network, own)
 		}
+	}
+	if at.IsValid() {
 		return ""
 	}
 	overlaps := func(p netip.Prefix) bool { return p.Overlaps(own) }

@@ -126,14 +126,16 @@ func (c *ImageCache) saveIndex() {
 	}
 }
 
-// replaceFile writes a file as a whole or not at all.
+// replaceFile writes a file as a whole or not at all. It does not wait for the disk,
+// which may be busy with an image: what a power cut leaves of the index makes sense or is
+// not believed, and an image is on the disk before it is in the index.
 func replaceFile(dir, name string, content []byte) error {
 	tmp, err := os.CreateTemp(dir, tempPattern)
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	err = errors.Join(err, tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), filepath.Join(dir, name))
 	}

@@ -310,3 +310,22 @@ func TestServeTellsThatTheSocketBroke(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Networks come from a map, in any order: another order is nothing new to say.
+func TestOrderIsNoChange(t *testing.T) {
+	first, second := stateful(), stateful()
+	second.Network, second.Prefix = "second", netip.MustParsePrefix("2001:db8:0:7::/64")
+	here := links.Link{Index: 3, Name: "eth0", Hardware: hardware, Here: []netip.Prefix{first.Prefix, second.Prefix}}
+	w := newWire(here)
+	now := time.Unix(1_000_000, 0)
+	paces := map[int]*state{}
+	for _, order := range []networks{{first, second}, {second, first}} {
+		s := Server{Networks: order}
+		s.round(w, paces, now)
+		paces[here.Index].next = now.Add(time.Hour)
+		now = now.Add(lookEvery)
+	}
+	if n := len(w.sent); n != 1 {
+		t.Errorf("%d messages were sent, want the first alone", n)
+	}
+}

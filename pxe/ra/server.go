@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -124,7 +125,11 @@ func (s *Server) round(conn Conn, paces map[int]*state, now time.Time) {
 			continue
 		}
 		if !looked {
-			networks, looked = s.Networks.Advertisements(), true
+			// Another order is no change, of which hosts would be told.
+			networks = slices.SortedFunc(slices.Values(s.Networks.Advertisements()), func(a, b pxe.Advertisement) int {
+				return strings.Compare(a.Network, b.Network)
+			})
+			looked = true
 		}
 		s.say(conn, link, pace, on(link, networks), now)
 	}

@@ -68,7 +68,12 @@ func (s *ownSocket) write(p []byte) error {
 	var err error
 	switch {
 	case s.connected:
-		_, err = s.udp.Write(p)
+		if _, err = s.udp.Write(p); tooLong(err) {
+			_, err = s.udp.Write(p) // that was said of one that was sent before
+		}
+		if tooLong(err) {
+			return nil // as lost as one that a router drops
+		}
 	case s.udp != nil:
 		_, err = s.udp.WriteToUDPAddrPort(p, s.client)
 	default:
@@ -79,6 +84,11 @@ func (s *ownSocket) write(p []byte) error {
 	}
 	return nil
 }
+
+// tooLong reports what a router on the way says, by ICMP, of a packet that was sent some
+// time ago. The kernel knows the path's MTU from then on, and cuts the packet up when it
+// is sent again.
+func tooLong(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }
 
 // gone is errGone for what the kernel says of a closed port.
 func gone(err error) error {
@@ -94,6 +104,9 @@ func (s *ownSocket) receive(deadline time.Time) ([]byte, error) {
 	}
 	if s.connected {
 		n, err := s.udp.Read(s.buf[:])
+		for tooLong(err) {
+			n, err = s.udp.Read(s.buf[:])
+		}
 		return s.buf[:n], gone(err)
 	}
 	for {

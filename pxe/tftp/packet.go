@@ -128,7 +128,7 @@ func negotiate(req readRequest, l limits) terms {
 		case name == "blksize" && n >= minBlockSize:
 			t.blockSize = int(min(n, int64(l.maxBlock)))
 			accept(name, int64(t.blockSize))
-		case name == "timeout" && n >= 1 && n <= 255: // RFC 2349
+		case name == "timeout" && n >= 1 && n <= int64(maxTimeout/time.Second): // RFC 2349 allows 255, and to leave it out
 			t.timeout = time.Duration(n) * time.Second
 			accept(name, n)
 		case name == "tsize" && n >= 0:

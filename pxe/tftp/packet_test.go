@@ -71,7 +71,9 @@ func TestNegotiate(t *testing.T) {
 				c.blockSize, c.accepted = 1024, []option{{"blksize", "1024"}, {"tsize", "5000"}}
 			})},
 		{"first senseless, then not", []option{{"blksize", "x"}, {"blksize", "16"}}, plain},
-		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "256"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
+		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "0"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
+		{"a timeout that keeps the place for long", []option{{"timeout", "9"}}, plain},
+		{"the longest timeout", []option{{"timeout", "8"}}, with(func(c *terms) { c.timeout, c.accepted = maxTimeout, []option{{"timeout", "8"}} })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := negotiate(readRequest{options: tc.asked}, limits{size: 5000, maxBlock: 1468, timeout: time.Second})
@@ -103,7 +105,7 @@ func FuzzPackets(f *testing.F) {
 		}
 		if got.blockSize < minBlockSize || got.blockSize > maxBlockSize || got.window < 1 || got.window > maxWindow ||
 			got.window > 1 && got.window*(got.blockSize+headerSize) > maxBurst ||
-			got.timeout < time.Second || got.timeout > 255*time.Second {
+			got.timeout < time.Second || got.timeout > maxTimeout {
 			t.Errorf("negotiated %+v", got)
 		}
 	})

@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tftp
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"github.com/ingot-metal/ingot/lab/netns"
+)
+
+// That a packet was too long for a router on its way is a loss as any other: the socket
+// goes on, with what is read and with what is sent.
+func TestTooLong(t *testing.T) {
+	var server, client *net.UDPConn
+	var router *icmp.PacketConn
+	err := netns.Do(emptyNetwork(t), func() (err error) {
+		server, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return err
+		}
+		if client, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			return err
+		}
+		router, err = icmp.ListenPacket("ip4:icmp", "127.0.0.1")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range []net.PacketConn{server, client, router} {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	s := newOwnSocket(server, client.LocalAddr().(*net.UDPAddr).AddrPort())
+	if !s.connected {
+		t.Fatal("the kernel's word is for connected sockets")
+	}
+	tooLong := func() {
+		t.Helper()
+		if _, err := router.WriteTo(fragmentationNeeded(t, server, s.client), &net.IPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack := []byte{0, opAck, 0, 1}
+
+	tooLong()
+	if _, err := client.WriteTo(ack, server.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.receive(time.Now().Add(10 * time.Second)); err != nil || string(got) != string(ack) {
+		t.Errorf("read %q, %v, want the acknowledgement", got, err)
+	}
+
+	tooLong()
+	if err := s.send([]byte("block"), 512); err != nil {
+		t.Error(err)
+	}
+	buf := make([]byte, 512)
+	check(t, client.SetReadDeadline(time.Now().Add(10*time.Second)))
+	if n, err := client.Read(buf); err != nil || string(buf[:n]) != "block" {
+		t.Errorf("the client read %q, %v, want what was sent", buf[:n], err)
+	}
+}
+
+// emptyNetwork is a network namespace with nothing in it but loopback, which the kernel
+// may remember a path's MTU for.
+func emptyNetwork(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root may make network namespaces")
+	}
+	cmd := exec.Command("sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if err := cmd.Start(); errors.Is(err, os.ErrPermission) {
+		t.Skipf("no right to make network namespaces: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // "signal: killed"
+	})
+	path := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"
+	check(t, netns.Do(path, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		loopback, err := unix.NewIfreq("lo")
+		if err != nil {
+			return err
+		}
+		loopback.SetUint16(unix.IFF_UP)
+		return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, loopback)
+	}))
+	return path
+}
+
+// fragmentationNeeded is what a router says that dropped a packet (RFC 1191 §4).
+func fragmentationNeeded(t *testing.T, from *net.UDPConn, to netip.AddrPort) []byte {
+	t.Helper()
+	sender := from.LocalAddr().(*net.UDPAddr).AddrPort()
+	dropped, err := (&ipv4.Header{
+		Version: ipv4.Version, Len: ipv4.HeaderLen, TotalLen: 1500, TTL: 63, Protocol: unix.IPPROTO_UDP, Flags: ipv4.DontFragment,
+		Src: sender.Addr().AsSlice(), Dst: to.Addr().AsSlice(),
+	}).Marshal()
+	check(t, err)
+	for _, field := range []uint16{sender.Port(), to.Port(), 1480, 0} {
+		dropped = binary.BigEndian.AppendUint16(dropped, field)
+	}
+	message := icmp.Message{Type: ipv4.ICMPTypeDestinationUnreachable, Code: 4, Body: &icmp.DstUnreach{Data: dropped}}
+	b, err := message.Marshal(nil)
+	check(t, err)
+	binary.BigEndian.PutUint16(b[6:], 1450) // the next hop's MTU, which the library does not know
+	b[2], b[3] = 0, 0
+	binary.BigEndian.PutUint16(b[2:], ^onesSum(b))
+	return b
+}
+
+// onesSum is the ones' complement sum (RFC 1071) of bytes of an even number.
+func onesSum(b []byte) uint16 {
+	var sum uint32
+	for ; len(b) > 0; b = b[2:] {
+		sum += uint32(binary.BigEndian.Uint16(b))
+	}
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum>>16 + sum)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
