@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/agent/image"
 	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agent/raid"
+	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -195,22 +196,33 @@ func (s *session) seed(ctx context.Context, to target) error {
 		return err
 	}
 	s.progress.set(agentapi.StepSeed, 0, 0)
-	var seed agentapi.Bootstrap
+	var data agentapi.Bootstrap
 	request := agentapi.BootstrapRequest{OrderID: s.order.ID}
-	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &seed); err != nil {
+	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &data); err != nil {
 		return err
 	}
-	if err := ownMirror(to, seed.Format); err != nil {
+	if err := ownMirror(to, data.Format); err != nil {
 		return err
 	}
 	if err := s.isStill(ctx, disk); err != nil { // the seeder opens it by its name
 		return err
 	}
-	if err := s.cfg.Seeder.Seed(ctx, disk, seed); err != nil {
-		return failure(ReasonSeedFailed, fmt.Errorf("%s: %w", disk.Name, err))
+	if err := s.cfg.Seeder.Seed(ctx, disk, data); err != nil {
+		return failure(seedReason(err), fmt.Errorf("%s: %w", disk.Name, err))
 	}
 	s.progress.set(agentapi.StepSeed, 100, 0)
 	return nil
+}
+
+// seedReason blames the image where it is to blame: no other server could give the data
+// to its system either.
+func seedReason(err error) string {
+	for _, image := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition} {
+		if errors.Is(err, image) {
+			return ReasonImageInvalid
+		}
+	}
+	return ReasonSeedFailed
 }
 
 // mark writes the marker, the last write of an install.

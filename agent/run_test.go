@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -147,7 +149,13 @@ func TestInstallFailures(t *testing.T) {
 		}},
 		{name: "disk too small", want: agent.ReasonDiskTooSmall, disks: []agentapi.Disk{{Serial: "A", SizeBytes: 4 * mib}}},
 		{name: "seed", want: agent.ReasonSeedFailed, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
-			s.seedErr = errors.New("no root file system")
+			s.seedErr = errors.New("the disk cannot be read")
+		}},
+		{name: "an image without a system", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+			s.seedErr = fmt.Errorf("look for the system: %w", seed.ErrNoRoot)
+		}},
+		{name: "data of a form that no image takes", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+			s.seedErr = fmt.Errorf("%w: kickstart", seed.ErrFormat)
 		}},
 		{name: "unknown order", want: agent.ReasonOrderNotUnderstood, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Kind = "Polish"

@@ -151,11 +151,7 @@ func (s *session) assembles(ctx context.Context, to target) error {
 	if err == nil {
 		return nil
 	}
-	reason := ReasonSeedFailed
-	if errors.Is(err, seed.ErrNoAssembly) || errors.Is(err, seed.ErrNoRoot) || errors.Is(err, seed.ErrIgnition) {
-		reason = ReasonImageInvalid
-	}
-	return failure(reason, fmt.Errorf("%s: %w", to, err))
+	return failure(seedReason(err), fmt.Errorf("%s: %w", to, err))
 }
 
 // ownMirror refuses data for a system that would make a mirror of its own.

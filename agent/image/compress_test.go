@@ -6,6 +6,8 @@ package image_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -28,6 +30,18 @@ func compress(t testing.TB, how string, raw []byte) []byte {
 		}
 		if _, err := w.Write(raw); err != nil || w.Close() != nil {
 			t.Fatal("zstd")
+		}
+	case "pzstd": // its frames stand alone, each behind one to skip that tells its size
+		w, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range slices.Chunk(raw, len(raw)/3+1) {
+			frame := w.EncodeAll(part, nil)
+			for _, word := range []uint32{0x184d2a50, 4, uint32(len(frame))} {
+				out.Write(binary.LittleEndian.AppendUint32(nil, word))
+			}
+			out.Write(frame)
 		}
 	case "xz":
 		w, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&out) // small is fast

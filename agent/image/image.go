@@ -156,13 +156,15 @@ func misnamed(head []byte) error {
 	return nil
 }
 
-// sniff knows a format by its first bytes (RFC 8878 section 3.1.1, RFC 1952
+// sniff knows a format by its first bytes (RFC 8878 sections 3.1.1 and 3.1.2, RFC 1952
 // section 2.3.1, The .xz File Format 1.2.0 section 2.1.1.1); anything else is not
 // compressed.
 func sniff(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return "zstd"
+	case len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		return "zstd" // a frame to skip: pzstd begins with one
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 0x08}):
 		return "gzip"
 	case bytes.HasPrefix(head, []byte(xzMagic)):

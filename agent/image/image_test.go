@@ -112,7 +112,7 @@ func compare(t *testing.T, path string, want []byte) {
 func TestWrite(t *testing.T) {
 	const size = 12 * mib
 	raw := rawImage(9*mib + 512)
-	for _, compression := range []string{"none", "gzip", "xz", "zstd"} {
+	for _, compression := range []string{"none", "gzip", "xz", "zstd", "pzstd"} {
 		content := compress(t, compression, raw)
 		for _, source := range []struct {
 			name   string

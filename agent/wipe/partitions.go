@@ -21,16 +21,16 @@ const (
 )
 
 // partitions finds the partitions of a disk by every table that it may have: GPT
-// at its beginning or end, with sectors of 512 and 4096 bytes, and MBR with
-// logical partitions. A table that does not make sense is skipped, and so is a
+// at its beginning or end, and MBR with logical partitions, both with sectors of 512
+// and 4096 bytes. A table that does not make sense is skipped, and so is a
 // partition outside the disk; what was found before damage is kept.
 func partitions(disk io.ReaderAt, size int64) []extent {
 	var found []extent
 	for _, sector := range []int64{512, 4096} {
 		found = append(found, gpt(disk, size, sector, sector)...)
 		found = append(found, gpt(disk, size, sector, size-sector)...)
+		found = append(found, mbr(disk, sector)...)
 	}
-	found = append(found, mbr(disk)...)
 	return distinct(found, size)
 }
 
@@ -65,10 +65,9 @@ func gpt(disk io.ReaderAt, size, sector, off int64) []extent {
 	return found
 }
 
-// mbr reads primary partitions and follows the chain of extended ones. Sectors
-// are 512 bytes.
-func mbr(disk io.ReaderAt) []extent {
-	const sector = 512
+// mbr reads primary partitions and follows the chain of extended ones. The table counts
+// the disk's logical sectors and does not say how large they are.
+func mbr(disk io.ReaderAt, sector int64) []extent {
 	var found []extent
 	var extended int64
 	for _, p := range mbrEntries(disk, 0) {

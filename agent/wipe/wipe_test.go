@@ -91,15 +91,16 @@ func withGPT(t *testing.T, f *os.File, sector int) []planted {
 	return append(inPartition("first", 2*mib, 78*mib), inPartition("second", 80*mib, 110*mib)...)
 }
 
-// withMBR has a primary partition and an extended one with two logical ones.
-func withMBR(t *testing.T, f *os.File) []planted {
+// withMBR has a primary partition and an extended one with two logical ones; sector is 512
+// or 4096.
+func withMBR(t *testing.T, f *os.File, sector int64) []planted {
 	t.Helper()
 	table := func(at int64, entries ...[3]int64) {
 		b := make([]byte, 512)
 		for i, e := range entries {
 			b[446+16*i+4] = byte(e[0])
-			binary.LittleEndian.PutUint32(b[446+16*i+8:], uint32(e[1]/512))
-			binary.LittleEndian.PutUint32(b[446+16*i+12:], uint32(e[2]/512))
+			binary.LittleEndian.PutUint32(b[446+16*i+8:], uint32(e[1]/sector))
+			binary.LittleEndian.PutUint32(b[446+16*i+12:], uint32(e[2]/sector))
 		}
 		b[510], b[511] = 0x55, 0xaa
 		put(t, f, at, b)
@@ -125,7 +126,8 @@ func TestMetadata(t *testing.T) {
 			put(t, f, 0, make([]byte, 34*512))
 			return p
 		}},
-		{"MBR with logical partitions", withMBR},
+		{"MBR with logical partitions", func(t *testing.T, f *os.File) []planted { return withMBR(t, f, 512) }},
+		{"MBR with sectors of 4 KiB", func(t *testing.T, f *os.File) []planted { return withMBR(t, f, 4096) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, path := newDisk(t)

@@ -172,6 +172,7 @@ const (
 	// ReasonAgentRequestRefused: whoever asked is not the agent of the host's order.
 	ReasonAgentRequestRefused = "AgentRequestRefused"
 	ReasonNoRootDisk          = "NoRootDisk"
+	ReasonTooManyDisks        = "TooManyDisks"
 
 	// BIOS settings and firmware.
 	ReasonPrepared             = "Prepared"

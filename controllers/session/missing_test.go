@@ -4,6 +4,7 @@
 package session
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -128,5 +129,88 @@ func TestOnlyInspectionForgetsDisks(t *testing.T) {
 				t.Errorf("%d disks known, want %d: %+v", len(disks), c.want, disks)
 			}
 		})
+	}
+}
+
+// An install goes to no other disk while the one is missing that it is meant for.
+func TestInstallNeedsItsDisk(t *testing.T) {
+	smaller := infrav1.HardwareDisk{Name: "/dev/sda", SerialNumber: "d0", SizeBytes: ptr.To(int64(50e9)), Rotational: ptr.To(false)}
+	larger := infrav1.HardwareDisk{Name: "/dev/sdz", SerialNumber: "d9", SizeBytes: ptr.To(int64(1 << 50)), Rotational: ptr.To(false)}
+	for _, c := range []struct {
+		name  string
+		claim func(*infrav1.HostClaim)
+		known *infrav1.IngotHardware
+		says  string
+	}{
+		{name: "nothing is known", known: recorded(here)},
+		{name: "all are there", known: knownDisks()},
+		{name: "another one is missing", known: knownDisks(larger)},
+		{name: "the smallest is missing", known: knownDisks(smaller), says: "Missing: disk with serial number d0, 50 GB. Reconnect",
+			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = nil }},
+		{name: "the hints say another one", known: knownDisks(smaller),
+			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d1"} }},
+		{name: "the hints say the missing one", known: knownDisks(smaller), says: "Missing: disk with serial number d0",
+			claim: func(c *infrav1.HostClaim) { c.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "d0"} }},
+		{name: "an earlier attempt went to one that is missing", known: recorded(here), says: "Missing: disk with WWN 0x5000",
+			claim: func(c *infrav1.HostClaim) {
+				c.RootDisk = &infrav1.DiskReference{WWN: "0x5000", SizeBytes: ptr.To(int64(8e9))}
+			}},
+		{name: "one of a mirror is missing", known: knownDisks(smaller), says: "Missing: disk with serial number d0",
+			claim: func(c *infrav1.HostClaim) {
+				c.RootDeviceHints = nil
+				c.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, append(world(func(h *infrav1.IngotHost) {
+				if c.claim != nil {
+					c.claim(h.Spec.Claim)
+				}
+			}), c.known)...)
+			a := s.agent(claimsOf(token.Install), here)
+			if c.says == "" {
+				opened(s, a)
+				if disk := s.host().Spec.Claim.RootDisk; disk == nil {
+					t.Error("no root disk is recorded")
+				}
+				return
+			}
+			before := s.host().Spec.Claim.RootDisk
+			if reason := a.open(); reason != agentapi.ReasonHardwareMismatch {
+				t.Fatalf("refusal %q", reason)
+			}
+			host := s.host()
+			result := host.Spec.Order.Result
+			if result == nil || result.Outcome != infrav1.OrderFailed || result.Reason != agentapi.FailureDiskNotFound {
+				t.Fatalf("result %+v", result)
+			}
+			for _, part := range []string{"Nothing was written", c.says, infrav1.InspectAnnotation, infrav1.ClearQuarantineAnnotation} {
+				if !strings.Contains(result.Message, part) {
+					t.Errorf("%q does not say %q", result.Message, part)
+				}
+			}
+			if diff := cmp.Diff(before, host.Spec.Claim.RootDisk); diff != "" {
+				t.Errorf("another root disk is recorded:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A server with more disks than there is account of is not told clean.
+func TestWipeOfTooManyDisks(t *testing.T) {
+	s := newSite(t, append(world(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Order.Kind = infrav1.ClaimReleasing, infrav1.OrderWipe
+	}), recorded(here))...)
+	hardware := found()
+	for i := range 300 {
+		hardware.Disks = append(hardware.Disks, agentapi.Disk{Name: fmt.Sprintf("/dev/sd%03d", i), Serial: fmt.Sprint("s", i), SizeBytes: 1e9})
+	}
+	_, reason := call[agentapi.Session](s.agent(claimsOf(token.Wipe), here), agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: hardware})
+	if reason != agentapi.ReasonHardwareMismatch {
+		t.Fatalf("refusal %q", reason)
+	}
+	result := s.host().Spec.Order.Result
+	if result == nil || result.Outcome != infrav1.OrderFailed || result.Reason != infrav1.ReasonTooManyDisks || !strings.Contains(result.Message, "302 disks") {
+		t.Fatalf("result %+v", result)
 	}
 }

@@ -38,7 +38,7 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	host, refusal := s.transact(ctx, c, s.mayAct(c), func(host *infrav1.IngotHost) *agentapi.Error {
 		bound = host.Spec.Order.AgentKey == ""
 		host.Spec.Order.AgentKey = c.key
-		problem, err := s.admit(ctx, host, facts)
+		problem, err := s.admit(ctx, host, facts, len(in.Hardware.Disks)-len(facts.Disks))
 		if err != nil {
 			s.Log.Error(err, "Could not read the hardware of a host", "host", client.ObjectKeyFromObject(host).String())
 			return notReady("the API server does not answer")
@@ -78,9 +78,9 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 type problem struct{ reason, message string }
 
 // admit checks the facts against what is known of the host, and records the root
-// disk in the claim where the order is an install. An error means that the facts
-// known could not be read: then nobody is admitted.
-func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) (*problem, error) {
+// disk in the claim where the order is an install. The facts lack as many disks as are
+// unnamed. An error means that the facts known could not be read: then nobody is admitted.
+func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, unnamed int) (*problem, error) {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
 	if apierrors.IsNotFound(err) {
@@ -95,11 +95,17 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	switch host.Spec.Order.Kind {
 	case infrav1.OrderInstall:
 	case infrav1.OrderWipe:
+		if unnamed > 0 {
+			return tooManyDisks(len(facts.Disks), unnamed), nil
+		}
 		return missingDisks(host, known, facts), nil
 	default:
 		return nil, nil
 	}
 	claim := host.Spec.Claim
+	if p := missingRoot(host, known, facts); p != nil {
+		return p, nil
+	}
 	disks, err := inventory.SelectRootDisks(facts.Disks, claim.RootDeviceHints, claim.SoftwareRAID)
 	if err != nil {
 		return &problem{reason: infrav1.ReasonNoRootDisk, message: inventory.Truncate("No disk to install to: "+err.Error()+". "+diskRemedy(claim), maxMessage)}, nil
@@ -121,32 +127,6 @@ func diskRemedy(claim *infrav1.HostClaim) string {
 	default:
 		return "Correct rootDeviceHints of the IngotMachine's template or of the IngotHost, which both disks of softwareRAID must fit"
 	}
-}
-
-// installedDisks are those that the present claim was, or is being, installed to.
-func installedDisks(host *infrav1.IngotHost) []infrav1.DiskReference {
-	claim := host.Spec.Claim
-	if claim == nil || claim.RootDisk == nil {
-		return nil
-	}
-	return append([]infrav1.DiskReference{*claim.RootDisk}, claim.MirrorDisks...)
-}
-
-// missingDisks ends a wipe for which not all disks are there: a disk that the kernel did
-// not find in time, or whose controller or cable has failed, would go to the next cluster
-// with what is on it (I7). Only an inspection forgets a disk.
-func missingDisks(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) *problem {
-	var before []infrav1.HardwareDisk
-	if known != nil {
-		before = known.Spec.Disks
-	}
-	missing := inventory.MissingDisks(before, facts.Disks, installedDisks(host))
-	if len(missing) == 0 {
-		return nil
-	}
-	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate("Nothing was cleaned, because the server does not show all its disks. Missing: "+
-		inventory.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
-		infrav1.InspectAnnotation+" and "+infrav1.ClearQuarantineAnnotation+"; Ingot then cleans the disks that the inspection finds", maxMessage)}
 }
 
 // checkIdentity says whether the server that speaks is the one registered (I8).
