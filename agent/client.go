@@ -46,6 +46,13 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // call repeats a request until it has an answer, a final refusal (ErrRefused), or
 // the context ends. Every call is idempotent for the same key (agentapi).
 func (c *client) call(ctx context.Context, path string, in, out any) error {
+	return c.callPatiently(ctx, path, in, out, func(time.Duration) {})
+}
+
+// callPatiently is call for what people may have to mend first: told hears for how long
+// the manager has been saying that it is not ready.
+func (c *client) callPatiently(ctx context.Context, path string, in, out any, told func(time.Duration)) error {
+	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		err := c.once(ctx, path, in, out)
 		if err == nil {
@@ -53,6 +60,9 @@ func (c *client) call(ctx context.Context, path string, in, out any) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if refusal, ok := errors.AsType[*agentapi.Error](err); ok && refusal.Reason == agentapi.ReasonNotReady {
+			told(time.Since(began))
 		}
 		wait, final := c.verdict(err, attempt)
 		if final {

@@ -102,7 +102,7 @@ func (s *session) writeImage(
 	}}
 	defer client.CloseIdleConnections()
 	img, err := image.Open(ctx,
-		image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, Moved: func(ctx context.Context, failures int) string {
+		image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, OnBusy: s.progress.waiting, Moved: func(ctx context.Context, failures int) string {
 			if failures%searchAfter == 0 {
 				s.client.places.search(ctx)
 			}
@@ -198,7 +198,7 @@ func (s *session) seed(ctx context.Context, to target) error {
 	s.progress.set(agentapi.StepSeed, 0, 0)
 	var data agentapi.Bootstrap
 	request := agentapi.BootstrapRequest{OrderID: s.order.ID}
-	if err := s.client.call(ctx, agentapi.PathBootstrap, request, &data); err != nil {
+	if err := s.client.callPatiently(ctx, agentapi.PathBootstrap, request, &data, s.progress.waiting); err != nil {
 		return err
 	}
 	if err := ownMirror(to, data.Format); err != nil {

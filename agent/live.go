@@ -77,7 +77,7 @@ func (s *session) live(ctx context.Context, order agentapi.InstallOrder) (agenta
 	}
 	s.progress.set(agentapi.StepLive, 0, 0)
 	var boot agentapi.LiveBoot
-	if err := s.client.call(ctx, agentapi.PathLive, agentapi.LiveRequest{OrderID: s.order.ID}, &boot); err != nil {
+	if err := s.client.callPatiently(ctx, agentapi.PathLive, agentapi.LiveRequest{OrderID: s.order.ID}, &boot, s.progress.waiting); err != nil {
 		return report, err
 	}
 	if n := len(boot.CommandLine); n > agentapi.MaxCommandLine {
@@ -118,7 +118,7 @@ func (s *session) fetchFile(ctx context.Context, name string, file agentapi.Live
 		DialContext: s.cfg.Dial, ResponseHeaderTimeout: time.Minute, DisableCompression: true,
 	}}
 	defer client.CloseIdleConnections()
-	request := image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log,
+	request := image.Request{Client: client, URL: source, Stall: s.cfg.ImageStall, Sleep: s.cfg.Sleep, Log: s.cfg.Log, OnBusy: s.progress.waiting,
 		Moved: func(ctx context.Context, failures int) string {
 			if failures%searchAfter == 0 {
 				s.client.places.search(ctx)

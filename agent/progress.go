@@ -52,13 +52,28 @@ func (p *progress) set(step agentapi.Step, percent int, bytes int64) {
 
 func (p *progress) put(now agentapi.Progress) {
 	now.OrderID = p.opts.orderID
+	p.change(func(latest *agentapi.Progress) { *latest = now })
+}
+
+func (p *progress) change(latest func(*agentapi.Progress)) {
 	p.mu.Lock()
-	p.latest = now
+	latest(&p.latest)
 	p.mu.Unlock()
 	select {
 	case p.notify <- struct{}{}:
 	default:
 	}
+}
+
+// waiting records for how long somebody has been telling the agent to wait, which is no
+// silence: to the minute, that many agents cost few writes.
+func (p *progress) waiting(d time.Duration) {
+	p.change(func(now *agentapi.Progress) {
+		if now.Step == agentapi.StepStarted {
+			now.Step = agentapi.StepAwaitImage
+		}
+		now.Seconds = int64(d.Truncate(time.Minute) / time.Second)
+	})
 }
 
 func (p *progress) current() agentapi.Progress {

@@ -328,7 +328,8 @@ func TestCommittedInstallIsBooted(t *testing.T) {
 
 func TestProgressCallsOff(t *testing.T) {
 	for name, set := range map[string]func(*agenttest.Manager){
-		"by its answer": func(m *agenttest.Manager) { m.StopAt = agentapi.StepStarted },
+		"by its answer":             func(m *agenttest.Manager) { m.StopAt = agentapi.StepStarted },
+		"while it awaits the image": func(m *agenttest.Manager) { m.StopAt = agentapi.StepAwaitImage },
 		"by a refusal": func(m *agenttest.Manager) {
 			m.Faults = func(p string, _ int) *agenttest.Fault {
 				if p == agentapi.PathProgress {

@@ -211,16 +211,22 @@ type DiskRef struct {
 // IsZero says whether the reference names nothing.
 func (r DiskRef) IsZero() bool { return r == DiskRef{} }
 
+// HeaderImageProblem is set in a boot server's answers about an image that it cannot fetch:
+// what is wrong, in a line without the image's URL, also while it tries again.
+const HeaderImageProblem = "Ingot-Image-Problem"
+
 // Step is where an agent is in its order, for progress bars and timelines.
 type Step string
 
 // The steps of the orders, in the order in which they occur.
 const (
 	StepStarted Step = "Started"
-	StepInspect Step = "Inspecting"
-	StepWrite   Step = "Writing"
-	StepVerify  Step = "Verifying"
-	StepSeed    Step = "Seeding"
+	// StepAwaitImage: the boot server fetches the image first.
+	StepAwaitImage Step = "AwaitingImage"
+	StepInspect    Step = "Inspecting"
+	StepWrite      Step = "Writing"
+	StepVerify     Step = "Verifying"
+	StepSeed       Step = "Seeding"
 	// StepMirror: the members of a mirror are compared, and what the seed changed on one
 	// is copied.
 	StepMirror    Step = "Mirroring"
@@ -239,7 +245,9 @@ type Progress struct {
 	Percent int32 `json:"percent"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	// Seconds for which a disk has been erasing itself, which may be hours without any
-	// other news. It stands still when the disk takes much longer than it said.
+	// other news; it stands still when the disk takes much longer than it said. Or for
+	// which the agent has been told to wait, by the boot server, which fetches the image,
+	// or by the manager, in whole minutes.
 	Seconds int64 `json:"seconds,omitempty"`
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // Images serves one file like the boot server's cache does. Set the exported
@@ -28,6 +30,8 @@ type Images struct {
 	NoRange, NoLength bool
 	// Status answers everything when set.
 	Status int
+	// Problem is what it says to be wrong while it does not give the image.
+	Problem string
 
 	mu       sync.Mutex
 	requests int
@@ -71,6 +75,9 @@ func (s *Images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.ranges = append(s.ranges, r.Header.Get("Range"))
 	}
 	s.mu.Unlock()
+	if s.Problem != "" && (busy || s.Status != 0) {
+		w.Header()[agentapi.HeaderImageProblem] = []string{s.Problem}
+	}
 	if s.Status != 0 {
 		http.Error(w, "no", s.Status)
 		return

@@ -14,8 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ingot-metal/ingot/agent/wait"
+	"github.com/ingot-metal/ingot/agentapi"
 )
 
 // How a source fails when waiting does not help, or has not helped.
@@ -30,6 +32,7 @@ var (
 // Defaults of a Request.
 const (
 	defaultPatience = 10 * time.Minute
+	defaultBusy     = 2 * time.Hour
 	defaultStall    = time.Minute
 	minWait         = 500 * time.Millisecond
 	maxWait         = 30 * time.Second
@@ -40,8 +43,14 @@ type Request struct {
 	Client *http.Client
 	URL    string
 	// Patience is how long the source may go without a byte, or without an answer
-	// that it is fetching the image, before Read gives up; 10 minutes when zero.
+	// that it is fetching the image and knows of nothing wrong, before Read gives up;
+	// 10 minutes when zero.
 	Patience time.Duration
+	// Busy is how long it may be fetching; 2 hours when zero: 20 GB at 25 Mbit/s.
+	Busy time.Duration
+	// OnBusy is told, by several goroutines, for how long it has been fetching, each time
+	// it says that it is.
+	OnBusy func(time.Duration)
 	// Stall is how long a connection may be silent before it counts as lost;
 	// 1 minute when zero.
 	Stall time.Duration
@@ -72,12 +81,22 @@ type Source struct {
 	read, size, end int64
 	failures        int
 	lastSign        time.Time
+	// busySince and wrongSince are since when, without a byte, the source has been saying
+	// that it is fetching the image, and that something is wrong with it; problem is what.
+	busySince, wrongSince time.Time
+	problem               string
 }
 
 // OpenSource returns a source at once; the first Read or Size connects.
 func OpenSource(ctx context.Context, req Request) *Source {
 	if req.Patience == 0 {
 		req.Patience = defaultPatience
+	}
+	if req.Busy == 0 {
+		req.Busy = defaultBusy
+	}
+	if req.OnBusy == nil {
+		req.OnBusy = func(time.Duration) {}
 	}
 	if req.Stall == 0 {
 		req.Stall = defaultStall
@@ -119,6 +138,7 @@ func (s *Source) Read(p []byte) (int, error) {
 		s.read += int64(n)
 		if n > 0 {
 			s.failures, s.lastSign = 0, time.Now()
+			s.busySince, s.wrongSince, s.problem = time.Time{}, time.Time{}, ""
 			return n, nil
 		}
 		if errors.Is(err, io.EOF) && (s.size < 0 || s.read >= s.size || s.end > 0 && s.read >= s.end) {
@@ -217,14 +237,56 @@ func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err
 		return s.skip()
 	case retryable(res.StatusCode):
 		_, _ = res.Body.Close(), s.Close()
-		if res.StatusCode == http.StatusServiceUnavailable {
-			s.lastSign = time.Now() // the boot server is fetching the image itself
-		}
+		s.hear(res)
 		return false, retryAfter(res.Header), nil
 	default:
 		_, _ = res.Body.Close(), s.Close()
 		return true, 0, fmt.Errorf("%w: the server answered %s", ErrUnavailable, res.Status)
 	}
+}
+
+// hear notes what the server says while it does not give the image. A boot server that is
+// fetching it is alive, and may be for as long as that takes, unless it has failed to:
+// then it tries again, perhaps for ever.
+func (s *Source) hear(res *http.Response) {
+	now := time.Now()
+	if problem := res.Header.Get(agentapi.HeaderImageProblem); problem != "" {
+		s.problem = printable(problem, 300)
+		if s.wrongSince.IsZero() {
+			s.wrongSince = now
+		}
+	}
+	if res.StatusCode != http.StatusServiceUnavailable {
+		return
+	}
+	s.lastSign = now
+	if s.busySince.IsZero() {
+		s.busySince = now
+	}
+	s.req.OnBusy(now.Sub(s.busySince))
+}
+
+// vain says for how long the source has given nothing, if that is long enough.
+func (s *Source) vain() (time.Duration, bool) {
+	since := func(t time.Time) time.Duration {
+		if t.IsZero() {
+			return 0
+		}
+		return time.Since(t)
+	}
+	silent, wrong, busy := since(s.lastSign), since(s.wrongSince), since(s.busySince)
+	return max(silent, wrong, busy), max(silent, wrong) > s.req.Patience || busy > s.req.Busy
+}
+
+// printable is text as a server says it, made fit for a line of n bytes at most.
+func printable(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	return text[:min(len(text), n)]
 }
 
 // skip reads again what was read before, from a server that ignored the range.
@@ -271,7 +333,10 @@ func retryAfter(h http.Header) time.Duration {
 // off with jitter. When the source has given nothing for too long it gives up, with
 // the kind of the last failure.
 func (s *Source) wait(after time.Duration, kind error, why string) error {
-	if silent := time.Since(s.lastSign); silent > s.req.Patience {
+	if s.problem != "" {
+		why += ": " + s.problem
+	}
+	if silent, vain := s.vain(); vain {
 		return fmt.Errorf("%w: %s; nothing for %s", kind, why, silent.Round(time.Second))
 	}
 	if after == 0 {

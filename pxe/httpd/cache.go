@@ -33,6 +33,14 @@ var (
 	ErrNoRoom = errors.New("the image cache is full of images in use")
 )
 
+// RetryError is an ErrFetching of an image whose last fetch failed.
+type RetryError struct{ Last error }
+
+func (e *RetryError) Error() string { return ErrFetching.Error() + " again after: " + e.Last.Error() }
+
+// Is makes it an ErrFetching, and nothing that the last fetch was.
+func (e *RetryError) Is(target error) bool { return target == ErrFetching }
+
 const (
 	fetchers = 2
 	// queueLength is how many images may wait for a fetcher.
@@ -94,11 +102,22 @@ type image struct {
 	identity fileIdentity
 	// readers have the file open.
 	readers int
-	// failure and failedAt are set in state failed; failures is how many there
-	// were in a row.
+	// failure and failedAt are of the last fetch, if it failed; failures is how many did
+	// in a row.
 	failure  error
 	failedAt time.Time
 	failures int
+	// coming: the fetch under way has brought something.
+	coming bool
+}
+
+// fetching is the answer while the image is queued: what failed the last time will fail
+// again as a rule, and whoever waits should know.
+func (im *image) fetching() error {
+	if im.failure == nil || im.coming {
+		return ErrFetching
+	}
+	return &RetryError{Last: im.failure}
 }
 
 type imageState int
@@ -163,8 +182,8 @@ func (o *OpenImage) Close() error {
 }
 
 // Open opens a verified image for reading. It never waits: an image that is not
-// here yet is queued, and ErrFetching returned. Other errors wrap ErrUnknownImage
-// or ErrFetchFailed.
+// here yet is queued, and ErrFetching returned, as a RetryError where that has failed
+// before. Other errors wrap ErrUnknownImage or ErrFetchFailed.
 func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 	source, ok := c.cfg.Sources.Image(checksum)
 	if !ok || source.Checksum != checksum {
@@ -186,18 +205,27 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 			c.cfg.Log.Warn("cached image is gone or was touched, and will be verified again", "image", checksum, "error", err)
 		}
 	case im.state == stateQueued:
-		return nil, ErrFetching
+		return nil, im.fetching()
 	case im.state == stateFailed && now.Sub(im.failedAt) < im.pause():
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
 	source.URL = source.Place(im.failures)
 	select {
 	case c.queue <- source:
-		im.state, im.lastUsed = stateQueued, now
+		im.state, im.lastUsed, im.coming = stateQueued, now, false
 		c.images[checksum] = im
 	default: // the client asks again, when there may be room
 	}
-	return nil, ErrFetching
+	return nil, im.fetching()
+}
+
+// comes notes that a fetch has brought something.
+func (c *ImageCache) comes(checksum string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if im, ok := c.images[checksum]; ok {
+		im.coming = true
+	}
 }
 
 // pause is how long a failure is remembered.

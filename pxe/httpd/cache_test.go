@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/test/await"
@@ -238,16 +239,21 @@ func TestFailedFetches(t *testing.T) {
 				t.Errorf("the error shows the URL's signature: %v", err)
 			}
 			r := do(t, h, "GET", "/images/"+strings.TrimPrefix(checksum, "sha256:"))
-			if r.StatusCode != 502 {
-				t.Errorf("status %d", r.StatusCode)
+			if said := r.Header.Get(agentapi.HeaderImageProblem); r.StatusCode != 502 || !strings.Contains(said, tc.contains) || strings.Contains(said, "canary") {
+				t.Errorf("status %d, problem %q", r.StatusCode, said)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 0 {
 				t.Errorf("left behind: %q", left)
 			}
-			// After a pause it is tried again.
+			// After a pause it is tried again, and whoever waits is told why.
 			now.advance(time.Minute)
-			if _, err := h.Images.Open(checksum); !errors.Is(err, httpd.ErrFetching) {
+			_, err = h.Images.Open(checksum)
+			if retry, ok := errors.AsType[*httpd.RetryError](err); !errors.Is(err, httpd.ErrFetching) || !ok || !strings.Contains(retry.Last.Error(), tc.contains) {
 				t.Errorf("after a pause: %v", err)
+			}
+			r = do(t, h, "GET", "/images/"+strings.TrimPrefix(checksum, "sha256:"))
+			if said := r.Header.Get(agentapi.HeaderImageProblem); !strings.Contains(said, tc.contains) {
+				t.Errorf("status %d, problem %q", r.StatusCode, said)
 			}
 		})
 	}

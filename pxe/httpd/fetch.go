@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -158,7 +159,11 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 			return err
 		}
 	}
-	src := progressReader{Reader: body, progress: func() { watchdog.Reset(c.cfg.Stall) }}
+	var once sync.Once
+	src := progressReader{Reader: body, progress: func() {
+		watchdog.Reset(c.cfg.Stall)
+		once.Do(func() { c.comes(source.Checksum) })
+	}}
 	if n, err := io.CopyBuffer(io.MultiWriter(w, h), src, make([]byte, copySize)); err != nil {
 		return fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
 	}

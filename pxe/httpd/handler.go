@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/media"
 	"github.com/ingot-metal/ingot/pxe/script"
@@ -226,14 +227,19 @@ func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
 	case errors.Is(err, ErrUnknownImage):
 		http.Error(w, "unknown image", http.StatusNotFound)
 	case errors.Is(err, ErrFetching):
+		if retry, ok := errors.AsType[*RetryError](err); ok {
+			w.Header().Set(agentapi.HeaderImageProblem, retry.Last.Error())
+		}
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
-		http.Error(w, "the image is being fetched", http.StatusServiceUnavailable)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.Is(err, ErrNoRoom):
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
+		w.Header().Set(agentapi.HeaderImageProblem, err.Error())
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryRoom/time.Second)))
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
+		w.Header().Set(agentapi.HeaderImageProblem, err.Error())
 		http.Error(w, err.Error(), http.StatusBadGateway)
 	default:
 		defer func() { _ = src.Close() }()

@@ -324,3 +324,25 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// What failed the last time is told for as long as nothing comes.
+func TestFetchingAgain(t *testing.T) {
+	s := newStore(t)
+	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images}, nil)
+	a := s.put('a', 10_000)
+	im := &image{failure: errChecksum, failures: 1}
+	c.mu.Lock()
+	c.images[a] = im
+	err := im.fetching()
+	c.mu.Unlock()
+	if retry, ok := errors.AsType[*RetryError](err); !ok || !errors.Is(retry.Last, errChecksum) || !errors.Is(err, ErrFetching) || errors.Is(err, errChecksum) {
+		t.Errorf("before anything comes: %v", err)
+	}
+	_ = mustGet(t, c, a).Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	im.failure = errChecksum // as when it comes and is not verified yet
+	if err := im.fetching(); err != ErrFetching {
+		t.Errorf("while it comes: %v", err)
+	}
+}
