@@ -125,6 +125,14 @@ func goldens() map[string]*infrav1.NetworkData {
 				MonitorMilliseconds: new(int32(200)), UpDelayMilliseconds: new(int32(400)), DownDelayMilliseconds: new(int32(0)),
 				LinkConfig: infrav1.LinkConfig{MTU: new(int32(9000)), Addresses: []infrav1.LinkAddress{recorded}}}},
 		},
+		"jumbo-vlans": {
+			Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(1)), ethernet("uplink1", port(2))},
+			Bonds:     []infrav1.NetworkBond{{Name: "bond0", Interfaces: []string{"uplink0", "uplink1"}, Mode: infrav1.BondActiveBackup}},
+			VLANs: []infrav1.NetworkVLAN{
+				{Name: "storage", Link: "bond0", ID: 30, LinkConfig: addressed(reservation("storage"))},
+				{Name: "nodes", Link: "bond0", ID: 31, LinkConfig: infrav1.LinkConfig{MTU: new(int32(1400)), Addresses: []infrav1.LinkAddress{recorded}}},
+			},
+		},
 		"literal": {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", infrav1.NICSelector{MAC: portC}, infrav1.LinkConfig{
 			Addresses: []infrav1.LinkAddress{static("192.0.2.15/31"), static("2001:db8::15/64")},
 			Routes:    []infrav1.LinkRoute{{To: "::/0", Via: "fe80::1"}, {To: "0.0.0.0/0", Via: "192.0.2.14"}}})}},

@@ -26,7 +26,9 @@ type link struct {
 	vlan *infrav1.NetworkVLAN
 	// config as it was asked for; of it mtu, routes, DNS servers and search domains are
 	// filled in from where the addresses come from.
-	config    infrav1.LinkConfig
+	config infrav1.LinkConfig
+	// said: networkData says the mtu itself.
+	said      bool
 	addresses []netip.Prefix
 	routes    []route
 }
@@ -84,7 +86,9 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 			return Network{}, fmt.Errorf("%w: %s: %w", ErrMisfit, l.name, err)
 		}
 	}
-	passDownMTU(links)
+	if err := settleMTUs(links); err != nil {
+		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
+	}
 	network := Network{links: links}
 	if err := network.check(); err != nil {
 		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
@@ -125,6 +129,7 @@ func notBoot(mac, bootMAC string) int {
 // resolve fills in the addresses of a link, and what comes with them.
 func (l *link) resolve(from Sources, macs []string) error {
 	asked := l.config
+	l.said = asked.MTU != nil
 	for _, r := range asked.Routes {
 		l.routes = append(l.routes, route{LinkRoute: r, from: own(l.name)})
 	}
@@ -241,20 +246,6 @@ func (l *link) checkRoutes() error {
 		return fmt.Errorf("router %s (%s) is in no subnet of the link's addresses", r.Via, r.from)
 	}
 	return nil
-}
-
-// passDownMTU gives members of bonds the MTU of their bond.
-func passDownMTU(links []link) {
-	for _, b := range links {
-		if b.kind != bonds || b.config.MTU == nil {
-			continue
-		}
-		for i := range links {
-			if links[i].kind == ethernets && links[i].config.MTU == nil && slices.Contains(b.bond.Interfaces, links[i].name) {
-				links[i].config.MTU = b.config.MTU
-			}
-		}
-	}
 }
 
 // check looks for what contradicts itself over all links.

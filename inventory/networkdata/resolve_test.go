@@ -90,6 +90,12 @@ func TestMisfits(t *testing.T) {
 			d.VLANs[0].Addresses[0] = static("10.30.7.2/22")
 			d.VLANs[0].Routes = nil
 		}), sources(), "bond0 and bond0.120 both have address 10.30.7.2"},
+		"a VLAN's network on a link that takes less": {&infrav1.NetworkData{
+			Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(2), addressed(static("192.0.2.15/24")))},
+			VLANs:     []infrav1.NetworkVLAN{{Name: "storage", Link: "uplink0", ID: 30, LinkConfig: addressed(reservation("storage"))}},
+		}, sources(), "mtu 9000 of storage, in networkData or of a network that it has an address of, does not pass uplink0, which takes 1500: say mtu 9000 of uplink0 in networkData"},
+		"a bond's network on members that take less": {change(func(d *infrav1.NetworkData) { d.Ethernets[1].MTU = new(int32(1500)) }), sources(),
+			"mtu 9000 of bond0, in networkData or of a network that it has an address of, does not pass uplink1, which takes 1500"},
 		"two default routes": {change(func(d *infrav1.NetworkData) {
 			d.VLANs[0].Addresses = append(d.VLANs[0].Addresses[:1], recorded)
 		}), sources(), "two routes to 0.0.0.0/0, by the gateway of pool nodes and by the gateway of IngotNetwork rack-a: say gateway: Ignore"},
