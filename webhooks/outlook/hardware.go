@@ -14,10 +14,14 @@ import (
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // bytesPerGB is what disk makers, and the API, mean by a gigabyte.
 const bytesPerGB = 1_000_000_000
+
+// maxLack bounds what is said of one host, in characters: kubectl shows all warnings.
+const maxLack = 300
 
 // wish is what a machine asks of the hardware.
 type wish struct {
@@ -25,10 +29,11 @@ type wish struct {
 	least        v1beta2.HardwareMinimum
 	hints        *v1beta2.RootDeviceHints
 	raid         *v1beta2.SoftwareRAID
+	network      *v1beta2.NetworkData
 }
 
 func wishOf(spec v1beta2.IngotMachineSpec) wish {
-	out := wish{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID}
+	out := wish{hints: spec.RootDeviceHints, raid: spec.SoftwareRAID, network: spec.NetworkData}
 	if s := spec.HostSelector; s != nil {
 		out.architecture = s.Arch
 		if s.Minimum != nil {
@@ -39,7 +44,7 @@ func wishOf(spec v1beta2.IngotMachineSpec) wish {
 }
 
 func (w wish) empty() bool {
-	return w.architecture == "" && w.hints == nil && w.raid == nil && w.least == v1beta2.HardwareMinimum{}
+	return w.architecture == "" && w.hints == nil && w.raid == nil && w.network == nil && w.least == v1beta2.HardwareMinimum{}
 }
 
 // built is the best that hosts have, each figure by itself, and whether one of them
@@ -49,7 +54,10 @@ type built struct {
 	known                  int
 	cores, memoryGiB, disk int64
 	architecture, rootDisk bool
-	all                    bool
+	// interfaces says that one has those of networkData; lacks why the first has not.
+	interfaces bool
+	lacks      string
+	all        bool
 }
 
 // hardware warns of what no host that the selector matches is built with. Hosts that
@@ -86,8 +94,11 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 	case n != nil && *n > best.disk:
 		warn(chosen.Child("minimum", "diskGB"), "a root disk of %d GB, the most are %d", *n, best.disk)
 	}
+	if !best.interfaces {
+		warn(path.Child("networkData"), "the interfaces that it asks for (%s)", best.lacks)
+	}
 	if len(warnings) == 0 {
-		warn(path, "all that hostSelector and rootDeviceHints ask for, though each part is there")
+		warn(path, "all that hostSelector, rootDeviceHints and networkData ask for, though each part is there")
 	}
 	return warnings
 }
@@ -120,13 +131,18 @@ func (b *built) add(candidate allocation.Candidate, wish wish) {
 	rootDisks, err := inventory.SelectRootDisks(facts.Disks, hints, wish.raid)
 	bytes := inventory.RootBytes(rootDisks)
 	architecture := wish.architecture == "" || wish.architecture == facts.Architecture
+	misfit := networkdata.Fit(wish.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
+	if misfit != nil && b.lacks == "" {
+		b.lacks = fmt.Sprintf("IngotHost %s: %s", candidate.Host.Name, inventory.Truncate(misfit.Error(), maxLack))
+	}
 	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
 	least := wish.least
 	b.known++
 	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
 	b.architecture = b.architecture || architecture
 	b.rootDisk = b.rootDisk || err == nil
-	b.all = b.all || architecture && err == nil &&
+	b.interfaces = b.interfaces || misfit == nil
+	b.all = b.all || architecture && err == nil && misfit == nil &&
 		(least.Cores == nil || cores >= int64(*least.Cores)) &&
 		(least.MemoryGiB == nil || memory >= *least.MemoryGiB) &&
 		(least.DiskGB == nil || bytes >= *least.DiskGB*bytesPerGB)

@@ -53,6 +53,7 @@ func hardware(name, arch string, cores int32, memoryGiB, diskGB int64) *v1beta2.
 	out.Spec.Architecture = arch
 	out.Spec.CPU.Cores = cores
 	out.Spec.MemoryBytes = memoryGiB << 30
+	out.Spec.NICs = []v1beta2.HardwareNIC{{MAC: "52:54:00:00:00:01", Name: "eth0", Driver: "igb"}}
 	out.Spec.Disks = []v1beta2.HardwareDisk{{Name: "/dev/sda", SerialNumber: "S-" + name, SizeBytes: new(diskGB * 1_000_000_000), Rotational: new(false)}}
 	return out
 }
@@ -88,6 +89,10 @@ func TestMachine(t *testing.T) {
 		}
 	}
 	spinning := v1beta2.IngotMachineSpec{RootDeviceHints: &v1beta2.RootDeviceHints{Rotational: new(true)}}
+	driver := func(name string) v1beta2.IngotMachineSpec {
+		return v1beta2.IngotMachineSpec{NetworkData: &v1beta2.NetworkData{Ethernets: []v1beta2.NetworkEthernet{
+			{Name: "uplink0", NIC: v1beta2.NICSelector{Driver: name}}}}}
+	}
 	tests := []struct {
 		name      string
 		namespace string
@@ -111,13 +116,17 @@ func TestMachine(t *testing.T) {
 			"spec.hostSelector.minimum.memoryGiB: none of the 2 inspected hosts has 513 GiB, the most are 512; correct it, or register such hosts, " + waits,
 			"spec.hostSelector.minimum.diskGB: none of the 2 inspected hosts has a root disk of 2001 GB, the most are 2000; correct it, or register such hosts, " + waits}},
 		{"a minimum whose parts are on different hosts", "ns", gold(least(64, 512, 100)), []string{
-			"spec: none of the 2 inspected hosts has all that hostSelector and rootDeviceHints ask for, though each part is there; correct it, or register such hosts, " + waits}},
+			"spec: none of the 2 inspected hosts has all that hostSelector, rootDeviceHints and networkData ask for, though each part is there; correct it, or register such hosts, " + waits}},
 		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Arch = "arm64" }), []string{
 			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts, ` + waits}},
 		{"hints that choose nothing", "ns", spinning, []string{
 			"spec.rootDeviceHints: none of the 3 inspected hosts has a disk that they choose; correct it, or register such hosts, " + waits}},
 		{"a mirror on hosts with one disk each", "ns", v1beta2.IngotMachineSpec{SoftwareRAID: &v1beta2.SoftwareRAID{Level: v1beta2.SoftwareRAIDLevel1}}, []string{
 			"spec.softwareRAID: none of the 3 inspected hosts has two disks that it could be made of; correct it, or register such hosts, " + waits}},
+		{"interfaces that hosts have", "ns", driver("igb"), nil},
+		{"interfaces that none has", "ns", driver("mlx5_cor"), []string{
+			"spec.networkData: none of the 3 inspected hosts has the interfaces that it asks for (IngotHost h1: the network asked for does not fit the host: ethernet uplink0: " +
+				"none of 1 interface have driver mlx5_cor); correct it, or register such hosts, " + waits}},
 		{"hosts that nobody has inspected say nothing", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchLabels: map[string]string{"tier": "new"}, Arch: "arm64"}}, nil},
 	}
