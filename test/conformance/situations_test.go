@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
@@ -228,7 +229,8 @@ func (r *recorder) loseStatus(t *testing.T) {
 	}
 }
 
-// failure takes the host of a worker away by force: its machine cannot recover.
+// failure takes the host of a worker away, as a move does that ended between the two:
+// its machine cannot recover.
 func (r *recorder) failure(t *testing.T) {
 	t.Helper()
 	machines, hosts := r.machinesOf(t, r.main.Name)
@@ -244,7 +246,7 @@ func (r *recorder) failure(t *testing.T) {
 		t.Fatal("the cluster has no worker")
 	}
 	r.patch(t, hosts[worker], false, func(o *unstructured.Unstructured) {
-		annotate(o, "ingot."+group+"/force-release", "the server burned down")
+		annotate(o, clusterctlv1.DeleteForMoveAnnotation, "")
 	})
 	r.during(t, Terminal, []Key{machines[worker]}, func() {
 		r.delete(t, hosts[worker])
