@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/bmc"
@@ -229,8 +229,8 @@ func (r *recorder) loseStatus(t *testing.T) {
 	}
 }
 
-// failure takes the host of a worker away, as a move does that ended between the two:
-// its machine cannot recover.
+// failure takes the host of a worker away: its machine cannot recover. Only who may act as
+// the manager can do that.
 func (r *recorder) failure(t *testing.T) {
 	t.Helper()
 	machines, hosts := r.machinesOf(t, r.main.Name)
@@ -245,11 +245,12 @@ func (r *recorder) failure(t *testing.T) {
 	if worker < 0 {
 		t.Fatal("the cluster has no worker")
 	}
-	r.patch(t, hosts[worker], false, func(o *unstructured.Unstructured) {
-		annotate(o, clusterctlv1.DeleteForMoveAnnotation, "")
-	})
+	manager, err := client.New(impersonate(r.site.Plane.RESTConfig(), managerUser), client.Options{})
+	check(t, err)
 	r.during(t, Terminal, []Key{machines[worker]}, func() {
-		r.delete(t, hosts[worker])
+		host, err := r.get(t.Context(), hosts[worker])
+		check(t, err)
+		check(t, manager.Patch(t.Context(), host, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"claim":null}}`))))
 		r.site.Await(t, "a machine that has failed", r.is("failed", []Key{machines[worker]}, func(o *unstructured.Unstructured) bool {
 			return failure(o, failedPermanently) != "" && status(o, readyCondition) == "False"
 		}))
