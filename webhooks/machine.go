@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/topology"
@@ -21,12 +22,17 @@ import (
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=validation.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// The controller waits for the Machine whether or not this asks it (I7): nothing is held up for want of an answer.
+// +kubebuilder:webhook:verbs=delete,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachine,mutating=false,failurePolicy=ignore,timeoutSeconds=5,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,versions=v1beta2,name=deletion.ingotmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingotmachinetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingotmachinetemplates,versions=v1beta2,name=validation.ingotmachinetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // machineValidator admits IngotMachines.
 type machineValidator struct {
 	guard
 	outlook outlook.Outlook
+	// live reads Machines from the API server: one that was deleted a moment ago must not
+	// be taken for one that lives.
+	live client.Reader
 }
 
 var _ admission.Validator[*v1beta2.IngotMachine] = &machineValidator{}
@@ -109,10 +115,36 @@ func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec
 	return errs
 }
 
-// ValidateDelete admits: the controller waits for the Machine, so that drain
-// comes first (I7).
-func (v *machineValidator) ValidateDelete(context.Context, *v1beta2.IngotMachine) (admission.Warnings, error) {
-	return nil, nil
+// ValidateDelete refuses while the Machine lives: Cluster API does not drain the Node of
+// a Machine whose InfraMachine is being deleted already, and no one can take a deletion
+// back. Cluster API itself deletes the IngotMachine of a Machine that is being deleted, or
+// that was never made; a namespace's end, garbage collection and clusterctl pass alike.
+// Where the Machine cannot be read it admits: the controller waits anyway (I7).
+func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
+	if isLetGo(machine) || !machine.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	name := ownerOf(machine)
+	if name == "" {
+		return nil, nil
+	}
+	owner := &clusterv1.Machine{}
+	if err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner); err != nil || !owner.DeletionTimestamp.IsZero() {
+		return nil, nil //nolint:nilerr // what is not known is no reason to refuse
+	}
+	return nil, refusal("IngotMachine", machine, field.ErrorList{field.Invalid(
+		field.NewPath("metadata", "ownerReferences"), owner.Name, fmt.Sprintf(
+			"this Machine lives, and Cluster API would not drain its Node any more; delete the Machine instead: kubectl delete machine -n %s %s", owner.Namespace, owner.Name))})
+}
+
+// ownerOf returns the name of the Machine that owns machine; empty: none does yet.
+func ownerOf(machine *v1beta2.IngotMachine) string {
+	for _, ref := range machine.OwnerReferences {
+		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
+			return ref.Name
+		}
+	}
+	return ""
 }
 
 // checkProviderID refuses a host of another namespace: a machine claims hosts of

@@ -19,6 +19,7 @@ import (
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks;ingothardwares;ingotclusters,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 
 // Options of the webhooks.
 type Options struct {
@@ -52,7 +53,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o, bmcs: options.BMCs}, nil),
 		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),
 		register(mgr, &v1beta2.IngotNetwork{}, &networkValidator{reader: hosts, outlook: o}, nil),
-		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, outlook: o}, conversion.Machine()),
+		register(mgr, &v1beta2.IngotMachine{}, &machineValidator{guard: g, outlook: o, live: mgr.GetAPIReader()}, conversion.Machine()),
 		register(mgr, &v1beta2.IngotMachineTemplate{}, &machineTemplateValidator{outlook: o}, conversion.MachineTemplate()),
 		register(mgr, &v1beta2.IngotCluster{}, &clusterValidator{outlook: o}, conversion.Cluster()),
 		register(mgr, &v1beta2.IngotClusterTemplate{}, &clusterTemplateValidator{outlook: o}, conversion.ClusterTemplate()),

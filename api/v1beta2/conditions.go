@@ -211,10 +211,12 @@ const (
 	ReasonHostLost                  = "HostLost"
 	ReasonFailureDomainConflict     = "FailureDomainConflict"
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
-	ReasonWaitingForFence           = "WaitingForFence"
-	ReasonInstalled                 = "Installed"
-	ReasonBooted                    = "Booted"
-	ReasonWaitingForBoot            = "WaitingForBoot"
+	// ReasonWaitingForMachineHooks: hooks hold up the deletion of the Machine (I7).
+	ReasonWaitingForMachineHooks = "WaitingForMachineHooks"
+	ReasonWaitingForFence        = "WaitingForFence"
+	ReasonInstalled              = "Installed"
+	ReasonBooted                 = "Booted"
+	ReasonWaitingForBoot         = "WaitingForBoot"
 	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
 	ReasonNodeIdentified = "NodeIdentified"
 	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is

@@ -271,6 +271,7 @@ func TestDeletionShows(t *testing.T) {
 		infrav1.ReasonHostLost:                  infrav1.ReasonDeleting,
 		infrav1.ReasonWaitingForFence:           infrav1.ReasonWaitingForFence,
 		infrav1.ReasonWaitingForMachineDeletion: infrav1.ReasonWaitingForMachineDeletion,
+		infrav1.ReasonWaitingForMachineHooks:    infrav1.ReasonWaitingForMachineHooks,
 	} {
 		m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.Now())}}
 		if reason != "" {

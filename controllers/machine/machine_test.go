@@ -379,15 +379,25 @@ func testDeletion(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	owner := &clusterv1.Machine{}
 	s.must(s.api.Get(s.ctx, s.key("m"), owner))
 	owner.Finalizers = []string{"machine.cluster.x-k8s.io"}
+	const etcd = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/kcp-cleanup"
+	owner.Annotations = map[string]string{etcd: ""}
 	s.must(s.api.Update(s.ctx, owner))
 
 	s.must(s.api.Delete(s.ctx, s.get("m")))
 	s.settle("m")
-	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForMachineDeletion, "Delete Machine m")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForMachineDeletion, "drain it yourself (kubectl drain), then delete Machine m")
 	if s.getHost("h").Spec.Claim.State != infrav1.ClaimProvisioned {
 		t.Fatal("released while its Machine lives")
 	}
 	s.must(s.api.Delete(s.ctx, owner))
+	s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForMachineHooks, etcd)
+	if s.getHost("h").Spec.Claim.State != infrav1.ClaimProvisioned {
+		t.Fatal("released before its etcd member is removed")
+	}
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	owner.Annotations = nil
+	s.must(s.api.Update(s.ctx, owner))
 	s.settle("m")
 	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonWaitingForFence, infrav1.ForceReleaseAnnotation)
 	if s.getHost("h").Spec.Claim.State != infrav1.ClaimReleasing {

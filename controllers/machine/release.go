@@ -6,6 +6,8 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,17 +17,53 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// waitForOwner: an IngotMachine that is deleted by hand while its Machine lives
-// waits, so that drain and etcd removal come first (I7).
+// waitForOwner lets go on only when Cluster API is done with the Machine (I7). An
+// IngotMachine that is deleted by hand waits for its Machine, and then for the hooks of
+// that: drain itself Cluster API leaves out once the IngotMachine is being deleted, while
+// what others hang into the deletion, as KubeadmControlPlane takes the member out of etcd,
+// still comes, and needs the server.
 func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome, error) {
-	if s.owner == nil || !s.owner.DeletionTimestamp.IsZero() {
+	if s.owner == nil {
 		return next, nil
 	}
-	if s.deletingBecause(infrav1.ReasonWaitingForMachineDeletion, fmt.Sprintf("Machine %s is not being deleted: Ingot waits, since releasing the host now would skip drain. Delete Machine %s", s.owner.Name, s.owner.Name)) {
-		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonWaitingForMachineDeletion, action,
-			"The IngotMachine is deleted while Machine %s lives: nothing happens until that is deleted too", s.owner.Name)
+	if s.owner.DeletionTimestamp.IsZero() {
+		if s.deletingBecause(infrav1.ReasonWaitingForMachineDeletion, waitingForMachine(s.owner.Name)) {
+			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonWaitingForMachineDeletion, action,
+				"The IngotMachine is deleted while Machine %s lives: nothing happens until that is deleted too, and Cluster API will not drain its Node", s.owner.Name)
+		}
+		return stop(0), nil
 	}
-	return stop(0), nil
+	if hooks := deleteHooks(s.owner); len(hooks) > 0 {
+		s.deletingBecause(infrav1.ReasonWaitingForMachineHooks, waitingForHooks(s.owner.Name, hooks))
+		return stop(0), nil // the Machine brings us here again
+	}
+	return next, nil
+}
+
+// waitingForMachine says what Cluster API will leave out, and who can make up for it.
+func waitingForMachine(owner string) string {
+	return fmt.Sprintf("Machine %[1]s is not being deleted: Ingot waits. Cluster API does not drain the Node of a Machine whose IngotMachine is being deleted: drain it yourself (kubectl drain), then delete Machine %[1]s", owner)
+}
+
+// deleteHooks lists the annotations by which somebody holds up the deletion of a Machine,
+// in the order of their names. Cluster API deletes an InfraMachine only without them
+// (cluster-api/core/reconcilers/machine, reconcileDelete).
+func deleteHooks(owner *clusterv1.Machine) []string {
+	var hooks []string
+	for key := range owner.Annotations {
+		if strings.HasPrefix(key, clusterv1.PreDrainDeleteHookAnnotationPrefix) ||
+			strings.HasPrefix(key, clusterv1.PreTerminateDeleteHookAnnotationPrefix) {
+			hooks = append(hooks, key)
+		}
+	}
+	slices.Sort(hooks)
+	return hooks
+}
+
+// waitingForHooks says who holds up the deletion, and what is lost meanwhile.
+func waitingForHooks(owner string, hooks []string) string {
+	return fmt.Sprintf("The deletion of Machine %s is held up by %s: the server stays on until whoever set this has removed it. The IngotMachine was deleted before its time, so that Cluster API does not drain the Node: drain it yourself (kubectl drain)",
+		owner, strings.Join(hooks, ", "))
 }
 
 // release asks for the release of the host and waits until it is fenced (I6, I7).

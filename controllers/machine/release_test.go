@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -26,5 +27,35 @@ func TestWaitingForFence(t *testing.T) {
 	}
 	if strings.Contains(worker, "control plane") || !strings.Contains(controlPlane, "no other machine of the control plane") {
 		t.Errorf("worker: %q\ncontrol plane: %q", worker, controlPlane)
+	}
+}
+
+// I7: whatever hook holds up the deletion of a Machine holds the host, and is named.
+func TestDeleteHooks(t *testing.T) {
+	const drain, terminate = clusterv1.PreDrainDeleteHookAnnotationPrefix, clusterv1.PreTerminateDeleteHookAnnotationPrefix
+	for name, tc := range map[string]struct {
+		annotations, want []string
+	}{
+		"none":             {nil, nil},
+		"others":           {[]string{"example.com/x", clusterv1.ExcludeNodeDrainingAnnotation}, nil},
+		"etcd":             {[]string{terminate + "/kcp-cleanup"}, []string{terminate + "/kcp-cleanup"}},
+		"both, and others": {[]string{terminate + "/b", "x", drain + "/a"}, []string{drain + "/a", terminate + "/b"}},
+		"old form":         {[]string{drain + ".example.com"}, []string{drain + ".example.com"}}, // Cluster API goes by the prefix alone
+	} {
+		owner := &clusterv1.Machine{}
+		owner.Annotations = map[string]string{}
+		for _, key := range tc.annotations {
+			owner.Annotations[key] = ""
+		}
+		got := deleteHooks(owner)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		message := waitingForHooks("m", got)
+		for _, hook := range append(got, "Machine m", "kubectl drain") {
+			if !strings.Contains(message, hook) {
+				t.Errorf("%s: %q does not name %s", name, message, hook)
+			}
+		}
 	}
 }

@@ -86,7 +86,7 @@ func (s *scope) deletingBecause(reason, message string) bool {
 }
 
 // deletion holds the reasons of Ready that say what a deletion waits for.
-var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForFence}
+var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForMachineHooks, infrav1.ReasonWaitingForFence}
 
 // summarize sets Ready (M26, M27) from the other conditions, in the order in which
 // a machine passes them.

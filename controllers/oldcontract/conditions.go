@@ -72,6 +72,7 @@ var severities = map[string]clusterv1.ConditionSeverity{
 	infrav1.ReasonWaitingForCluster:       clusterv1.ConditionSeverityInfo,
 	infrav1.ReasonWaitingForBootstrapData: clusterv1.ConditionSeverityInfo,
 	infrav1.ReasonWaitingForEndpoint:      clusterv1.ConditionSeverityInfo,
+	infrav1.ReasonWaitingForMachineHooks:  clusterv1.ConditionSeverityInfo,
 	infrav1.ReasonInProgress:              clusterv1.ConditionSeverityInfo,
 	infrav1.ReasonProvisioning:            clusterv1.ConditionSeverityInfo,
 	infrav1.ReasonWaitingForBoot:          clusterv1.ConditionSeverityInfo,
