@@ -14,13 +14,13 @@ import (
 )
 
 // WatchFilter lets through what carries --watch-filter's label (M41; an empty value:
-// everything), and every IngotHardware, IngotReservation and IngotImage: the first two
-// Ingot makes, and nobody labels them, and a catalogue is everybody's.
+// everything), and every IngotHardware, IngotReservation, IngotImage and IngotNetwork: the
+// first two Ingot makes, and nobody labels them; a catalogue and a network are everybody's.
 // To whom it leads is asked again when that is reconciled.
 func WatchFilter(scheme *runtime.Scheme, log logr.Logger, value string) predicate.Predicate {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		switch o.(type) {
-		case *infrav1.IngotHardware, *infrav1.IngotReservation, *infrav1.IngotImage:
+		case *infrav1.IngotHardware, *infrav1.IngotReservation, *infrav1.IngotImage, *infrav1.IngotNetwork:
 			return true
 		}
 		return false

@@ -51,6 +51,9 @@ func TestWatchFilter(t *testing.T) {
 		"another manager's":       {"mine", &infrav1.IngotHost{}, false},
 		"ours":                    {"mine", &infrav1.IngotHost{ObjectMeta: labelled}, true},
 		"hardware without labels": {"mine", &infrav1.IngotHardware{}, true},
+		"a promise":               {"mine", &infrav1.IngotReservation{}, true},
+		"a catalogue's image":     {"mine", &infrav1.IngotImage{}, true},
+		"everybody's network":     {"mine", &infrav1.IngotNetwork{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := hardware.WatchFilter(runtime.NewScheme(), logr.Discard(), tc.value).Create(event.CreateEvent{Object: tc.object}); got != tc.want {
