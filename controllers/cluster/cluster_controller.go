@@ -231,13 +231,17 @@ func set(object *infrav1.IngotCluster, kind string, status metav1.ConditionStatu
 	return news
 }
 
-// summarize sets Ready: the endpoint and the failure domains are.
+// summarize sets Ready by the endpoint alone: Cluster API mirrors Ready, and looks after
+// the health of no machine while its cluster's infrastructure is not ready
+// (core/reconcilers/machinehealthcheck, needsRemediation). Machines are placed without
+// failure domains too, so that FailureDomainsReady speaks for itself.
 func summarize(object *infrav1.IngotCluster) {
-	for _, kind := range []string{infrav1.ClusterEndpointReadyCondition, infrav1.ClusterFailureDomainsReadyCondition} {
-		if c := conditions.Get(object, kind); c != nil && c.Status != metav1.ConditionTrue {
-			set(object, infrav1.ReadyCondition, metav1.ConditionFalse, c.Reason, c.Message)
-			return
-		}
+	endpoint := conditions.Get(object, infrav1.ClusterEndpointReadyCondition)
+	switch {
+	case endpoint == nil: // not looked at yet
+	case endpoint.Status == metav1.ConditionTrue:
+		set(object, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
+	default:
+		set(object, infrav1.ReadyCondition, endpoint.Status, endpoint.Reason, endpoint.Message)
 	}
-	set(object, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 }

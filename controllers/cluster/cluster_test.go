@@ -211,7 +211,9 @@ func testRacks(s *site) {
 	if c := s.settle("c"); len(c.Status.FailureDomains) != 0 {
 		s.t.Errorf("%d failure domains", len(c.Status.FailureDomains))
 	}
-	s.want("c", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonTooManyFailureDomains, "coarser")
+	s.want("c", infrav1.ClusterFailureDomainsReadyCondition, metav1.ConditionFalse, infrav1.ReasonTooManyFailureDomains, "narrow spec.hostSelector")
+	// Cluster API checks the health of no machine of a cluster that is not ready.
+	s.want("c", infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReasonReady, "")
 	if n := len(s.events.Events); n != 1 {
 		s.t.Errorf("%d events", n)
 	}

@@ -6,10 +6,12 @@ package allocation
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -157,8 +159,22 @@ func TestTooManyFailureDomains(t *testing.T) {
 	if _, err := FailureDomains(hosts[1:], of); err != nil {
 		t.Errorf("%d domains: %v", MaxFailureDomains, err)
 	}
-	if got, err := FailureDomains(hosts, of); !errors.Is(err, ErrTooManyFailureDomains) || got != nil {
-		t.Errorf("%d domains, error %v", len(got), err)
+	for name, tc := range map[string]struct {
+		provisioned *bool
+		want        string
+	}{
+		"not provisioned":     {nil, "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
+		"not provisioned yet": {ptr.To(false), "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
+		"provisioned":         {ptr.To(true), "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"},
+	} {
+		of.Cluster.Status.Initialization.Provisioned = tc.provisioned
+		got, err := FailureDomains(hosts, of)
+		if !errors.Is(err, ErrTooManyFailureDomains) || got != nil {
+			t.Fatalf("%s: %d domains, error %v", name, len(got), err)
+		}
+		if _, advice, _ := strings.Cut(err.Error(), "can hold 100; "); advice != tc.want {
+			t.Errorf("%s: advice %q, want %q", name, advice, tc.want)
+		}
 	}
 }
 

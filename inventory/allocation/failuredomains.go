@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -101,10 +102,19 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 			(back || inventory.FreeBySpec(host) && !foreignData(host, request.ClusterName)) && suits(candidate) && keeper.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
-		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector",
-			ErrTooManyFailureDomains, label, len(serves), MaxFailureDomains)
+		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; %s",
+			ErrTooManyFailureDomains, label, len(serves), MaxFailureDomains, fewerDomains(request.Cluster))
 	}
 	return listDomains(serves), nil
+}
+
+// fewerDomains says what a person can do against too many failure domains: the label of
+// a cluster that is provisioned cannot be changed any more (I11).
+func fewerDomains(cluster *infrav1.IngotCluster) string {
+	if ptr.Deref(cluster.Status.Initialization.Provisioned, false) {
+		return "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"
+	}
+	return "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"
 }
 
 // suitsNewest says of a host whether the newest machine of the control plane could
