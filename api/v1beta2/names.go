@@ -81,3 +81,13 @@ const (
 
 // ProviderIDScheme is the first part of "ingot://<namespace>/<host>/<instanceID>".
 const ProviderIDScheme = "ingot://"
+
+// Annotations of an IngotReservation, in which Ingot keeps the spec, as JSON, that it put
+// another in the place of; a person has no use for them.
+const (
+	// BeforeAskingAnnotation: what stood when more was asked for, and stands again if that
+	// cannot be promised.
+	BeforeAskingAnnotation = AnnotationPrefix + "before-asking"
+	// ByHandAnnotation: what a person promised, and stands again after an upgrade.
+	ByHandAnnotation = AnnotationPrefix + "by-hand"
+)

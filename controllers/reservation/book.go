@@ -76,8 +76,8 @@ func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (all
 
 // Promise promises all hosts of the request to the Cluster with the UID, or none: then
 // the plan says what is missing. Asked again, it gives the same answer and writes
-// nothing; asked for something else, it promises that instead, but for the sake of an
-// upgrade takes nothing back. A promise that ended by time is not made again at once:
+// nothing; asked for something else, it promises that instead; but where it cannot, what
+// a person promised stands again, and for the sake of an upgrade nothing is taken back. A promise that ended by time is not made again at once:
 // the hosts are left to others for a while, which the plan says. request.Surge is not
 // promised (use Plan).
 //
@@ -95,8 +95,8 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.Pr
 		}
 		if own != nil && ownedByAnother(own, uid) {
 			// Of an earlier Cluster of that name: the garbage collector is about to take it.
-			if err := b.withdraw(ctx, own); err != nil {
-				return plan, err
+			if err := restoreOrDelete(ctx, b.Client, own, nil); err != nil && !retry(err) {
+				return plan, fmt.Errorf("end what an earlier Cluster %s was promised: %w", own.Name, err)
 			}
 			continue
 		}
@@ -111,7 +111,7 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.Pr
 			return plan, err
 		}
 		done := false
-		if plan, done, err = b.decideInTurn(ctx, asked, own, request); err != nil || done {
+		if plan, done, err = b.decideInTurn(ctx, asked, request); err != nil || done {
 			return plan, err
 		}
 	}
@@ -129,7 +129,7 @@ func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePl
 	case own.Spec.State == infrav1.ReservationPromised && b.stands(own) && same:
 		plan.Satisfied, plan.Missing, plan.Message = true, nil, ""
 		return plan, true
-	case !plan.Satisfied && plan.Reservation.Purpose == infrav1.ReservationUpgrade:
+	case !plan.Satisfied && (plan.Reservation.Purpose == infrav1.ReservationUpgrade || byHand(own.Spec) && b.stands(own)):
 		return plan, true // what it has stands
 	case !same || b.stands(own):
 		return plan, false
@@ -142,7 +142,8 @@ func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePl
 	return plan, !plan.Satisfied // the expired one stays, to tell that it was not the first
 }
 
-// Finish takes back what a Cluster was promised for its upgrade, which is over. A promise
+// Finish takes back what a Cluster was promised for its upgrade, which is over; what a
+// person had promised it before stands again. A promise
 // that the cache does not have, of an upgrade that took minutes at least, there is not.
 func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
 	if err := b.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
@@ -153,7 +154,7 @@ func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.Namespac
 		if err != nil || own == nil || own.Spec.Purpose != infrav1.ReservationUpgrade || ownedByAnother(own, uid) {
 			return err
 		}
-		err = b.Client.Delete(ctx, own, client.Preconditions{UID: &own.UID, ResourceVersion: &own.ResourceVersion})
+		err = restoreOrDelete(ctx, b.Client, own, formerly(own, b.Clock.Now(), infrav1.ByHandAnnotation))
 		if !retry(err) {
 			return err
 		}
@@ -194,11 +195,12 @@ func (b *Book) ask(ctx context.Context, own *infrav1.IngotReservation, uid types
 	}
 	asked := own.DeepCopy()
 	asked.Spec = spec
+	remember(asked, own, b.Clock.Now())
 	return asked, b.Client.Update(ctx, asked)
 }
 
 // decideInTurn decides, not many at once.
-func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+func (b *Book) decideInTurn(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
 	b.once.Do(func() { b.turns = make(chan struct{}, counting) })
 	select {
 	case b.turns <- struct{}{}:
@@ -206,12 +208,12 @@ func (b *Book) decideInTurn(ctx context.Context, asked, former *infrav1.IngotRes
 		return allocation.PromisePlan{}, false, fmt.Errorf("wait to count hosts: %w", ctx.Err())
 	}
 	defer func() { <-b.turns }()
-	return b.decide(ctx, asked, former, request)
+	return b.decide(ctx, asked, request)
 }
 
 // decide counts the hosts, and promises them or withdraws the request. Not done: somebody
 // else changed what was asked, and the whole is to be looked at again.
-func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
+func (b *Book) decide(ctx context.Context, asked *infrav1.IngotReservation, request allocation.PromiseRequest) (allocation.PromisePlan, bool, error) {
 	stock, err := b.readStockLive(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, false, err
@@ -222,12 +224,13 @@ func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservati
 	}
 	if !plan.Satisfied {
 		if weaker := b.weaker(asked, stock); len(weaker) > 0 {
-			return b.overrule(ctx, attempt{asked: asked, former: former, request: request, stock: stock, plan: plan}, weaker)
+			return b.overrule(ctx, attempt{asked: asked, request: request, stock: stock, plan: plan}, weaker)
 		}
-		return plan, true, b.giveUp(ctx, asked, former)
+		return plan, true, b.withdraw(ctx, asked)
 	}
 	promised := asked.DeepCopy()
 	promised.Spec.State = infrav1.ReservationPromised
+	settled(promised)
 	err = b.Client.Update(ctx, promised) // on the version that was asked with: it was not withdrawn
 	if retry(err) {
 		return plan, false, nil
@@ -236,20 +239,6 @@ func (b *Book) decide(ctx context.Context, asked, former *infrav1.IngotReservati
 		return plan, false, fmt.Errorf("promise hosts to Cluster %s: %w", request.ClusterName, err)
 	}
 	return plan, true, nil
-}
-
-// giveUp withdraws what was asked for. What stood before an upgrade was asked for stands
-// again: an upgrade that is held costs the Cluster nothing.
-func (b *Book) giveUp(ctx context.Context, asked, former *infrav1.IngotReservation) error {
-	if former == nil || asked.Spec.Purpose != infrav1.ReservationUpgrade || former.Spec.State != infrav1.ReservationPromised || !b.stands(former) {
-		return b.withdraw(ctx, asked)
-	}
-	back := asked.DeepCopy()
-	back.Spec = former.Spec
-	if err := b.Client.Update(ctx, back); err != nil && !retry(err) {
-		return fmt.Errorf("restore what Cluster %s was promised: %w", asked.Name, err)
-	}
-	return nil
 }
 
 // overrule withdraws what others ask for at the same time, if that makes room.
@@ -266,7 +255,7 @@ func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infra
 		return a.plan, false, err
 	}
 	if !without.Satisfied {
-		return a.plan, true, b.giveUp(ctx, a.asked, a.former)
+		return a.plan, true, b.withdraw(ctx, a.asked)
 	}
 	for _, r := range weaker {
 		if err := b.withdraw(ctx, r); err != nil {
@@ -278,10 +267,10 @@ func (b *Book) overrule(ctx context.Context, a attempt, weaker map[string]*infra
 
 // attempt is one that others are in the way of.
 type attempt struct {
-	asked, former *infrav1.IngotReservation
-	request       allocation.PromiseRequest
-	stock         allocation.Stock
-	plan          allocation.PromisePlan
+	asked   *infrav1.IngotReservation
+	request allocation.PromiseRequest
+	stock   allocation.Stock
+	plan    allocation.PromisePlan
 }
 
 // weaker are the others that were asked for and must give way to this one: those that
@@ -307,18 +296,9 @@ func stale(r *infrav1.IngotReservation, now time.Time) bool {
 	return r.Spec.State == infrav1.ReservationAsked && now.Sub(r.Spec.AskedAt.Time) > staleAfter
 }
 
-// withdraw deletes what was asked for, unless it has changed: then it was promised, or
-// asked for anew.
+// withdraw ends what was asked for; what it took the place of stands again.
 func (b *Book) withdraw(ctx context.Context, r *infrav1.IngotReservation) error {
-	return withdraw(ctx, b.Client, r)
-}
-
-func withdraw(ctx context.Context, c client.Client, r *infrav1.IngotReservation) error {
-	err := c.Delete(ctx, r, client.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion})
-	if err != nil && !retry(err) {
-		return fmt.Errorf("withdraw what Cluster %s asked for: %w", r.Name, err)
-	}
-	return nil
+	return withdraw(ctx, b.Client, r, b.Clock.Now())
 }
 
 func (b *Book) stands(r *infrav1.IngotReservation) bool { return allocation.Stands(r, b.Clock.Now()) }

@@ -139,7 +139,7 @@ func (r *Reconciler) clusterOf(ctx context.Context, reservation *infrav1.IngotRe
 func (r *Reconciler) waitForAnswer(ctx context.Context, reservation *infrav1.IngotReservation) (ctrl.Result, error) {
 	now := r.Clock.Now()
 	if stale(reservation, now) {
-		return ctrl.Result{}, withdraw(ctx, r.Client, reservation)
+		return ctrl.Result{}, withdraw(ctx, r.Client, reservation, now)
 	}
 	return ctrl.Result{RequeueAfter: reservation.Spec.AskedAt.Add(staleAfter + time.Second).Sub(now)}, nil
 }
@@ -170,7 +170,7 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	// By claims: a host that was only chosen may be given back.
 	if had := allocation.Left(reservation, stock.Machines, allocation.ClaimedHost(stock.Candidates)) == 0; had && !upgrade {
 		return true, 0, r.fulfilled(ctx, cluster, reservation)
-	} else if had && !stands {
+	} else if !stands && (had || r.formerly(reservation) != nil) {
 		_, err := r.end(ctx, reservation)
 		return true, 0, err
 	}
@@ -246,11 +246,21 @@ func (r *Reconciler) fulfilled(ctx context.Context, cluster *clusterv1.Cluster, 
 	return nil
 }
 
-// end deletes the reservation as it was seen; not ended: it was gone. It fails when it
+// formerly is what a person promised before the upgrade that the reservation is for; nil:
+// nothing.
+func (r *Reconciler) formerly(reservation *infrav1.IngotReservation) *infrav1.IngotReservation {
+	if reservation.Spec.Purpose != infrav1.ReservationUpgrade {
+		return nil
+	}
+	return formerly(reservation, r.Clock.Now(), infrav1.ByHandAnnotation)
+}
+
+// end deletes the reservation as it was seen, or puts back what a person promised before
+// it; not ended: it was gone. It fails when it
 // has changed since, by a status of one's own even: nothing else would bring us here
 // again, and it would come to life with the next machine that is deleted.
 func (r *Reconciler) end(ctx context.Context, reservation *infrav1.IngotReservation) (ended bool, err error) {
-	err = r.Client.Delete(ctx, reservation, client.Preconditions{UID: &reservation.UID, ResourceVersion: &reservation.ResourceVersion})
+	err = restoreOrDelete(ctx, r.Client, reservation, r.formerly(reservation))
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

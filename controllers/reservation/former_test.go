@@ -1,0 +1,198 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reservation_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/reservation"
+)
+
+// stands reads the reservation of Cluster x; nil: there is none.
+func (d *desk) stands() *infrav1.IngotReservation {
+	d.t.Helper()
+	r := &infrav1.IngotReservation{}
+	err := d.api.Get(d.t.Context(), client.ObjectKey{Namespace: ns, Name: "x"}, r)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// standsAgain checks that the reservation says what was said before, and nothing else.
+func (d *desk) standsAgain(want infrav1.IngotReservationSpec) {
+	d.t.Helper()
+	r := d.stands()
+	if r == nil {
+		d.t.Fatal("it is gone")
+	}
+	if diff := cmp.Diff(want, r.Spec); diff != "" {
+		d.t.Errorf("what stands (-want +got):\n%s", diff)
+	}
+	if len(r.Annotations) != 0 {
+		d.t.Errorf("still remembered: %v", r.Annotations)
+	}
+}
+
+// behind is a replica whose cache has not heard of any machine.
+func (d *desk) behind() *reservation.Book {
+	cache := interceptor.NewClient(d.api, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, machines := list.(*infrav1.IngotMachineList); machines {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	return &reservation.Book{Client: cache, Live: d.api, Clock: d.clock}
+}
+
+// What a person promised is not lost because the extension asks for something else and does
+// not get it, whether the cache knows that at once or not.
+func TestGivenUpForAPromiseByHand(t *testing.T) {
+	hand := func(*infrav1.IngotReservation) {}
+	extension := func(r *infrav1.IngotReservation) {
+		r.Spec.AskedAt = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+	}
+	expired := func(r *infrav1.IngotReservation) {
+		r.Spec.ExpiresAt = metav1.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+	}
+	for name, tc := range map[string]struct {
+		former func(*infrav1.IngotReservation)
+		ask    infrav1.ReservationPurpose
+		kept   bool
+	}{
+		"by hand, for a Cluster to be built":      {hand, "", true},
+		"by hand, for an upgrade":                 {hand, infrav1.ReservationUpgrade, true},
+		"the extension's, for other groups":       {extension, "", false},
+		"the extension's, for an upgrade":         {extension, infrav1.ReservationUpgrade, true},
+		"by hand, expired":                        {expired, "", false},
+		"by hand, expired before the extension's": {expired, infrav1.ReservationUpgrade, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, 4)
+			d.promise(2, tc.former)
+			before := d.stands()
+			d.machine("y", "y1")
+			d.choose("y1", "h4")
+			asked := asksFor("x", 4)
+			asked.Purpose = tc.ask
+			plan, err := d.behind().Promise(t.Context(), "uid-x", asked)
+			if err != nil || plan.Satisfied {
+				t.Fatalf("three hosts are enough for four: %+v, %v", plan, err)
+			}
+			if !tc.kept {
+				if r := d.stands(); r != nil {
+					t.Errorf("it keeps %+v", r.Spec)
+				}
+				return
+			}
+			d.standsAgain(before.Spec)
+		})
+	}
+	// Where the cache knows, nothing is written.
+	d := newDesk(t, 3)
+	d.promise(2)
+	before := d.stands()
+	if plan, err := d.replica("a").Promise(t.Context(), "uid-x", asksFor("x", 4)); err != nil || plan.Satisfied {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	if after := d.stands(); after == nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("written: %+v", after)
+	}
+}
+
+// A replica that dies while it asks leaves behind what stood before.
+func TestForgottenRequestOverAPromiseByHand(t *testing.T) {
+	d := newDesk(t, 4)
+	d.promise(2)
+	before := d.stands()
+	dies, cancel := context.WithCancel(t.Context())
+	live := interceptor.NewClient(d.api, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			cancel()
+			return ctx.Err()
+		},
+	})
+	book := &reservation.Book{Client: d.api, Live: live, Clock: d.clock}
+	if _, err := book.Promise(dies, "uid-x", asksFor("x", 3)); err == nil {
+		t.Fatal("promised")
+	}
+	if r := d.stands(); r.Spec.State != infrav1.ReservationAsked {
+		t.Fatalf("it is not at it: %+v", r.Spec)
+	}
+	d.clock.Step(2 * time.Minute)
+	d.settle()
+	d.standsAgain(before.Spec)
+}
+
+// A promise by hand stands again when the upgrade is over that took its place: finished,
+// forgotten, asked for twice.
+func TestPromiseByHandAfterAnUpgrade(t *testing.T) {
+	until := metav1.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		expires metav1.Time
+		over    func(*desk, *reservation.Book)
+		kept    bool
+	}{
+		"finished": {over: finish, kept: true},
+		"finished, asked for something else between": {kept: true, over: func(d *desk, book *reservation.Book) {
+			if plan, err := book.Promise(d.t.Context(), "uid-x", forUpgrade("x", 2)); err != nil || !plan.Satisfied {
+				d.t.Fatalf("%+v, %v", plan, err)
+			}
+			finish(d, book)
+		}},
+		"finished, the person's time is over": {expires: until, over: func(d *desk, book *reservation.Book) {
+			d.clock.SetTime(until.Time)
+			finish(d, book)
+		}},
+		"finished in time": {expires: until, over: finish, kept: true},
+		"forgotten": {kept: true, over: func(d *desk, _ *reservation.Book) {
+			d.clock.SetTime(d.stands().Spec.ExpiresAt.Time)
+			d.settle()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, 4)
+			d.promise(4, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = tc.expires })
+			d.machine("x", "x1")
+			d.claim("x1", "h1")
+			before := d.stands()
+			book := d.replica("a")
+			if plan, err := book.Promise(t.Context(), "uid-x", forUpgrade("x", 3)); err != nil || !plan.Satisfied {
+				t.Fatalf("%+v, %v", plan, err)
+			}
+			if r, _ := d.settle(); r == nil || r.Spec.Purpose != infrav1.ReservationUpgrade {
+				t.Fatalf("no upgrade: %+v", r)
+			}
+			tc.over(d, book)
+			if !tc.kept {
+				if r := d.stands(); r != nil {
+					t.Errorf("it keeps %+v", r.Spec)
+				}
+				return
+			}
+			d.standsAgain(before.Spec)
+		})
+	}
+}
+
+func finish(d *desk, book *reservation.Book) {
+	d.t.Helper()
+	if err := book.Finish(d.t.Context(), "uid-x", client.ObjectKey{Namespace: ns, Name: "x"}); err != nil {
+		d.t.Fatal(err)
+	}
+}
