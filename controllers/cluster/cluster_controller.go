@@ -37,7 +37,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines;ingotreservations,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines;ingotreservations;ingotimages,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -188,7 +188,11 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 	if err != nil {
 		return err
 	}
-	domains, err := allocation.FailureDomains(stock.Candidates, allocation.DomainsOf(object, clusterName, stock))
+	request := allocation.DomainsOf(object, clusterName, stock)
+	if request.Architecture, err = r.architecture(ctx, request.Newest()); err != nil {
+		return err
+	}
+	domains, err := allocation.FailureDomains(stock.Candidates, request)
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
 	status := metav1.ConditionTrue
@@ -207,6 +211,19 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}
 	return nil
+}
+
+// architecture of the image of the catalogue that a machine names; empty: it names none, or
+// none that is there yet.
+func (r *Reconciler) architecture(ctx context.Context, machine *infrav1.IngotMachine) (string, error) {
+	if machine == nil || machine.Spec.ImageRef == nil {
+		return "", nil
+	}
+	image := &infrav1.IngotImage{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: machine.Spec.ImageRef.Name}, image); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("image %s of IngotMachine %s: %w", machine.Spec.ImageRef.Name, machine.Name, err)
+	}
+	return image.Spec.Architecture, nil
 }
 
 // stock reads the inventory of a namespace. None of it is changed.

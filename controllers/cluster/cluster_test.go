@@ -329,6 +329,19 @@ func testWatches(s *site) {
 	s.eventually("withdraws what is promised", func(c *infrav1.IngotCluster) bool { return !serves(c) })
 	s.must(s.api.Delete(s.ctx, promise))
 	s.eventually("offers it when the promise is gone", serves)
+	// The next one's image is for servers that the rack has none of, as the catalogue says
+	// as soon as it has it.
+	next := s.machineWith("m-next", "c", func(m *infrav1.IngotMachine) {
+		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: "arm"}
+	})
+	arm := &infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: "arm"}, Spec: infrav1.IngotImageSpec{
+		KubernetesVersion: "v1.37.0", OS: "debian-13", Architecture: "arm64", URL: s.image().URL, Checksum: s.image().Checksum, Format: s.image().Format}}
+	s.create(arm)
+	s.eventually("withdraws what the image is not for", func(c *infrav1.IngotCluster) bool { return !serves(c) })
+	s.must(s.api.Delete(s.ctx, arm))
+	s.eventually("offers it when nothing is known of the image", serves)
+	s.must(s.api.Delete(s.ctx, next))
 	given := s.get("c") // to somebody else: it goes all the same
 	given.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
 	s.must(s.api.Update(s.ctx, given))

@@ -40,6 +40,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
+		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
@@ -82,4 +83,17 @@ func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []re
 // on it.
 func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.InNamespace(o.GetNamespace()))
+}
+
+// clustersOfImage maps an image of the catalogue, which has no namespace, to the clusters
+// in whose namespaces a machine of a control plane names it.
+func (r *Reconciler) clustersOfImage(ctx context.Context, o client.Object) []reconcile.Request {
+	naming := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+		return ofControlPlane(machine) && machine.Spec.ImageRef != nil && machine.Spec.ImageRef.Name == o.GetName()
+	})
+	namespaces := map[string]bool{}
+	for _, machine := range naming {
+		namespaces[machine.Namespace] = true
+	}
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotClusterList{}, func(cluster *infrav1.IngotCluster) bool { return namespaces[cluster.Namespace] })
 }

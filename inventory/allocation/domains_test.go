@@ -36,6 +36,7 @@ func TestFailureDomains(t *testing.T) {
 	}
 	releasing := func(c Candidate) { c.Host.Spec.Claim.State = infrav1.ClaimReleasing }
 	small := func(c Candidate) { c.Hardware.Spec.MemoryBytes = 8 << 30 }
+	arm := func(c Candidate) { c.Hardware.Spec.Architecture = "arm64" }
 	// asking is a machine of the control plane, made at a second of its own.
 	asking := func(name string, at int64, memoryGiB int64) *infrav1.IngotMachine {
 		m := &infrav1.IngotMachine{}
@@ -51,6 +52,7 @@ func TestFailureDomains(t *testing.T) {
 		name         string
 		hosts        []Candidate
 		controlPlane []*infrav1.IngotMachine
+		architecture string
 		want         []clusterv1.FailureDomain
 	}{
 		{name: "sorted, free hosts", hosts: []Candidate{host("b", "r2"), host("a", "r1")},
@@ -83,6 +85,10 @@ func TestFailureDomains(t *testing.T) {
 		{name: "no machine says yet what is too small", hosts: []Candidate{host("a", "r1", small)}, want: domains(map[string]bool{"r1": true})},
 		{name: "the newest machine counts", hosts: []Candidate{host("a", "r1", small)},
 			controlPlane: []*infrav1.IngotMachine{asking("cp-1", 2, 8), asking("cp-2", 1, 64)}, want: domains(map[string]bool{"r1": true})},
+		{name: "a rack that the newest machine's image is not for", hosts: []Candidate{host("a", "r1"), host("b", "r2", arm)},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, architecture: "arm64", want: domains(map[string]bool{"r1": false, "r2": true})},
+		{name: "an image of any architecture", hosts: []Candidate{host("a", "r1"), host("b", "r2", arm)},
+			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": true, "r2": true})},
 		{name: "without facts nothing is known to suit", hosts: []Candidate{{Host: host("a", "r1").Host}},
 			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": false})},
 		{name: "a machine with a wrong selector has no say", hosts: []Candidate{host("a", "r1", small)},
@@ -96,7 +102,7 @@ func TestFailureDomains(t *testing.T) {
 				r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "compute"}}
 				r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "no-control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 			})
-			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane})
+			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane, Architecture: tc.architecture})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,6 +41,8 @@ type DomainRequest struct {
 	ClusterName string
 	// ControlPlane holds the IngotMachines of the cluster's control plane.
 	ControlPlane []*infrav1.IngotMachine
+	// Architecture of the image that the newest of them names (see Newest); empty: any.
+	Architecture string
 	// Promises to Clusters that are outstanding.
 	Promises []Promise
 	// Named holds the hosts that machines have chosen.
@@ -59,6 +61,17 @@ func DomainsOf(cluster *infrav1.IngotCluster, clusterName string, stock Stock) D
 		}
 	}
 	return request
+}
+
+// Newest is the machine of the control plane that was made last: the next one will ask
+// for the same. nil: there is none.
+func (r DomainRequest) Newest() *infrav1.IngotMachine {
+	if len(r.ControlPlane) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(r.ControlPlane, func(a, b *infrav1.IngotMachine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // FailureDomains lists the failure domains of a cluster by name: those of the hosts
@@ -123,16 +136,14 @@ func fewerDomains(cluster *infrav1.IngotCluster) string {
 // the selector is wrong, which the machine itself says.
 func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	whatever := func(Candidate) bool { return true }
-	if len(r.ControlPlane) == 0 {
+	newest := r.Newest()
+	if newest == nil {
 		if promised := r.promised(); promised != nil {
 			return promised.suits
 		}
 		return whatever
 	}
-	newest := slices.MaxFunc(r.ControlPlane, func(a, b *infrav1.IngotMachine) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	criteria, err := newCriteria(SelectionRequest{Machine: newest, Cluster: r.Cluster, ControlPlane: true})
+	criteria, err := newCriteria(SelectionRequest{Machine: newest, Cluster: r.Cluster, ControlPlane: true, Architecture: r.Architecture})
 	if err != nil {
 		return whatever
 	}
