@@ -165,8 +165,12 @@ func (in *input) awaited() string {
 	if in.contacted() {
 		who = "the agent is at work"
 	}
-	return fmt.Sprintf("%s to %s, attempt %d; Ingot switches the host off when nothing is heard for %s",
+	message := fmt.Sprintf("%s to %s, attempt %d; Ingot switches the host off when nothing is heard for %s",
 		who, verb(in.order.Kind), in.order.Attempt, in.policy.AgentDeadline)
+	if in.wantedOff() { // cutting the agent off would leave a disk half written, or half wiped
+		message += "; spec.power asks for Off: the agent ends its work first, then the host is off"
+	}
+	return message
 }
 
 func waitMachine(in *input) Decision {

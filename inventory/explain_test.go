@@ -4,7 +4,9 @@
 package inventory
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -26,5 +28,21 @@ func TestSayEnded(t *testing.T) {
 				t.Errorf("said %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A host that a person wants off stays on while its agent works: that is said.
+func TestAwaitedTellsOfPowerOff(t *testing.T) {
+	for intent, want := range map[infrav1.PowerIntent]bool{infrav1.PowerIntentOff: true, infrav1.PowerIntentOn: false, "": false} {
+		for name, contact := range map[string]time.Duration{"order/running": time.Minute, "order/forgotten": 24 * time.Hour} {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Order, s.host.Spec.Power = orderOf(infrav1.OrderInspect), intent
+				s.obs.Power, s.obs.LastContact = infrav1.PowerStateOn, day().Add(-contact)
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			if d.Rule != name || strings.Contains(d.Message, "spec.power asks for Off") != want {
+				t.Errorf("power %q: %s: %s", intent, d.Rule, d.Message)
+			}
+		}
 	}
 }
