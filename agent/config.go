@@ -146,7 +146,7 @@ const (
 	// ReasonDiskOwnedByOther: the marker names an instance that was not released.
 	ReasonDiskOwnedByOther = "DiskOwnedByOther"
 	// ReasonDiskTooSmall: the decoded image does not fit.
-	ReasonDiskTooSmall = "DiskTooSmall"
+	ReasonDiskTooSmall = agentapi.FailureDiskTooSmall
 	// ReasonDiskFailed: reading or writing the disk failed, or it did not return
 	// what was written.
 	ReasonDiskFailed = "DiskFailed"

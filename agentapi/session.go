@@ -307,6 +307,9 @@ const (
 	FailureLiveRefused = "LiveSystemRefused"
 	// FailureMirrorRefused: the disks that were chosen cannot be one mirror. Each is good.
 	FailureMirrorRefused = "MirrorRefused"
+	// FailureDiskTooSmall: the decoded image does not fit on the disk that was chosen, which
+	// is good for another.
+	FailureDiskTooSmall = "DiskTooSmall"
 )
 
 // FailureDiskNotFound: a disk that the order needs, or that is known of the server, is

@@ -199,7 +199,7 @@ func (in *input) imageToBlame() bool {
 	}
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
-		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, infrav1.ReasonLiveSystemSilent:
+		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, infrav1.ReasonLiveSystemSilent:
 		return true
 	}
 	return false

@@ -262,6 +262,8 @@ func TestImageFailure(t *testing.T) {
 		{"a live system that was started and never spoke", failed(1, "LiveSystemSilent", 30*time.Second), "order/image-retry", time.Time{}},
 		{"disks that cannot be one mirror, just now", failed(1, "MirrorRefused", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
 		{"disks that cannot be one mirror", failed(1, "MirrorRefused", 30*time.Second), "order/image-retry", time.Time{}},
+		{"an image larger than the disk, just now", failed(1, "DiskTooSmall", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
+		{"an image larger than the disk", failed(1, "DiskTooSmall", 30*time.Second), "order/image-retry", time.Time{}},
 		{"a live system that was not started may be the host's fault", failed(1, "LiveSystemFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
@@ -275,9 +277,14 @@ func TestImageFailure(t *testing.T) {
 				t.Errorf("waits until %s, want %s", wait.Until, tc.until)
 			}
 			if _, waits := d.Step.(Wait); waits {
-				disks := tc.scene.host.Spec.Order.Result.Reason == "MirrorRefused"
-				if strings.Contains(d.Message, "choose two disks of a kind") != disks || strings.Contains(d.Message, "at its source") == disks {
-					t.Errorf("the remedy is another's: %s", d.Message)
+				own, has := map[string]string{"MirrorRefused": "choose two disks of a kind", "DiskTooSmall": "a larger disk"}[tc.scene.host.Spec.Order.Result.Reason]
+				if !has {
+					own = "at its source"
+				}
+				for _, remedy := range []string{"choose two disks of a kind", "a larger disk", "at its source"} {
+					if strings.Contains(d.Message, remedy) != (remedy == own) {
+						t.Errorf("the remedy is another's: %s", d.Message)
+					}
 				}
 			}
 			if save, ok := d.Step.(SaveLedger); ok && tc.rule == "order/image-retry" {

@@ -173,7 +173,10 @@ func sayUnexpectedlyOn(in *input) Decision {
 func waitImage(in *input) Decision {
 	result := in.order.Result
 	remedy := "correct it at its source, or roll out a template that names another"
-	if result.Reason == agentapi.FailureMirrorRefused {
+	switch result.Reason {
+	case agentapi.FailureDiskTooSmall:
+		remedy = "roll out a template that asks for a larger disk, by rootDeviceHints or hostSelector.minimum, or that names a smaller image"
+	case agentapi.FailureMirrorRefused:
 		remedy = "roll out a template whose softwareRAID.members, or rootDeviceHints, choose two disks of a kind"
 	}
 	return Decision{
