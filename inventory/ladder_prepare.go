@@ -28,6 +28,7 @@ func prepareLadder() ladder {
 			(*input).off, (*input).settingsMissing, (*input).notRefused, (*input).untried, (*input).notGivenUp, (*input).bootToCome,
 		}, then: writeSettings},
 		{name: "prepare/resting", when: when{(*input).resting}, rules: ladder{
+			{name: "prepare/put-off", when: when{(*input).firmwareRests}, then: waitFirmware},
 			{name: "prepare/update", when: when{(*input).updating}, rules: updateLadder()},
 			{name: "prepare/in-force", when: when{(*input).allInForce, (*input).unsettled}, then: settle},
 			{name: "prepare/open", when: when{(*input).notGivenUp, (*input).notAllInForce}, rules: ladder{

@@ -219,9 +219,17 @@ func (in *input) resting() bool {
 	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
 }
 
-// readingStale: what is known does not answer the question, or is old. While not all
-// is as wanted it ages faster, and faster still when an update tells no progress.
+// firmwareRests: the BMC did not let settings or firmware be read or written, and is
+// not asked for them yet (I13). What else there is to do goes on meanwhile.
+func (in *input) firmwareRests() bool { return in.obs.Now.Before(in.obs.FirmwareRetryAt) }
+
+// readingStale: what is known does not answer the question, or is old, and may be read
+// again. While not all is as wanted it ages faster, and faster still when an update tells
+// no progress.
 func (in *input) readingStale() bool {
+	if in.firmwareRests() {
+		return false
+	}
 	reading := in.obs.Firmware
 	if reading == nil || reading.Key != ReadingKey(in.host) {
 		return true
@@ -251,7 +259,7 @@ func (in *input) reading() FirmwareReading {
 // refused: this BMC cannot be given what is wanted.
 func (in *input) refused() bool    { return in.reading().Refused != "" }
 func (in *input) notRefused() bool { return !in.refused() }
-func (in *input) untried() bool    { return !in.reading().Tried }
+func (in *input) untried() bool    { return !in.reading().Tried && !in.firmwareRests() }
 
 // settingsMissing: the next boot will not find all that is wanted.
 func (in *input) settingsMissing() bool {

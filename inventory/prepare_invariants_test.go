@@ -31,16 +31,22 @@ func (w *world) checkFirmware(host *infrav1.IngotHost, obs Observation, d Decisi
 		}
 	case Idle:
 		c, unread := host.Spec.Claim, obs.Firmware == nil || obs.Firmware.Key != ReadingKey(host)
-		if d.Reason == infrav1.ReasonProvisioned && c != nil && ReadingKey(host) != "" && unread {
+		if d.Reason == infrav1.ReasonProvisioned && c != nil && ReadingKey(host) != "" && unread && !w.closedTo(obs) {
 			w.violate("%s: nobody comes back to look at the settings of a host in use", d.Rule)
 		}
 	case Wait:
+		if c := host.Spec.Claim; d.Reason == infrav1.ReasonPreparing && (c != nil || host.Spec.Order != nil) {
+			w.violate("%s: work waits for settings", d.Rule)
+		}
 		fresh := obs.Firmware != nil && obs.Now.Sub(obs.Firmware.At) < walkPolicy().UpdateRead
-		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.deleting && UpdateOf(host) != nil && UpdateOf(host).BMCResetAt.IsZero() {
+		if d.Reason == infrav1.ReasonUpdatingFirmware && obs.Update.State == UpdateUnknown && !fresh && !w.closedTo(obs) && !w.deleting && UpdateOf(host) != nil && UpdateOf(host).BMCResetAt.IsZero() {
 			w.violate("an update tells nothing, and nobody looks whether the version shows")
 		}
 	}
 }
+
+// closedTo: a call about settings or firmware failed a moment ago.
+func (w *world) closedTo(obs Observation) bool { return obs.Now.Before(obs.FirmwareRetryAt) }
 
 // atWork restates when an update must be taken to be at work.
 func (w *world) atWork(host *infrav1.IngotHost, obs Observation) bool {
@@ -90,6 +96,8 @@ func (w *world) handsOff(host *infrav1.IngotHost, obs Observation) bool {
 func (w *world) checkLook(host *infrav1.IngotHost, obs Observation, d Decision) {
 	r := obs.Firmware
 	switch {
+	case w.closedTo(obs):
+		w.violate("%s asks at once what the BMC has just not told (I13)", d.Rule)
 	case w.handsOff(host, obs), ReadingKey(host) == "":
 		w.violate("%s looks at firmware that is not to be looked at", d.Rule)
 	case r != nil && r.Key == ReadingKey(host) && obs.Now.Sub(r.At) < walkPolicy().UpdateRead && !w.decides(host, obs, d):
@@ -151,6 +159,8 @@ func (w *world) checkWrite(host *infrav1.IngotHost, obs Observation, step WriteS
 	free := c == nil && host.Spec.Order == nil && host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero() &&
 		host.Spec.Record.CleaningDue == "" && !asked(host, infrav1.InspectAnnotation)
 	switch {
+	case w.closedTo(obs):
+		w.violate("%s writes at once what the BMC has just not taken (I13)", rule)
 	case w.handsOff(host, obs), inMaintenance(host) && host.Spec.Order == nil, quarantine(host) != "":
 		w.violate("%s writes settings to a host that is to be left alone", rule)
 	case inUse && host.Spec.BIOS.Apply != infrav1.BIOSAtNextReboot:

@@ -128,7 +128,7 @@ func (in *input) fail(reason, message string) Decision {
 	ledger := in.prepare(func(p *infrav1.HostPreparation) {
 		p.Outcome, p.At, p.Reason, p.Message = infrav1.PreparationFailed, in.now(), reason, clip(message)
 	})
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: message + tryAgain}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: message + in.tryAgain()}
 }
 
 // Updates.

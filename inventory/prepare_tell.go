@@ -16,11 +16,28 @@ import (
 
 const (
 	inForce = "the settings and firmware wanted are in force"
-	// tryAgain is the remedy for whatever was given up.
-	tryAgain = "; correct spec.bios or spec.firmware, or set the annotation " + infrav1.InspectAnnotation + " to have it tried again"
 	// maxDrift bounds how many settings a message lists.
 	maxDrift = 8
 )
+
+// tryAgain is the remedy for whatever was given up. A host in use is not inspected, and
+// does not hear that it should be.
+func (in *input) tryAgain() string {
+	if in.held() {
+		return "; correct spec.bios or spec.firmware, or delete the Machine to have the host prepared"
+	}
+	return "; correct spec.bios or spec.firmware, or set the annotation " + infrav1.InspectAnnotation + " to have it tried again"
+}
+
+// firmwareProblem is what the BMC says to calls about settings and firmware.
+func (in *input) firmwareProblem() string {
+	return "the BMC does not let settings and firmware be read or written: " + in.obs.FirmwareProblem +
+		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.bios, spec.firmware, spec.bmc or its Secret changes; may the BMC's user do that?"
+}
+
+func waitFirmware(in *input) Decision {
+	return Decision{Step: Wait{Until: in.obs.FirmwareRetryAt}, Event: "Warning", Reason: infrav1.ReasonPreparing, Message: in.firmwareProblem()}
+}
 
 // drift lists what is not as wanted: the setting, the value in force, the one wanted.
 func (in *input) drift() string {
@@ -88,7 +105,7 @@ func waitBooted(in *input) Decision {
 
 func sayGivenUp(in *input) Decision {
 	known := in.record.Preparation
-	return warn(known.Reason, known.Message+tryAgain)
+	return warn(known.Reason, known.Message+in.tryAgain())
 }
 
 // prepared is the condition of that name.
@@ -100,7 +117,9 @@ func (in *input) prepared(decision Decision) metav1.Condition {
 	case !in.wished():
 		return unknown(name, infrav1.ReasonNotApplicable, "spec.bios and spec.firmware ask for nothing")
 	case in.givenUp() && !in.provisioned():
-		return isNot(name, in.record.Preparation.Reason, in.record.Preparation.Message+tryAgain)
+		return isNot(name, in.record.Preparation.Reason, in.record.Preparation.Message+in.tryAgain())
+	case in.firmwareRests():
+		return unknown(name, infrav1.ReasonBMCError, in.firmwareProblem())
 	case in.reading().Key == "" && in.settled():
 		return is(name, infrav1.ReasonPrepared, inForce)
 	case in.reading().Key == "" && in.provisioned():
@@ -108,7 +127,7 @@ func (in *input) prepared(decision Decision) metav1.Condition {
 	case in.reading().Key == "":
 		return isNot(name, infrav1.ReasonPreparing, decision.Message)
 	case in.refused():
-		return isNot(name, in.reading().RefusedReason, in.reading().Refused+tryAgain)
+		return isNot(name, in.reading().RefusedReason, in.reading().Refused+in.tryAgain())
 	case in.allInForce() && (in.settled() || in.provisioned()):
 		return is(name, infrav1.ReasonPrepared, inForce)
 	case in.allInForce():
@@ -149,7 +168,7 @@ func (in *input) driftRemedy() string {
 	case in.settingsMissing() && in.reading().TryError != "":
 		return "; the BMC did not take it: " + in.reading().TryError
 	case in.settingsMissing() && in.atNextReboot():
-		return fmt.Sprintf("; Ingot has asked the BMC %d times", in.preparation().Attempts) + tryAgain
+		return fmt.Sprintf("; Ingot has asked the BMC %d times", in.preparation().Attempts) + in.tryAgain()
 	case in.settingsMissing():
 		return "; a host in use is left as it is: set spec.bios.apply to AtNextReboot to have it written now, or delete the Machine to have the host prepared"
 	default:

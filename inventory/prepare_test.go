@@ -84,6 +84,11 @@ func TestPrepare(t *testing.T) {
 	atReboot := func(s *scene) { s.host.Spec.BIOS.Apply = infrav1.BIOSAtNextReboot }
 	ordered := func(s *scene) { s.host.Spec.Order = orderOf(infrav1.OrderInspect) }
 	deleted := func(s *scene) { s.obs.Deleting = true }
+	puts := func(s *scene) {
+		s.obs.FirmwareRetryAt, s.obs.FirmwareProblem = day().Add(time.Minute), "500 Internal Server Error"
+	}
+	held := func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioning) }
+	released := func(s *scene) { s.host.Spec.Claim = fencedClaim() }
 	for _, tc := range []struct {
 		name   string
 		scene  scene
@@ -117,6 +122,21 @@ func TestPrepare(t *testing.T) {
 			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
 		}), "prepare/lost", "SaveLedger", infrav1.ReasonPreparing},
 
+		{"cannot be read", wishing(puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
+		{"cannot be read, and may be again", wishing(puts, func(s *scene) { s.obs.FirmwareRetryAt = day() }), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"cannot be read any more", wishing(puts, preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce })), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
+		{"cannot be written", wishing(reads("a", "a"), puts), "prepare/put-off", "Wait", infrav1.ReasonPreparing},
+		{"cannot be read, not inspected yet", wishing(puts, func(s *scene) { s.host.Spec.Record = nil }), "start/order", "SaveLedger", infrav1.ReasonInspecting},
+		{"cannot be read, ordered", wishing(ordered, puts), "start/boot", "BootAgent", infrav1.ReasonInspecting},
+		{"cannot be written, ordered", wishing(ordered, reads("a", "a"), puts), "start/boot", "BootAgent", infrav1.ReasonInspecting},
+		{"cannot be read, claimed", wishing(held, puts), "start/order", "SaveLedger", infrav1.ReasonProvisioning},
+		{"cannot be written, claimed", wishing(held, reads("a", "a"), puts), "start/order", "SaveLedger", infrav1.ReasonProvisioning},
+		{"cannot be read, released", wishing(released, puts), "start/order", "SaveLedger", infrav1.ReasonWiping},
+		{"cannot be read, and an update may be at work", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown), puts, func(s *scene) { s.obs.Firmware = nil }),
+			"updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+
+		{"in use: cannot be read", wishing(inUse, puts), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
+		{"in use: cannot be written", wishing(inUse, atReboot, reads("a", "a"), puts), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
 		{"in use: read", wishing(inUse), "provisioned/read", "LookInside", infrav1.ReasonProvisioned},
 		{"in use: boots", wishing(inUse, func(s *scene) { s.obs.LastReset = day().Add(-time.Minute) }), "provisioned/unread", "Wait", infrav1.ReasonProvisioned},
 		{"in use: drift", wishing(inUse, reads("a", "a")), "provisioned/idle", "Idle", infrav1.ReasonProvisioned},
@@ -193,6 +213,12 @@ func TestPreparedCondition(t *testing.T) {
 		{"missing", wishing(reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonPreparing, []string{`S is "a", wanted "b"`}},
 		{"in use: not known", wishing(inUse), metav1.ConditionUnknown, infrav1.ReasonWaiting, nil},
 		{"in use: drift", wishing(inUse, reads("a", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`S is "a", wanted "b"`, "AtNextReboot"}},
+		{"in use: cannot be read", wishing(inUse, func(s *scene) {
+			s.obs.FirmwareRetryAt, s.obs.FirmwareProblem = day().Add(time.Minute), "500 Internal Server Error"
+		}), metav1.ConditionUnknown, infrav1.ReasonBMCError, []string{"500 Internal Server Error", "tries again at growing intervals"}},
+		{"in use: refused", wishing(inUse, reads("a", "a"), func(s *scene) {
+			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
+		}), metav1.ConditionFalse, infrav1.ReasonSettingsRefused, []string{"no such setting; correct spec.bios or spec.firmware, or delete the Machine"}},
 		{"in use: pending", wishing(inUse, reads("a", "b")), metav1.ConditionFalse, infrav1.ReasonRebootPending, []string{"the next boot brings", "reboot the host"}},
 		{"in use: what the next boot takes away", wishing(inUse, reads("b", "a")), metav1.ConditionFalse, infrav1.ReasonSettingsNotInForce, []string{`the next boot makes it "a"`}},
 		{"in use: an old version", wishing(hasVersion("1"), inUse, func(s *scene) { s.obs.Firmware.Key = ReadingKey(s.host) }),

@@ -31,6 +31,10 @@ type firmwareWorld struct {
 	pushing *StartUpdate
 	// slow: firmware is written after the restart, not before; restarted: it was.
 	slow, restarted bool
+	// closed: the BMC answers, but not to what is asked of settings and firmware; the
+	// manager then leaves them alone until rests.
+	closed bool
+	rests  time.Time
 	// stays: its machine is not deleted, so that the host is in use for long.
 	stays bool
 	// loses: switching it on loses the settings, and the version.
@@ -106,6 +110,12 @@ func (w *world) startFirmware(seed uint64) {
 // forget is what a restart of the manager, or a move, loses.
 func (f *firmwareWorld) forget() { f.reading, f.tried, f.tryError, f.told = nil, false, "", "" }
 
+// fails notes that a call about settings or firmware has failed.
+func (w *world) fails(obs *Observation) {
+	w.fw.rests = w.now.Add(walkPolicy().RetryMax)
+	obs.FirmwareRetryAt = w.fw.rests
+}
+
 // managerEnds is forget, and the end of the push of an image.
 func (w *world) managerEnds() {
 	w.fw.forget()
@@ -132,7 +142,7 @@ func (f *firmwareWorld) next() string {
 
 // observeFirmware adds what the manager remembers, and what the task tells.
 func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
-	obs.Firmware = w.fw.reading
+	obs.Firmware, obs.FirmwareRetryAt = w.fw.reading, w.fw.rests
 	if w.fw.pushing != nil {
 		obs.Update = UpdateTask{State: UpdatePushing, Percent: 50}
 		return
@@ -200,6 +210,10 @@ func (w *world) executeFirmware(host *infrav1.IngotHost, step Step, crash bool) 
 	}
 	switch step := step.(type) {
 	case WriteSettings:
+		if w.fw.closed {
+			w.fails(&Observation{}) // nothing is counted
+			return
+		}
 		if step.Ledger != nil {
 			w.saveLedger(*step.Ledger)
 		}
@@ -399,6 +413,7 @@ func firmwareEvents() []event {
 		{name: "firmware: task is forgotten", weight: 1, fault: true, when: running, do: func(w *world) { w.fw.id = "forgotten" }},
 		flag("firmware: boots bring no settings", func(f *firmwareWorld) *bool { return &f.deaf }),
 		flag("BMC refuses settings", func(f *firmwareWorld) *bool { return &f.refuses }),
+		flag("BMC keeps settings and firmware to itself", func(f *firmwareWorld) *bool { return &f.closed }),
 		flag("BMC refuses updates", func(f *firmwareWorld) *bool { return &f.refusesUpdates }),
 		flag("BMC tells no task", func(f *firmwareWorld) *bool { return &f.silent }),
 		flag("firmware: waits for the BMC", func(f *firmwareWorld) *bool { return &f.needsBMCReset }),

@@ -179,6 +179,11 @@ type Observation struct {
 	// is what it tells now of the update under way.
 	Firmware *FirmwareReading
 	Update   UpdateTask
+	// FirmwareRetryAt is when settings and firmware are read and written again, after a
+	// call about them has failed with FirmwareProblem, for people, though the BMC answers
+	// otherwise (backoff, decided by the caller). Zero: none has.
+	FirmwareRetryAt time.Time
+	FirmwareProblem string
 
 	// Machine that the claim names. MachineDeleting: it, or the Machine that owns it, is
 	// being deleted, which cannot be called off; to be known of hosts with a force-release.

@@ -209,6 +209,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""
 	obeyed := w.obeys()
+	w.fw.closed, w.fw.rests = false, time.Time{}
 	w.fw.forget() // or what changed since the last reading would be seen only after its age
 	still := 0
 	for range 400 {

@@ -175,6 +175,10 @@ func (w *world) decide(host *infrav1.IngotHost, obs *Observation) Decision {
 	}
 	w.check(host, *obs, decision)
 	w.fw.looked = decision.Rule
+	if w.fw.closed {
+		w.fails(obs)
+		return nextBy(w.ladder, host, *obs, walkPolicy())
+	}
 	obs.Firmware = w.look(host)
 	return nextBy(w.ladder, host, *obs, walkPolicy())
 }

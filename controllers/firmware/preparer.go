@@ -102,7 +102,9 @@ type Memory struct {
 	tried    bool
 	tryError string
 	putOff   putOff
-	running  running
+	// rest is since calls about settings or firmware fail, though the BMC answers.
+	rest    putOff
+	running running
 }
 
 // running is a task that the BMC said is running, the last time that it said anything.
@@ -115,9 +117,12 @@ type running struct {
 // GoOn ends what the host waits for.
 func (m *Memory) GoOn() { m.putOff.until = time.Time{} }
 
+// Anew has calls that failed tried at once: what the BMC is asked with is new.
+func (m *Memory) Anew() { m.rest = putOff{} }
+
 // Forget what was read: before a switch it says nothing of what is after it.
 func (v View) Forget() {
-	*v.Memory = Memory{address: v.Target.Address, putOff: v.Memory.putOff}
+	*v.Memory = Memory{address: v.Target.Address, putOff: v.Memory.putOff, rest: v.Memory.rest}
 	v.Seen.Firmware = nil
 }
 
@@ -152,6 +157,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	if v.Memory.address == v.Target.Address {
 		v.Seen.Firmware = v.Memory.reading
 	}
+	p.showRest(v)
 	update := inventory.UpdateOf(v.Host)
 	if update == nil || update.TaskID == "" {
 		return
@@ -194,7 +200,9 @@ func progressOf(state bmc.TaskState) inventory.UpdateProgress {
 	return inventory.UpdateUnknown
 }
 
-// Look reads settings and firmware, and remembers them. An error is the BMC's.
+// Look reads settings and firmware, and remembers them. That they cannot be read while
+// the BMC answers otherwise puts them off, and nothing else; an error is of a BMC that may
+// not be there any more.
 func (p *Preparer) Look(ctx context.Context, v View) error {
 	tried, tryError := v.Memory.tried, v.Memory.tryError
 	if v.Memory.reading != nil || v.Memory.address != v.Target.Address {
@@ -207,8 +215,9 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 	})
 	v.Seen.Now = p.Clock.Now()
 	if err != nil {
-		return err
+		return p.failed(v, err)
 	}
+	p.succeeded(v)
 	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, inventory.ReadingKey(v.Host), tried, tryError
 	v.remember(func(m *Memory) { m.tried, m.tryError, m.reading = tried, tryError, reading })
 	return nil

@@ -4,12 +4,15 @@
 package firmware
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -55,6 +58,44 @@ func (p *Preparer) space(v View, decision inventory.Decision) {
 	}
 	p.putOffUpdate(v, preparation.Message, p.Policy.UpdateRead)
 	v.Memory.putOff.failed = preparation.Attempts
+}
+
+// failed puts off the settings and firmware of a BMC that lets them not be read or written
+// while it answers otherwise, at growing intervals (I13): as the BMC's own failure it would
+// be forgotten with the next answer, and keep from the host the work that never waits for
+// settings. The error is returned that says that the BMC itself may be away.
+func (p *Preparer) failed(v View, err error) error {
+	var rests *bmc.RestError
+	if errors.As(err, &rests) { // nothing was asked
+		return err
+	}
+	of, last := v.putOffOf(), v.Memory.rest
+	if last.of != of {
+		last = putOff{of: of}
+	}
+	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), p.Stable(err.Error())
+	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, p.Waits.BackoffJitter), bmc.RetryAfter(err)), p.Waits.BackoffCap))
+	v.Memory.rest = last
+	p.showRest(v)
+	for _, away := range []error{bmc.ErrUnreachable, bmc.ErrTimeout, bmc.ErrCertificate, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, away) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Preparer) succeeded(v View) {
+	v.Memory.rest = putOff{}
+	p.showRest(v)
+}
+
+// showRest tells what is put off for the present BMC and wishes.
+func (p *Preparer) showRest(v View) {
+	v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem = time.Time{}, ""
+	if rest := v.Memory.rest; rest.of == v.putOffOf() {
+		v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem = rest.until, rest.why
+	}
 }
 
 // await puts the update off until the host is woken, or a poll later.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,7 +68,7 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.Wri
 			m.reading = &reading
 		})
 	case verdictOf(err) == unsent:
-		return &BMCError{err}
+		return p.unsentSettings(ctx, v, step, err)
 	case verdictOf(err) == refused:
 		v.remember(func(m *Memory) {
 			reading := *m.reading
@@ -75,9 +76,46 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.Wri
 			m.tried, m.tryError, m.reading = true, reading.TryError, &reading
 		})
 	default:
+		p.succeeded(v)
 		v.remember(func(m *Memory) { m.tried, m.reading = true, nil })
 	}
 	return nil
+}
+
+// unsentSettings puts the settings off, and takes back that they were written: what the
+// BMC never heard of is no attempt.
+func (p *Preparer) unsentSettings(ctx context.Context, v View, step inventory.WriteSettings, err error) error {
+	failed := p.failed(v, err)
+	if step.Ledger != nil {
+		save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+		defer cancel()
+		if err := p.uncount(save, v.Host, *step.Ledger); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return &BMCError{failed}
+	}
+	return nil
+}
+
+// uncount writes the preparation as it was before an attempt was counted, if the ledger
+// still speaks of that one.
+func (p *Preparer) uncount(ctx context.Context, host *infrav1.IngotHost, counted inventory.Ledger) error {
+	live := &infrav1.IngotHost{}
+	err := p.Live.Get(ctx, client.ObjectKeyFromObject(host), live)
+	if apierrors.IsNotFound(err) {
+		return ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("live read of the host whose settings were not written: %w", err)
+	}
+	if live.UID != host.UID || live.Spec.Record == nil || !equality.Semantic.DeepEqual(live.Spec.Record.Preparation, counted.Record.Preparation) {
+		return ErrStale
+	}
+	next := live.DeepCopy()
+	next.Spec.Record.Preparation.Attempts--
+	return p.Save(ctx, next, live)
 }
 
 // why is what a person is told of a refused setting.

@@ -83,6 +83,7 @@ func (c contact) under(key string) contact {
 	if c.key == key {
 		return c
 	}
+	c.firmware.Anew()
 	return contact{
 		uid: c.uid, address: c.address, listed: c.listed, macs: c.macs, identity: c.identity, session: c.session, unsure: c.unsure,
 		key: key, health: c.health, firmware: c.firmware,

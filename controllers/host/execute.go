@@ -215,6 +215,11 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, err, r.Clock.Now())
 	known.orders = known.orders.refusedBy(decision.Step).failedAs(known)
+	return r.bmcFailed(host, seen, decision, known)
+}
+
+// bmcFailed shows a failure as the BMC's, and says when to come again.
+func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, known contact) time.Duration {
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	*decision = inventory.Next(host, seen.Observation, r.Policy)

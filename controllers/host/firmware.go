@@ -109,8 +109,8 @@ func (r *Reconciler) decide(ctx context.Context, host *infrav1.IngotHost, seen *
 	return decision
 }
 
-// look reads settings and firmware. That they cannot be read is the BMC's failure,
-// with its backoff.
+// look reads settings and firmware. A BMC that is away is the BMC's failure, with its
+// backoff; one that answers and does not let them be read is not.
 func (r *Reconciler) look(ctx context.Context, host *infrav1.IngotHost, seen *observation) {
 	err := r.preparer().Look(ctx, viewOf(host, seen))
 	if err != nil {
@@ -129,12 +129,27 @@ func (r *Reconciler) executeFirmware(ctx context.Context, host *infrav1.IngotHos
 	view := viewOf(host, seen)
 	err := r.preparer().Execute(ctx, view, decision.Step)
 	if err == nil {
-		*decision, _ = r.preparer().PutOff(view, *decision)
+		*decision = r.afterFirmware(view, *decision)
 	}
 	r.keepFirmware(host, seen)
 	var failure *firmware.BMCError
 	if errors.As(err, &failure) {
-		return r.switchFailed(host, seen, decision, failure.Err), nil
+		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, failure.Err, r.Clock.Now())), nil
 	}
 	return r.waits().Soon, err
+}
+
+// afterFirmware is the decision as people are told of it, where the step came to nothing
+// and is put off: told and taken back at every try, it would be two writes each.
+func (r *Reconciler) afterFirmware(view firmware.View, decision inventory.Decision) inventory.Decision {
+	decision, _ = r.preparer().PutOff(view, decision)
+	if !view.Seen.Now.Before(view.Seen.FirmwareRetryAt) {
+		return decision
+	}
+	next := inventory.Next(view.Host, *view.Seen, r.Policy)
+	switch next.Step.(type) {
+	case inventory.Idle, inventory.Wait:
+		return next
+	}
+	return decision
 }

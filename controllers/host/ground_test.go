@@ -73,6 +73,7 @@ func TestHost(t *testing.T) {
 		{"prepared later", testPreparedLater},
 		{"preparation refused", testPrepareRefused},
 		{"prepared in use", testPrepareInUse},
+		{"settings kept", testPrepareClosed},
 		{"firmware of the BMC", testFirmwareOfBMC},
 		{"pushed", testFirmwarePush},
 		{"push paused", testFirmwarePushPaused},
