@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -102,7 +103,7 @@ func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
 }
 
 func memoryBytes(system *systemResource) int64 {
-	gib, err := system.MemorySummary.TotalGiB.Float64()
+	gib, err := strconv.ParseFloat(string(system.MemorySummary.TotalGiB), 64)
 	if err != nil || gib <= 0 || gib > 1<<20 {
 		return 0
 	}

@@ -4,7 +4,6 @@
 package redfish
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"github.com/stmcginnis/gofish/redfish"
@@ -68,7 +67,7 @@ type systemResource struct {
 		CoreCount int32 `json:"CoreCount"`
 	} `json:"ProcessorSummary"`
 	MemorySummary struct {
-		TotalGiB json.Number     `json:"TotalSystemMemoryGiB"`
+		TotalGiB number          `json:"TotalSystemMemoryGiB"`
 		Status   *statusResource `json:"Status"`
 	} `json:"MemorySummary"`
 	Status         statusResource `json:"Status"`
@@ -153,7 +152,8 @@ type networkFunctionResource struct {
 }
 
 // number is a number as text, empty where what is shown is none: some BMCs say
-// "N/A" for what they cannot measure.
+// "N/A" for what they cannot measure. Not json.Number: what that refuses, decode takes
+// for no JSON, and the whole resource is lost.
 type number string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -151,3 +151,36 @@ func TestHealthOfManySensors(t *testing.T) {
 		t.Errorf("%d requests, %d components: %v", n, len(report.Components), kinds)
 	}
 }
+
+// TestMemoryThatIsNoNumber: a BMC that cannot tell the memory tells all else, and is
+// switched and asked for its power state as any (decision 0040).
+func TestMemoryThatIsNoNumber(t *testing.T) {
+	for name, tc := range map[string]struct {
+		shown string
+		want  int64
+	}{
+		"number": {`64`, 64 << 30}, "fraction": {`0.5`, 1 << 29}, "text": {`"N/A"`, 0}, "number as text": {`"64"`, 0},
+		"null": {`null`, 0}, "object": {`{}`, 0}, "too much": {`1e300`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			path := r.SystemPath()
+			r.SetFaults(labbmc.Faults{
+				Body: `{"@odata.id":"` + path + `","SerialNumber":"S1","PowerState":"On","ProcessorSummary":{"CoreCount":4},` +
+					`"MemorySummary":{"TotalSystemMemoryGiB":` + tc.shown + `}}`,
+				Match: func(_, asked string) bool { return asked == path },
+			})
+			conn := r.dial(t)
+			inv, err := conn.Inventory(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inv.MemoryBytes != tc.want || inv.Identity.Serial != "S1" || inv.Cores != 4 {
+				t.Errorf("%+v, want memory %d, serial S1 and 4 cores", inv, tc.want)
+			}
+			if state, err := conn.PowerState(t.Context()); state != bmc.PowerOn || err != nil {
+				t.Errorf("power %q, %v", state, err)
+			}
+		})
+	}
+}
