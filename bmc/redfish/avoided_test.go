@@ -74,6 +74,10 @@ func TestQuirks(t *testing.T) {
 		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
 		{"slots that take nothing", bmctest.OpenBMC, insert, []string{"POST 204 /VirtualMedia.InsertMedia"}, "", nil},
 		{"an image that shows later", bmctest.AMI, insert, []string{"POST 202 /VirtualMedia.InsertMedia"}, "", nil},
+		{"an image that goes later", bmctest.OpenBMC, func(ctx context.Context, c bmc.Conn) error {
+			slot, err := c.InsertMedia(ctx, bmc.MediaCD, "https://192.0.2.1/x.iso")
+			return errors.Join(err, c.EjectMedia(ctx, slot.ID))
+		}, []string{"POST 204 /VirtualMedia.InsertMedia", "POST 204 /VirtualMedia.EjectMedia"}, "", nil},
 		{"firmware without If-Match", bmctest.IDRAC9, func(ctx context.Context, c bmc.Conn) error {
 			_, err := c.UpdateFirmware(ctx, bmc.Update{URL: "http://127.0.0.1:1/x"})
 			return err

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/bmctest"
-	"github.com/ingot-metal/ingot/bmc/redfish"
 	"github.com/ingot-metal/ingot/lab/bmc/update"
 )
 
@@ -120,7 +119,7 @@ func TestBounded(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			conn, err := redfish.Dial(t.Context(), bmc.Target{
+			conn, err := hurried(t.Context(), bmc.Target{
 				Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
 				Username: username, Password: canary, InsecureSkipVerify: true,
 			})

@@ -55,7 +55,7 @@ func TestMatrix(t *testing.T) {
 			bmctest.Matrix(t, bmctest.DriverRedfish, p, func(t *testing.T) bmctest.Rig {
 				r := newMaker(t, p, nil)
 				out := bmctest.Rig{
-					Dial: redfish.Dial, Target: r.target, Server: server{rig: r}, Inventory: told(r),
+					Dial: hurried, Target: r.target, Server: server{rig: r}, Inventory: told(r),
 				}
 				if !slices.Contains(r.maker.Quirks.ResetTypes, "GracefulRestart") && len(r.maker.Quirks.ResetTypes) > 0 {
 					out.Lacks = []bmc.PowerAction{bmc.ActionGracefulRestart} // whether to be rude is policy

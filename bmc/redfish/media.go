@@ -179,15 +179,12 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 			return bmc.MediaSlot{}, err
 		}
 	}
-	var (
-		a   answer
-		err error
-	)
+	var err error
 	if action := m.Actions.Insert; action != nil && action.Target != "" && !c.has(mediaByPatch) {
-		a, err = c.ask(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
+		err = c.send(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
 		if e, ok := refusal(err); ok && e.has("ActionParameterMissing") {
 			scheme, _, _ := strings.Cut(image, ":")
-			a, err = c.ask(http.MethodPost, action.Target, map[string]any{
+			err = c.send(http.MethodPost, action.Target, map[string]any{
 				"Image": image, "Inserted": true, "WriteProtected": true, "TransferProtocolType": strings.ToUpper(scheme),
 			}, nil)
 		}
@@ -197,14 +194,9 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	if err != nil {
 		return bmc.MediaSlot{}, err
 	}
-	slot, err := c.readSlot(m.ID)
-	for tries := 0; err == nil && a.status == http.StatusAccepted && !slot.Inserted && tries < mediaTries; tries++ {
-		if err = pause(c.transport.ctx, c.mediaWait); err == nil {
-			slot, err = c.readSlot(m.ID)
-		}
-	}
+	slot, err := c.settle(m.ID, true)
 	if err != nil {
-		return bmc.MediaSlot{}, fmt.Errorf("read back: %w", err)
+		return bmc.MediaSlot{}, err
 	}
 	if !slot.Inserted || slot.Image != image {
 		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, c.short(slot.Image, 200))
@@ -212,13 +204,29 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	return slot, nil
 }
 
-// A BMC that answers 202 shows an image when it has reached it, some seconds later
-// (AMI: github.com/ansible-collections/community.general issue 8279): it is looked for
-// so often, with such a pause.
+// A BMC shows an image when it has reached it, some seconds after its answer (AMI:
+// github.com/ansible-collections/community.general issue 8279), and an empty slot when
+// its USB gadget is gone. Not only a 202 says so, OpenBMC's 204 comes as early: the
+// slot is looked at so often, with such a pause.
 const (
 	mediaTries = 15
 	mediaWait  = time.Second
 )
+
+// settle reads a slot until it shows whether there is something in it as wanted, and
+// returns what it showed last.
+func (c *conn) settle(path string, inserted bool) (bmc.MediaSlot, error) {
+	slot, err := c.readSlot(path)
+	for tries := 0; err == nil && slot.Inserted != inserted && tries < mediaTries; tries++ {
+		if err = pause(c.transport.ctx, c.mediaWait); err == nil {
+			slot, err = c.readSlot(path)
+		}
+	}
+	if err != nil {
+		return bmc.MediaSlot{}, fmt.Errorf("read back: %w", err)
+	}
+	return slot, nil
+}
 
 // pause waits, or returns ErrTimeout with the context's error.
 func pause(ctx context.Context, d time.Duration) error {
@@ -267,9 +275,9 @@ func (c *conn) eject(m mediaResource) error {
 	if err != nil {
 		return err
 	}
-	slot, err := c.readSlot(m.ID)
+	slot, err := c.settle(m.ID, false)
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return err
 	}
 	if slot.Inserted {
 		return fmt.Errorf("%w: the slot still shows an image", bmc.ErrNotApplied)

@@ -73,10 +73,19 @@ func newRig(t *testing.T, change func(*labbmc.Config)) *rig {
 	}}
 }
 
+// hurried is redfish.Dial for what waits for no drive.
+func hurried(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+	conn, err := redfish.Dial(ctx, target)
+	if err == nil {
+		redfish.HurryMedia(conn)
+	}
+	return conn, err
+}
+
 // dial opens a session that ends with the test.
 func (r *rig) dial(t *testing.T) bmc.Conn {
 	t.Helper()
-	conn, err := redfish.Dial(t.Context(), r.target)
+	conn, err := hurried(t.Context(), r.target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +144,7 @@ func TestSuite(t *testing.T) {
 					s.Manufacturer = tc.vendor
 				}
 				r := newRig(t, func(c *labbmc.Config) { c.Quirks, c.System = tc.quirks, s })
-				return bmctest.Rig{Dial: redfish.Dial, Target: r.target, Server: server{rig: r}, Inventory: bmc.Inventory{
+				return bmctest.Rig{Dial: hurried, Target: r.target, Server: server{rig: r}, Inventory: bmc.Inventory{
 					Identity: bmc.Identity{
 						SystemID: r.SystemPath(), UUID: s.UUID, Serial: s.Serial, Manufacturer: s.Manufacturer, Model: s.Model,
 						BMCFirmware: s.BMCFirmware, BMCUUID: s.BMCUUID,

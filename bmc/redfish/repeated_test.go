@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
-	"github.com/ingot-metal/ingot/bmc/redfish"
 )
 
 // moreVerbs are those that TestBounded has no need of.
@@ -64,7 +63,7 @@ func TestParrot(t *testing.T) {
 				t.Fatal(err)
 			}
 			body = changed
-			conn, err := redfish.Dial(t.Context(), b)
+			conn, err := hurried(t.Context(), b)
 			if shows(err) {
 				t.Errorf("Dial shows %s: %v", strings.Join(place, "."), err)
 			}

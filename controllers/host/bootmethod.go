@@ -153,7 +153,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	err := r.do(ctx, seen.target, eject)
 	known := r.contacts.of(host)
 	known.ejections++
-	last := err == nil || known.ejections >= maxEjections || errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrNotApplied)
+	last := err == nil || known.ejections >= maxEjections || errors.Is(err, bmc.ErrNotSupported)
 	if last {
 		known.ejections = 0
 	}
@@ -163,7 +163,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	case err != nil && last:
 		r.event(host, infrav1.ReasonMediaNotEjected, "Ingot's CD image may still be in the BMC's virtual drive: "+err.Error()+
 			". Take it out by hand: it boots nothing any more, and may keep the server from its disk")
-	case errors.Is(err, bmc.ErrUnknownOutcome):
+	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
 		return r.waits().Settle, nil // it is looked for again, and taken out again (I17)
 	case err != nil:
 		return r.switchFailed(host, seen, decision, err), nil
@@ -173,7 +173,8 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 
 // eject empties the drives that show an image of Ingot's, and leaves those that a person
 // put one into. Where none shows Ingot's, and one is not empty whose image cannot be told
-// to be a person's, it fails with bmc.ErrNotApplied: that may be Ingot's.
+// to be a person's, it fails with bmc.ErrNotSupported: that may be Ingot's, and another
+// look shows no more.
 func eject(ctx context.Context, conn bmc.Conn) error {
 	slots, err := conn.MediaSlots(ctx)
 	if err != nil {
@@ -192,7 +193,7 @@ func eject(ctx context.Context, conn bmc.Conn) error {
 		}
 	}
 	if len(errs) == 0 && unclear != "" {
-		return fmt.Errorf("%w: drive %s is not empty and does not show where its image is from", bmc.ErrNotApplied, unclear)
+		return fmt.Errorf("%w: drive %s is not empty and does not show where its image is from", bmc.ErrNotSupported, unclear)
 	}
 	return errors.Join(errs...)
 }

@@ -206,17 +206,17 @@ func testVirtualMedia(t *testing.T, on *ground) {
 
 // testEjection: a drive that is not emptied holds up nothing for long, and is told of.
 func testEjection(t *testing.T, on *ground) {
-	t.Run("an ejection that fails is told, and holds up nothing", func(t *testing.T) {
+	t.Run("an ejection that the BMC does not know is told, and holds up nothing", func(t *testing.T) {
 		y := newBootYard(t, on, byMedia)
 		y.untilWrites("h")
-		y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, bmc.ErrNotApplied })
+		y.bmc.set(func(f *fakeBMC) { f.power, f.drive.ejectErr = bmc.PowerOn, bmc.ErrNotSupported })
 		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
 		if got := y.untilWrites("h"); got != "eject /1" || y.noted("h") {
 			t.Errorf("got %q, remembered: %v", got, y.noted("h"))
 		}
 		y.toldOnce(infrav1.ReasonMediaNotEjected)
 	})
-	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
+	for name, err := range map[string]error{"a person has it open": bmc.ErrBusy, "it still shows the image": bmc.ErrNotApplied, "no answer": bmc.ErrUnknownOutcome, "it takes too long": bmc.ErrTimeout} {
 		t.Run("an ejection that fails for good holds up nothing for long: "+name, func(t *testing.T) {
 			y := newBootYard(t, on, byMedia)
 			y.untilWrites("h")

@@ -30,13 +30,14 @@ type Service struct {
 
 	mu    sync.Mutex
 	slots []Slot
-	// hidden counts the reads that do not show a slot's image yet.
-	hidden map[int]int
+	// hidden counts the reads that do not show a slot's image yet, leaving those that
+	// still show one that is ejected.
+	hidden, leaving map[int]int
 }
 
 // New makes empty slots.
 func New(p personality.Personality) *Service {
-	s := &Service{p: p, path: p.At(p.MediaAt) + "/VirtualMedia", hidden: map[int]int{}}
+	s := &Service{p: p, path: p.At(p.MediaAt) + "/VirtualMedia", hidden: map[int]int{}, leaving: map[int]int{}}
 	for _, slot := range p.Media {
 		s.slots = append(s.slots, Slot{Slot: slot})
 	}
@@ -87,6 +88,11 @@ func (s *Service) Read(p string) (resource.Object, bool) {
 }
 
 func (s *Service) object(i int) resource.Object {
+	if n, ok := s.leaving[i]; ok && n == 0 {
+		s.empty(i)
+	} else if ok {
+		s.leaving[i]--
+	}
 	slot, p := s.slots[i], s.path+"/"+s.slots[i].ID
 	if s.hidden[i] > 0 {
 		s.hidden[i]--
@@ -137,12 +143,18 @@ func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 }
 
 func (s *Service) eject(i int) resource.Answer {
-	s.slots[i].Inserted = false
-	s.hidden[i] = 0
-	if !s.p.Quirks.KeepImageName {
-		s.slots[i].Image = ""
+	if s.leaving[i] = s.p.Quirks.SlowEject; s.leaving[i] == 0 || !s.slots[i].Inserted {
+		s.empty(i)
 	}
 	return resource.Done("EjectMedia " + s.slots[i].ID)
+}
+
+func (s *Service) empty(i int) {
+	delete(s.hidden, i)
+	delete(s.leaving, i)
+	if s.slots[i].Inserted = false; !s.p.Quirks.KeepImageName {
+		s.slots[i].Image = ""
+	}
 }
 
 func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer {

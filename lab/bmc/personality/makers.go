@@ -164,7 +164,7 @@ func openBMC() Personality {
 		PowerEvents: [2]string{"OpenBMC.0.4.DCPowerOn", "OpenBMC.0.4.DCPowerOff"},
 		Quirks: Quirks{
 			ResetTypesByActionInfo: true, ResetTypes: []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"},
-			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true,
+			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true, SlowEject: 2,
 		},
 	}
 }

@@ -81,6 +81,9 @@ type Quirks struct {
 	// SlowMedia is how many reads of a slot do not show an insert yet, which is
 	// answered by 202 (AMI, on Lenovo's SR635).
 	SlowMedia int
+	// SlowEject is how many reads of a slot still show the image after an eject, which is
+	// answered by 204 all the same (OpenBMC, whose USB gadget goes later).
+	SlowEject int
 	// OmitDriveState has no Status.State on drives (iLO).
 	OmitDriveState bool
 	// SwapUUID tells the first three fields of the UUID in the other byte order
