@@ -138,3 +138,36 @@ func TestNoEmptyURI(t *testing.T) {
 		}
 	}
 }
+
+// TestTags: a tag that is refused is looked up in the body, and left out at last. That is
+// the end of it: a BMC that wants one and takes none is not asked for ever.
+func TestTags(t *testing.T) {
+	pxe := func(ctx context.Context, c bmc.Conn) error {
+		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
+	}
+	password := func(ctx context.Context, c bmc.Conn) error { return c.SetPassword(ctx, canary+"2") }
+	for _, tc := range []struct {
+		name   string
+		quirks labbmc.Quirks
+		do     func(context.Context, bmc.Conn) error
+		writes []string
+		err    error
+	}{
+		{"right", labbmc.Quirks{ETag: true}, pxe, []string{"PATCH 204 /437XR1138R2"}, nil},
+		{"right in the body", labbmc.Quirks{ETag: true, TagInBody: true}, pxe, []string{"PATCH 412 /437XR1138R2", "PATCH 204 /437XR1138R2"}, nil},
+		{"right in the body, of another resource", labbmc.Quirks{TagInBody: true}, password, []string{"PATCH 412 /1", "PATCH 204 /1"}, nil},
+		{"none is", labbmc.Quirks{NoWeakTag: true}, password, []string{"PATCH 412 /1", "PATCH 412 /1", "PATCH 204 /1"}, nil},
+		{"none is, and one is wanted", labbmc.Quirks{ETag: true, NoWeakTag: true}, password,
+			[]string{"PATCH 412 /1", "PATCH 412 /1", "PATCH 428 /1"}, bmc.ErrProtocol},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks = tc.quirks })
+			if err := tc.do(t.Context(), r.dial(t)); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.writes, writesOf(r)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

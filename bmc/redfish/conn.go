@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -282,28 +283,58 @@ func (c *conn) answered(resp *http.Response) answer {
 	return a
 }
 
-// patch changes a resource, with its ETag where it has one: tag, or where that is
-// empty the one that a read shows. A tag that is another's by now (412) is read
-// again once: nothing was written.
+// patch changes a resource, with its ETag where it has one: tag, or where that is empty
+// the one that a read shows. A tag that is refused (412) may be another's by now, or was
+// never right: nothing was written, and it is read again, this time from the body, which
+// tells the truth where the header is another's or quoted twice. Some take none at all,
+// such as weak ones on Gigabyte's (sushy's history): they are asked once without. One
+// that wants a tag then (428) is not asked again.
 func (c *conn) patch(path, tag string, body any) error {
-	for attempt := 0; ; attempt++ {
-		if tag == "" || attempt > 0 {
-			var any struct{}
-			if err := c.get(path, &any); err != nil {
-				return err
-			}
-			tag = c.transport.last.etag
+	if tag == "" {
+		header, shown, err := c.tags(path)
+		if err != nil {
+			return err
 		}
-		var header map[string]string
-		if tag != "" {
-			header = map[string]string{"If-Match": c.tagFor(tag)}
-		}
-		err := c.send(http.MethodPatch, path, body, header)
-		e, ok := refusal(err)
-		if !ok || e.status != http.StatusPreconditionFailed || attempt > 0 {
+		tag = cmp.Or(header, shown)
+	}
+	err := c.patchWith(path, tag, body)
+	if tag == "" || !isStale(err) {
+		return err
+	}
+	header, shown, readErr := c.tags(path)
+	if readErr != nil {
+		return readErr
+	}
+	if tag = cmp.Or(shown, header); tag != "" {
+		if err = c.patchWith(path, tag, body); !isStale(err) {
 			return err
 		}
 	}
+	return c.patchWith(path, "", body)
+}
+
+// tags reads the ETag of a resource: of the header, and of the body (DSP0266, ETags).
+func (c *conn) tags(path string) (header, shown string, err error) {
+	var r struct {
+		Tag string `json:"@odata.etag"`
+	}
+	err = c.get(path, &r)
+	return c.transport.last.etag, r.Tag, err
+}
+
+// patchWith sends a PATCH with a tag; empty: without.
+func (c *conn) patchWith(path, tag string, body any) error {
+	var header map[string]string
+	if tag != "" {
+		header = map[string]string{"If-Match": c.tagFor(tag)}
+	}
+	return c.send(http.MethodPatch, path, body, header)
+}
+
+// isStale reports that a tag was refused.
+func isStale(err error) bool {
+	e, ok := refusal(err)
+	return ok && e.status == http.StatusPreconditionFailed
 }
 
 // members lists a collection, sorted, since some BMCs list in random order (field

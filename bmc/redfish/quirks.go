@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -181,7 +182,7 @@ func (c *conn) systemForWrite() (*systemResource, error) {
 	if err != nil {
 		return nil, err
 	}
-	system.etag = c.transport.last.etag
+	system.etag = cmp.Or(c.transport.last.etag, system.Tag)
 	return system, c.learn(system)
 }
 

@@ -37,8 +37,9 @@ type collectionResource struct {
 }
 
 type systemResource struct {
-	// etag is the ETag that came with it; empty: none.
+	// etag is the ETag that came with it, or stands in it; empty: none.
 	etag         string
+	Tag          string             `json:"@odata.etag"`
 	ID           string             `json:"@odata.id"`
 	UUID         string             `json:"UUID"`
 	SerialNumber string             `json:"SerialNumber"`

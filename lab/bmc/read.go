@@ -78,6 +78,7 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 	if b.services != nil {
 		if tag := resource.Tag(res); tag != "" {
 			w.Header().Set("ETag", b.shown(tag))
+			b.showTag(res, tag)
 		}
 	}
 	resource.Send(w, http.StatusOK, res)

@@ -35,7 +35,16 @@ func (b *BMC) readSystem(w http.ResponseWriter, path string, f Faults) {
 		resource.Send(w, http.StatusOK, object{"@odata.id": path, "Id": "Settings", "Name": "Settings", "Boot": b.boot(true)})
 		return
 	}
-	resource.Send(w, http.StatusOK, b.system(f))
+	res := b.system(f)
+	b.showTag(res, b.tag())
+	resource.Send(w, http.StatusOK, res)
+}
+
+// showTag tells a resource's tag in it, where the maker does.
+func (b *BMC) showTag(res object, tag string) {
+	if b.p.Quirks.TagInBody {
+		res["@odata.etag"] = tag
+	}
 }
 
 // tag is the system's, which changes with its settings only.
@@ -49,6 +58,9 @@ func (b *BMC) tag() string {
 func (b *BMC) shown(tag string) string {
 	if b.p.Quirks.GzipETag {
 		return strings.TrimSuffix(tag, `"`) + `-gzip"`
+	}
+	if b.p.Quirks.TagInBody {
+		return `"` + tag + `"`
 	}
 	return tag
 }
@@ -225,7 +237,7 @@ func (b *BMC) precondition(r resource.Request) (resource.Answer, bool) {
 		return resource.Answer{}, true
 	}
 	res, ok := b.lookup(r.Path)
-	if ok && have != "*" && have != resource.Tag(res) {
+	if ok && have != "*" && (have != resource.Tag(res) || q.NoWeakTag && strings.HasPrefix(have, "W/")) {
 		return resource.Fail(http.StatusPreconditionFailed, "PreconditionFailed", "the ETag is another's"), false
 	}
 	return resource.Answer{}, true

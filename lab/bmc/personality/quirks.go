@@ -36,6 +36,10 @@ type Quirks struct {
 	// ETag makes If-Match compulsory for PATCH; GzipETag adds "-gzip" to the tag
 	// that is sent, but not to the one that is wanted (iDRAC).
 	ETag, GzipETag bool
+	// TagInBody tells the ETag in the body as it is, and in the header quoted twice, as
+	// no PATCH wants it. NoWeakTag refuses weak tags, which are all that the emulator
+	// has but for the system (Gigabyte).
+	TagInBody, NoWeakTag bool
 	// NoEthernetInterfaces has no such collection; NetworkAdapters shows the
 	// addresses below NetworkInterfaces instead.
 	NoEthernetInterfaces bool
