@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -170,8 +169,8 @@ func TestTooManyFailureDomains(t *testing.T) {
 		want        string
 	}{
 		"not provisioned":     {nil, "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
-		"not provisioned yet": {ptr.To(false), "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
-		"provisioned":         {ptr.To(true), "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"},
+		"not provisioned yet": {new(false), "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"},
+		"provisioned":         {new(true), "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"},
 	} {
 		of.Cluster.Status.Initialization.Provisioned = tc.provisioned
 		got, err := FailureDomains(hosts, of)

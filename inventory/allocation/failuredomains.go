@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -124,7 +123,7 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 // fewerDomains says what a person can do against too many failure domains: the label of
 // a cluster that is provisioned cannot be changed any more (I11).
 func fewerDomains(cluster *infrav1.IngotCluster) string {
-	if ptr.Deref(cluster.Status.Initialization.Provisioned, false) {
+	if provisioned := cluster.Status.Initialization.Provisioned; provisioned != nil && *provisioned {
 		return "narrow spec.hostSelector; spec.failureDomainLabel stays, now that the cluster is provisioned"
 	}
 	return "choose a coarser spec.failureDomainLabel, or narrow spec.hostSelector"
