@@ -238,12 +238,12 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 		}
 		return r.clearIntent(ctx, s, id, "IngotImage "+s.machine.Spec.ImageRef.Name+" does not exist any more")
 	}
+	if misfit, err := r.misfit(ctx, s, host); err != nil || misfit != "" {
+		return r.clearUnless(ctx, s, id, misfit, err)
+	}
 	network, misfit, err := r.networkOn(ctx, s, host)
-	switch {
-	case err != nil:
-		return next, err
-	case misfit != "":
-		return r.clearIntent(ctx, s, id, misfit)
+	if err != nil || misfit != "" {
+		return r.clearUnless(ctx, s, id, misfit, err)
 	}
 	switch kept, err := r.keepsPromises(ctx, s, id); {
 	case err != nil:
@@ -285,6 +285,14 @@ func (r *Reconciler) stillMeans(ctx context.Context, machine *infrav1.IngotMachi
 		return false, fmt.Errorf("live read of the machine: %w", err)
 	}
 	return live.UID == machine.UID && live.DeletionTimestamp.IsZero() && live.Spec.ProviderID == id.String(), nil
+}
+
+// clearUnless gives the choice back, unless why could not be found out.
+func (r *Reconciler) clearUnless(ctx context.Context, s *scope, id infrav1.ProviderID, why string, err error) (outcome, error) {
+	if err != nil {
+		return next, err
+	}
+	return r.clearIntent(ctx, s, id, why)
 }
 
 // clearIntent gives the choice back.

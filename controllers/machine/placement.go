@@ -5,10 +5,12 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -89,17 +91,9 @@ func (p *picks) forget(machine types.UID) {
 // request says what the machine asks for, which hosts others have named, and how
 // the machines of its owner set are spread, and what Clusters were promised.
 func (p *picks) request(s *scope, in stock, now time.Time) allocation.SelectionRequest {
-	request := allocation.SelectionRequest{
-		Machine:       s.machine,
-		Cluster:       s.ingotCluster,
-		ClusterName:   s.cluster.Name,
-		ControlPlane:  util.IsControlPlaneMachine(s.owner),
-		FailureDomain: s.failureDomain(),
-		Named:         map[string]bool{},
-		DomainUse:     map[string]int{},
-		Architecture:  s.architecture(),
-		Promises:      p.promises(s, in, now),
-	}
+	request := s.asks()
+	request.Named, request.DomainUse = map[string]bool{}, map[string]int{}
+	request.Promises = p.promises(s, in, now)
 	if s.around != nil {
 		request.Around = *s.around
 	}
@@ -119,6 +113,35 @@ func (p *picks) request(s *scope, in stock, now time.Time) allocation.SelectionR
 		}
 	}
 	return request
+}
+
+// asks is what the machine asks of a host, whatever else there is.
+func (s *scope) asks() allocation.SelectionRequest {
+	return allocation.SelectionRequest{
+		Machine:       s.machine,
+		Cluster:       s.ingotCluster,
+		ClusterName:   s.cluster.Name,
+		ControlPlane:  util.IsControlPlaneMachine(s.owner),
+		FailureDomain: s.failureDomain(),
+		Architecture:  s.architecture(),
+	}
+}
+
+// misfit judges a host that was chosen once more, as it is now: between the choice and the
+// claim the manager may have been away, and hours have passed. Empty: it will do.
+func (r *Reconciler) misfit(ctx context.Context, s *scope, host *infrav1.IngotHost) (string, error) {
+	candidate := allocation.Candidate{Host: host, Hardware: &infrav1.IngotHardware{}}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), candidate.Hardware)
+	if apierrors.IsNotFound(err) {
+		candidate.Hardware = nil
+	} else if err != nil {
+		return "", fmt.Errorf("live read of the hardware of host %s: %w", host.Name, err)
+	}
+	why, err := allocation.Misfit(s.asks(), candidate)
+	if errors.Is(err, allocation.ErrSelectorInvalid) {
+		return err.Error(), nil
+	}
+	return why, err
 }
 
 // promises are those that are outstanding. The machine itself counts as one without a
