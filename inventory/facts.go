@@ -79,6 +79,12 @@ func (in *input) cleaningDue() bool {
 func (in *input) quarantined() bool {
 	return in.claim == nil && in.record != nil && in.record.Quarantine != nil
 }
+
+// notCleaned: the cleaning that is due has failed for good, and no person has said that
+// the disks are seen to.
+func (in *input) notCleaned() bool {
+	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineWipeFailed && in.cleaningDue() && !in.cleared()
+}
 func (in *input) quarantinedNotFenced() bool {
 	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineNotFenced
 }

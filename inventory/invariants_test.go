@@ -42,6 +42,9 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 		if !w.deleting || !asked(host, infrav1.ForceReleaseAnnotation) && (host.Spec.Claim != nil || agent && host == w.host) {
 			w.violate("I9: the object is let go, claim %v, agent on %v", host.Spec.Claim != nil, agent)
 		}
+		if leftUnclean(host) && !w.duplicate && host.Spec.BMC != nil {
+			w.violate("I7: the object is let go though its cleaning has failed")
+		}
 		if host == w.host && w.atWork(host, obs) && host.Spec.BMC != nil && !asked(host, infrav1.ForceReleaseAnnotation) {
 			w.violate("the object is let go while the BMC writes firmware")
 		}
@@ -51,6 +54,13 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 func asked(host *infrav1.IngotHost, annotation string) bool {
 	_, found := host.Annotations[annotation]
 	return found
+}
+
+// leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
+// need not be.
+func leftUnclean(host *infrav1.IngotHost) bool {
+	return quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != "" &&
+		!asked(host, infrav1.ClearQuarantineAnnotation) && !asked(host, infrav1.ForceReleaseAnnotation)
 }
 
 func inMaintenance(host *infrav1.IngotHost) bool {

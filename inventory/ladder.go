@@ -37,7 +37,8 @@ func hostLadder() ladder {
 
 // deletingLadder lets the object go. A host in use stays unless a person forces it, and
 // about one that is being released nothing is decided here: it is fenced and cleaned
-// first, as any. Our own agent is not left running on a server that nobody knows any
+// first, as any; where that fails for good the object stays until a person has seen to
+// the disks, or the server would go with a tenant's data and nobody would know. Our own agent is not left running on a server that nobody knows any
 // more, and firmware that is being written is waited for, as long as updateBusy says:
 // whoever registers the server anew would switch it in the middle of that.
 func deletingLadder() ladder {
@@ -60,6 +61,7 @@ func deletingLadder() ladder {
 				{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 			}},
 			{name: "deleting/media", when: when{(*input).mediaNoted, (*input).bmcTells}, then: ejectMedia},
+			{name: "deleting/not-cleaned", when: when{(*input).notCleaned}, then: sayDeletingNotCleaned},
 			{name: "deleting/forget", then: forget},
 		}},
 	}

@@ -73,6 +73,12 @@ func fencedClaim() *infrav1.HostClaim {
 	return claim
 }
 
+// notCleaned makes the host one that was released, and whose cleaning failed for good.
+func notCleaned(s *scene) {
+	s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata
+	s.host.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed, Message: "wipe failed 3 times", Since: metav1.Time{Time: day()}}
+}
+
 func inspectedRecord() *infrav1.HostRecord {
 	return &infrav1.HostRecord{InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}}
 }
@@ -209,6 +215,22 @@ func TestNext(t *testing.T) {
 		}, "releasing/nothing-to-clean", Ledger{Record: &infrav1.HostRecord{
 			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1", LastInstanceID: "i"}}, infrav1.ReasonNotCleaned},
 		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimProvisioned) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
+		{"deleted, and its cleaning failed", func(s *scene) { s.obs.Deleting = true; notCleaned(s) }, "deleting/not-cleaned", Idle{}, infrav1.ReasonDeleting},
+		{"deleted, its cleaning failed, and a person cleared it", func(s *scene) {
+			s.obs.Deleting = true
+			notCleaned(s)
+			note(s, infrav1.ClearQuarantineAnnotation, "")
+		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+		{"deleted, its cleaning failed, and a person forces it", func(s *scene) {
+			s.obs.Deleting = true
+			notCleaned(s)
+			note(s, infrav1.ForceReleaseAnnotation, "")
+		}, "deleting/forced", Forget{}, infrav1.ReasonDeleting},
+		{"deleted, and its installs failed", func(s *scene) {
+			s.obs.Deleting = true
+			notCleaned(s)
+			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineInstallFailed
+		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

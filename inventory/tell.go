@@ -23,6 +23,11 @@ func sayDeletingClaimed(in *input) Decision {
 		in.claim.MachineRef.Name, infrav1.ForceReleaseAnnotation))
 }
 
+func sayDeletingNotCleaned(in *input) Decision {
+	return warn(infrav1.ReasonDeleting, fmt.Sprintf("%s; the object is kept, since the data of the last machine may still be on the disks: clean or destroy them, then set the annotation %s to let it go",
+		in.record.Quarantine.Message, infrav1.ClearQuarantineAnnotation))
+}
+
 func sayDuplicate(in *input) Decision {
 	return warn(infrav1.ReasonDuplicate, fmt.Sprintf("this is the same server as %s (same BMC system, MAC address, or serial number and UUID); neither is switched, claimed or booted until one of the two objects is corrected or deleted", in.obs.DuplicateOf))
 }

@@ -278,6 +278,8 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	switch {
 	case w.media && !dangling && !w.deleting && h.Spec.BMC != nil:
 		return bad("with an image in the virtual drive")
+	case w.deleting && leftUnclean(h) && h.Spec.BMC != nil:
+		return mustBe(w.last.Reason == infrav1.ReasonDeleting, bad("a cleaning that failed is not told"))
 	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff):
 		return bad("the object is never let go")
 	case w.deleting, h.Spec.BMC == nil:
