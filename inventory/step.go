@@ -149,7 +149,8 @@ type Observation struct {
 	// forgotten; see Decision.RecordContact.
 	LastContact time.Time
 	// ListeningSince is when the caller began to look at hosts: before that agents may have
-	// had nobody to speak to. Zero: not known, and so not counted.
+	// had nobody to speak to, or their times are by a clock that was set since. Zero: not
+	// known, and so not counted.
 	ListeningSince time.Time
 
 	// DuplicateOf names the other hosts that are the same server (I8), for people who may

@@ -74,6 +74,7 @@ func TestHost(t *testing.T) {
 		{"preparation refused", testPrepareRefused},
 		{"prepared in use", testPrepareInUse},
 		{"settings kept", testPrepareClosed},
+		{"clock set back", testSetBack},
 		{"firmware of the BMC", testFirmwareOfBMC},
 		{"pushed", testFirmwarePush},
 		{"push paused", testFirmwarePushPaused},

@@ -125,6 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 
+	if err := r.heedClock(ctx, host); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
 	base := host.DeepCopy()
 	seen, err := r.observe(ctx, host)
 	if isRetry(err) {
