@@ -32,6 +32,9 @@ func testPrepareClosed(t *testing.T, on *ground) {
 		"write conflict": {Match: writes, Status: http.StatusConflict},
 		"write too soon": {Match: writes, Status: http.StatusServiceUnavailable},
 	} {
+		if rare := name == "write refused" || name == "write too soon"; rare && !full() {
+			continue // as the conflict is
+		}
 		t.Run(name, func(t *testing.T) {
 			m := prepared(t, on, "standard")
 			m.lives("available", isAvailable)
