@@ -56,13 +56,6 @@ func asked(host *infrav1.IngotHost, annotation string) bool {
 	return found
 }
 
-// leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
-// need not be.
-func leftUnclean(host *infrav1.IngotHost) bool {
-	return quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != "" &&
-		!asked(host, infrav1.ClearQuarantineAnnotation) && !asked(host, infrav1.ForceReleaseAnnotation)
-}
-
 func inMaintenance(host *infrav1.IngotHost) bool {
 	return host.Spec.Claim == nil && host.Spec.Maintenance != nil && *host.Spec.Maintenance
 }

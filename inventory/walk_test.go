@@ -315,6 +315,13 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	}
 }
 
+// leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
+// need not be.
+func leftUnclean(host *infrav1.IngotHost) bool {
+	return quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != "" &&
+		!asked(host, infrav1.ClearQuarantineAnnotation) && !asked(host, infrav1.ForceReleaseAnnotation)
+}
+
 func mustBe(so bool, otherwise string) string {
 	if so {
 		return ""
