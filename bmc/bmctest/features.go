@@ -287,7 +287,8 @@ func follow(t *testing.T, conn bmc.Conn, version string, start func() (bmc.Task,
 		}
 		task, err = conn.Task(t.Context(), task.ID)
 		must(t, err)
-		if task.Percent < last && task.Percent >= 0 {
+		// Dell's scheduled job begins anew at 0 %, whatever its image's way here took.
+		if task.Percent < last && task.Percent >= 0 && task.State == bmc.TaskRunning {
 			t.Errorf("task went back from %d to %d %%", last, task.Percent)
 		}
 		last = max(last, task.Percent)

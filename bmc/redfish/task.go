@@ -84,11 +84,22 @@ func (r taskResource) task(running bool) bmc.Task {
 		if r.State == "Pending" && (t.Percent == 100 || saysRestart(t.Message)) {
 			t.State = bmc.TaskWaitsForReset
 		}
-		if slices.ContainsFunc(r.Messages, taskMessage.asksForReset) {
+		if slices.ContainsFunc(r.Messages, taskMessage.asksForReset) || r.isScheduled() {
 			t.State = bmc.TaskWaitsForReset
 		}
 	}
 	return t
+}
+
+// isScheduled knows a task that has not begun, and begins with a boot. Dell's says so by
+// its message alone, at 0 % (JCP001, "Task successfully scheduled.": github.com/dell/
+// iDRAC-Redfish-Scripting issue 32).
+func (r taskResource) isScheduled() bool {
+	if !slices.Contains([]string{"Scheduled", "Pending", "New", "Starting"}, r.State) || len(r.Messages) == 0 {
+		return false
+	}
+	m := r.Messages[len(r.Messages)-1]
+	return m.ID == "JCP001" || strings.HasSuffix(m.ID, ".JCP001") || strings.Contains(strings.ToLower(m.Text), "successfully scheduled")
 }
 
 // asksForReset knows the messages of the registries Base and Update by which a

@@ -43,7 +43,7 @@ func TestHTTPPush(t *testing.T) {
 	c.want(400, "POST", simple, `{"ImageURI":"`+image+`-other"}`)
 	task := c.want(202, "POST", simple, `{"ImageURI":"`+image+`"}`).header.Get("Location")
 	c.want(404, "GET", image, "")
-	until(t, c, task, "TaskState", "Pending")
+	until(t, c, task, "TaskState", "Starting")
 	boot(t, bench)
 	c.want(200, "GET", "/redfish/v1", "")
 	if bios, _ := b.Firmware(); bios != "7.7" {

@@ -223,7 +223,7 @@ func TestSimpleUpdate(t *testing.T) {
 	t.Run("Dell's inventory", func(t *testing.T) {
 		_, bench, c, p := maker(t, "dell-idrac9", nil)
 		task := c.want(202, "POST", action, `{"ImageURI":"`+images.URL+`/bios"}`).header.Get("Location")
-		until(t, c, task, "TaskState", "Pending")
+		until(t, c, task, "TaskState", "Starting")
 		boot(t, bench)
 		c.want(200, "GET", "/redfish/v1/UpdateService/FirmwareInventory/Installed-159-9.0__BIOS.Setup.1-1", "")
 		c.want(200, "GET", "/redfish/v1/UpdateService/FirmwareInventory/Previous-159-"+p.BIOSFirmware+"__BIOS.Setup.1-1", "")

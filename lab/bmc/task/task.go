@@ -162,7 +162,18 @@ func (t *Task) object() resource.Object {
 		o["TaskStatus"] = "Critical"
 	}
 	o["Messages"] = []resource.Object{{"MessageId": "TaskEvent.1.0.TaskProgressChanged", "Message": t.message}}
+	if t.scheduled() {
+		o["TaskState"], o["PercentComplete"] = "Starting", 0
+		o["Messages"] = []resource.Object{{"MessageId": "IDRAC.2.8.JCP001", "Message": dellScheduled}}
+	}
 	return o
+}
+
+// dellScheduled is all that Dell says of a task that waits for a boot of the server.
+const dellScheduled = "Task successfully scheduled."
+
+func (t *Task) scheduled() bool {
+	return t.list.cfg.Jobs != "" && t.state == "Pending" && t.opts.Until == Boot
 }
 
 // Step moves all tasks by one step, and finishes those that have no more to do.
@@ -253,6 +264,9 @@ func (t *Task) job() resource.Object {
 	o["JobState"], o["PercentComplete"], o["Message"] = state, t.percent, t.message
 	if t.state == "Pending" {
 		o["PercentComplete"] = 0
+	}
+	if t.scheduled() {
+		o["Message"], o["MessageId"] = dellScheduled, "JCP001"
 	}
 	return o
 }
