@@ -4,11 +4,15 @@
 package agent
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/agent/agenttest"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -34,5 +38,38 @@ func TestWaiting(t *testing.T) {
 		if diff := cmp.Diff(step.want, p.current()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
+	}
+}
+
+// The manager's word that it is not ready is heard; a call that got lost says nothing.
+func TestCallPatiently(t *testing.T) {
+	notReady := &agenttest.Fault{Refuse: &agentapi.Error{Reason: agentapi.ReasonNotReady}}
+	m := agenttest.NewManager()
+	m.Faults = func(_ string, n int) *agenttest.Fault {
+		return map[int]*agenttest.Fault{1: notReady, 2: {Drop: true}, 3: notReady}[n]
+	}
+	server := m.Start(t)
+	pins, err := ParsePins(m.Pin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, told := 0, 0
+	sleep := func(context.Context, time.Duration) error {
+		if waits++; waits > 3 {
+			return errors.New("three faults, and no end of waiting")
+		}
+		return nil
+	}
+	c := newClient(Config{Servers: []string{server}, Pins: pins, Token: m.Token, Identity: identity, Log: t.Logf, Sleep: sleep,
+		Dial: (&net.Dialer{}).DialContext, CallTimeout: time.Minute, MinBackoff: time.Second, MaxBackoff: time.Second})
+	defer c.close()
+	var reply agentapi.ProgressReply
+	err = c.callPatiently(t.Context(), agentapi.PathProgress, agentapi.Progress{}, &reply, func(time.Duration) { told++ })
+	if err != nil || told != 2 {
+		t.Errorf("told %d times, %v, want twice", told, err)
 	}
 }

@@ -76,10 +76,10 @@ func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (all
 
 // Promise promises all hosts of the request to the Cluster with the UID, or none: then
 // the plan says what is missing. Asked again, it gives the same answer and writes
-// nothing; asked for something else, it promises that instead; but where it cannot, what
-// a person promised stands again, and for the sake of an upgrade nothing is taken back. A promise that ended by time is not made again at once:
-// the hosts are left to others for a while, which the plan says. request.Surge is not
-// promised (use Plan).
+// nothing; asked for something else, it promises that instead. Where it cannot, what a
+// person promised stands again, and for the sake of an upgrade nothing is taken back. A
+// promise that ended by time is not made again at once: the hosts are left to others for a
+// while, which the plan says. request.Surge is not promised (use Plan).
 //
 // It fails with ErrContended, which asking again resolves, with ErrSelectorInvalid of
 // inventory, and when the API server does.
@@ -143,8 +143,8 @@ func (b *Book) answered(own *infrav1.IngotReservation, plan allocation.PromisePl
 }
 
 // Finish takes back what a Cluster was promised for its upgrade, which is over; what a
-// person had promised it before stands again. A promise
-// that the cache does not have, of an upgrade that took minutes at least, there is not.
+// person had promised it before stands again. A promise that the cache does not have, of an
+// upgrade that took minutes at least, there is not.
 func (b *Book) Finish(ctx context.Context, uid types.UID, cluster types.NamespacedName) error {
 	if err := b.Client.Get(ctx, cluster, &infrav1.IngotReservation{}); err != nil {
 		return client.IgnoreNotFound(err)
