@@ -35,7 +35,8 @@ func pauseAt(m *agenttest.Manager, s *server, at int32) *pausing {
 	s.onWrite = func(ctx context.Context) {
 		if p.writes.Add(1) == at {
 			p.inWrite.Store(true)
-			<-ctx.Done() // a write that the pause finds under way
+			<-ctx.Done()                      // a write that the pause finds under way
+			time.Sleep(10 * time.Millisecond) // contexts made from this one are told after it
 		}
 	}
 	m.Faults = func(path string, n int) *agenttest.Fault {

@@ -340,10 +340,17 @@ func (in *input) updateBusy() bool {
 	case UpdateRunning:
 		return in.obs.Now.Before(in.updateDeadline())
 	case UpdateUnknown:
-		return in.obs.Now.Before(in.silenceEnd()) && !in.updateInForce()
+		return in.obs.Now.Before(in.silenceEnd()) && !(in.updateInForce() && in.versionIsProof())
 	default:
 		return false
 	}
+}
+
+// versionIsProof: the version that shows is this update's doing. Of one whose push was cut
+// off it need not be, where another try failed before: that may have come to its end late,
+// and this one be at work.
+func (in *input) versionIsProof() bool {
+	return UpdateOf(in.host).State != infrav1.UpdateCutOff || in.preparation().Attempts == 0
 }
 
 func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }

@@ -75,6 +75,15 @@ func pushed(age time.Duration, state UpdateProgress) func(*scene) {
 	}
 }
 
+// cutOff is one whose push ended without an answer so long ago, after as many tries that
+// failed.
+func cutOff(age time.Duration, failed int32) func(*scene) {
+	return func(s *scene) {
+		pushed(age, UpdateUnknown)(s)
+		s.host.Spec.Record.Preparation.Update.State, s.host.Spec.Record.Preparation.Attempts = infrav1.UpdateCutOff, failed
+	}
+}
+
 func inspectedSince(s *scene) { s.host.Spec.Record.InspectedAt = metav1.Time{Time: day()} }
 
 func TestPrepare(t *testing.T) {
@@ -178,6 +187,9 @@ func TestPrepare(t *testing.T) {
 		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
 		{"it failed", wishing(hasVersion("1"), since(time.Minute, UpdateFailed)), "update/failed", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute, 0)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"the version shows of a push that was cut off, after a try that failed", wishing(hasVersion("2"), cutOff(time.Minute, 1)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"it shows long after", wishing(hasVersion("2"), cutOff(20*time.Minute, 1)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"another version shows after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateSucceeded), inspectedSince), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -215,6 +215,9 @@ func (w *world) rest(mode restMode, st *stats) string {
 	for range 400 {
 		before := w.pulse()
 		w.restTurn(mode)
+		if st != nil {
+			st.rules[w.last.Rule]++
+		}
 		if w.trip != "" || w.gone {
 			return w.trip
 		}
@@ -223,6 +226,10 @@ func (w *world) rest(mode restMode, st *stats) string {
 			still++
 		} else {
 			still = 0
+		}
+		if still > 5 && leftUnclean(w.host) && !w.deleting { // people take away what is broken
+			w.deleting, still = true, 0
+			continue
 		}
 		if still > 5 {
 			if st != nil {

@@ -6,6 +6,7 @@ package bootlog
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -258,8 +259,23 @@ func (t *Tracker) reach(b *boot, stage Stage, e pxe.BootEvent) {
 			t.o.Metrics.stage(stage, e.At.Sub(b.last))
 		}
 		b.Marks = append(b.Marks, Mark{stage, e.At})
+		b.putBefore()
 	}
 	b.last = e.At
+}
+
+// late bounds how much later a boot server may tell of the end of a transfer than of the
+// request that followed it: by another goroutine each.
+const late = time.Second
+
+// putBefore puts a loader that was just marked before the script that it asked for.
+func (b *boot) putBefore() {
+	n := len(b.Marks) - 1
+	i := slices.IndexFunc(b.Marks, func(m Mark) bool { return m.Stage == Script })
+	if i < 0 || b.Marks[n].Stage != Loader || b.Marks[n].At.Sub(b.Marks[i].At) >= late {
+		return
+	}
+	b.Marks = slices.Insert(b.Marks[:n], i, Mark{Loader, b.Marks[i].At})
 }
 
 // silent is how a boot of which nothing more is heard has ended.

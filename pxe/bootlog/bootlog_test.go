@@ -76,6 +76,10 @@ func TestBoots(t *testing.T) {
 		want  []Boot
 	}{
 		"from firmware to agent": {whole, []Boot{wholeBoot}},
+		"a loader that is told of late": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(10, pxe.StageFile, "vmlinuz"), sent(10, pxe.StageLoader, "snponly.efi"), byAgent(offer(20, "agent"))},
+			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Loader, 10, Script, 10, Kernel, 20, Agent)}}},
+		"a loader by a script": {[]step{offer(0, "UEFI x64"), ack(1, "UEFI x64"), script(10, pxe.Agent), sent(11, pxe.StageLoader, "shim.efi"), byAgent(offer(20, "agent"))},
+			[]Boot{{Firmware: "UEFI x64", Outcome: RanAgent, Marks: marks(0, DHCP, 10, Script, 11, Loader, 20, Agent)}}},
 		"a ROM that is iPXE": {[]step{offer(0, "iPXE"), ack(1, "iPXE"), script(2, pxe.Agent), sent(3, pxe.StageFile, "vmlinuz"), byAgent(offer(9, "agent"))},
 			[]Boot{{Firmware: "iPXE", Outcome: RanAgent, Marks: marks(0, DHCP, 2, Script, 3, Kernel, 9, Agent)}}},
 		"two boots": {append(append([]step(nil), whole...), later(whole, 60)...), []Boot{wholeBoot,
