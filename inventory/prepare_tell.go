@@ -70,8 +70,11 @@ func waitUpdate(in *input) Decision {
 				update.Version, update.Component, in.updatePercent())}
 	}
 	end, how := in.silenceEnd(), "the BMC tells nothing of its progress"
-	if in.obs.Update.State == UpdateRunning {
+	switch {
+	case in.obs.Update.State == UpdateRunning:
 		end, how = in.updateDeadline(), "the BMC says that it is running"+in.updatePercent()
+	case in.updateInForce(): // and that is no proof
+		how = "the BMC shows that version, perhaps by a try before this one, whose push was cut off and may be at work yet"
 	}
 	until := in.obs.Now.Add(in.policy.UpdatePoll)
 	if end.Before(until) {

@@ -189,6 +189,9 @@ func TestPrepare(t *testing.T) {
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute, 0)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"the version shows of a push that was cut off, after a try that failed", wishing(hasVersion("2"), cutOff(time.Minute, 1)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"the version shows of an update of which the BMC tells nothing, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown), func(s *scene) {
+			s.host.Spec.Record.Preparation.Attempts = 1
+		}), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"it shows long after", wishing(hasVersion("2"), cutOff(20*time.Minute, 1)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"another version shows after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateSucceeded), inspectedSince), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 	} {
@@ -203,6 +206,20 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("rule, step, reason (-want +got):\n%s\n%s", diff, d.Message)
 			}
 		})
+	}
+}
+
+// Who waits for an update is told what for, and until when.
+func TestUpdateWaitedFor(t *testing.T) {
+	for want, s := range map[string]scene{
+		"the BMC says that it is running, 40 %":                                                            wishing(hasVersion("1"), since(time.Minute, UpdateRunning)),
+		"the BMC tells nothing of its progress":                                                            wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)),
+		"the BMC shows that version, perhaps by a try before this one":                                     wishing(hasVersion("2"), cutOff(time.Minute, 1)),
+		"; Ingot waits until " + clock(day().Add(-time.Minute+DefaultPolicy().UpdateSilence)) + " at most": wishing(hasVersion("2"), cutOff(time.Minute, 1)),
+	} {
+		if got := Next(s.host, s.obs, DefaultPolicy()).Message; !strings.Contains(got, want) {
+			t.Errorf("message %q, want %q in it", got, want)
+		}
 	}
 }
 
