@@ -12,8 +12,10 @@ import (
 // PowerState of a server as its BMC tells it.
 type PowerState string
 
-// The power states. Unknown covers what is between On and Off (DSP0266:
-// PoweringOn, PoweringOff, Paused) and what a BMC could not tell.
+// The power states. On is everything that has power, on its way on or off too (DSP0268,
+// Resource.PowerState: PoweringOn, PoweringOff, Paused): a shutdown may hang there, and
+// the deadline that ends it must go on (I7, decision 0261). Unknown is what a BMC could
+// not tell.
 const (
 	PowerOn      PowerState = "On"
 	PowerOff     PowerState = "Off"

@@ -217,7 +217,8 @@ const (
 	PhaseUnmanaged      IngotHostPhase = "Unmanaged"
 )
 
-// PowerState is the power state that the BMC last told.
+// PowerState is the power state that the BMC last told. On is everything that has power,
+// on its way on or off too.
 // +kubebuilder:validation:Enum=On;Off;Unknown
 type PowerState string
 

@@ -19,6 +19,8 @@ import (
 
 const (
 	bootURI = "http://192.0.2.7:8080/boot/image.iso"
+	// imageURI is of the scheme that all media slots take: OpenBMC refuses http.
+	imageURI = "https://192.0.2.7:8443/boot/image.iso"
 	// patience bounds what a BMC does in its own time.
 	patience = 10 * time.Second
 )
@@ -102,7 +104,7 @@ func testMedia(t *testing.T, _ Rig, conn bmc.Conn) {
 	}
 	want("at first")
 	var slot bmc.MediaSlot
-	for _, image := range []string{bootURI, bootURI + ".2", bootURI + ".2"} { // another ejects the former; the same is no error
+	for _, image := range []string{imageURI, imageURI + ".2", imageURI + ".2"} { // another ejects the former; the same is no error
 		var err error
 		slot, err = conn.InsertMedia(t.Context(), bmc.MediaCD, image)
 		must(t, err)

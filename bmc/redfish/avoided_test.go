@@ -49,8 +49,11 @@ func TestQuirks(t *testing.T) {
 		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 	}
 	insert := func(ctx context.Context, c bmc.Conn) error {
-		_, err := c.InsertMedia(ctx, bmc.MediaCD, "http://192.0.2.1/x.iso")
+		_, err := c.InsertMedia(ctx, bmc.MediaCD, "https://192.0.2.1/x.iso")
 		return err
+	}
+	cd := func(ctx context.Context, c bmc.Conn) error {
+		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootCD})
 	}
 	for _, tc := range []struct {
 		name  string
@@ -66,6 +69,9 @@ func TestQuirks(t *testing.T) {
 		{"no override in the future state", bmctest.AMI, func(ctx context.Context, c bmc.Conn) error {
 			return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone})
 		}, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
+		{"a CD that is virtual", bmctest.IDRAC9, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 204 /System.Embedded.1", nil},
+		{"a CD that is virtual, before there was a link", bmctest.IDRAC9Early, cd, []string{"PATCH 204 /Attributes"}, "PATCH 204 /System.Embedded.1", nil},
+		{"a CD that is virtual, and no override for it", bmctest.IDRAC10, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 400 /System.Embedded.1", bmc.ErrNotSupported},
 		{"reset without a type", bmctest.SupermicroX11, resetAndAwait,
 			[]string{"POST 204 /Manager.Reset"}, "POST 400 /Manager.Reset", bmc.ErrNotSupported},
 		{"an image that stays on show", bmctest.SupermicroX12, func(ctx context.Context, c bmc.Conn) error {
@@ -105,6 +111,15 @@ func TestQuirks(t *testing.T) {
 				t.Errorf("as an unknown's: %v, want %s, which the quirk avoids", got, tc.avoided)
 			}
 		})
+	}
+}
+
+// TestMediaByHTTPS: what OpenBMC says of http is told with what it means.
+func TestMediaByHTTPS(t *testing.T) {
+	conn := newMaker(t, bmctest.OpenBMC, nil).dial(t)
+	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/x.iso")
+	if !errors.Is(err, bmc.ErrNotApplied) || !strings.Contains(err.Error(), "https and smb addresses only") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -20,14 +20,26 @@ import (
 // passed on in Redfish's word.
 func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
 	c.transport.begin(ctx)
-	system, err := c.readSystem()
+	override, err := c.bootOverride()
 	if err != nil {
 		return bmc.BootOverride{}, fmt.Errorf("read boot override: %w", err)
 	}
-	if system.Boot == nil || (system.Boot.Enabled == "" && system.Boot.Target == "") {
-		return bmc.BootOverride{}, fmt.Errorf("read boot override: %w: the system shows none", bmc.ErrNotSupported)
+	return override, nil
+}
+
+func (c *conn) bootOverride() (bmc.BootOverride, error) {
+	system, err := c.systemForWrite() // who made it says where else to look
+	if err != nil {
+		return bmc.BootOverride{}, err
 	}
-	return system.Boot.override(), nil
+	if system.Boot == nil || (system.Boot.Enabled == "" && system.Boot.Target == "") {
+		return bmc.BootOverride{}, lacking("the system shows none")
+	}
+	override := system.Boot.override()
+	if !c.has(cdIsPhysical) {
+		return override, nil
+	}
+	return c.virtualCD(system, override)
 }
 
 func (b *bootResource) override() bmc.BootOverride {
@@ -100,6 +112,11 @@ func (c *conn) setBootOverride(override bmc.BootOverride) error {
 	}
 	if system.Boot == nil {
 		return lacking("the system shows no boot override")
+	}
+	if override.Target == bmc.BootCD && c.has(cdIsPhysical) {
+		if done, err := c.setVirtualCD(system, override); done || err != nil {
+			return err
+		}
 	}
 	bodies, err := c.bootBodies(override, system.Boot)
 	if err != nil {

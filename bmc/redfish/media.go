@@ -143,7 +143,12 @@ func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string
 		if !isRefusedRung(err) {
 			return fail(err)
 		}
-		refused = err
+		if e, _ := refusal(err); e.has("ResourceAtUriInUnknownFormat") && strings.HasPrefix(image, "http:") {
+			err = fmt.Errorf("%w; OpenBMC takes https and smb addresses only", err)
+		}
+		if refused == nil || !isMissing(err) { // a slot that takes no images says nothing of this one
+			refused = err
+		}
 	}
 	return fail(fmt.Errorf("%w: no slot took it; last answer: %w", bmc.ErrNotApplied, refused))
 }

@@ -39,12 +39,10 @@ func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 
 func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {
 	switch state {
-	case redfish.OnPowerState:
+	case redfish.OnPowerState, redfish.PoweringOnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
 		return bmc.PowerOn, nil
 	case redfish.OffPowerState:
 		return bmc.PowerOff, nil
-	case redfish.PoweringOnPowerState, redfish.PoweringOffPowerState, redfish.PausedPowerState:
-		return bmc.PowerUnknown, nil
 	}
 	return bmc.PowerUnknown, fmt.Errorf("read power state: %w: PowerState is %q", bmc.ErrProtocol, c.short(string(state), 40))
 }

@@ -42,6 +42,9 @@ const (
 	secureBootSetting trait = "secureBootSetting"
 	// bareReset: the manager's reset takes no ResetType.
 	bareReset trait = "bareReset"
+	// cdIsPhysical: the target Cd is the server's own drive; the virtual one is named by
+	// the manager's attributes.
+	cdIsPhysical trait = "cdIsPhysical"
 	// waitAfterOff: a conflict passes in 10 s.
 	waitAfterOff trait = "waitAfterOff"
 	// waitForJob: a refusal because of a job passes with the job.
@@ -84,6 +87,9 @@ var quirks = []quirk{
 	{bootInSettings, dell, nil, idrac10, `400 PropertyNotWritable: Boot is read-only on the system`},
 	{applyOnReset, dell, nil, nil, `200, and the settings stay pending for ever: no job takes them over`},
 	{secureBootSetting, dell, nil, nil, `400 to SecureBootEnable: Secure Boot changes only through a reboot job`},
+	// github.com/dell/iDRAC-Redfish-Scripting issue 90, SetNextOneTimeBootVirtualMediaDeviceOemREDFISH;
+	// some firmware from 2023 on boots the virtual drive by Cd too (community.general issue 3423)
+	{cdIsPhysical, dell, nil, nil, `204 to the target Cd, and the server boots its physical drive, or goes on to its disk`},
 	{waitAfterOff, dell, nil, nil, `409 to On right after ForceOff`},
 	{waitForJob, dell, nil, nil, `400 SYS011 "Pending configuration values are already committed" while a job waits for its boot`},
 	// github.com/dell/iDRAC-Redfish-Scripting, DeviceFirmwareSimpleUpdateREDFISH

@@ -16,7 +16,7 @@ import (
 
 // TestQuirkTable pins who has which trait, and that no entry is without a reason.
 func TestQuirkTable(t *testing.T) {
-	idrac := []trait{cutGzipTag, applyOnReset, secureBootSetting, waitAfterOff, waitForJob, pushAsForm}
+	idrac := []trait{cutGzipTag, applyOnReset, secureBootSetting, cdIsPhysical, waitAfterOff, waitForJob, pushAsForm}
 	hpeTraits := []trait{pushIsOwn, noEmptyURI, noTargetNone}
 	for _, tc := range []struct {
 		name  string

@@ -129,7 +129,14 @@ type managerResource struct {
 	UUID            string `json:"UUID"`
 	VirtualMedia    link   `json:"VirtualMedia"`
 	LogServices     link   `json:"LogServices"`
-	Actions         struct {
+	Links           struct {
+		OEM struct {
+			Dell struct {
+				Attributes []link `json:"DellAttributes"`
+			} `json:"Dell"`
+		} `json:"Oem"`
+	} `json:"Links"`
+	Actions struct {
 		Reset *actionResource `json:"#Manager.Reset"`
 	} `json:"Actions"`
 }

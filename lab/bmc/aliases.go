@@ -33,12 +33,13 @@ const (
 
 // The targets, modes and persistences of a boot override.
 const (
-	TargetNone  = machine.TargetNone
-	TargetPXE   = machine.TargetPXE
-	TargetDisk  = machine.TargetDisk
-	TargetCD    = machine.TargetCD
-	TargetHTTP  = machine.TargetHTTP
-	TargetSetup = machine.TargetSetup
+	TargetNone    = machine.TargetNone
+	TargetPXE     = machine.TargetPXE
+	TargetDisk    = machine.TargetDisk
+	TargetCD      = machine.TargetCD
+	TargetLocalCD = machine.TargetLocalCD
+	TargetHTTP    = machine.TargetHTTP
+	TargetSetup   = machine.TargetSetup
 
 	UEFI   = machine.UEFI
 	Legacy = machine.Legacy

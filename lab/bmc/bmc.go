@@ -156,7 +156,9 @@ type BMC struct {
 	// left of OnConflicts and POSTRefusals.
 	started             uint64
 	conflicts, refusals int
-	lit                 bool
+	// between is what is told instead of On; empty: On.
+	between string
+	lit     bool
 }
 
 // Start starts a BMC. Close stops it.

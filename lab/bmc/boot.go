@@ -31,7 +31,7 @@ func (b *BMC) modes() []string {
 // boot is the Boot object; iDRAC10 has the allowable values only where they can
 // be written.
 func (b *BMC) boot(values bool) object {
-	boot := b.cfg.Machine.Boot()
+	boot := inOverrides(b.cfg.Machine.Boot(), b.p.Quirks)
 	res := object{"BootSourceOverrideEnabled": boot.Enabled, "BootSourceOverrideTarget": boot.Target}
 	if values {
 		res["BootSourceOverrideTarget@Redfish.AllowableValues"] = b.targets()
@@ -55,6 +55,18 @@ func (b *BMC) boot(values bool) object {
 		}
 	}
 	return res
+}
+
+// inOverrides is the setting as the override tells it, which may have no word for the
+// virtual drive.
+func inOverrides(boot Boot, q Quirks) Boot {
+	switch {
+	case boot.Target == TargetLocalCD:
+		boot.Target = TargetCD
+	case boot.Target == TargetCD && q.PhysicalCD:
+		boot.Enabled, boot.Target = Disabled, TargetNone
+	}
+	return boot
 }
 
 // bootPatch is the part of a PATCH that the emulator understands.
@@ -214,6 +226,9 @@ func (p bootPatch) apply(boot Boot, q Quirks) Boot {
 	}
 	if boot.Enabled == Disabled {
 		boot.Target = TargetNone
+	}
+	if boot.Target == TargetCD && q.PhysicalCD {
+		boot.Target = TargetLocalCD
 	}
 	return boot
 }

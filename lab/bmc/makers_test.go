@@ -69,6 +69,7 @@ const (
 	legacy = `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe","BootSourceOverrideMode":"Legacy"}}`
 	uriOf  = `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"UefiHttp","HttpBootUri":"%s"}}`
 	image  = `{"Image":"http://images.example/os.iso"}`
+	onceCD = `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Cd"}}`
 )
 
 // quirkCases pin what each maker answers; each is a line of docs/field-notes.md, or of
@@ -102,6 +103,20 @@ var quirkCases = []struct {
 	{"Dell: mode only by a job", "dell-idrac9", []step{
 		{"PATCH", "{S}", legacy, 400, "SYS410", ""},
 		{"PATCH", "{S}", whole, 204, "", ""}, // the same mode passes
+	}},
+	{"Dell: Cd is not the virtual drive", "dell-idrac9", []step{
+		{"PATCH", "{S}", onceCD, 204, "", ""},
+		{"GET", "{M}/Oem/Dell/DellAttributes/iDRAC.Embedded.1", "", 200, "ServerBoot.1.FirstBootDevice:CD-DVD", ""},
+		{"PATCH", "{M}/Oem/Dell/DellAttributes/iDRAC.Embedded.1", `{"Attributes":{"ServerBoot.1.BootOnce":"Enabled","ServerBoot.1.FirstBootDevice":"VCD-DVD"}}`, 204, "", ""},
+		{"GET", "{M}/Oem/Dell/DellAttributes/iDRAC.Embedded.1", "", 200, "ServerBoot.1.BootOnce:Enabled ServerBoot.1.FirstBootDevice:VCD-DVD", ""},
+		{"GET", "{S}", "", 200, "BootSourceOverrideTarget:None", ""},
+		{"PATCH", "{M}/Oem/Dell/DellAttributes/iDRAC.Embedded.1", `{"Attributes":{"ServerBoot.1.FirstBootDevice":"Tape"}}`, 400, "SYS428", ""},
+		{"PATCH", "{S}", oncePX, 204, "", ""},
+		{"GET", "{M}/Oem/Dell/DellAttributes/iDRAC.Embedded.1", "", 200, "ServerBoot.1.FirstBootDevice:PXE", ""},
+	}},
+	{"Dell: attributes before there was a link", "dell-idrac9-early", []step{
+		{"PATCH", "{M}/Attributes", `{"Attributes":{"ServerBoot.1.FirstBootDevice":"VCD-DVD","ServerBoot.1.BootOnce":"Disabled"}}`, 204, "", ""},
+		{"GET", "{M}/Attributes", "", 200, "ServerBoot.1.BootOnce:Disabled ServerBoot.1.FirstBootDevice:VCD-DVD", ""},
 	}},
 	{"Dell: SimpleUpdate with If-Match", "dell-idrac9", []step{
 		{"POST", "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate", `{"ImageURI":"http://127.0.0.1:1/x"}`, 412, "PreconditionFailed", `"x"`},
@@ -158,7 +173,15 @@ var quirkCases = []struct {
 	}},
 	{"OpenBMC: the first slot takes nothing", "openbmc", []step{
 		{"POST", "{M}/VirtualMedia/Slot_0/Actions/VirtualMedia.InsertMedia", image, 405, "takes no image", ""},
-		{"POST", "{M}/VirtualMedia/Slot_2/Actions/VirtualMedia.InsertMedia", image, 204, "", ""},
+		{"POST", "{M}/VirtualMedia/Slot_2/Actions/VirtualMedia.InsertMedia", image, 400, "ResourceAtUriInUnknownFormat", ""},
+		{"POST", "{M}/VirtualMedia/Slot_2/Actions/VirtualMedia.InsertMedia", strings.Replace(image, "http:", "https:", 1), 204, "", ""},
+	}},
+	{"OpenBMC: between on and off", "openbmc", []step{
+		{"POST", reset, `{"ResetType":"On"}`, 204, "", ""},
+		{"GET", "{S}", "", 200, "PowerState:PoweringOn", ""},
+		{"GET", "{S}", "", 200, "PowerState:On", ""},
+		{"POST", reset, `{"ResetType":"GracefulShutdown"}`, 204, "", ""},
+		{"GET", "{S}", "", 200, "PowerState:Off", ""},
 	}},
 	{"OpenBMC: no Bios", "openbmc", []step{{"GET", "{S}/Bios", "", 404, "", ""}, {"GET", "{S}/SecureBoot", "", 404, "", ""}}},
 	{"AMI: future state", "ami", []step{

@@ -37,10 +37,36 @@ func (b *BMC) powerState(f Faults) string {
 		on = b.stalePower
 		b.mu.Unlock()
 	}
-	if on {
-		return "On"
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !on:
+		b.between = ""
+		return "Off"
+	case b.between == "PoweringOn":
+		b.between = ""
+		return "PoweringOn"
+	case b.between != "":
+		return b.between
 	}
-	return "Off"
+	return "On"
+}
+
+// transition remembers what the quirk Transitions tells after an action.
+func (b *BMC) transition(action Action, powered bool) {
+	if !b.p.Quirks.Transitions {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case action == Shutdown && powered:
+		b.between = "PoweringOff"
+	case action == On && !powered:
+		b.between = "PoweringOn"
+	case action == Off || action == Reset:
+		b.between = ""
+	}
 }
 
 // actionOf maps ResetType to what the machine is asked.
@@ -83,6 +109,7 @@ func (b *BMC) reset(r resource.Request) resource.Answer {
 	if action == "" {
 		return resource.Done(name)
 	}
+	b.transition(action, b.cfg.Machine.Powered())
 	if err := b.cfg.Machine.Power(context.Background(), action); err != nil {
 		return resource.Fail(http.StatusInternalServerError, "InternalError", err.Error()).Named(name)
 	}

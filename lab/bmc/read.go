@@ -163,6 +163,9 @@ func (b *BMC) lookup(path string) (object, bool) {
 			return res, true
 		}
 	}
+	if res, ok := b.attributes(path); ok {
+		return res, true
+	}
 	if res, ok := b.otherSystem(path); ok {
 		return res, true
 	}
@@ -206,6 +209,7 @@ func (b *BMC) manager() object {
 	}
 	res["Actions"], res["Status"] = object{"#Manager.Reset": reset}, resource.Health("OK")
 	b.services.linkManager(res)
+	b.linkAttributes(res)
 	return res
 }
 

@@ -206,8 +206,11 @@ func (b *BMC) dispatch(r resource.Request, f Faults) resource.Answer {
 		if a, ok := b.precondition(r); !ok {
 			return a
 		}
-		if r.Is(http.MethodPost, b.p.Manager()+"/Actions/Manager.Reset") {
+		switch {
+		case r.Is(http.MethodPost, b.p.Manager()+"/Actions/Manager.Reset"):
 			return b.resetManager(r)
+		case b.p.Quirks.PhysicalCD && r.Is(http.MethodPatch, b.attributesPath()):
+			return b.patchAttributes(r, f)
 		}
 	}
 	if a, ok := b.sessions.Write(r); ok {

@@ -49,6 +49,9 @@ const (
 	TargetCD    Target = "Cd"
 	TargetHTTP  Target = "UefiHttp"
 	TargetSetup Target = "BiosSetup"
+	// TargetLocalCD is the server's own optical drive, where a BMC tells it from the
+	// virtual one. No machine here has one: its boot goes on to its own order.
+	TargetLocalCD Target = "LocalCd"
 )
 
 // Mode of the firmware, in Redfish's words (BootSourceOverrideMode).

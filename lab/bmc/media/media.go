@@ -179,6 +179,8 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return bad("ActionParameterValueFormatError", "Image is no http or https URL")
+	case s.p.Quirks.HTTPSMedia && u.Scheme != "https":
+		return bad("ResourceAtUriInUnknownFormat", "The resource at the URI "+*body.Image+" is in a format not recognized by the service.")
 	case s.p.Quirks.PlainMediaURL && strings.ContainsAny(*body.Image, "&?"):
 		return bad("ActionParameterValueFormatError", "Image has characters that are not allowed")
 	case s.p.Quirks.NoMediaFlags && (body.Inserted != nil || body.WriteProtected != nil):

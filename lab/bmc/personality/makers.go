@@ -18,7 +18,8 @@ func superResets() []string {
 }
 
 // iDRAC9: at most 8 sessions, boot mode and Secure Boot only by a reboot job,
-// BIOS settings by jobs, no If-Match on SimpleUpdate, media below the manager.
+// BIOS settings by jobs, no If-Match on SimpleUpdate, media below the manager, which boot
+// by its attributes.
 func iDRAC9() Personality {
 	manager := root + "/Managers/iDRAC.Embedded.1"
 	return Personality{
@@ -35,7 +36,7 @@ func iDRAC9() Personality {
 		SimpleUpdate: true, PushPath: root + "/UpdateService/MultipartUpload", Jobs: manager + "/Jobs",
 		Subscriptions: 8, SSE: true, PowerEvents: [2]string{"IDRAC.2.8.SYS1000", "IDRAC.2.8.SYS1001"},
 		Quirks: Quirks{
-			ResetTypes: dellResets(), BootModeByJob: true, SettingsByJob: true, UpdateNoIfMatch: true, LowerUUID: true, SamePowerStatus: 409,
+			ResetTypes: dellResets(), BootModeByJob: true, SettingsByJob: true, UpdateNoIfMatch: true, LowerUUID: true, SamePowerStatus: 409, PhysicalCD: true,
 		},
 	}
 }
@@ -148,8 +149,8 @@ func xcc() Personality {
 	}
 }
 
-// openBMC has no Bios resource and no Secure Boot; its first media slot takes no
-// actions.
+// openBMC has no Bios resource and no Secure Boot; its first media slot takes no actions,
+// and the other https only; it tells what is between on and off.
 func openBMC() Personality {
 	return Personality{
 		Name: "openbmc", Vendor: "OpenBMC", Manufacturer: "Wiwynn", Model: "SV7220G3", BMCFirmware: "2.14.0-dev", BIOSFirmware: "Y3DCM03",
@@ -164,7 +165,7 @@ func openBMC() Personality {
 		PowerEvents: [2]string{"OpenBMC.0.4.DCPowerOn", "OpenBMC.0.4.DCPowerOff"},
 		Quirks: Quirks{
 			ResetTypesByActionInfo: true, ResetTypes: []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"},
-			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true, SlowEject: 2,
+			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true, SlowEject: 2, Transitions: true, HTTPSMedia: true,
 		},
 	}
 }

@@ -113,6 +113,14 @@ type Quirks struct {
 	DropDoneTasks bool
 	// SilentUpdate starts an update without telling a task.
 	SilentUpdate bool
+	// Transitions tells PoweringOff from the request to shut down until the machine is off,
+	// and PoweringOn at the first read after an On (OpenBMC).
+	Transitions bool
+	// HTTPSMedia refuses image URLs that are not https (OpenBMC, which has smb beside it).
+	HTTPSMedia bool
+	// PhysicalCD boots the server's own drive for the target Cd; the virtual one is
+	// VCD-DVD of the manager's attributes (Dell).
+	PhysicalCD bool
 	// SamePowerStatus is answered when an action wants the state that the machine
 	// has, or a restart of one that is off: 409 (Dell), 400 (HPE); 0: nothing.
 	SamePowerStatus int
