@@ -298,7 +298,14 @@ type SecureBootState struct {
 	// Mode is SecureBootMode as Redfish has it (DSP2046): with SetupMode and AuditMode
 	// the firmware starts anything, enabled or not. Empty: the BMC does not tell.
 	Mode string
+	// Setting is the firmware setting by which the BMC switches it (Settings); empty: it
+	// has a way of its own. Settings that wait for a boot may keep others out until then:
+	// who writes both writes them at once.
+	Setting SecureBootSetting
 }
+
+// SecureBootSetting is a firmware setting and its value for Secure Boot.
+type SecureBootSetting struct{ Name, On string }
 
 // Enforced says whether the firmware heeds Enabled. A BMC that tells no mode is believed.
 func (s SecureBootState) Enforced() bool { return s.Mode != "SetupMode" && s.Mode != "AuditMode" }

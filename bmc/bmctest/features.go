@@ -392,7 +392,7 @@ func testSecureBoot(t *testing.T, _ Rig, conn bmc.Conn) {
 		before, err := conn.SecureBoot(t.Context())
 		must(t, err)
 		must(t, conn.SetSecureBoot(t.Context(), enabled))
-		want := bmc.SecureBootState{Enabled: enabled, Active: before.Active, Mode: before.Mode}
+		want := bmc.SecureBootState{Enabled: enabled, Active: before.Active, Mode: before.Mode, Setting: before.Setting}
 		for range 2 {
 			got, err := conn.SecureBoot(t.Context())
 			must(t, err)

@@ -48,6 +48,7 @@ func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
 	}
 	state := bmc.SecureBootState{Enabled: *r.Enable, Active: r.Current == "Enabled", Mode: r.Mode}
 	if c.has(secureBootSetting) {
+		state.Setting = bmc.SecureBootSetting{Name: secureBootAttribute, On: "Enabled"}
 		bios, _, err := c.bios()
 		if err == nil {
 			var pending map[string]bmc.Value

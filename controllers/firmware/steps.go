@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -58,7 +59,13 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.Wri
 			return err
 		}
 	}
-	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) error { return conn.SetSettings(ctx, step.Settings) })
+	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) error {
+		settings, err := withSecureBoot(ctx, conn, v.Host, step.Settings)
+		if err != nil {
+			return err
+		}
+		return conn.SetSettings(ctx, settings)
+	})
 	var misfit *bmc.SettingError
 	switch {
 	case errors.As(err, &misfit), errors.Is(err, bmc.ErrNotSupported):
@@ -80,6 +87,35 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.Wri
 		v.remember(func(m *Memory) { m.tried, m.reading = true, nil })
 	}
 	return nil
+}
+
+// withSecureBoot adds Secure Boot to the settings of a host that must not boot without it,
+// where it is off and is one of the settings: once they wait for the boot, an iDRAC takes
+// no other before it, and Ingot does not boot the host before it has taken that one.
+func withSecureBoot(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, settings map[string]string) (map[string]string, error) {
+	if host.Spec.BootMode != infrav1.BootModeUEFISecureBoot {
+		return settings, nil
+	}
+	state, err := conn.SecureBoot(ctx)
+	switch {
+	case errors.Is(err, bmc.ErrNotSupported):
+		return settings, nil // the boot says so
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
+	case state.Setting.Name == "":
+		return settings, nil
+	}
+	name, on := state.Setting.Name, state.Setting.On
+	own, wanted := settings[name]
+	switch {
+	case wanted && own != on:
+		return nil, &bmc.SettingError{Name: name, Value: own, Why: "spec.bootMode is UEFISecureBoot, for which it must be " + on}
+	case wanted || state.Enabled:
+		return settings, nil
+	}
+	settings = maps.Clone(settings)
+	settings[name] = on
+	return settings, nil
 }
 
 // unsentSettings puts the settings off, and takes back that they were written: what the

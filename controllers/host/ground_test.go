@@ -71,6 +71,8 @@ func TestHost(t *testing.T) {
 		{"unheeded", testUnheeded},
 		{"refused", testRefused},
 		{"prepared later", testPreparedLater},
+		{"prepared securely", testPreparedSecurely},
+		{"preparation contradicted", testPrepareContradicted},
 		{"preparation refused", testPrepareRefused},
 		{"prepared in use", testPrepareInUse},
 		{"settings kept", testPrepareClosed},

@@ -1,0 +1,49 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Settings and Secure Boot are for the same boot. An iDRAC has both wait for one job, and
+// takes no other until that boot (SYS011), which is not to be without Secure Boot.
+func testPreparedSecurely(t *testing.T, on *ground) {
+	for _, maker := range []string{"dell-idrac9", "hpe-ilo6"} {
+		t.Run(maker, func(t *testing.T) {
+			m := prepared(t, on, maker, wantSetting("LogicalProc", "Disabled"), func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFISecureBoot })
+			m.lives("Available", isAvailable)
+			if got := m.setting("LogicalProc"); got != "Disabled" {
+				t.Errorf("LogicalProc is %s", got)
+			}
+			m.direct(func(ctx context.Context, conn bmc.Conn) error {
+				state, err := conn.SecureBoot(ctx)
+				if !state.Active {
+					t.Errorf("Secure Boot is %+v", state)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// Who asks for Secure Boot and for a setting that ends it is told so.
+func testPrepareContradicted(t *testing.T, on *ground) {
+	m := prepared(t, on, "dell-idrac9", wantSetting("SecureBoot", "Disabled"), func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFISecureBoot })
+	m.direct(func(ctx context.Context, conn bmc.Conn) error {
+		return errors.Join(conn.SetSecureBoot(ctx, true), conn.SetPower(ctx, bmc.ActionOn), conn.SetPower(ctx, bmc.ActionForceOff))
+	})
+	host := m.lives("refused", isReason(infrav1.ReasonSettingsRefused))
+	if got := conditions.GetMessage(host, infrav1.HostPreparedCondition); !strings.Contains(got, `SecureBoot`) || !strings.Contains(got, "spec.bootMode is UEFISecureBoot") {
+		t.Errorf("message %q", got)
+	}
+}
