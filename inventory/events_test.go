@@ -35,6 +35,7 @@ func events() []event {
 	all = append(all, bootMethodEvents()...)
 	all = append(all, commandEvents()...)
 	all = append(all, remedyEvents()...)
+	all = append(all, silenceEvents()...)
 	return append(all, firmwareEvents()...)
 }
 

@@ -197,6 +197,11 @@ func (in *input) offIsNews() bool {
 // liveStarted: the agent had done all that a live system needs of the host.
 func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
 
+// networkToBlame: nobody on the network was heard.
+func (in *input) networkToBlame() bool {
+	return !in.revoked() && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonNetworkSilent
+}
+
 // imageToBlame: the install failed for a reason that would be the same on any host, or by
 // the choice of disks that are good each.
 func (in *input) imageToBlame() bool {

@@ -410,10 +410,12 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 	}
 	if !minted && is != nil {
 		checkLiveResult(w, was, is)
+		w.checkSilentResult(was, is)
 		return
 	}
 	w.checkImageFailure(before, next)
 	w.checkLiveFailure(before, next)
+	w.checkSilentFailure(before, next)
 	if !minted {
 		return
 	}

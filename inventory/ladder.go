@@ -93,6 +93,7 @@ func orderLadder() ladder {
 				{name: "order/live-doubted", when: when{(*input).offIsNews}, then: waitOffAgain},
 				{name: "order/live-stopped", then: noteLiveStopped},
 			}},
+			{name: "order/network", when: when{(*input).networkToBlame}, then: retrySilent},
 			{name: "order/image", when: when{(*input).imageToBlame}, rules: ladder{
 				{name: "order/image-wait", when: when{(*input).imageTooSoon}, then: waitImage},
 				{name: "order/image-retry", then: retryImage},

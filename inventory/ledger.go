@@ -161,12 +161,17 @@ func dropMisfit(in *input) Decision {
 
 func giveUpAgent(in *input) Decision {
 	ledger := in.ledger()
+	reason := infrav1.ReasonNoAgentContact
 	message := fmt.Sprintf("no word from the agent for %s; Ingot switches the host off and tries again", in.policy.AgentDeadline)
-	ledger.Order.Result = &infrav1.OrderResult{
-		Outcome: infrav1.OrderFailed, Reason: infrav1.ReasonNoAgentContact, Message: message, At: in.now(),
+	look := "look at the host's console, at its boot order and at the network between it and the boot server"
+	if n := in.obs.SilentPeers; n >= enoughSilent {
+		reason = infrav1.ReasonNetworkSilent
+		message = fmt.Sprintf("no word from any agent on IngotNetwork %s for %s, for which %d other hosts wait too; Ingot switches the host off and tries again, and does not hold it against the host",
+			in.host.Spec.NetworkRef.Name, in.policy.AgentDeadline, n)
+		look = "look at the boot servers (ingot-boot), and at the network between them and the hosts"
 	}
-	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonNoAgentContact,
-		Message: message + "; look at the host's console, at its boot order and at the network between it and the boot server"}
+	ledger.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: message, At: in.now()}
+	return Decision{Step: in.save(ledger), Event: "Warning", Reason: reason, Message: message + "; " + look}
 }
 
 // giveUpLive ends the wait for a live system that does not ask for its data. The agent
@@ -253,6 +258,19 @@ func retryOrder(in *input) Decision {
 		Step: in.save(ledger), Event: "Warning", Reason: failedReason(in.order.Kind),
 		Message: clip(fmt.Sprintf("attempt %d to %s failed: %s; Ingot tries again", in.order.Attempt, verb(in.order.Kind), message)),
 	}
+}
+
+// retrySilent does not count the failure: not the host is to blame. Of wipes the attempts
+// are the count.
+func retrySilent(in *input) Decision {
+	ledger := in.ledger()
+	attempt := in.order.Attempt + 1
+	if in.isWipe() {
+		attempt--
+	}
+	in.mint(&ledger, in.order.Kind, attempt)
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: workReason(in.order.Kind),
+		Message: "Ingot tries again to " + verb(in.order.Kind) + "; nothing was heard from any host of the network"}
 }
 
 // retryImage does not count the failure: the host is as good as before.

@@ -153,6 +153,10 @@ type Observation struct {
 	// known, and so not counted.
 	ListeningSince time.Time
 
+	// SilentPeers is how many other hosts on the IngotNetwork wait for their agents while
+	// none is heard; see the function of that name. It matters once SilenceDue.
+	SilentPeers int
+
 	// DuplicateOf names the other hosts that are the same server (I8), for people who may
 	// read this one; see ListHosts.
 	DuplicateOf string

@@ -76,6 +76,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w.methods = seed%6 == 2
 	w.live = seed%10 < 4
 	w.replugs = seed%9 == 4
+	w.silences = seed%11 == 3
 	w.commands = seed%12 == 7
 	for i := range n {
 		if i > 10 {
@@ -205,6 +206,7 @@ const (
 // host has to come to a rest that is right.
 func (w *world) rest(mode restMode, st *stats) string {
 	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer, w.serverless = BMCOK, false, false, false, false, false, false, false, false
+	w.silence = 0
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""

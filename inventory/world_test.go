@@ -63,6 +63,11 @@ type world struct {
 	// walks, as methods.
 	replugs bool
 
+	// silences: whole networks fall silent. Not in all walks, as methods. silence is how many
+	// other hosts wait for their agents meanwhile.
+	silences bool
+	silence  int
+
 	// commands: people give commands that come too early or too late. Not in all walks, as
 	// methods. draining: the Machine of the claim is being deleted.
 	commands, draining bool
@@ -144,7 +149,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
-		BootServerUnknown: w.serverless,
+		BootServerUnknown: w.serverless, SilentPeers: w.silence,
 	}
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"

@@ -135,6 +135,8 @@ const (
 	ReasonNetworkMissing   = "NetworkMissing"
 	ReasonAddressExhausted = "AddressesExhausted"
 	ReasonNoAgentContact   = "NoAgentContact"
+	// ReasonNetworkSilent: no agent is heard on the IngotNetwork, and other hosts wait too.
+	ReasonNetworkSilent = "NetworkSilent"
 	// ReasonBootVerified, and why a boot is not: it comes by PXE, it was named over a
 	// connection to the BMC that is not verified, or the image is not demanded to be signed.
 	ReasonBootVerified     = "BootVerified"

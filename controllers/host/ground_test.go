@@ -70,6 +70,7 @@ func TestHost(t *testing.T) {
 		{"breaker", testBreaker},
 		{"unheeded", testUnheeded},
 		{"refused", testRefused},
+		{"network silent", testNetworkSilent},
 		{"prepared later", testPreparedLater},
 		{"prepared securely", testPreparedSecurely},
 		{"preparation contradicted", testPrepareContradicted},

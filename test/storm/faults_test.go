@@ -121,7 +121,7 @@ func catalogue() []fault {
 func lies() []string {
 	return []string{
 		infrav1.ReasonUnexpectedlyOn, infrav1.ReasonFencing, infrav1.ReasonReleasing, infrav1.ReasonWiping, infrav1.ReasonProvisioning,
-		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonQuarantined, infrav1.ReasonBMCError,
+		infrav1.ReasonInspecting, infrav1.ReasonNoAgentContact, infrav1.ReasonNetworkSilent, infrav1.ReasonQuarantined, infrav1.ReasonBMCError,
 	}
 }
 
