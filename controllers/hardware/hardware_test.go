@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -52,6 +53,7 @@ func TestWatchFilter(t *testing.T) {
 		"ours":                    {"mine", &infrav1.IngotHost{ObjectMeta: labelled}, true},
 		"hardware without labels": {"mine", &infrav1.IngotHardware{}, true},
 		"a promise":               {"mine", &infrav1.IngotReservation{}, true},
+		"an address of a pool":    {"mine", &ipamv1.IPAddressClaim{}, true},
 		"a catalogue's image":     {"mine", &infrav1.IngotImage{}, true},
 		"everybody's network":     {"mine", &infrav1.IngotNetwork{}, true},
 	} {
