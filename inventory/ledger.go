@@ -164,7 +164,7 @@ func giveUpAgent(in *input) Decision {
 	reason := infrav1.ReasonNoAgentContact
 	message := fmt.Sprintf("no word from the agent for %s; Ingot switches the host off and tries again", in.policy.AgentDeadline)
 	look := "look at the host's console, at its boot order and at the network between it and the boot server"
-	if n := in.obs.SilentPeers; n >= enoughSilent {
+	if n := in.obs.SilentPeers; n >= enoughSilent && !in.isWipe() { // giving up on wiping is bounded (I7)
 		reason = infrav1.ReasonNetworkSilent
 		message = fmt.Sprintf("no word from any agent on IngotNetwork %s for %s, for which %d other hosts wait too; Ingot switches the host off and tries again, and does not hold it against the host",
 			in.host.Spec.NetworkRef.Name, in.policy.AgentDeadline, n)
@@ -260,15 +260,10 @@ func retryOrder(in *input) Decision {
 	}
 }
 
-// retrySilent does not count the failure: not the host is to blame. Of wipes the attempts
-// are the count.
+// retrySilent does not count the failure: not the host is to blame.
 func retrySilent(in *input) Decision {
 	ledger := in.ledger()
-	attempt := in.order.Attempt + 1
-	if in.isWipe() {
-		attempt--
-	}
-	in.mint(&ledger, in.order.Kind, attempt)
+	in.mint(&ledger, in.order.Kind, in.order.Attempt+1)
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: workReason(in.order.Kind),
 		Message: "Ingot tries again to " + verb(in.order.Kind) + "; nothing was heard from any host of the network"}
 }

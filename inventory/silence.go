@@ -14,72 +14,56 @@ import (
 const enoughSilent = 2
 
 // SilenceDue says whether an agent has been silent for so long that it matters who else
-// is; see SilentPeers.
+// is; see SilentPeers. Not before Ingot has listened for as long.
 func SilenceDue(host *infrav1.IngotHost, obs Observation, policy Policy) bool {
 	order, last := host.Spec.Order, obs.LastReset
-	if obs.LastContact.After(last) {
-		last = obs.LastContact
+	for _, t := range []time.Time{obs.LastContact, obs.ListeningSince} {
+		if t.After(last) {
+			last = t
+		}
 	}
 	return order != nil && order.Result == nil && !obs.Now.Before(last.Add(policy.AgentDeadline))
 }
 
 // SilentPeers counts the hosts beside this one that wait for an agent by its IngotNetwork,
 // in vain so far. It is 0 if an agent on any host of the network was heard within the
-// agent's deadline: what that one reached, this one could have.
-func SilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, now time.Time, policy Policy) int {
-	since, silent := now.Add(-policy.AgentDeadline), 0
+// agent's deadline, the last of them at lastHeard: what that one reached, this one could
+// have.
+func SilentPeers(host *infrav1.IngotHost, all []infrav1.IngotHost, lastHeard, now time.Time, policy Policy) int {
+	if lastHeard.After(now.Add(-policy.AgentDeadline)) {
+		return 0
+	}
+	silent := 0
 	for i := range all {
 		peer := &all[i]
-		if peer.UID == host.UID || peer.Spec.NetworkRef.Name != host.Spec.NetworkRef.Name {
-			continue
-		}
-		if heard(peer).After(since) {
-			return 0
-		}
-		if waitsInVain(peer, since) {
+		if peer.UID != host.UID && peer.Spec.NetworkRef.Name == host.Spec.NetworkRef.Name && waitsInVain(peer, now, policy) {
 			silent++
 		}
 	}
 	return silent
 }
 
-// heard is when an agent on the host last spoke, as far as the object tells; zero: never.
-func heard(host *infrav1.IngotHost) time.Time {
-	var last time.Time
-	later := func(t time.Time) {
-		if t.After(last) {
-			last = t
-		}
+// waitsInVain: the host was booted for its order a while ago and no agent has taken it, or
+// it was given up for that just now. One whose order is young may be about to be booted:
+// Ingot gives all up one after another, and starts each anew at once. A host that does not
+// come on, or that Ingot leaves alone, waits for something else.
+func waitsInVain(host *infrav1.IngotHost, now time.Time, policy Policy) bool {
+	order, since := host.Spec.Order, now.Add(-policy.AgentDeadline)
+	switch {
+	case order == nil || hostPause(host) != "":
+		return false
+	case order.Result != nil:
+		return unheardOf(order.Result) && order.Result.At.After(since)
+	case order.AgentKey != "":
+		return false
+	case order.CreatedAt.After(since):
+		return true
 	}
-	if operation, order := host.Status.Operation, host.Spec.Order; operation != nil && order != nil && order.AgentKey != "" && operation.StartedAt.Equal(&order.CreatedAt) {
-		later(operation.LastContactTime.Time)
-	}
-	if order := host.Spec.Order; order != nil && order.Result != nil && !unheardOf(order.Result) {
-		later(order.Result.At.Time)
-	}
-	if record := host.Spec.Record; record != nil {
-		later(record.InspectedAt.Time)
-		later(record.SanitizedAt.Time)
-	}
-	return last
+	booted := host.Status.LastResetTime
+	return host.Status.Power == infrav1.PowerStateOn && !booted.Before(&order.CreatedAt) && booted.After(since.Add(-policy.AgentDeadline))
 }
 
 // unheardOf: the result is Ingot's own, for want of an agent's.
 func unheardOf(result *infrav1.OrderResult) bool {
-	switch result.Reason {
-	case infrav1.ReasonNoAgentContact, infrav1.ReasonNetworkSilent, infrav1.ReasonLiveSystemSilent:
-		return true
-	}
-	return false
-}
-
-// waitsInVain: no agent has taken the host's order, and the host was booted for it. One
-// whose order is younger than since may be about to be: Ingot gives all up one after
-// another, and starts each anew at once.
-func waitsInVain(host *infrav1.IngotHost, since time.Time) bool {
-	order := host.Spec.Order
-	if order == nil || order.AgentKey != "" || order.Result != nil && !unheardOf(order.Result) {
-		return false
-	}
-	return !host.Status.LastResetTime.Before(&order.CreatedAt) || order.CreatedAt.After(since)
+	return result.Reason == infrav1.ReasonNoAgentContact || result.Reason == infrav1.ReasonNetworkSilent
 }

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -23,7 +24,7 @@ func TestSilentPeers(t *testing.T) {
 	waiting := func(d time.Duration) change {
 		return func(h *infrav1.IngotHost) {
 			h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreatedAt: ago(d + time.Minute)}
-			h.Status.LastResetTime = ago(d)
+			h.Status.LastResetTime, h.Status.Power = ago(d), infrav1.PowerStateOn
 		}
 	}
 	ended := func(reason string, d time.Duration) change {
@@ -32,35 +33,32 @@ func TestSilentPeers(t *testing.T) {
 			h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, At: ago(d)}
 		}
 	}
-	both := func(a, b change) change { return func(h *infrav1.IngotHost) { a(h); b(h) } }
-	taken := func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "key" }
-	heardAgo := func(d time.Duration) change {
-		return func(h *infrav1.IngotHost) {
-			h.Status.Operation = &infrav1.HostOperation{StartedAt: h.Spec.Order.CreatedAt, LastContactTime: ago(d)}
-		}
+	but := func(a, b change) change { return func(h *infrav1.IngotHost) { a(h); b(h) } }
+	off := func(h *infrav1.IngotHost) { h.Status.Power = infrav1.PowerStateOff }
+	annotated := func(name string) change {
+		return func(h *infrav1.IngotHost) { h.Annotations = map[string]string{name: ""} }
 	}
-	idle := func(*infrav1.IngotHost) {}
 	for name, tc := range map[string]struct {
+		heard time.Duration
 		peers []change
 		want  int
 	}{
-		"none":                             {nil, 0},
-		"idle ones":                        {[]change{idle, idle}, 0},
-		"two wait":                         {[]change{waiting(time.Minute), waiting(time.Hour)}, 2},
-		"two wait on another network":      {[]change{both(waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = "other" }), waiting(time.Minute)}, 1},
-		"two were given up":                {[]change{ended(infrav1.ReasonNoAgentContact, time.Second), ended(infrav1.ReasonNetworkSilent, time.Minute)}, 2},
-		"one was just started anew":        {[]change{both(waiting(time.Hour), func(h *infrav1.IngotHost) { h.Spec.Order.CreatedAt = ago(time.Second) })}, 1},
-		"one never came on":                {[]change{both(waiting(time.Hour), func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(24 * time.Hour) })}, 0},
-		"one is heard":                     {[]change{waiting(time.Minute), waiting(time.Minute), both(both(waiting(time.Minute), taken), heardAgo(time.Minute))}, 0},
-		"one was heard long ago":           {[]change{waiting(time.Minute), waiting(time.Minute), both(both(waiting(time.Hour), taken), heardAgo(20*time.Minute))}, 2},
-		"the manager's own note of a boot": {[]change{waiting(time.Minute), both(waiting(time.Minute), heardAgo(time.Second))}, 2},
-		"the agent of an earlier order": {[]change{waiting(time.Minute), both(both(waiting(time.Minute), taken), func(h *infrav1.IngotHost) {
-			h.Status.Operation = &infrav1.HostOperation{StartedAt: ago(time.Hour), LastContactTime: ago(time.Second)}
-		})}, 1},
-		"an agent has reported a failure": {[]change{waiting(time.Minute), ended("WriteFailed", time.Minute)}, 0},
-		"one was inspected just now":      {[]change{waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: ago(time.Minute)} }}, 0},
-		"one was wiped just now":          {[]change{waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{SanitizedAt: ago(time.Minute)} }}, 0},
-		"one was wiped yesterday":         {[]change{waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{SanitizedAt: ago(24 * time.Hour)} }}, 1},
+		"none":                        {time.Hour, nil, 0},
+		"idle ones":                   {time.Hour, []change{func(*infrav1.IngotHost) {}}, 0},
+		"two wait":                    {time.Hour, []change{waiting(time.Minute), waiting(20 * time.Minute)}, 2},
+		"one was heard a moment ago":  {14 * time.Minute, []change{waiting(time.Minute), waiting(20 * time.Minute)}, 0},
+		"one was heard too long ago":  {15 * time.Minute, []change{waiting(time.Minute)}, 1},
+		"on another network":          {time.Hour, []change{but(waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = "other" })}, 0},
+		"given up just now":           {time.Hour, []change{ended(infrav1.ReasonNoAgentContact, time.Second), ended(infrav1.ReasonNetworkSilent, time.Minute)}, 2},
+		"given up long ago":           {time.Hour, []change{ended(infrav1.ReasonNoAgentContact, 15*time.Minute)}, 0},
+		"failed by its agent's word":  {time.Hour, []change{ended("WriteFailed", time.Minute)}, 0},
+		"its live system was silent":  {time.Hour, []change{ended(infrav1.ReasonLiveSystemSilent, time.Minute)}, 0},
+		"an agent has the order":      {time.Hour, []change{but(waiting(time.Minute), func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = "key" })}, 0},
+		"about to be booted":          {time.Hour, []change{but(waiting(time.Minute), but(off, func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(time.Hour) }))}, 1},
+		"its BMC refuses every boot":  {time.Hour, []change{but(waiting(20*time.Minute), but(off, func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(time.Second) }))}, 0},
+		"on, and never booted for it": {time.Hour, []change{but(waiting(20*time.Minute), func(h *infrav1.IngotHost) { h.Status.LastResetTime = ago(22 * time.Minute) })}, 0},
+		"its BMC died ten days ago":   {time.Hour, []change{waiting(240 * time.Hour)}, 0},
+		"paused":                      {time.Hour, []change{but(waiting(time.Minute), annotated(clusterv1.PausedAnnotation))}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{UID: "self"}}
@@ -73,7 +71,7 @@ func TestSilentPeers(t *testing.T) {
 				change(&peer)
 				all = append(all, peer)
 			}
-			if got := SilentPeers(&host, all, now, policy); got != tc.want {
+			if got := SilentPeers(&host, all, now.Add(-tc.heard), now, policy); got != tc.want {
 				t.Errorf("%d, want %d", got, tc.want)
 			}
 		})
@@ -83,18 +81,19 @@ func TestSilentPeers(t *testing.T) {
 func TestSilenceDue(t *testing.T) {
 	policy := DefaultPolicy()
 	for name, tc := range map[string]struct {
-		order           *infrav1.HostOrder
-		booted, contact time.Duration
-		want            bool
+		order                   *infrav1.HostOrder
+		booted, contact, listen time.Duration
+		want                    bool
 	}{
-		"no order":           {nil, time.Hour, time.Hour, false},
-		"silent":             {&infrav1.HostOrder{}, 15 * time.Minute, time.Hour, true},
-		"booting":            {&infrav1.HostOrder{}, 14 * time.Minute, time.Hour, false},
-		"heard":              {&infrav1.HostOrder{}, time.Hour, time.Minute, false},
-		"heard, then silent": {&infrav1.HostOrder{}, time.Hour, 16 * time.Minute, true},
-		"ended":              {&infrav1.HostOrder{Result: &infrav1.OrderResult{}}, time.Hour, time.Hour, false},
+		"no order":                        {nil, time.Hour, time.Hour, time.Hour, false},
+		"silent":                          {&infrav1.HostOrder{}, 15 * time.Minute, time.Hour, time.Hour, true},
+		"booting":                         {&infrav1.HostOrder{}, 14 * time.Minute, time.Hour, time.Hour, false},
+		"heard":                           {&infrav1.HostOrder{}, time.Hour, time.Minute, time.Hour, false},
+		"heard, then silent":              {&infrav1.HostOrder{}, time.Hour, 16 * time.Minute, time.Hour, true},
+		"ended":                           {&infrav1.HostOrder{Result: &infrav1.OrderResult{}}, time.Hour, time.Hour, time.Hour, false},
+		"a manager that has just started": {&infrav1.HostOrder{}, time.Hour, time.Hour, 14 * time.Minute, false},
 	} {
-		obs := Observation{Now: day(), LastReset: day().Add(-tc.booted), LastContact: day().Add(-tc.contact)}
+		obs := Observation{Now: day(), ListeningSince: day().Add(-tc.listen), LastReset: day().Add(-tc.booted), LastContact: day().Add(-tc.contact)}
 		if got := SilenceDue(&infrav1.IngotHost{Spec: infrav1.IngotHostSpec{Order: tc.order}}, obs, policy); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}

@@ -28,12 +28,12 @@ func silenceEvents() []event {
 }
 
 // checkSilentResult: silence is the network's when many hosts wait in it, and else the
-// host's.
+// host's; of cleanings always (I7).
 func (w *world) checkSilentResult(was, is *infrav1.HostOrder) {
-	if was.Result != nil || is.Result == nil || !unheardOf(is.Result) || is.Result.Reason == infrav1.ReasonLiveSystemSilent {
+	if was.Result != nil || is.Result == nil || !unheardOf(is.Result) {
 		return
 	}
-	if network := is.Result.Reason == infrav1.ReasonNetworkSilent; network != (w.silence >= 2) {
+	if network := is.Result.Reason == infrav1.ReasonNetworkSilent; network != (w.silence >= 2 && is.Kind != infrav1.OrderWipe) {
 		w.violate("silence is told as %s while %d others wait", is.Result.Reason, w.silence)
 	}
 }
@@ -45,17 +45,12 @@ func (w *world) checkSilentFailure(before, next Ledger) {
 	if was == nil || was.Revoked != nil || was.Result == nil || !w.orderFits(w.host) {
 		return
 	}
-	wipe := was.Kind == infrav1.OrderWipe
-	attempt := was.Attempt
-	if next.Order != nil {
-		attempt = next.Order.Attempt
-	}
 	quarantined := next.Record != nil && next.Record.Quarantine != nil
-	blamed := quarantined || failuresOf(next) > failuresOf(before) || wipe && attempt > was.Attempt
+	blamed := quarantined || failuresOf(next) > failuresOf(before)
 	switch {
 	case was.Result.Reason == infrav1.ReasonNetworkSilent && blamed:
 		w.violate("a host is blamed for the silence of its network")
-	case was.Result.Reason == infrav1.ReasonNoAgentContact && !blamed:
+	case was.Result.Reason == infrav1.ReasonNoAgentContact && was.Kind != infrav1.OrderWipe && !blamed:
 		w.violate("the silence of a host is not counted")
 	}
 }

@@ -60,8 +60,9 @@ func (c *conn) attributes(system *systemResource) (attributesResource, string, e
 }
 
 // setVirtualCD has an iDRAC boot its virtual drive; done says that it is set. Where it is
-// not, and there is no error, the BMC has no such attributes or refused them, and its
-// target Cd is all there is.
+// not, and there is no error, the BMC has no such attributes, and its target Cd is all
+// there is. One that has them and refuses is not asked for Cd: that would be a boot from
+// the disk, of whoever was there before.
 func (c *conn) setVirtualCD(system *systemResource, override bmc.BootOverride) (done bool, err error) {
 	_, path, err := c.attributes(system)
 	if err != nil || path == "" {
@@ -75,10 +76,7 @@ func (c *conn) setVirtualCD(system *systemResource, override bmc.BootOverride) (
 		once = onceDisabled
 	}
 	err = c.patch(path, "", map[string]any{"Attributes": map[string]string{attributeOnce: once, attributeDevice: deviceVirtualCD}})
-	switch {
-	case err != nil && isRefusedRung(err):
-		return false, nil
-	case err != nil:
+	if err != nil {
 		return false, err
 	}
 	var shown attributesResource

@@ -16,8 +16,8 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// TestVirtualCD: an iDRAC boots its virtual drive by its attributes. One that has none, or
-// refuses them, gets its word for a CD; one that forgets them is found out.
+// TestVirtualCD: an iDRAC boots its virtual drive by its attributes. One that has none
+// gets its word for a CD; one that refuses or forgets them is found out.
 func TestVirtualCD(t *testing.T) {
 	once, always := bmc.BootOverride{Target: bmc.BootCD}, bmc.BootOverride{Target: bmc.BootCD, Persistent: true}
 	attributes := func(method, path string) bool { return strings.Contains(path, "DellAttributes") }
@@ -32,7 +32,7 @@ func TestVirtualCD(t *testing.T) {
 		"at every boot":             {always, labbmc.Faults{}, labbmc.Boot{Enabled: labbmc.Continuous, Target: labbmc.TargetCD}, nil},
 		"no attributes":             {once, labbmc.Faults{Match: attributes, Status: 404}, labbmc.Boot{Enabled: labbmc.Once, Target: labbmc.TargetLocalCD}, nil},
 		"attributes without a boot": {once, labbmc.Faults{Match: attributes, Body: `{"Attributes":{"Info.1.ServerGen":"14G"}}`}, labbmc.Boot{Enabled: labbmc.Once, Target: labbmc.TargetLocalCD}, nil},
-		"refused":                   {once, labbmc.Faults{Match: writing, Status: 400}, labbmc.Boot{Enabled: labbmc.Once, Target: labbmc.TargetLocalCD}, nil},
+		"refused":                   {once, labbmc.Faults{Match: writing, Status: 400}, labbmc.Boot{Enabled: labbmc.Disabled, Target: labbmc.TargetNone}, bmc.ErrNotSupported},
 		"forgotten":                 {once, labbmc.Faults{Match: writing, ForgetBoot: true}, labbmc.Boot{Enabled: labbmc.Disabled, Target: labbmc.TargetNone}, bmc.ErrNotApplied},
 		"not allowed to write":      {once, labbmc.Faults{Match: writing, Status: 403}, labbmc.Boot{Enabled: labbmc.Disabled, Target: labbmc.TargetNone}, bmc.ErrUnauthorized},
 		"the wrong mode": {

@@ -59,19 +59,24 @@ func (p *Preparer) writeSettings(ctx context.Context, v View, step inventory.Wri
 			return err
 		}
 	}
+	added := false
 	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) error {
 		settings, err := withSecureBoot(ctx, conn, v.Host, step.Settings)
 		if err != nil {
 			return err
 		}
+		added = len(settings) > len(step.Settings)
 		return conn.SetSettings(ctx, settings)
 	})
+	if added && err == nil {
+		p.Warn(v.Host, infrav1.ReasonSecureBootOff, "Secure Boot is off, and spec.bootMode asks for it. Ingot has it switched on with the other settings, for the next start")
+	}
 	var misfit *bmc.SettingError
 	switch {
 	case errors.As(err, &misfit), errors.Is(err, bmc.ErrNotSupported):
 		v.remember(func(m *Memory) {
 			reading := *m.reading
-			reading.RefusedReason, reading.Refused = infrav1.ReasonSettingsRefused, p.why(err, misfit)
+			reading.RefusedReason, reading.Refused = infrav1.ReasonSettingsRefused, p.why(err, misfit, step.Settings)
 			m.reading = &reading
 		})
 	case verdictOf(err) == unsent:
@@ -112,10 +117,18 @@ func withSecureBoot(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost,
 		return nil, &bmc.SettingError{Name: name, Value: own, Why: "spec.bootMode is UEFISecureBoot, for which it must be " + on}
 	case wanted || state.Enabled:
 		return settings, nil
+	case inUse(host):
+		return nil, fmt.Errorf("%w: Secure Boot is off, and spec.bootMode asks for it from Ingot's next boot on, which it could not be switched on for any more while other settings wait; "+
+			"the host is in use, and its system may not start with it: switch it on yourself, or set spec.bootMode to UEFI", bmc.ErrUnsent)
 	}
 	settings = maps.Clone(settings)
 	settings[name] = on
 	return settings, nil
+}
+
+// inUse: what runs on the host is not Ingot's to change (I2).
+func inUse(host *infrav1.IngotHost) bool {
+	return host.Spec.Claim != nil && host.Spec.Claim.State == infrav1.ClaimProvisioned
 }
 
 // unsentSettings puts the settings off, and takes back that they were written: what the
@@ -155,9 +168,13 @@ func (p *Preparer) uncount(ctx context.Context, host *infrav1.IngotHost, counted
 }
 
 // why is what a person is told of a refused setting.
-func (p *Preparer) why(err error, misfit *bmc.SettingError) string {
+func (p *Preparer) why(err error, misfit *bmc.SettingError, wanted map[string]string) string {
 	if misfit != nil {
-		return "spec.bios.settings: " + misfit.Error()
+		field := "spec.bios.settings: "
+		if _, asked := wanted[misfit.Name]; !asked {
+			field = "spec.bootMode is UEFISecureBoot: "
+		}
+		return field + misfit.Error()
 	}
 	return "the BMC cannot set BIOS settings: " + p.Stable(err.Error())
 }

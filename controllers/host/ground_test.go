@@ -73,6 +73,7 @@ func TestHost(t *testing.T) {
 		{"network silent", testNetworkSilent},
 		{"prepared later", testPreparedLater},
 		{"prepared securely", testPreparedSecurely},
+		{"prepared securely in use", testPreparedSecurelyInUse},
 		{"preparation contradicted", testPrepareContradicted},
 		{"preparation refused", testPrepareRefused},
 		{"prepared in use", testPrepareInUse},

@@ -82,6 +82,7 @@ type Reconciler struct {
 
 	began     beginning
 	contacts  contacts
+	hearing   hearing
 	addresses address.Memory
 	wakes     wakes
 	works     firmware.Works

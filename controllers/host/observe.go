@@ -18,7 +18,6 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/hardware"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -200,19 +199,6 @@ func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotH
 		return fmt.Errorf("live read of Machine %s: %w", ref.Name, err)
 	}
 	seen.MachineDeleting = err != nil || !above.DeletionTimestamp.IsZero()
-	return nil
-}
-
-// observeSilence looks who else waits for an agent, when this host is about to be given up.
-func (r *Reconciler) observeSilence(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
-	if !inventory.SilenceDue(host, seen.Observation, r.Policy) {
-		return nil
-	}
-	hosts := &infrav1.IngotHostList{}
-	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: host.Spec.NetworkRef.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("hosts on network %s: %w", host.Spec.NetworkRef.Name, err)
-	}
-	seen.SilentPeers = inventory.SilentPeers(host, hosts.Items, seen.Now, r.Policy)
 	return nil
 }
 

@@ -22,6 +22,7 @@ func testPreparedSecurely(t *testing.T, on *ground) {
 		t.Run(maker, func(t *testing.T) {
 			m := prepared(t, on, maker, wantSetting("LogicalProc", "Disabled"), func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFISecureBoot })
 			m.lives("Available", isAvailable)
+			m.toldOnce(infrav1.ReasonSecureBootOff)
 			if got := m.setting("LogicalProc"); got != "Disabled" {
 				t.Errorf("LogicalProc is %s", got)
 			}
@@ -46,4 +47,25 @@ func testPrepareContradicted(t *testing.T, on *ground) {
 	if got := conditions.GetMessage(host, infrav1.HostPreparedCondition); !strings.Contains(got, `SecureBoot`) || !strings.Contains(got, "spec.bootMode is UEFISecureBoot") {
 		t.Errorf("message %q", got)
 	}
+}
+
+// What runs on a host in use may not start with Secure Boot (I2).
+func testPreparedSecurelyInUse(t *testing.T, on *ground) {
+	m := prepared(t, on, "dell-idrac9")
+	m.lives("available", isAvailable)
+	m.claim("h")
+	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+	m.edit("h", func(h *infrav1.IngotHost) {
+		wantSetting("LogicalProc", "Disabled")(h)
+		h.Spec.BIOS.Apply, h.Spec.BootMode = infrav1.BIOSAtNextReboot, infrav1.BootModeUEFISecureBoot
+	})
+	m.lives("told", func(h *infrav1.IngotHost) bool {
+		return strings.Contains(conditions.GetMessage(h, infrav1.HostPreparedCondition), "Secure Boot is off")
+	})
+	if n := m.count("Bios"); n != 0 {
+		t.Errorf("%d writes of settings", n)
+	}
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMode = infrav1.BootModeUEFI })
+	m.lives("pending", isReason(infrav1.ReasonRebootPending))
 }

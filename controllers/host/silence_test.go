@@ -6,6 +6,7 @@ package host
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,20 +15,26 @@ import (
 )
 
 // A boot server that is down puts no hosts into quarantine, however often they are tried
-// in vain; a host that alone is silent is counted as before.
+// in vain; a host that alone is silent is counted as before. Networks are of all namespaces.
 func testNetworkSilent(t *testing.T, on *ground) {
-	y := newYard(t, on)
+	y, far := newYard(t, on), newYard(t, on)
 	y.ready("h")
-	waits := func(name string) {
-		y.ready(name)
-		y.edit(name, func(h *infrav1.IngotHost) {
-			h.Spec.Order = &infrav1.HostOrder{ID: y.NewID(), Kind: infrav1.OrderInspect, Attempt: 1, CreatedAt: metav1.NewTime(y.clock.Now())}
+	y.ready("a")
+	far.ready("b", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns })
+	waits := func(at *yard, name string) {
+		now := metav1.NewTime(y.clock.Now())
+		at.edit(name, func(h *infrav1.IngotHost) {
+			h.Spec.Order = &infrav1.HostOrder{ID: y.NewID(), Kind: infrav1.OrderInspect, Attempt: 1, CreatedAt: now}
 		})
-		y.status(name, func(s *infrav1.IngotHostStatus) { s.LastResetTime = metav1.NewTime(y.clock.Now()) })
+		at.status(name, func(s *infrav1.IngotHostStatus) { s.LastResetTime, s.Power = now, infrav1.PowerStateOn })
 	}
-	inVain := func() (reason string) {
+	inVain := func(meanwhile func()) (reason string) {
 		y.untilBoot("h", infrav1.OrderInspect)
-		y.clock.Step(y.Policy.AgentDeadline)
+		y.clock.Step(y.Policy.AgentDeadline - time.Minute)
+		waits(y, "a")
+		waits(far, "b")
+		meanwhile()
+		y.clock.Step(time.Minute)
 		host := y.until("h", "given up", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Spec.Order.Result != nil })
 		reason = host.Spec.Order.Result.Reason
 		if reason == infrav1.ReasonNetworkSilent && !strings.Contains(host.Spec.Order.Result.Message, y.ns+" for 15m0s, for which 2 other hosts wait too") {
@@ -38,19 +45,31 @@ func testNetworkSilent(t *testing.T, on *ground) {
 		y.bmc.took()
 		return reason
 	}
-	waits("a")
-	waits("b")
 	for range y.Policy.MaxAttempts + 1 {
-		if got := inVain(); got != infrav1.ReasonNetworkSilent {
+		if got := inVain(func() {}); got != infrav1.ReasonNetworkSilent {
 			t.Fatalf("reason %s", got)
 		}
 	}
 	if r := y.get("h").Spec.Record; r != nil && (r.Failures > 0 || r.Quarantine != nil) {
 		t.Fatalf("held against the host: %+v", r)
 	}
-	y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Order = nil })
-	if got := inVain(); got != infrav1.ReasonNoAgentContact {
-		t.Fatalf("with one other that waits: reason %s", got)
+
+	// That an agent was heard is known when its order is over.
+	far.ready("c", func(h *infrav1.IngotHost) { h.Spec.NetworkRef.Name = y.ns })
+	waits(far, "c")
+	if got := inVain(func() {
+		y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = strings.Repeat("a", 64) })
+		y.status("a", func(s *infrav1.IngotHostStatus) {
+			order := y.get("a").Spec.Order
+			s.Operation = &infrav1.HostOperation{Kind: order.Kind, StartedAt: order.CreatedAt, LastContactTime: metav1.NewTime(y.clock.Now())}
+		})
+		for range 4 { // finalizer and pause come first
+			y.step("a")
+		}
+		y.edit("a", func(h *infrav1.IngotHost) { h.Spec.Order = nil })
+		waits(far, "c")
+	}); got != infrav1.ReasonNoAgentContact {
+		t.Fatalf("with one that was heard: reason %s", got)
 	}
 	y.until("h", "counted", func(h *infrav1.IngotHost) bool { return h.Spec.Record != nil && h.Spec.Record.Failures == 1 })
 }
