@@ -52,6 +52,8 @@ func fromEnvironment() options {
 // A stage is what the scenes play on.
 type stage struct {
 	options
+	// whole is the test that the scenes are parts of: what lasts longer than one ends with it.
+	whole   *testing.T
 	release *release.Release
 	node    *node.Node
 	world   *site.World

@@ -28,6 +28,8 @@ var helloKey = client.ObjectKey{Namespace: "default", Name: hello}
 
 // sayHello runs that many pods that greet, behind a port of every node.
 func (w *workloadCluster) sayHello(ctx context.Context, replicas int32) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	deployment := &appsv1.Deployment{}
 	err := w.client.Get(ctx, helloKey, deployment)
 	if err == nil {

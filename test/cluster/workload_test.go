@@ -63,23 +63,23 @@ func connect(t *testing.T, s *stage) *workloadCluster {
 		}
 		return "", nil
 	})
-	cached, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: watching(t, config)}})
+	cached, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: s.watching(t, config)}})
 	check(t, err)
 	transport := &http.Transport{DialContext: s.operator.DialContext, DisableKeepAlives: true}
 	return &workloadCluster{client: cached, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}
 }
 
-// watching is a cache until the test ends: an emulated API server has better things to do
+// watching is a cache until the whole test ends: an emulated API server has better things to do
 // than to list its Nodes for every look.
-func watching(t *testing.T, config *rest.Config) client.Reader {
+func (s *stage) watching(t *testing.T, config *rest.Config) client.Reader {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.Timeout = 0 // a watch lasts
 	objects, err := cache.New(config, cache.Options{Scheme: clientgoscheme.Scheme})
 	check(t, err)
-	beside(t, func(ctx context.Context) {
+	beside(s.whole, func(ctx context.Context) {
 		if err := objects.Start(ctx); err != nil {
-			t.Errorf("cache of the cluster: %v", err)
+			s.whole.Errorf("cache of the cluster: %v", err)
 		}
 	})
 	return objects
