@@ -52,10 +52,7 @@ func testPrepareContradicted(t *testing.T, on *ground) {
 // What runs on a host in use may not start with Secure Boot (I2).
 func testPreparedSecurelyInUse(t *testing.T, on *ground) {
 	m := prepared(t, on, "dell-idrac9")
-	m.lives("available", isAvailable)
-	m.claim("h")
-	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
-	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+	m.installed()
 	m.edit("h", func(h *infrav1.IngotHost) {
 		wantSetting("LogicalProc", "Disabled")(h)
 		h.Spec.BIOS.Apply, h.Spec.BootMode = infrav1.BIOSAtNextReboot, infrav1.BootModeUEFISecureBoot

@@ -77,6 +77,15 @@ func (m *metal) lives(what string, done func(*infrav1.IngotHost) bool, each ...f
 	return nil
 }
 
+// installed lives until the host is in use: claimed, ordered and installed.
+func (m *metal) installed() {
+	m.t.Helper()
+	m.lives("available", isAvailable)
+	m.claim("h")
+	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
+	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+}
+
 func isAvailable(h *infrav1.IngotHost) bool {
 	available := conditions.Get(h, infrav1.HostAvailableCondition)
 	return available != nil && available.Status == metav1.ConditionTrue && available.ObservedGeneration == h.Generation
@@ -216,10 +225,7 @@ func testPrepareRefused(t *testing.T, on *ground) {
 // is never switched for it.
 func testPrepareInUse(t *testing.T, on *ground) {
 	m := prepared(t, on, "standard")
-	m.lives("available", isAvailable)
-	m.claim("h")
-	m.lives("ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil && h.Status.Power == infrav1.PowerStateOn })
-	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+	m.installed()
 	m.clock.Step(m.Policy.AgentDeadline)
 	m.lives("provisioned", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseProvisioned })
 	switched := m.count("Reset")

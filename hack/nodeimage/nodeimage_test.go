@@ -6,6 +6,7 @@ package nodeimage
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -13,7 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ingot-metal/ingot/hack/debian"
 )
@@ -370,26 +375,68 @@ func TestPacketFilterOf(t *testing.T) {
 	}
 }
 
-// TestPatches: each is of the container that kubeadm takes it for by its name.
+// TestPatches does what kubeadm does with them: merges each into the Pod that its name
+// begins with, or applies it as a JSON patch, where the name ends so.
 func TestPatches(t *testing.T) {
 	files, err := debian.FilesOf(rootFiles, "root")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
+	got := map[string]*corev1.Pod{"etcd": podOf("etcd"), "kube-apiserver": podOf("kube-apiserver"), "kube-scheduler": podOf("kube-scheduler")}
+	want := map[string]*corev1.Pod{}
+	for name, pod := range got {
+		want[name] = pod.DeepCopy()
+		want[name].Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
+	}
+	server := &want["kube-apiserver"].Spec.Containers[0]
+	server.Command = append(server.Command, "--etcd-healthcheck-timeout=10s", "--etcd-readycheck-timeout=10s", "--etcd-count-metric-poll-period=10m")
 	for _, f := range files {
 		file, found := strings.CutPrefix(f.Path, "/etc/kubernetes/patches/")
 		if !found {
 			continue
 		}
-		name := strings.TrimSuffix(file, ".yaml")
-		got = append(got, name)
-		if want := "spec:\n  containers:\n  - name: " + name + "\n    readinessProbe:\n      periodSeconds: 10\n"; !strings.HasSuffix(string(f.Data), want) {
-			t.Errorf("%s ends otherwise than\n%s", file, want)
+		name, isJSON := strings.CutSuffix(strings.TrimSuffix(file, ".yaml"), "1+json")
+		if got[name] == nil {
+			t.Fatalf("%s is for no Pod of kubeadm's", file)
 		}
+		got[name] = patched(t, got[name], f.Data, isJSON)
 	}
-	slices.Sort(got)
-	if diff := cmp.Diff([]string{"etcd", "kube-apiserver", "kube-scheduler"}, got); diff != "" {
-		t.Errorf("patches (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Pods (-want +got):\n%s", diff)
+	}
+}
+
+// podOf is what kubeadm makes of a part of the control plane, as far as patches go.
+func podOf(name string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: name, Command: []string{name, "--v=1"}, ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 15},
+	}}}}
+}
+
+// patched is a Pod after one of kubeadm's patches.
+func patched(t *testing.T, pod *corev1.Pod, patch []byte, isJSON bool) *corev1.Pod {
+	t.Helper()
+	document, err := json.Marshal(pod)
+	check(t, err)
+	patch, err = yaml.YAMLToJSONStrict(patch)
+	check(t, err)
+	if isJSON {
+		operations, err := jsonpatch.DecodePatch(patch)
+		check(t, err)
+		document, err = operations.Apply(document)
+		check(t, err)
+	} else {
+		document, err = strategicpatch.StrategicMergePatch(document, patch, corev1.Pod{})
+		check(t, err)
+	}
+	out := &corev1.Pod{}
+	check(t, json.Unmarshal(document, out))
+	return out
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

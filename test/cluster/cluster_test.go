@@ -75,8 +75,6 @@ type stage struct {
 	upgraded      string
 	// burnt is the host that was lost for good; empty: none.
 	burnt string
-	// nameless are the Nodes, by name, whose kubelet was not told its provider ID.
-	nameless map[string]bool
 }
 
 // A scene builds on those before it.
@@ -95,12 +93,11 @@ var (
 	}
 	// life is what happens to it.
 	life = []scene{
-		{"a worker more", scaleOut},
+		{"a worker more, whose template lacks the provider ID", scaleOut},
 		{"a rack's label changes", relabel},
 		{"a worker loses its power", heal},
 		{"a worker less", scaleIn},
 		{"an upgrade", upgrade},
-		{"a worker whose template lacks the provider ID", addNameless},
 	}
 	end = []scene{{"deletion", remove}}
 )

@@ -7,11 +7,11 @@
 // nothing changed but variables, and the image of "make node-image". Cluster API,
 // its kubeadm providers, kube-vip, kubeadm, kubelet and containerd are the real ones.
 //
-// Its whole life takes three servers in three racks: one more worker and one less, a rack
-// that is labelled anew, a worker that loses its power and is healed by Cluster API's
-// health check and an IngotRemediation, an upgrade of Kubernetes without a spare server
-// for workers, a worker whose kubelet is not told its provider ID, and the end. The short
-// form takes two servers and leaves out what is between.
+// Its whole life takes three servers in three racks: one more worker, whose kubelet is not
+// told its provider ID, and one less, a rack that is labelled anew, a worker that loses its
+// power and is healed by Cluster API's health check and an IngotRemediation, an upgrade of
+// Kubernetes without a spare server for workers, and the end. The short form takes two
+// servers and leaves out what is between.
 //
 // It needs root and the images, and runs with INGOT_CLUSTER_VERSION and, for the whole
 // life, INGOT_CLUSTER_FROM, as in "make e2e-cluster KUBERNETES_VERSION=v1.36.3

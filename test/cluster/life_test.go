@@ -21,18 +21,22 @@ import (
 	"github.com/ingot-metal/ingot/test/site"
 )
 
-// scale asks for that many workers.
-func (s *stage) scale(t *testing.T, workers int) {
+// scale asks for that many workers of a MachineDeployment, of which the cluster has one
+// more or one less then.
+func (s *stage) scale(t *testing.T, deployment string, replicas int) {
 	t.Helper()
-	s.site.Kubectl(t, "scale", "machinedeployment", s.cluster.Name+"-md-0", "--replicas="+strconv.Itoa(workers))
-	s.cluster.Workers = workers
+	s.site.Kubectl(t, "scale", "machinedeployment", deployment, "--replicas="+strconv.Itoa(replicas))
 	s.awaitCluster(t)
 	identify(t, s)
 }
 
-// scaleOut: one worker more, on which a second pod runs.
+// scaleOut: one worker more, on which a second pod runs. It is by a template of somebody
+// who does not tell the kubelet its provider ID: Ingot finds the Node by the UUID of its
+// server.
 func scaleOut(t *testing.T, s *stage) {
-	s.scale(t, 2)
+	nameless := s.deployNameless(t)
+	s.cluster.Workers++
+	s.scale(t, nameless, 1)
 	check(t, s.workload.sayHello(t.Context(), 2))
 	s.site.AwaitFor(t, patience, "two pods", s.greeters(t, 2))
 	s.site.AwaitFor(t, patience, "their answers at every node", s.workload.answers)
@@ -41,16 +45,16 @@ func scaleOut(t *testing.T, s *stage) {
 // scaleIn: the worker that goes is drained, so that its pod is on the other one; its
 // server is off, wiped and free.
 func scaleIn(t *testing.T, s *stage) {
-	before := s.workers(t)
-	s.scale(t, 1)
-	left := s.workers(t)[0]
-	var gone string
-	for _, m := range before {
-		if m.Name != left.Name {
-			gone = hostOf(t, m)
+	var gone clusterv1.Machine
+	for _, m := range s.workers(t) {
+		if s.isNameless(m) {
+			gone = m
 		}
 	}
-	s.site.AwaitFor(t, patience, "its host given back, wiped", site.All(s.site.Free(gone), s.site.Wiped(gone)))
+	host := hostOf(t, gone)
+	s.cluster.Workers--
+	s.scale(t, gone.Labels[clusterv1.MachineDeploymentNameLabel], 0)
+	s.site.AwaitFor(t, patience, "its host given back, wiped", site.All(s.site.Free(host), s.site.Wiped(host)))
 	s.site.AwaitFor(t, patience, "both pods on the worker that is left", s.greeters(t, 2))
 }
 
@@ -186,35 +190,35 @@ func (s *stage) upToDate(controlPlane bool) site.Missing {
 	}
 }
 
-// addNameless adds a worker by a template of somebody who does not tell the kubelet
-// its provider ID: Ingot finds the Node by the UUID of its server.
-func addNameless(t *testing.T, s *stage) {
+// deployNameless makes a copy of the workers' MachineDeployment, without a worker yet, whose
+// template does not tell the kubelet its provider ID. It returns its name.
+func (s *stage) deployNameless(t *testing.T) string {
+	t.Helper()
+	from := client.ObjectKey{Namespace: s.site.Namespace, Name: s.cluster.Name + "-md-0"}
 	config := &bootstrapv1.KubeadmConfigTemplate{}
-	check(t, s.site.Client.Get(t.Context(), client.ObjectKey{Namespace: s.site.Namespace, Name: s.cluster.Name + "-md-0"}, config))
-	copied := &bootstrapv1.KubeadmConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.site.Namespace, Name: s.cluster.Name + "-nameless"}}
+	check(t, s.site.Client.Get(t.Context(), from, config))
+	copied := &bootstrapv1.KubeadmConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.site.Namespace, Name: s.cluster.Name + "-" + nameless}}
 	copied.Spec = *config.Spec.DeepCopy()
 	copied.Spec.Template.Spec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = nil
 	s.site.Create(t, copied)
 	old := &clusterv1.MachineDeployment{}
-	check(t, s.site.Client.Get(t.Context(), client.ObjectKey{Namespace: s.site.Namespace, Name: s.cluster.Name + "-md-0"}, old))
+	check(t, s.site.Client.Get(t.Context(), from, old))
 	more := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.site.Namespace, Name: copied.Name}}
 	more.Spec = *old.Spec.DeepCopy()
-	more.Spec.Replicas = ptr.To[int32](1)
+	more.Spec.Replicas = ptr.To[int32](0)
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.MachineDeploymentNameLabel: more.Name}
 	more.Spec.Selector.MatchLabels, more.Spec.Template.Labels = labels, labels
 	more.Spec.Template.Spec.Bootstrap.ConfigRef.Name = copied.Name
 	s.site.Create(t, more)
-	s.cluster.Workers++
-	s.awaitCluster(t)
-	for _, m := range s.workers(t) {
-		if m.Labels[clusterv1.MachineDeploymentNameLabel] == more.Name {
-			s.nameless[m.Status.NodeRef.Name] = true
-		}
-	}
-	if len(s.nameless) != 1 {
-		t.Errorf("Nodes without a provider ID of their own: %v, want one", s.nameless)
-	}
-	identify(t, s)
+	return more.Name
+}
+
+// nameless ends the names of what deployNameless makes.
+const nameless = "nameless"
+
+// isNameless says whether nobody told the kubelet of a Machine its provider ID.
+func (s *stage) isNameless(m clusterv1.Machine) bool {
+	return m.Labels[clusterv1.MachineDeploymentNameLabel] == s.cluster.Name+"-"+nameless
 }
 
 // patch changes an object by a JSON merge patch.

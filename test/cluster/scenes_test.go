@@ -97,7 +97,7 @@ func (s *stage) identities(ctx context.Context) (map[string]identity, error) {
 			return nil, err
 		}
 		writer := kubelet
-		if s.nameless[m.Status.NodeRef.Name] {
+		if s.isNameless(m) {
 			writer = "ingot"
 		}
 		want[m.Status.NodeRef.Name] = identity{m.Spec.ProviderID, s.world.Rack(id.Host), m.Spec.Version, writer}

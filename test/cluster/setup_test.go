@@ -29,7 +29,7 @@ const provisioning = "prov0"
 // setUp starts the management cluster and the servers, each in a rack of its own.
 func setUp(t *testing.T, o options) *stage {
 	t.Helper()
-	s := &stage{options: o, whole: t, began: time.Now(), nameless: map[string]bool{}}
+	s := &stage{options: o, whole: t, began: time.Now()}
 	set, err := tools.Open()
 	check(t, err)
 	s.release, err = release.Write(t.Context(), release.Options{Root: set.Root(), Version: site.Version, Out: t.TempDir()})

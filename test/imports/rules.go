@@ -63,7 +63,7 @@ var (
 	// typed are those that know its types.
 	typed = append([]string{"api", "inventory"}, outer...)
 	// rendered are those whose tests read manifests as their readers would.
-	rendered = []string{"hack/release"}
+	rendered = []string{"hack/release", "hack/nodeimage"}
 	// everywhere but in the wire types and the tools' builder.
 	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images", "hack/release"}, typed...)
 )
@@ -90,11 +90,12 @@ var homes = []home{
 	{library: "github.com/go-logr/logr", in: append([]string{"bmc/vendor"}, outer...), reason: "the inner rooms log by log/slog; bmclib is given one that discards"},
 	{library: "golang.org/x", in: everywhere, reason: "the wire types use the standard library only"},
 	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
+	{library: "github.com/evanphx/json-patch/v5", tests: []string{"hack/nodeimage"}, reason: "its tests do with patches what kubeadm does"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/ginkgo/v2", testsOnly: true, reason: "what the validators of Cluster API's test framework run in"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},
 	{library: "github.com/google/go-containerregistry", in: []string{"hack/release", "lab/image", "pxe/oci"}, reason: "container images are made there, without an engine; and images that lie in registries are fetched"},
-	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), reason: "manifests are read and written at the edge"},
+	{library: "sigs.k8s.io/yaml", in: append([]string{"hack/release"}, outer...), tests: rendered, reason: "manifests are read and written at the edge"},
 	{library: "k8s.io/api", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apimachinery", in: typed, tests: rendered, reason: "BMC drivers, boot server and agent do not know Kubernetes"},
 	{library: "k8s.io/apiextensions-apiserver", in: outer, reason: "definitions are installed, not reasoned about"},
