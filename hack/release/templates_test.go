@@ -186,6 +186,15 @@ func TestEveryNodeHasItsProviderID(t *testing.T) {
 	}
 }
 
+// timeouts of kubeadm on control planes: decisions 0186, 0263 and 0265.
+var timeouts = bootstrapv1.Timeouts{
+	ControlPlaneComponentHealthCheckSeconds: new(int32(600)),
+	KubernetesAPICallSeconds:                new(int32(300)),
+	EtcdAPICallSeconds:                      new(int32(300)),
+	DiscoverySeconds:                        new(int32(600)),
+	TLSBootstrapSeconds:                     new(int32(600)),
+}
+
 // The first control plane, which kubeadm init made, is configured as those that joined.
 // Cluster API compares the two when it asks whether a machine can be changed in place, and
 // replaces the first if they differ.
@@ -200,6 +209,9 @@ func TestFirstControlPlaneIsAsTheOthers(t *testing.T) {
 			}
 			specs++
 			first, other := spec.InitConfiguration, spec.JoinConfiguration
+			if diff := cmp.Diff(timeouts, first.Timeouts); diff != "" {
+				t.Errorf("flavor %q, %s: timeouts (-want +got):\n%s", flavor, o.GetName(), diff)
+			}
 			want := bootstrapv1.JoinConfiguration{Timeouts: first.Timeouts, Patches: first.Patches, SkipPhases: first.SkipPhases, NodeRegistration: first.NodeRegistration}
 			got := bootstrapv1.JoinConfiguration{Timeouts: other.Timeouts, Patches: other.Patches, SkipPhases: other.SkipPhases, NodeRegistration: other.NodeRegistration}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -34,9 +34,9 @@ func (s *stage) scale(t *testing.T, deployment string, replicas int) {
 // who does not tell the kubelet its provider ID: Ingot finds the Node by the UUID of its
 // server.
 func scaleOut(t *testing.T, s *stage) {
-	nameless := s.deployNameless(t)
+	deployment := s.deployNameless(t)
 	s.cluster.Workers++
-	s.scale(t, nameless, 1)
+	s.scale(t, deployment, 1)
 	check(t, s.workload.sayHello(t.Context(), 2))
 	s.site.AwaitFor(t, patience, "two pods", s.greeters(t, 2))
 	s.site.AwaitFor(t, patience, "their answers at every node", s.workload.answers)
