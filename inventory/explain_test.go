@@ -46,3 +46,29 @@ func TestAwaitedTellsOfPowerOff(t *testing.T) {
 		}
 	}
 }
+
+// TestSayProvisioned: whoever finds an installed server off is told why it stays so.
+func TestSayProvisioned(t *testing.T) {
+	const installed = "installed for IngotMachine m"
+	for name, tc := range map[string]struct {
+		power  infrav1.PowerState
+		intent infrav1.PowerIntent
+		want   string
+	}{
+		"on":           {infrav1.PowerStateOn, "", installed},
+		"off":          {infrav1.PowerStateOff, "", installed + "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it"},
+		"off, asked":   {infrav1.PowerStateOff, infrav1.PowerIntentOff, installed + "; off, as spec.power says"},
+		"nobody knows": {infrav1.PowerStateUnknown, "", installed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Claim, s.obs.Power, s.host.Spec.Power = claimOf(infrav1.ClaimProvisioned), tc.power, tc.intent
+				s.host.Spec.Claim.MachineRef.Name = "m"
+			})
+			in := input{host: s.host, obs: s.obs, claim: s.host.Spec.Claim}
+			if got := sayProvisioned(&in); got.Message != tc.want {
+				t.Errorf("%q, want %q", got.Message, tc.want)
+			}
+		})
+	}
+}

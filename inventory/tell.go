@@ -153,8 +153,17 @@ func sayBMCProblem(in *input) Decision {
 	return in.again(bmcReason(in.obs.BMC), in.bmcMessage())
 }
 
+// sayProvisioned names what else would look like a fault of Ingot's: what is in use and
+// off is not switched on unasked (I2).
 func sayProvisioned(in *input) Decision {
-	return idle(infrav1.ReasonProvisioned, fmt.Sprintf("installed for IngotMachine %s", in.claim.MachineRef.Name))
+	message := fmt.Sprintf("installed for IngotMachine %s", in.claim.MachineRef.Name)
+	switch {
+	case in.off() && in.wantedOff():
+		message += "; off, as spec.power says"
+	case in.off():
+		message += "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it"
+	}
+	return idle(infrav1.ReasonProvisioned, message)
 }
 
 func sayMaintenance(*input) Decision {
