@@ -95,7 +95,7 @@ e2e-cluster: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## A
 	$(SUMMARY)
 
 .PHONY: e2e-cluster-short
-e2e-cluster-short: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: such a cluster of one control plane and one worker, made and deleted.
+e2e-cluster-short: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: a cluster of one control plane and one worker by the ClusterClass, made and deleted.
 	hack/packages.sh e2e-cluster
 	$(E2E_CLUSTER)
 	$(SUMMARY)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,12 +98,17 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 		t.Fatal(err)
 	}
 	variables := with(map[string]string{"INGOT_CONTROL_PLANE_HOST_LABELS": "class: small", "CONTROL_PLANE_ENDPOINT_PORT": "7443"})
+	if flavor == "clusterclass" && controlPlanes == slowEtcd {
+		maps.Copy(variables, map[string]string{
+			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000",
+			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
+			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
+		})
+	}
 	for _, o := range generate(t, r, flavor, controlPlanes, variables).Objs() {
 		o.SetNamespace(namespace)
-		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes == slowEtcd {
-			setVariable(t, &o, "etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(5000)})
-			setVariable(t, &o, "leases", map[string]any{"durationSeconds": int64(60), "renewSeconds": int64(45), "retrySeconds": int64(9)})
-			setVariable(t, &o, "keyAlgorithm", string(bootstrapv1.EncryptionAlgorithmECDSAP256))
+		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes != slowEtcd {
+			dropVariable(t, &o, "etcd") // as in a Cluster of somebody's own
 		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
@@ -242,15 +248,24 @@ func (p topology) checkRefusals(t *testing.T) {
 // setVariable gives a topology a value, in the place of the one that it has.
 func setVariable(t *testing.T, cluster *unstructured.Unstructured, name string, value any) {
 	t.Helper()
+	variables := append(dropVariable(t, cluster, name), map[string]any{"name": name, "value": value})
+	if err := unstructured.SetNestedSlice(cluster.Object, variables, "spec", "topology", "variables"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropVariable takes a value from a topology, and returns the others.
+func dropVariable(t *testing.T, cluster *unstructured.Unstructured, name string) []any {
+	t.Helper()
 	variables, _, err := unstructured.NestedSlice(cluster.Object, "spec", "topology", "variables")
 	if err != nil {
 		t.Fatal(err)
 	}
 	variables = slices.DeleteFunc(variables, func(v any) bool { return v.(map[string]any)["name"] == name })
-	variables = append(variables, map[string]any{"name": name, "value": value})
 	if err := unstructured.SetNestedSlice(cluster.Object, variables, "spec", "topology", "variables"); err != nil {
 		t.Fatal(err)
 	}
+	return variables
 }
 
 // checkKubeVIP reads the static Pod as the kubelet does.

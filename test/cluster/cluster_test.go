@@ -34,10 +34,10 @@ var operatorAddress = netip.MustParsePrefix("10.77.0.60/24")
 
 // options of a test: versions of Kubernetes, that of the image that make names, and, in
 // the full form, the one that the cluster begins with; where the timeline goes (out;
-// empty: nowhere); how many servers there are, each in a rack of its own, and of how many
-// the cluster is made.
+// empty: nowhere); by which template the cluster is made; how many servers there are,
+// each in a rack of its own, and of how many the cluster is made.
 type options struct {
-	version, from, out              string
+	version, from, out, flavor      string
 	servers, controlPlanes, workers int
 }
 
@@ -45,7 +45,7 @@ type options struct {
 func fromEnvironment() options {
 	return options{
 		version: os.Getenv("INGOT_CLUSTER_VERSION"), from: os.Getenv("INGOT_CLUSTER_FROM"), out: os.Getenv("INGOT_CLUSTER_OUT"),
-		servers: 2, controlPlanes: 1, workers: 1,
+		flavor: site.PlainFlavor, servers: 2, controlPlanes: 1, workers: 1,
 	}
 }
 
@@ -103,19 +103,25 @@ var (
 )
 
 // TestCluster is the life of a cluster. With INGOT_CLUSTER_FROM, an older version of
-// Kubernetes, it is the whole one; without it goes from its creation to its deletion.
+// Kubernetes, it is the whole one, of the default template; without it goes from its
+// creation, by the ClusterClass, to its deletion.
 func TestCluster(t *testing.T) {
 	o := fromEnvironment()
 	if o.version == "" {
 		t.Skip("set INGOT_CLUSTER_VERSION to the version of a node image, as make e2e-cluster does; needs root")
 	}
 	scenes := append(append([]scene{}, beginning...), end...)
-	if o.from != "" {
+	if o.from == "" {
+		o.flavor = "clusterclass"
+	} else {
 		scenes = append(append(append([]scene{}, beginning...), life...), end...)
 		o.servers = 3 // one to scale out to and to upgrade by
 	}
 	s := setUp(t, o)
 	s.play(t, scenes)
+	if lacking := s.recorder.lacking(); len(lacking) > 0 {
+		t.Errorf("not in the timeline: %q", lacking)
+	}
 	s.summarize(t)
 }
 

@@ -81,7 +81,8 @@ func (s *stage) lineOf(t *testing.T) time.Duration {
 }
 
 // healQuickly has the workers' health check call for power cycles: for a Node that is
-// lost after half a minute, and for a Machine without one after three lines.
+// lost after half a minute, and for a Machine without one a line after it was installed,
+// which is twice what is left of its line then.
 func (s *stage) healQuickly(t *testing.T, line time.Duration) {
 	t.Helper()
 	template := &infrav1.IngotRemediationTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.site.Namespace, Name: "power-cycle"}}
@@ -92,7 +93,7 @@ func (s *stage) healQuickly(t *testing.T, line time.Duration) {
 	s.patch(t, "machinehealthcheck", s.cluster.Name+"-md-0", `{"spec":{"checks":{"nodeStartupTimeoutSeconds":%d,"unhealthyNodeConditions":[`+
 		`{"type":"Ready","status":"Unknown","timeoutSeconds":30},{"type":"Ready","status":"False","timeoutSeconds":900}]},`+
 		`"remediation":{"templateRef":{"apiVersion":%q,"kind":"IngotRemediationTemplate","name":%q}}}}`,
-		int(3*line.Seconds()), infrav1.GroupVersion.String(), template.Name)
+		int(line.Seconds()), infrav1.GroupVersion.String(), template.Name)
 }
 
 // cut lets a worker's line begin anew, does harm at a moment of it, and waits for the

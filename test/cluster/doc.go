@@ -3,7 +3,7 @@
 
 // Package cluster is a Kubernetes cluster for real: a release of this source tree
 // installed by clusterctl into a management cluster with pods (lab/node), virtual
-// servers with real firmware behind emulated BMCs, the shipped cluster template with
+// servers with real firmware behind emulated BMCs, a shipped cluster template with
 // nothing changed but variables, and the image of "make node-image". Cluster API,
 // its kubeadm providers, kube-vip, kubeadm, kubelet and containerd are the real ones.
 //
@@ -11,7 +11,7 @@
 // told its provider ID, and one less, a rack that is labelled anew, a worker that loses its
 // power and is healed by Cluster API's health check and an IngotRemediation, an upgrade of
 // Kubernetes without a spare server for workers, and the end. The short form takes two
-// servers and leaves out what is between.
+// servers, the ClusterClass instead of the default template, and leaves out what is between.
 //
 // It needs root and the images, and runs with INGOT_CLUSTER_VERSION and, for the whole
 // life, INGOT_CLUSTER_FROM, as in "make e2e-cluster KUBERNETES_VERSION=v1.36.3

@@ -12,10 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/lab/podnet"
+	"github.com/ingot-metal/ingot/test/site"
 )
 
 // hello is the name of the Deployment and its Service.
@@ -56,12 +58,51 @@ func (w *workloadCluster) sayHello(ctx context.Context, replicas int32) error {
 				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 				LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 			}},
-			Containers: []corev1.Container{{
-				Name: hello, Image: podnet.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Args: []string{fmt.Sprintf("--hello=:%d", helloPort)},
-			}},
+			Containers: []corev1.Container{greeter()},
 		}},
 	}})
+}
+
+// greeter is what its pods run.
+func greeter() corev1.Container {
+	return corev1.Container{
+		Name: hello, Image: podnet.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Args: []string{fmt.Sprintf("--hello=:%d", helloPort)},
+	}
+}
+
+// stay is the finalizer of a witness.
+const stay = "test.ingot.invalid/stay"
+
+// stand puts a pod on a Node that does not go unless let go: who drains the Node must wait
+// for it.
+func (w *workloadCluster) stand(ctx context.Context, node string) (*corev1.Pod, error) {
+	witness := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: helloKey.Namespace, Name: "witness", Finalizers: []string{stay}},
+		Spec:       corev1.PodSpec{NodeName: node, TerminationGracePeriodSeconds: ptr.To[int64](5), Containers: []corev1.Container{greeter()}},
+	}
+	return witness, w.client.Create(ctx, witness)
+}
+
+// evicted is missing until a pod was asked to go as a drain asks.
+func (w *workloadCluster) evicted(pod *corev1.Pod) site.Missing {
+	return func(ctx context.Context) (string, error) {
+		now := &corev1.Pod{}
+		if err := w.client.Get(ctx, client.ObjectKeyFromObject(pod), now); err != nil {
+			return "", err
+		}
+		for _, c := range now.Status.Conditions {
+			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI" {
+				return "", nil
+			}
+		}
+		return fmt.Sprintf("it is %s, deleted %v, conditions %v", now.Status.Phase, now.DeletionTimestamp, now.Status.Conditions), nil
+	}
+}
+
+// letGo ends a witness.
+func (w *workloadCluster) letGo(ctx context.Context, pod *corev1.Pod) error {
+	return w.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 }
 
 // greeters are its pods that nobody deletes.

@@ -26,8 +26,6 @@ import (
 func (s *stage) scale(t *testing.T, deployment string, replicas int) {
 	t.Helper()
 	s.site.Kubectl(t, "scale", "machinedeployment", deployment, "--replicas="+strconv.Itoa(replicas))
-	s.awaitCluster(t)
-	identify(t, s)
 }
 
 // scaleOut: one worker more, on which a second pod runs. It is by a template of somebody
@@ -37,13 +35,15 @@ func scaleOut(t *testing.T, s *stage) {
 	deployment := s.deployNameless(t)
 	s.cluster.Workers++
 	s.scale(t, deployment, 1)
+	s.awaitCluster(t)
+	identify(t, s)
 	check(t, s.workload.sayHello(t.Context(), 2))
 	s.site.AwaitFor(t, patience, "two pods", s.greeters(t, 2))
 	s.site.AwaitFor(t, patience, "their answers at every node", s.workload.answers)
 }
 
-// scaleIn: the worker that goes is drained, so that its pod is on the other one; its
-// server is off, wiped and free.
+// scaleIn: the worker that goes is drained before its server is switched off, so that its
+// pod is on the other one; the server is off, wiped and free.
 func scaleIn(t *testing.T, s *stage) {
 	var gone clusterv1.Machine
 	for _, m := range s.workers(t) {
@@ -52,8 +52,17 @@ func scaleIn(t *testing.T, s *stage) {
 		}
 	}
 	host := hostOf(t, gone)
+	witness, err := s.workload.stand(t.Context(), gone.Status.NodeRef.Name)
+	check(t, err)
 	s.cluster.Workers--
 	s.scale(t, gone.Labels[clusterv1.MachineDeploymentNameLabel], 0)
+	s.site.AwaitFor(t, patience, "a pod of it evicted", s.workload.evicted(witness))
+	if claim := s.site.Host(t, host).Spec.Claim; claim == nil || claim.State != infrav1.ClaimProvisioned {
+		t.Errorf("its pod has not gone, and the claim of its server is %+v", claim)
+	}
+	check(t, s.workload.letGo(t.Context(), witness))
+	s.awaitCluster(t)
+	identify(t, s)
 	s.site.AwaitFor(t, patience, "its host given back, wiped", site.All(s.site.Free(host), s.site.Wiped(host)))
 	s.site.AwaitFor(t, patience, "both pods on the worker that is left", s.greeters(t, 2))
 }

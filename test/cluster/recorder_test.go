@@ -180,6 +180,25 @@ func (r *recorder) node(n *corev1.Node) {
 	}
 }
 
+// always are the marks that each machine leaves. That its image was written is seen only by
+// who looks in the second between it and the reboot.
+var always = []string{"claim", "power", "DHCP", "agent", "reboot", "cloud-init", "Node registered", "Ready"}
+
+// lacking are marks that machines do not have whose Nodes were ready.
+func (r *recorder) lacking() (out []string) {
+	for _, m := range r.machines() {
+		has := func(name string) bool {
+			return slices.ContainsFunc(m.Marks, func(mark timeline.Mark) bool { return mark.Name == name })
+		}
+		for _, name := range always {
+			if has("Ready") && !has(name) {
+				out = append(out, m.Name+": "+name)
+			}
+		}
+	}
+	return out
+}
+
 // machines are all that were seen.
 func (r *recorder) machines() []timeline.Machine {
 	r.mu.Lock()
@@ -224,6 +243,9 @@ func TestRecorder(t *testing.T) {
 	r.node(node)
 	node.Spec.ProviderID = "ingot://default/h1/" + id
 	r.node(node)
+	if got := r.lacking(); got != nil {
+		t.Errorf("before it is ready it lacks %q", got)
+	}
 	for _, ready := range []int{50, 90} {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at(ready))}}
 		r.node(node)
@@ -235,5 +257,12 @@ func TestRecorder(t *testing.T) {
 	}}}
 	if diff := cmp.Diff(want, r.machines()); diff != "" {
 		t.Errorf("marks (-want +got):\n%s", diff)
+	}
+	if got := r.lacking(); got != nil {
+		t.Errorf("with all marks it lacks %q", got)
+	}
+	r.lives[id].Marks = slices.DeleteFunc(r.lives[id].Marks, func(m timeline.Mark) bool { return m.Name == "DHCP" || m.Name == "image" })
+	if diff := cmp.Diff([]string{"m1: DHCP"}, r.lacking()); diff != "" {
+		t.Errorf("lacking (-want +got):\n%s", diff)
 	}
 }

@@ -25,11 +25,11 @@ func register(t *testing.T, s *stage) {
 	s.site.AwaitFor(t, patience, "free hosts", s.site.Free(s.world.Servers()...))
 }
 
-// create is "clusterctl generate cluster | kubectl apply" with the default template,
-// and what the book says an operator does then: the network plugin.
+// create is "clusterctl generate cluster | kubectl apply", and what the book says an
+// operator does then: the network plugin.
 func create(t *testing.T, s *stage) {
 	s.cluster = s.site.CreateCluster(t, site.Cluster{
-		Name: "c1", Flavor: site.PlainFlavor, ControlPlanes: s.controlPlanes, Workers: s.options.workers, Kubernetes: s.first(), Endpoint: endpoint,
+		Name: "c1", Flavor: s.flavor, ControlPlanes: s.controlPlanes, Workers: s.options.workers, Kubernetes: s.first(), Endpoint: endpoint,
 		Variables: map[string]string{
 			"POD_CIDR": `["` + pods + `"]`, "INGOT_KUBE_VIP_IMAGE": kubeVIPImage(t, disk(t, s.first())),
 			// Emulated servers stand still for a second now and then.

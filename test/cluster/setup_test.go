@@ -87,6 +87,7 @@ func initialize(t *testing.T, s *stage) {
 		Others:    []clusterapi.Entry{{Name: "ingot", Kind: "InfrastructureProvider", URL: s.release.Components}},
 		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(s.release.Dir)},
 		Env: []string{
+			"CLUSTER_TOPOLOGY=true",
 			// The image is where this machine is.
 			"INGOT_IMAGE_SOURCES=0.0.0.0/0",
 			"INGOT_BOOT_ADDRESS=" + address.Addr().String(), "INGOT_BOOT_INTERFACE=" + provisioning,
