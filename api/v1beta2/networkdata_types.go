@@ -339,7 +339,8 @@ type LinkAddress struct {
 	// +optional
 	NetworkRef *LocalReference `json:"networkRef,omitempty"`
 	// gateway that comes with the address: the default route (DefaultRoute), or of no use
-	// (Ignore). Unset: DefaultRoute. Only one of a family can be.
+	// (Ignore). Unset: DefaultRoute, unless routes of the link has one to 0.0.0.0/0 or ::/0,
+	// of the gateway's family. Only one of a family can be.
 	// +optional
 	Gateway GatewayUse `json:"gateway,omitempty"`
 }

@@ -79,6 +79,19 @@ func reservation(network string) infrav1.LinkAddress {
 	return infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: network}}
 }
 
+// asDefault asks for the gateway in so many words.
+func asDefault(address infrav1.LinkAddress) infrav1.LinkAddress {
+	address.Gateway = infrav1.GatewayDefaultRoute
+	return address
+}
+
+// nodesVLAN is the bond and VLAN of most sites, with that configuration of the VLAN alone.
+func nodesVLAN(config infrav1.LinkConfig) *infrav1.NetworkData {
+	data := bondAndVLAN()
+	data.Bonds[0].LinkConfig, data.VLANs[0].LinkConfig = infrav1.LinkConfig{}, config
+	return data
+}
+
 var (
 	recorded  = infrav1.LinkAddress{Source: infrav1.AddressRecorded}
 	recorded6 = infrav1.LinkAddress{Source: infrav1.AddressRecordedIPv6}
@@ -114,6 +127,15 @@ func goldens() map[string]*infrav1.NetworkData {
 			MTU: new(int32(1400)), Addresses: []infrav1.LinkAddress{{Source: infrav1.AddressRecorded, Gateway: infrav1.GatewayIgnore}},
 			DNSServers: []string{"192.0.2.53"}, SearchDomains: []string{"no", "example"},
 			Routes: []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.10.0.254", Metric: new(int32(10))}, {To: "172.16.0.0/12", Via: "10.10.0.5"}}})}},
+		// The gateways of rack-a and of the pools are not these routers.
+		"own-default-route": {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", boot, infrav1.LinkConfig{
+			Addresses: []infrav1.LinkAddress{recorded}, Routes: []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.10.0.254"}}})}},
+		"own-default-routes-of-both-families": nodesVLAN(infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{pooled("nodes"), pooled("nodes6")},
+			Routes: []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.20.0.254", Metric: new(int32(50))}, {To: "0::0/0", Via: "2001:db8:20::fe"}}}),
+		"own-default-route-of-one-family": nodesVLAN(infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{pooled("nodes"), pooled("nodes6")},
+			Routes: []infrav1.LinkRoute{{To: "::/0", Via: "fe80::1"}}}),
+		"own-default-route-beside-the-gateway": nodesVLAN(infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{asDefault(pooled("nodes"))},
+			Routes: []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.20.0.254", Metric: new(int32(500))}}}),
 		"dhcp": {Ethernets: []infrav1.NetworkEthernet{
 			ethernet("uplink0", boot, infrav1.LinkConfig{DHCP: infrav1.DHCPFamilyIPv4}),
 			ethernet("uplink1", port(1), infrav1.LinkConfig{DHCP: infrav1.DHCPFamilyDualStack, MTU: new(int32(9000))}),

@@ -206,14 +206,20 @@ func (l *link) add(given Given, want infrav1.LinkAddress, asked infrav1.LinkConf
 		l.config.SearchDomains = appendNew(l.config.SearchDomains, given.SearchDomains)
 	}
 	for _, r := range given.Routes {
-		if !slices.ContainsFunc(l.routes, func(have route) bool { return have.To == r.To }) {
+		if !slices.ContainsFunc(l.routes, func(have route) bool { return destination(have.To) == destination(r.To) }) {
 			l.routes = append(l.routes, route{LinkRoute: r, from: given.From})
 		}
 	}
-	if given.Gateway.IsValid() && want.Gateway != infrav1.GatewayIgnore {
-		l.routes = append(l.routes, route{from: "the gateway of " + given.From,
-			LinkRoute: infrav1.LinkRoute{To: defaultRoute(given.Gateway), Via: given.Gateway.String()}})
+	if !given.Gateway.IsValid() || want.Gateway == infrav1.GatewayIgnore {
+		return
 	}
+	to := defaultRoute(given.Gateway)
+	// Not what another address brought: of two gateways neither is the link's own word.
+	own := slices.ContainsFunc(asked.Routes, func(have infrav1.LinkRoute) bool { return destination(have.To) == to })
+	if own && want.Gateway != infrav1.GatewayDefaultRoute {
+		return
+	}
+	l.routes = append(l.routes, route{from: "the gateway of " + given.From, LinkRoute: infrav1.LinkRoute{To: to, Via: given.Gateway.String()}})
 }
 
 func appendNew(list, more []string) []string {
@@ -230,6 +236,15 @@ func defaultRoute(gateway netip.Addr) string {
 		return "0.0.0.0/0"
 	}
 	return "::/0"
+}
+
+// destination is one text for all spellings of it: IPv6 has many.
+func destination(to string) string {
+	prefix, err := netip.ParsePrefix(to)
+	if err != nil {
+		return to
+	}
+	return prefix.String()
 }
 
 // checkRoutes: the kernel takes no route by a router that is not on the link. What DHCP
@@ -259,12 +274,13 @@ func (n Network) check() error {
 			has[address.Addr()] = l.name
 		}
 		for _, r := range l.routes {
-			key := r.To
+			to := destination(r.To)
+			key := to
 			if r.Metric != nil {
 				key += fmt.Sprint(" metric ", *r.Metric)
 			}
 			if other, taken := leads[key]; taken {
-				return fmt.Errorf("two routes to %s, by %s and by %s: say gateway: Ignore at one of the addresses, or give one route a metric", r.To, other, r.from)
+				return fmt.Errorf("two routes to %s, by %s and by %s: say gateway: Ignore at one of the addresses, or give one route a metric", to, other, r.from)
 			}
 			leads[key] = r.from
 		}

@@ -99,6 +99,15 @@ func TestMisfits(t *testing.T) {
 		"two default routes": {change(func(d *infrav1.NetworkData) {
 			d.VLANs[0].Addresses = append(d.VLANs[0].Addresses[:1], recorded)
 		}), sources(), "two routes to 0.0.0.0/0, by the gateway of pool nodes and by the gateway of IngotNetwork rack-a: say gateway: Ignore"},
+		"a default route beside the gateway asked for": {nodesVLAN(infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{asDefault(pooled("nodes"))},
+			Routes: []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.20.0.254"}}}), sources(), "two routes to 0.0.0.0/0, by networkData of bond0.120 and by the gateway of pool nodes: say gateway: Ignore"},
+		"a default route of another link": {change(func(d *infrav1.NetworkData) {
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.30.0.9"}}
+		}), sources(), "two routes to 0.0.0.0/0, by networkData of bond0 and by the gateway of pool nodes"},
+		"one destination in two spellings": {change(func(d *infrav1.NetworkData) {
+			d.Bonds[0].Addresses = append(d.Bonds[0].Addresses, static("2001:db8:30::5/64"))
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "0::0/0", Via: "2001:db8:30::1"}}
+		}), sources(), "two routes to ::/0, by networkData of bond0 and by the gateway of pool nodes6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Resolve(tc.data, tc.from)
