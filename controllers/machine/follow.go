@@ -50,7 +50,7 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
 	booted, reported := reportOf(s.host, hardware)
-	s.machine.Status.Addresses = addressesOf(s.host, hardware, withoutEndpoint(s.cluster, hardware, reported))
+	s.machine.Status.Addresses = addressesOf(s.host, hardware, machineOwn(s.cluster, s.host, hardware, reported))
 	if !booted {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
@@ -70,6 +70,56 @@ func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted 
 	}
 	shown := host.Status.Booted
 	return shown != nil && shown.InstanceID == instance, host.Status.Addresses
+}
+
+// machineOwn is what a system reports without what belongs to its Cluster: the report may
+// come days after the first boot, when the manager was away. Pods go first: beside them
+// alone the endpoint's address is the only one that there is.
+func machineOwn(cluster *clusterv1.Cluster, host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
+	var known []string
+	if network := host.Spec.Claim.Network; network != nil {
+		known = append(known, network.Addresses...)
+	}
+	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
+		if recorded != nil {
+			known = append(known, recorded.IP)
+		}
+	}
+	return withoutEndpoint(cluster, hardware, withoutPods(cluster, known, reported))
+}
+
+// withoutPods leaves out what lies in the Cluster's networks of Pods and Services, as the
+// interfaces of a CNI and of IPVS do. Some sites have their Pods in the servers' own
+// network: one that holds an address known to be the host's counts for nothing, and where
+// all addresses of a family would go, they stay.
+func withoutPods(cluster *clusterv1.Cluster, known, reported []string) []string {
+	network := cluster.Spec.ClusterNetwork
+	var ranges []netip.Prefix
+	for _, text := range slices.Concat(network.Pods.CIDRBlocks, network.Services.CIDRBlocks) {
+		prefix, err := netip.ParsePrefix(text)
+		if err == nil && !slices.ContainsFunc(known, func(text string) bool { return prefix.Contains(addressOf(text)) }) {
+			ranges = append(ranges, prefix)
+		}
+	}
+	within := func(ip netip.Addr) bool {
+		return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
+	stays := map[bool]bool{} // whether one of IPv4, and one of IPv6, does
+	for _, text := range reported {
+		if ip := addressOf(text); !within(ip) {
+			stays[ip.Is4()] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(reported), func(text string) bool {
+		ip := addressOf(text)
+		return within(ip) && stays[ip.Is4()]
+	})
+}
+
+// addressOf is in no network where the text is no address.
+func addressOf(text string) netip.Addr {
+	ip, _ := netip.ParseAddr(text)
+	return ip.Unmap()
 }
 
 // withoutEndpoint leaves out the address of the Cluster's API server, which the system of

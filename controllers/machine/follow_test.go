@@ -83,3 +83,64 @@ func TestWithoutEndpoint(t *testing.T) {
 		})
 	}
 }
+
+// What lies in the networks of Pods and Services is not the machine's, unless the servers
+// are there too.
+func TestWithoutPods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pods, services, known, reported, want []string
+	}{
+		"Pods and Services": {[]string{"10.244.0.0/16"}, []string{"10.96.0.0/12"}, []string{"192.0.2.7"},
+			[]string{"10.96.0.1", "10.244.1.1", "192.0.2.7", "198.51.100.7"}, []string{"192.0.2.7", "198.51.100.7"}},
+		"of both families": {[]string{"10.244.0.0/16", "fd00:10::/56"}, []string{"10.96.0.0/12", "fd00:20::/108"}, nil,
+			[]string{"10.244.1.1", "192.0.2.7", "2001:db8::7", "fd00:10::1", "fd00:20::a"}, []string{"192.0.2.7", "2001:db8::7"}},
+		"Pods among the servers": {[]string{"10.0.0.0/8"}, []string{"172.20.0.0/16"}, []string{"10.1.0.7"},
+			[]string{"10.1.0.7", "172.20.0.1", "198.51.100.7"}, []string{"10.1.0.7", "198.51.100.7"}},
+		"the same, nothing known": {[]string{"10.0.0.0/8"}, nil, nil, []string{"10.1.0.7", "10.1.0.8"}, []string{"10.1.0.7", "10.1.0.8"}},
+		"of one family all would go": {[]string{"10.0.0.0/8", "fd00:10::/56"}, nil, nil,
+			[]string{"10.1.0.7", "2001:db8::7", "fd00:10::1"}, []string{"10.1.0.7", "2001:db8::7"}},
+		"no networks":       {nil, nil, nil, []string{"10.244.1.1", "192.0.2.7"}, []string{"10.244.1.1", "192.0.2.7"}},
+		"not networks":      {[]string{"10.244.0.0"}, []string{""}, []string{"host"}, []string{"10.244.1.1", "192.0.2.7"}, []string{"10.244.1.1", "192.0.2.7"}},
+		"nothing reported":  {[]string{"10.244.0.0/16"}, nil, []string{"192.0.2.7"}, nil, nil},
+		"host bits are set": {[]string{"10.244.7.7/16"}, nil, nil, []string{"10.244.1.1", "192.0.2.7"}, []string{"192.0.2.7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := &clusterv1.Cluster{}
+			cluster.Spec.ClusterNetwork.Pods.CIDRBlocks, cluster.Spec.ClusterNetwork.Services.CIDRBlocks = tc.pods, tc.services
+			if diff := cmp.Diff(tc.want, withoutPods(cluster, tc.known, tc.reported)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What Ingot recorded and assigned is known to be the host's, and a virtual address that is
+// all there is beside Pods stays.
+func TestAddressesOfALateReport(t *testing.T) {
+	cluster := &clusterv1.Cluster{}
+	cluster.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.0.0.0/8"}
+	cluster.Spec.ClusterNetwork.Services.CIDRBlocks = []string{"172.20.0.0/16"}
+	cluster.Spec.ControlPlaneEndpoint.Host = "192.0.2.50"
+	for name, tc := range map[string]struct {
+		assigned       []string
+		recorded       *infrav1.RecordedAddress
+		reported, want []string
+	}{
+		"recorded among Pods":                 {nil, &infrav1.RecordedAddress{NetworkName: "net", IP: "10.1.0.7"}, []string{"10.1.0.7", "172.20.0.1", "192.0.2.50"}, []string{"10.1.0.7"}},
+		"assigned among Pods":                 {[]string{"10.1.0.7"}, nil, []string{"10.1.0.7", "10.1.0.8", "172.20.0.1"}, []string{"10.1.0.7", "10.1.0.8"}},
+		"a virtual address beside Pods":       {nil, nil, []string{"10.244.1.1", "192.0.2.50"}, []string{"192.0.2.50"}},
+		"its own, a virtual one, and a Pods'": {nil, nil, []string{"10.244.1.1", "192.0.2.7", "192.0.2.50"}, []string{"192.0.2.7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, hardware := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
+			host.Spec.Claim = &infrav1.HostClaim{}
+			if tc.assigned != nil {
+				host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Addresses: tc.assigned}
+			}
+			hardware.Spec.Address = tc.recorded
+			if diff := cmp.Diff(tc.want, machineOwn(cluster, host, hardware, tc.reported)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

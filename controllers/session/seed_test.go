@@ -127,12 +127,15 @@ func newFirstBootTree(t *testing.T) *firstBootTree {
 	tree.write("cloud/seed/nocloud/meta-data", "instance-id: i-1\n")
 	tree.write("cloud/instances/i-1/datasource", "NoCloud\n")
 	tree.write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
+	for _, nic := range []string{"eth0", "eth1", "eth2"} {
+		tree.write("sys/net/"+nic+"/device/vendor", "0x15b3\n")
+	}
 	stubs(t, tree.write)
 	seed, err := RenderSeed(seedInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree.write("ingot/first-boot.sh", strings.NewReplacer("/var/lib/", tree.root+"/", "/etc/systemd/", tree.root+"/systemd/").Replace(firstBoot(t, seed.VendorData)))
+	tree.write("ingot/first-boot.sh", strings.NewReplacer("/var/lib/", tree.root+"/", "/etc/systemd/", tree.root+"/systemd/", "/sys/class/", tree.root+"/sys/").Replace(firstBoot(t, seed.VendorData)))
 	return tree
 }
 
@@ -214,6 +217,60 @@ func TestFirstBootScrubs(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "ingot")); !os.IsNotExist(err) {
 		t.Error("the script leaves itself or its token behind")
+	}
+}
+
+// The addresses that are reported are those of NICs and of what is made of them: when
+// Ingot was away for long, those of Pods and Services are there too.
+func TestFirstBootReportsItsOwnAddresses(t *testing.T) {
+	pods := "3: docker0 inet 172.17.0.1/16\n4: cni0 inet 10.244.1.1/24\n5: flannel.1 inet 10.244.1.0/32\n6: kube-ipvs0 inet 10.96.0.1/32\n6: kube-ipvs0 inet 10.96.0.10/32\n7: vip inet 192.0.2.50/32\n"
+	for name, tc := range map[string]struct{ has, want string }{
+		"a NIC":                  {"2: eth0 inet 192.0.2.7/24\n2: eth0 inet6 2001:db8::7/64\n", `"192.0.2.7","2001:db8::7"`},
+		"a NIC, Pods, Services":  {"2: eth0 inet 192.0.2.7/24\n" + pods, `"192.0.2.7"`},
+		"a VLAN on a bond":       {"8: bond0 inet 198.51.100.7/24\n9: bond0.120 inet 192.0.2.7/24\n" + pods, `"198.51.100.7","192.0.2.7"`},
+		"a bridge with that":     {pods + "10: br-ex inet 192.0.2.7/24\n", `"192.0.2.7"`},
+		"a team":                 {"11: team0 inet 192.0.2.7/24\n" + pods, `"192.0.2.7"`},
+		"routed to the loopback": {"1: lo inet 192.0.2.7/32\n2: eth0 inet 198.51.100.7/31\n" + pods, `"192.0.2.7","198.51.100.7"`},
+		"of nothing known":       {"12: ovs inet 192.0.2.7/24\n4: cni0 inet 10.244.1.1/24\n", `"192.0.2.7","10.244.1.1"`},
+		"none":                   {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := newFirstBootTree(t)
+			tree.write("bin/ip", "#!/bin/sh\nprintf '"+strings.ReplaceAll(tc.has, "\n", `\n`)+"'\n")
+			for _, nic := range []string{"docker0", "kube-ipvs0", "veth1"} {
+				tree.nic(nic, "")
+			}
+			tree.nic("ovs", "")
+			tree.nic("bond0", "bond", "eth1", "eth2")
+			tree.nic("bond0.120", "vlan", "bond0")
+			tree.nic("br-ex", "bridge", "veth1", "bond0.120")
+			tree.nic("team0", "", "eth1")
+			tree.nic("cni0", "bridge", "veth1")
+			tree.nic("flannel.1", "vxlan", "eth0") // over a NIC, and its addresses are Pods'
+			tree.nic("vip", "macvlan", "eth0")
+			if out, err := tree.run(); err != nil || strings.Contains(out, "/sys/") {
+				t.Fatalf("first-boot script: %v\n%s", err, out)
+			}
+			posted, err := os.ReadFile(filepath.Join(tree.root, "posted"))
+			if want := `"addresses":[` + tc.want + `],`; err != nil || !strings.Contains(string(posted), want) {
+				t.Errorf("%s, error %v; want %s", posted, err, want)
+			}
+		})
+	}
+}
+
+// nic adds what the kernel tells of an interface that is no NIC itself.
+func (f *firstBootTree) nic(name, kind string, below ...string) {
+	f.t.Helper()
+	uevent := "INTERFACE=" + name + "\n"
+	if kind != "" {
+		uevent = "DEVTYPE=" + kind + "\n" + uevent
+	}
+	f.write("sys/net/"+name+"/uevent", uevent)
+	for _, other := range below {
+		if err := os.Symlink("../"+other, filepath.Join(f.root, "sys/net", name, "lower_"+other)); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 }
 

@@ -64,9 +64,28 @@ scrub() {
 	fstrim / > /dev/null 2>&1 || true
 }
 
-# 2. Report: addresses of this system, until Ingot has taken them.
+# real says whether an interface is a NIC, a bond, bridge, VLAN or team over one, or the
+# loopback, which routers may know a server by. Those of Pods and Services (cni0,
+# kube-ipvs0) lie over no NIC, or are of another kind (flannel.1 and vxlan.calico).
+real() {
+	[ "$1" = lo ] || [ -e "/sys/class/net/$1/device" ] && return 0
+	case $(sed -n 's/^DEVTYPE=//p' "/sys/class/net/$1/uevent" 2> /dev/null) in bond | bridge | vlan | '') ;; *) return 1 ;; esac
+	for lower in "/sys/class/net/$1"/lower_*; do
+		[ -e "$lower" ] && real "${lower##*/lower_}" && return 0
+	done
+	return 1
+}
+
+# own lists the addresses of real interfaces; where none has any, those of all.
+own() {
+	all=$(ip -o address show scope global | awk '{ split($4, a, "/"); print $2, a[1] }')
+	kept=$(echo "$all" | while read -r name address; do real "$name" && echo "$name $address"; done)
+	echo "${kept:-$all}" | awk 'NF { printf "%s\"%s\"", (NR > 1 ? "," : ""), $2 }'
+}
+
+# 2. Report: addresses of this system, until Ingot has taken them. By then Pods may run.
 report() {
-	addresses=$(ip -o address show scope global | awk '{ split($4, a, "/"); printf "%s\"%s\"", (NR > 1 ? "," : ""), a[1] }')
+	addresses=$(own)
 	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"}' \
 		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$(cat /proc/sys/kernel/random/boot_id)" |
 		curl --silent --show-error --fail --max-time 30 --insecure --pinnedpubkey "$INGOT_BOOTED_PIN" \
