@@ -6,6 +6,8 @@ package machine
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -339,6 +341,8 @@ func claimOf(s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) *infrav1.
 // maxHostname is the longest host name label (RFC 1123 §2.1).
 const maxHostname = 63
 
+// hostname is the Machine's name where none is asked for. Of one that is too long it is the
+// beginning, made a label, and a hash that tells apart what begins alike.
 func hostname(machine *infrav1.IngotMachine, owner *clusterv1.Machine) string {
 	if machine.Spec.Hostname != "" {
 		return machine.Spec.Hostname
@@ -346,5 +350,10 @@ func hostname(machine *infrav1.IngotMachine, owner *clusterv1.Machine) string {
 	if len(owner.Name) <= maxHostname {
 		return owner.Name
 	}
-	return owner.Name[len(owner.Name)-maxHostname:]
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(owner.Name)) // it never fails
+	suffix := fmt.Sprintf("-%08x", sum.Sum32())
+	// Without dots: what follows the first is taken for the domain.
+	begin := strings.ReplaceAll(owner.Name[:maxHostname-len(suffix)], ".", "-")
+	return strings.TrimRight(begin, "-") + suffix
 }
