@@ -46,10 +46,11 @@ type Request struct {
 	// that it is fetching the image and knows of nothing wrong, before Read gives up;
 	// 10 minutes when zero.
 	Patience time.Duration
-	// Busy is how long it may be fetching; 2 hours when zero: 20 GB at 25 Mbit/s.
+	// Busy is how long it may be fetching, or giving again what it gave before; 2 hours when
+	// zero: 20 GB at 25 Mbit/s.
 	Busy time.Duration
-	// OnBusy is told, by several goroutines, for how long it has been fetching, each time
-	// it says that it is.
+	// OnBusy is told, by several goroutines, for how long it has been so, each time it says
+	// that it is fetching, and once a second while it gives nothing new.
 	OnBusy func(time.Duration)
 	// Stall is how long a connection may be silent before it counts as lost;
 	// 1 minute when zero.
@@ -81,8 +82,9 @@ type Source struct {
 	read, size, end int64
 	failures        int
 	lastSign        time.Time
-	// busySince and wrongSince are since when, without a byte, the source has been saying
-	// that it is fetching the image, and that something is wrong with it; problem is what.
+	// busySince and wrongSince are since when, without a byte that is new, the source has been
+	// saying that it is fetching the image, or giving what was read before, and saying that
+	// something is wrong with the image; problem is what.
 	busySince, wrongSince time.Time
 	problem               string
 }
@@ -132,9 +134,7 @@ func (s *Source) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		s.watchdog.Reset(s.req.Stall)
-		n, err := s.body.Read(p)
-		s.watchdog.Stop()
+		n, err := watched{s}.Read(p)
 		s.read += int64(n)
 		if n > 0 {
 			s.failures, s.lastSign = 0, time.Now()
@@ -155,6 +155,15 @@ func (s *Source) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// watched is the body of a connection that is hung up when it is silent for too long.
+type watched struct{ *Source }
+
+func (w watched) Read(p []byte) (int, error) {
+	w.watchdog.Reset(w.req.Stall)
+	defer w.watchdog.Stop()
+	return w.body.Read(p)
 }
 
 // Close ends the current connection. Reading again would resume.
@@ -194,7 +203,11 @@ func (s *Source) reconnect() error {
 		if done {
 			return err
 		}
-		if err := s.wait(after, ErrUnavailable, fmt.Sprintf("answer %d", res.StatusCode)); err != nil {
+		kind, why := ErrUnavailable, fmt.Sprintf("answer %d", res.StatusCode)
+		if res.StatusCode == http.StatusOK {
+			kind, why = ErrUnreachable, fmt.Sprintf("connection lost while the first %d bytes were read again", s.read)
+		}
+		if err := s.wait(after, kind, why); err != nil {
 			return err
 		}
 	}
@@ -233,7 +246,11 @@ func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err
 		s.body = res.Body
 		return true, 0, nil
 	case res.StatusCode == http.StatusOK:
-		s.size, s.body = res.ContentLength, res.Body
+		if err := s.checkSize(res.ContentLength); err != nil {
+			_, _ = res.Body.Close(), s.Close()
+			return true, 0, err
+		}
+		s.body = res.Body
 		return s.skip()
 	case retryable(res.StatusCode):
 		_, _ = res.Body.Close(), s.Close()
@@ -291,11 +308,37 @@ func printable(text string, n int) string {
 
 // skip reads again what was read before, from a server that ignored the range.
 func (s *Source) skip() (done bool, after time.Duration, err error) {
-	if _, err := io.CopyN(io.Discard, s.body, s.read); err != nil {
+	if s.read > 0 && s.busySince.IsZero() {
+		s.busySince = time.Now()
+	}
+	if _, err := io.CopyN(io.Discard, again{s}, s.read); err != nil {
 		_ = s.Close()
 		return false, 0, nil
 	}
 	return true, 0, nil
+}
+
+// again is the body while it holds nothing new. Its bytes are signs of life, and are told as
+// those of a busy server are: one that never comes further is given up as such.
+type again struct{ *Source }
+
+func (a again) Read(p []byte) (int, error) {
+	n, err := watched(a).Read(p)
+	if now := time.Now(); n > 0 && now.Sub(a.lastSign) >= time.Second {
+		a.lastSign = now
+		a.req.OnBusy(now.Sub(a.busySince))
+	}
+	return n, err
+}
+
+// checkSize keeps the size that an answer says, -1 where it says none. The first one that
+// was said is that of all later ones.
+func (s *Source) checkSize(size int64) error {
+	if s.size >= 0 && size >= 0 && size != s.size {
+		return fmt.Errorf("%w: size changed from %d to %d", ErrUnavailable, s.size, size)
+	}
+	s.size = max(s.size, size)
+	return nil
 }
 
 // checkRange makes sure that the answer continues where we stopped and that the
@@ -305,10 +348,7 @@ func (s *Source) checkRange(header string) error {
 	if _, err := fmt.Sscanf(header, "bytes %d-%d/%d", &first, &last, &total); err != nil || first != s.read {
 		return fmt.Errorf("%w: asked for the rest from %d, got %.40q", ErrUnavailable, s.read, header)
 	}
-	if s.size >= 0 && total != s.size {
-		return fmt.Errorf("%w: size changed from %d to %d", ErrUnavailable, s.size, total)
-	}
-	return nil
+	return s.checkSize(total)
 }
 
 func retryable(status int) bool {
