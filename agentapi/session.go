@@ -241,7 +241,8 @@ const (
 type Progress struct {
 	OrderID string `json:"orderID"`
 	Step    Step   `json:"step"`
-	// Percent of the step, 0..100; Bytes written so far in this step.
+	// Percent of the step, 0..100, which stays 0 where the length of what is fetched is not
+	// known; Bytes done so far in this step.
 	Percent int32 `json:"percent"`
 	Bytes   int64 `json:"bytes,omitempty"`
 	// Seconds for which a disk has been erasing itself, which may be hours without any

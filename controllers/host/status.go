@@ -83,7 +83,7 @@ func operationOf(host *infrav1.IngotHost) *infrav1.HostOperation {
 		}
 	}
 	if order.Result != nil || ptr.Deref(order.Revoked, false) {
-		operation.Step, operation.Percent = stepPoweringOff, ptr.To[int32](100)
+		operation.Step, operation.Percent, operation.Bytes = stepPoweringOff, ptr.To[int32](100), 0
 	}
 	return operation
 }

@@ -261,6 +261,8 @@ func TestProgressWorth(t *testing.T) {
 	say := func(step agentapi.Step, percent int32) agentapi.Progress {
 		return agentapi.Progress{Step: step, Percent: percent}
 	}
+	// The length of the source is not known: the percentage stays 0.
+	bytes := func(n int64) agentapi.Progress { return agentapi.Progress{Step: agentapi.StepWrite, Bytes: n} }
 	log := &progressLog{}
 	for _, tc := range []struct {
 		name  string
@@ -278,6 +280,14 @@ func TestProgressWorth(t *testing.T) {
 		{"little news, but a sign of life", "a", 31 * time.Second, say(agentapi.StepVerify, 6), true},
 		{"a question that tells nothing", "a", time.Hour, say(agentapi.StepVerify, 6), false},
 		{"another order", "b", 31 * time.Second, say(agentapi.StepVerify, 5), true},
+		{"bytes, the first", "c", 0, bytes(1 << 20), true},
+		{"bytes, many, but soon", "c", 19 * time.Second, bytes(1 << 40), false},
+		{"bytes alone are a sign of life", "c", 20 * time.Second, bytes(2 << 20), true},
+		{"bytes, soon after", "c", 39 * time.Second, bytes(3 << 20), false},
+		{"bytes that stand", "c", time.Hour, bytes(2 << 20), false},
+		{"bytes that move again", "c", time.Hour, bytes(3 << 20), true},
+		{"percent with bytes costs no more", "d", 0, agentapi.Progress{Step: agentapi.StepWrite, Percent: 1, Bytes: 1 << 20}, true},
+		{"little of both", "d", 10 * time.Second, agentapi.Progress{Step: agentapi.StepWrite, Percent: 5, Bytes: 1 << 30}, false},
 		{"long after", "b", 3 * time.Hour, say(agentapi.StepVerify, 6), true},
 	} {
 		if got := log.worth(tc.order, tc.in, start.Add(tc.after)); got != tc.want {

@@ -72,10 +72,13 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 		return
 	}
 	base := host.DeepCopy()
+	// All of it is written, whatever the cache has seen: nothing of the step before stays.
+	base.Status.Operation = &infrav1.HostOperation{Percent: ptr.To[int32](-1), Bytes: -1}
 	host.Status.Operation = &infrav1.HostOperation{
 		Kind:            host.Spec.Order.Kind,
 		Step:            cutName(string(in.Step), maxStep),
 		Percent:         ptr.To(min(max(in.Percent, 0), 100)),
+		Bytes:           max(in.Bytes, 0),
 		StartedAt:       host.Spec.Order.CreatedAt,
 		Attempts:        host.Spec.Order.Attempt,
 		LastContactTime: metav1.NewTime(now),
@@ -111,7 +114,8 @@ const (
 )
 
 // worth says whether progress is to be written: a new step, 5 % more, or a sign of
-// life after a while; and never more often than ProgressInterval within a step.
+// life after a while; and never more often than ProgressInterval within a step. Bytes
+// are a sign of life and no more, so that to show them costs no write.
 // Who says the same again only asks whether to go on: its work may hang (I13).
 func (l *progressLog) worth(order string, in agentapi.Progress, now time.Time) bool {
 	l.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/token"
 )
 
 // An agent hangs up when the step is done whose progress it reports: that is no error
@@ -50,5 +52,52 @@ func TestProgressNotSaved(t *testing.T) {
 				t.Errorf("logged %q", log)
 			}
 		})
+	}
+}
+
+// The bytes of a step are shown, where the length of the source is not known they alone,
+// and go with it: whatever the cache has seen of it.
+func TestProgressShowsBytes(t *testing.T) {
+	s := newSite(t, append(world(), recorded(here))...)
+	a := s.agent(claimsOf(token.Install), here)
+	opened(s, a)
+	s.mu.Lock()
+	s.stale = func(o client.Object) { // it lags behind all but the first
+		if host, ok := o.(*infrav1.IngotHost); ok {
+			host.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderInstall, Step: "Writing", Percent: new(int32)}
+		}
+	}
+	s.mu.Unlock()
+	type shown struct {
+		Step    string
+		Percent int32
+		Bytes   int64
+	}
+	for _, tc := range []struct {
+		name  string
+		after time.Duration
+		in    agentapi.Progress
+		want  shown
+	}{
+		{"none yet", 0, agentapi.Progress{Step: agentapi.StepWrite}, shown{"Writing", 0, 0}},
+		{"some", 20 * time.Second, agentapi.Progress{Step: agentapi.StepWrite, Bytes: 5 << 30}, shown{"Writing", 0, 5 << 30}},
+		{"more, too soon", 19 * time.Second, agentapi.Progress{Step: agentapi.StepWrite, Bytes: 6 << 30}, shown{"Writing", 0, 5 << 30}},
+		{"more", time.Second, agentapi.Progress{Step: agentapi.StepWrite, Bytes: 6 << 30}, shown{"Writing", 0, 6 << 30}},
+		{"with percent", 2 * time.Second, agentapi.Progress{Step: agentapi.StepWrite, Percent: 50, Bytes: 7 << 30}, shown{"Writing", 50, 7 << 30}},
+		{"the next step counts none", time.Second, agentapi.Progress{Step: agentapi.StepSeed}, shown{"Seeding", 0, 0}},
+		{"nonsense", time.Second, agentapi.Progress{Step: agentapi.StepMirror, Bytes: -1}, shown{"Mirroring", 0, 0}},
+	} {
+		s.clock.Step(tc.after)
+		tc.in.OrderID = orderID
+		if _, reason := call[agentapi.ProgressReply](a, agentapi.PathProgress, tc.in); reason != "" {
+			t.Fatalf("%s: refused: %s", tc.name, reason)
+		}
+		op := s.host().Status.Operation
+		if op == nil || op.Percent == nil {
+			t.Fatalf("%s: operation = %+v", tc.name, op)
+		}
+		if diff := cmp.Diff(tc.want, shown{op.Step, *op.Percent, op.Bytes}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
 	}
 }

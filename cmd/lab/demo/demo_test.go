@@ -57,6 +57,27 @@ func TestBarStaysInItsWidth(t *testing.T) {
 	}
 }
 
+func TestProgressWithoutLength(t *testing.T) {
+	for name, tc := range map[string]struct {
+		percent *int32
+		bytes   int64
+		want    string
+	}{
+		"nothing yet":       {ptr.To[int32](0), 0, "[....................]   0%"},
+		"length unknown":    {ptr.To[int32](0), 3435973837, "3.2 GiB"},
+		"length known":      {ptr.To[int32](50), 3435973837, "[##########..........]  50%"},
+		"nothing is told":   {nil, 0, ""},
+		"more than any has": {nil, 1<<63 - 1, "8589934592.0 GiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := progressOf(&infrav1.HostOperation{Percent: tc.percent, Bytes: tc.bytes})
+			if diff := cmp.Diff(tc.want, strings.TrimRight(got, " ")); diff != "" || len(got) != len(bar(nil)) {
+				t.Errorf("progressOf is %d wide (-want +got):\n%s", len(got), diff)
+			}
+		})
+	}
+}
+
 func TestTableDrawsInPlaceAndLogsChangesOnly(t *testing.T) {
 	rows := []row{{Host: "a", Phase: "Available", Progress: bar(nil)}}
 	moved := []row{{Host: "a", Phase: "Available", Progress: bar(ptr.To[int32](7))}}

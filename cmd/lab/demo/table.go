@@ -34,7 +34,7 @@ func rowsOf(v view) []row {
 		}
 		if operation := host.Status.Operation; operation != nil {
 			r.Step = string(operation.Kind) + " " + operation.Step
-			r.Progress = bar(operation.Percent)
+			r.Progress = progressOf(operation)
 		}
 		if host.Spec.Claim != nil {
 			r.Machine = host.Spec.Claim.MachineRef.Name
@@ -65,6 +65,15 @@ func bar(percent *int32) string {
 	}
 	full := int(ptr.Deref(percent, 0)) * barWidth / 100
 	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), *percent)
+}
+
+// progressOf draws the percentage, or, where the length of the whole is not known, how
+// much is done.
+func progressOf(operation *infrav1.HostOperation) string {
+	if ptr.Deref(operation.Percent, 0) == 0 && operation.Bytes > 0 {
+		return fmt.Sprintf("%-*s", len(bar(nil)), fmt.Sprintf("%.1f GiB", float64(operation.Bytes)/(1<<30)))
+	}
+	return bar(operation.Percent)
 }
 
 // table draws rows: in place on a terminal, else as lines for what has changed.

@@ -1,0 +1,50 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// What the agent has told of a step, its bytes too, stands until the step is over.
+func TestOperationOf(t *testing.T) {
+	began, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	order := func(change func(*infrav1.HostOrder)) *infrav1.HostOrder {
+		out := &infrav1.HostOrder{Kind: infrav1.OrderInstall, CreatedAt: began, Attempt: 2}
+		if change != nil {
+			change(out)
+		}
+		return out
+	}
+	writing := infrav1.HostOperation{
+		Kind: infrav1.OrderInstall, Step: "Writing", Percent: ptr.To[int32](0), Bytes: 3 << 30, StartedAt: began, Attempts: 2, LastContactTime: later,
+	}
+	poweringOff := writing
+	poweringOff.Step, poweringOff.Percent, poweringOff.Bytes = stepPoweringOff, ptr.To[int32](100), 0
+	for name, tc := range map[string]struct {
+		order *infrav1.HostOrder
+		want  *infrav1.HostOperation
+	}{
+		"at work":          {order(nil), &writing},
+		"it has its end":   {order(func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), &poweringOff},
+		"it is revoked":    {order(func(o *infrav1.HostOrder) { o.Revoked = ptr.To(true) }), &poweringOff},
+		"another order":    {order(func(o *infrav1.HostOrder) { o.CreatedAt = later }), &infrav1.HostOperation{Kind: infrav1.OrderInstall, Step: stepBooting, Percent: ptr.To[int32](0), StartedAt: later, Attempts: 2}},
+		"no order is left": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IngotHost{}
+			host.Spec.Order, host.Status.Operation = tc.order, writing.DeepCopy()
+			if diff := cmp.Diff(tc.want, operationOf(host)); diff != "" {
+				t.Errorf("operationOf (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
