@@ -171,7 +171,8 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 }
 
 // lead notes who brings a default route; two of them are one too many. What addresses
-// bring is known with their networks and pools: Resolve looks at that.
+// bring is known with their networks and pools: Resolve looks at that, and SurplusIn at
+// what of it is known before.
 func (c *checker) lead(path *field.Path, to, who string) {
 	if other, taken := c.leads[to]; taken {
 		c.refuse(path, to, "is a default route without metric, as is %s: remove one of them, or give one a metric", other)

@@ -210,16 +210,24 @@ func (l *link) add(given Given, want infrav1.LinkAddress, asked infrav1.LinkConf
 			l.routes = append(l.routes, route{LinkRoute: r, from: given.From})
 		}
 	}
-	if !given.Gateway.IsValid() || want.Gateway == infrav1.GatewayIgnore {
+	if !given.Gateway.IsValid() || !gatewayLeads(want.Gateway, defaultRoute(given.Gateway), asked) {
 		return
 	}
-	to := defaultRoute(given.Gateway)
-	// Not what another address brought: of two gateways neither is the link's own word.
-	own := slices.ContainsFunc(asked.Routes, func(have infrav1.LinkRoute) bool { return destination(have.To) == to })
-	if own && want.Gateway != infrav1.GatewayDefaultRoute {
-		return
+	l.routes = append(l.routes, route{from: "the gateway of " + given.From,
+		LinkRoute: infrav1.LinkRoute{To: defaultRoute(given.Gateway), Via: given.Gateway.String()}})
+}
+
+// gatewayLeads tells whether the gateway that comes with an address of a link is a route to
+// to, a default route: by default unless the link has one itself. What another address
+// brought does not count: of two gateways neither is the link's own word.
+func gatewayLeads(use infrav1.GatewayUse, to string, asked infrav1.LinkConfig) bool {
+	switch use {
+	case infrav1.GatewayIgnore:
+		return false
+	case infrav1.GatewayDefaultRoute:
+		return true
 	}
-	l.routes = append(l.routes, route{from: "the gateway of " + given.From, LinkRoute: infrav1.LinkRoute{To: to, Via: given.Gateway.String()}})
+	return !slices.ContainsFunc(asked.Routes, func(have infrav1.LinkRoute) bool { return destination(have.To) == to })
 }
 
 func appendNew(list, more []string) []string {
@@ -233,7 +241,7 @@ func appendNew(list, more []string) []string {
 
 func defaultRoute(gateway netip.Addr) string {
 	if gateway.Is4() {
-		return "0.0.0.0/0"
+		return leadIPv4
 	}
 	return "::/0"
 }

@@ -35,6 +35,15 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	w.list = append(w.list, text)
 }
 
+// oneEthernet is networkData of the boot NIC alone, with one address and these routes.
+func oneEthernet(address map[string]any, routes ...any) map[string]any {
+	ethernet := map[string]any{"name": "uplink0", "nic": map[string]any{"bootNIC": "Only"}, "addresses": []any{address}}
+	if len(routes) > 0 {
+		ethernet["routes"] = routes
+	}
+	return map[string]any{"ethernets": []any{ethernet}}
+}
+
 // What is let in with a warning, because it may become right later.
 func (s *server) testWarned(t *testing.T) {
 	const racked = "metadata.labels[" + v1beta2.RackLabel + "]"
@@ -71,6 +80,14 @@ func (s *server) testWarned(t *testing.T) {
 			`spec.template.spec.hostname: "m1" becomes the name of every machine made from the template; leave it out, each then has the name of its Machine`}},
 		{"a template in a namespace without hosts", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{"metadata.namespace": "kube-public"}}, []string{
 			`metadata.namespace: "kube-public" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}},
+		{"a template with a reservation on a network that does not exist", testCase{Base: "ingotmachinetemplate-minimal",
+			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "later"}})}}, []string{
+			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name, until then no host is given to its machines`}},
+		{"a machine with a gateway beside a default route", testCase{Base: "ingotmachine-minimal",
+			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}},
+				map[string]any{"to": "0.0.0.0/0", "via": "10.10.0.2"})}}, []string{
+			"spec.networkData.ethernets[0].addresses[0].gateway: is unset, so that the gateway 10.10.0.1 of IngotNetwork rack-a is a default route, as a route of uplink0 is; " +
+				"say Ignore where it is not to be the default route, until then no host is given to its machines"}},
 		{"half an endpoint", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint.host": "api.c1.example"}}, []string{
 			"spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"}},
 		{"control planes and rows that do not exist", testCase{Base: "ingotcluster-maximal", Remove: []string{"spec.hostSelector"}}, []string{

@@ -1,0 +1,83 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkdata
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Reserved is an address that an IngotNetwork is to have reserved.
+type Reserved struct {
+	// Path leads to the entry of addresses.
+	Path    *field.Path
+	Network string
+	Gateway infrav1.GatewayUse
+	// leads: a gateway of the network would be the default route.
+	leads bool
+}
+
+// leadIPv4 is the default route of IPv4, of which reserved addresses are.
+const leadIPv4 = "0.0.0.0/0"
+
+// ReservedIn lists the addresses with source Reservation. path leads to the data.
+func ReservedIn(path *field.Path, data *infrav1.NetworkData) []Reserved {
+	if data == nil {
+		return nil
+	}
+	var out []Reserved
+	at := paths(path, data)
+	for i, l := range linksOf(data) {
+		for j, want := range l.config.Addresses {
+			if want.Source == infrav1.AddressReservation && want.NetworkRef != nil {
+				out = append(out, Reserved{Path: at[i].Child("addresses").Index(j), Network: want.NetworkRef.Name, Gateway: want.Gateway,
+					leads: gatewayLeads(want.Gateway, leadIPv4, l.config)})
+			}
+		}
+	}
+	return out
+}
+
+// Surplus is an address whose gateway would be one default route too many.
+type Surplus struct {
+	Reserved
+	// Router is the gateway that comes with the address; Other says for people what is the
+	// default route beside it.
+	Router, Other string
+}
+
+// SurplusIn lists what Resolve would refuse for every host with the networks as they are:
+// gateways of reserved addresses beside one another, or beside a default route that is
+// written. What is recorded for a host, and what a pool gives, only the choice of a host
+// shows. path leads to the data.
+func SurplusIn(path *field.Path, data *infrav1.NetworkData, networks map[string]infrav1.IngotNetworkSpec) []Surplus {
+	var out []Surplus
+	other := writtenLead(data)
+	for _, r := range ReservedIn(path, data) {
+		router := networks[r.Network].Gateway
+		if router == "" || !r.leads {
+			continue
+		}
+		if other != "" {
+			out = append(out, Surplus{Reserved: r, Router: router, Other: other})
+			continue
+		}
+		other = "the gateway of IngotNetwork " + r.Network
+	}
+	return out
+}
+
+// writtenLead is who in networkData itself says the default route of IPv4, without a
+// metric; empty: nobody.
+func writtenLead(data *infrav1.NetworkData) string {
+	for _, l := range linksOf(data) {
+		for _, r := range l.config.Routes {
+			if r.To == leadIPv4 && r.Metric == nil {
+				return "a route of " + l.name
+			}
+		}
+	}
+	return ""
+}
