@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// ErrAddressesExhausted: every address of the range is taken or reserved.
+	// ErrAddressesExhausted: every address of the range is taken, reserved or an endpoint.
 	ErrAddressesExhausted = errors.New("no address is free")
 	// ErrNetworkInvalid: subnet or range of the IngotNetwork do not parse or fit.
 	ErrNetworkInvalid = errors.New("invalid network")
@@ -26,7 +26,8 @@ var (
 // the range: a host that is deleted and registered again most often gets its old
 // address back, and hosts that register together do not all try for the same one.
 // Never given: addresses in taken, which are those recorded for other hosts, those that
-// their systems have and those that other networks reserve (controllers/address), those of routers, relays, DNS and NTP servers, those
+// their systems have, those that other networks reserve and those of control planes'
+// endpoints (controllers/address), those of routers, relays, DNS and NTP servers, those
 // reserved for others, and the subnet's own and broadcast address. What is reserved for
 // the MAC address itself is given, in the range or beside it, whatever else it is: a
 // host may be the network's DNS server.
@@ -69,7 +70,7 @@ func AllocateAddress(network infrav1.IngotNetworkSpec, taken map[netip.Addr]bool
 			return address, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("%w: all %d addresses of the range %s to %s are taken or reserved",
+	return netip.Addr{}, fmt.Errorf("%w: all %d addresses of the range %s to %s are taken, reserved or endpoints of clusters",
 		ErrAddressesExhausted, size, network.Range.Start, network.Range.End)
 }
 

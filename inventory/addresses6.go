@@ -47,7 +47,7 @@ func AllocateIPv6(network infrav1.NetworkIPv6, taken map[netip.Addr]bool, mac st
 			return address, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("%w: all addresses of the range %s to %s are taken or reserved",
+	return netip.Addr{}, fmt.Errorf("%w: all addresses of the range %s to %s are taken, reserved or endpoints of clusters",
 		ErrAddressesExhausted, network.Range.Start, network.Range.End)
 }
 

@@ -12,36 +12,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxHosts bounds how many hosts one message names.
-const maxHosts = 3
+// maxNamed bounds how many hosts, or clusters, one message names.
+const maxNamed = 3
 
 // ListHosts names other hosts to whoever reads the objects of a namespace: those of the
 // same namespace by name; of those in others, which may be other tenants', it tells
 // only that there are some. The same hosts give the same text, in whatever order they
 // come and however often. Of none it says nothing.
 func ListHosts(namespace string, hosts []types.NamespacedName) string {
+	return listOthers(namespace, hosts, "IngotHost", "a host of another namespace", "hosts of other namespaces")
+}
+
+// ListClusters does the same with IngotClusters.
+func ListClusters(namespace string, clusters []types.NamespacedName) string {
+	return listOthers(namespace, clusters, "IngotCluster", "a cluster of another namespace", "clusters of other namespaces")
+}
+
+// listOthers says kind before names, and one or several of those that are not named.
+func listOthers(namespace string, objects []types.NamespacedName, kind, one, several string) string {
 	var own, foreign []string
-	for _, host := range hosts {
-		if host.Namespace == namespace {
-			own = append(own, host.String())
+	for _, object := range objects {
+		if object.Namespace == namespace {
+			own = append(own, object.String())
 		} else {
-			foreign = append(foreign, host.String())
+			foreign = append(foreign, object.String())
 		}
 	}
 	slices.Sort(own)
 	slices.Sort(foreign)
 	own, foreign = slices.Compact(own), slices.Compact(foreign)
 	var parts []string
-	if more := len(own) - maxHosts; more > 0 {
-		parts = append(parts, fmt.Sprintf("IngotHost %s and %d more", strings.Join(own[:maxHosts], ", "), more))
+	if more := len(own) - maxNamed; more > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s and %d more", kind, strings.Join(own[:maxNamed], ", "), more))
 	} else if len(own) > 0 {
-		parts = append(parts, "IngotHost "+strings.Join(own, ", "))
+		parts = append(parts, kind+" "+strings.Join(own, ", "))
 	}
 	switch {
 	case len(foreign) == 1:
-		parts = append(parts, "a host of another namespace")
+		parts = append(parts, one)
 	case len(foreign) > 1:
-		parts = append(parts, "hosts of other namespaces")
+		parts = append(parts, several)
 	}
 	return strings.Join(parts, " and ")
 }

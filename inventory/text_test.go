@@ -44,3 +44,22 @@ func TestListHosts(t *testing.T) {
 		})
 	}
 }
+
+// Clusters are told of as hosts are.
+func TestListClusters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clusters []types.NamespacedName
+		want     string
+	}{
+		"none":                 {nil, ""},
+		"one and a stranger":   {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b and a cluster of another namespace"},
+		"strangers":            {[]types.NamespacedName{{Namespace: "secret", Name: "a"}, {Namespace: "secret", Name: "b"}}, "clusters of other namespaces"},
+		"its own, found twice": {[]types.NamespacedName{{Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "b"}}, "IngotCluster ns/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ListClusters("ns", tc.clusters); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -83,6 +83,13 @@ func (a *allocator) reserve(network, mac string, address netip.Addr, now time.Ti
 	return true
 }
 
+// withdraw forgets which of the addresses a MAC was given.
+func (a *allocator) withdraw(mac string, addresses map[netip.Addr]bool) {
+	for _, given := range a.given {
+		maps.DeleteFunc(given, func(address netip.Addr, to gift) bool { return to.mac == mac && addresses[address] })
+	}
+}
+
 // gaveAway says whether another MAC was given the address a moment ago, on any network.
 func (a *allocator) gaveAway(address netip.Addr, mac string, now time.Time) bool {
 	for _, given := range a.given {

@@ -5,6 +5,7 @@ package address
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -52,8 +53,14 @@ func using(namespace, name string, addresses ...string) *infrav1.IngotHost {
 	return host
 }
 
+// cluster is an IngotCluster with an endpoint.
+func cluster(namespace, name, endpoint string) *infrav1.IngotCluster {
+	return &infrav1.IngotCluster{ObjectMeta: named(namespace, name), Spec: infrav1.IngotClusterSpec{ControlPlaneEndpoint: infrav1.APIEndpoint{Host: endpoint, Port: 6443}}}
+}
+
 // No address is recorded that the system of another host has, whatever became of its
-// record or reservation, nor one that another network of the segment reserves.
+// record or reservation, nor one that another network of the segment reserves, nor a
+// control plane's endpoint.
 func TestRecordBesideOthers(t *testing.T) {
 	const mac = "52:54:00:00:00:01"
 	network := &infrav1.IngotNetwork{ObjectMeta: named("", "rack-a"), Spec: infrav1.IngotNetworkSpec{
@@ -71,6 +78,8 @@ func TestRecordBesideOthers(t *testing.T) {
 	recorded := &infrav1.IngotHardware{ObjectMeta: named("dc1", "b02")}
 	recorded.Spec.Address = &infrav1.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:02", IP: "10.10.0.12"}
 	recorded.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:02", IP: "2001:db8::12"}
+	reservingEndpoint := network.DeepCopy()
+	reservingEndpoint.Spec.Reservations = []infrav1.NetworkReservation{{MAC: mac, IP: "10.10.0.11"}}
 	free := &infrav1.IngotHost{ObjectMeta: named("dc1", "a07")}
 	free.Spec.BootMACAddress, free.Spec.NetworkRef.Name = mac, "rack-a"
 	for name, tc := range map[string]struct {
@@ -81,11 +90,16 @@ func TestRecordBesideOthers(t *testing.T) {
 	}{
 		"what is left":         {network, free, []client.Object{recorded, using("dc1", "b03", "10.10.0.10", "2001:db8::10")}, []string{"10.10.0.11", "2001:db8::11"}},
 		"of another namespace": {network, free, []client.Object{recorded, using("dc2", "b03", "10.10.0.10", "2001:DB8::10")}, []string{"10.10.0.11", "2001:db8::11"}},
-		"nothing is":           {network, free, []client.Object{recorded, using("dc1", "b03", "10.10.0.10", "10.10.0.11")}, []string{"taken or reserved"}},
+		"nothing is":           {network, free, []client.Object{recorded, using("dc1", "b03", "10.10.0.10", "10.10.0.11")}, []string{"taken, reserved or endpoints of clusters"}},
 		"reserved by another network of the segment": {network, free,
 			[]client.Object{recorded, proxy("52:54:00:00:00:09", "10.10.0.10"), using("dc1", "b03", "2001:db8::10")}, []string{"10.10.0.11", "2001:db8::11"}},
 		"reserved for it there":                {reserving, free, []client.Object{proxy(mac, "10.10.0.200"), using("dc1", "b03", "2001:db8::10", "2001:db8::12")}, []string{"10.10.0.200", "2001:db8::11"}},
 		"its own, and another's system has it": {reserving, free, []client.Object{using("dc1", "b03", "10.10.0.200")}, []string{"keeps 10.10.0.200 for " + mac}},
+		"an endpoint":                          {network, free, []client.Object{recorded, cluster("dc1", "c1", "10.10.0.10"), cluster("dc2", "c2", "2001:DB8::10")}, []string{"10.10.0.11", "2001:db8::11"}},
+		"endpoints alone are left": {network, free, []client.Object{recorded, cluster("dc1", "c1", "10.10.0.10"), cluster("dc2", "c2", "10.10.0.11")},
+			[]string{"taken, reserved or endpoints of clusters"}},
+		"an endpoint that is reserved for it":      {reservingEndpoint, free, []client.Object{cluster("dc1", "c1", "10.10.0.11"), using("dc1", "b03", "2001:db8::10", "2001:db8::12")}, []string{"10.10.0.11", "2001:db8::11"}},
+		"endpoints elsewhere, by name and not yet": {network, free, []client.Object{recorded, using("dc1", "b03", "10.10.0.10", "2001:db8::10"), cluster("dc1", "c1", "192.0.2.9"), cluster("dc1", "c2", "api.example.com"), cluster("dc1", "c3", "")}, []string{"10.10.0.11", "2001:db8::11"}},
 		"its own system's, whose record was lost": {network, using("dc1", "a07", "10.10.0.11", "2001:db8::11"),
 			[]client.Object{recorded, using("dc1", "b03", "10.10.0.10", "2001:db8::10")}, []string{"10.10.0.11", "2001:db8::11"}},
 	} {
@@ -114,5 +128,50 @@ func TestRecordBesideOthers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// An address that was given a moment ago, and whose record failed, is not recorded once it
+// is an endpoint; that of another host is its own business.
+func TestRecordAfterEndpoint(t *testing.T) {
+	network := &infrav1.IngotNetwork{ObjectMeta: named("", "rack-a"), Spec: infrav1.IngotNetworkSpec{
+		Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.11"},
+		IPv6: &infrav1.NetworkIPv6{Mode: infrav1.DHCPv6ModeStateful, Subnet: "2001:db8::/64", Range: infrav1.IPv6Range{Start: "2001:db8::10", End: "2001:db8::11"}}}}
+	host := &infrav1.IngotHost{ObjectMeta: named("dc1", "a07")}
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "rack-a"
+	book := newBook(t, network, host)
+	for name, give := range map[string]func() (netip.Addr, error){
+		"IPv4": func() (netip.Addr, error) {
+			taken, err := book.taken(t.Context(), View{Host: host, Network: network}, index.HardwareByNetwork)
+			if err != nil {
+				return netip.Addr{}, err
+			}
+			return book.Memory.takeIPv4(network, host.Spec.BootMACAddress, taken, book.Clock.Now())
+		},
+		"IPv6": func() (netip.Addr, error) {
+			taken, err := book.taken(t.Context(), View{Host: host, Network: network}, index.HardwareByIPv6Network)
+			if err != nil {
+				return netip.Addr{}, err
+			}
+			return book.Memory.takeIPv6(network, host.Spec.BootMACAddress, taken, book.Clock.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := give()
+			if again, againErr := give(); err != nil || againErr != nil || again != first {
+				t.Fatalf("%s, %v, then %s, %v", first, err, again, againErr)
+			}
+			endpoint := cluster("dc1", strings.ToLower(name), first.String())
+			if err := book.Client.Create(t.Context(), endpoint); err != nil {
+				t.Fatal(err)
+			}
+			if second, err := give(); err != nil || second == first {
+				t.Errorf("%s, %v after it became an endpoint", second, err)
+			}
+		})
+	}
+	book.Memory.withdraw("52:54:00:00:00:02", map[netip.Addr]bool{netip.MustParseAddr("10.10.0.10"): true, netip.MustParseAddr("10.10.0.11"): true})
+	if given := book.Memory.v4.given[network.Name]; len(given) != 1 {
+		t.Errorf("%v, want what the host was given last", given)
 	}
 }

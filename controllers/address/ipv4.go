@@ -6,6 +6,7 @@ package address
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,9 +79,11 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 	return address, Problem{}, nil
 }
 
-// taken are the addresses that nobody but this host may be given, by the index of what is
+// taken are the addresses that this host may not be given, by the index of what is
 // recorded: others' recorded ones, those that the claims of others have given to their
-// systems, and those that other networks of the same segment (one in mode Proxy) reserve.
+// systems, those that other networks of the same segment (one in mode Proxy) reserve, and
+// those by which control planes are reached. What the host was given a moment ago is
+// forgotten if it is such a one by now.
 func (b *Book) taken(ctx context.Context, v View, by string) (map[netip.Addr]bool, error) {
 	held, err := index.HoldersOfNetwork(ctx, b.Client, by, v.Network.Name)
 	if err != nil {
@@ -102,6 +105,13 @@ func (b *Book) taken(ctx context.Context, v View, by string) (map[netip.Addr]boo
 			}
 		}
 	}
+	endpoints, err := index.Endpoints(ctx, b.Client)
+	if err != nil {
+		return nil, err
+	}
+	kept := endpoints.Kept(v.Network.Spec, v.Host.Spec.BootMACAddress)
+	b.Memory.withdraw(v.Host.Spec.BootMACAddress, kept)
+	maps.Copy(taken, kept)
 	return taken, nil
 }
 

@@ -92,6 +92,15 @@ func (m *Memory) takeIPv6(network *infrav1.IngotNetwork, mac string, taken map[n
 	})
 }
 
+// withdraw forgets which of the addresses a boot NIC was given a moment ago: it may not have
+// them any more, and they may not be recorded yet.
+func (m *Memory) withdraw(mac string, addresses map[netip.Addr]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.v4.withdraw(mac, addresses)
+	m.v6.withdraw(mac, addresses)
+}
+
 // reserveIPv4 keeps an address for a boot NIC that a pool chose; false: somebody else was
 // given it a moment ago.
 func (m *Memory) reserveIPv4(network, mac string, address netip.Addr, now time.Time) bool {

@@ -66,7 +66,7 @@ func largeInventory(b *testing.B, agent bool) *Directory {
 // watches, which are by kind, changes them there.
 func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*watch.FakeWatcher) {
 	t.Helper()
-	hosts, hardwares, networks := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotNetworkList{}
+	hosts, hardwares, networks, clusters := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotNetworkList{}, &infrav1.IngotClusterList{}
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *infrav1.IngotHost:
@@ -77,7 +77,7 @@ func following(t testing.TB, objects ...client.Object) (*Directory, map[string]*
 			networks.Items = append(networks.Items, *o)
 		}
 	}
-	c, changes := newCache(t, map[string]client.ObjectList{"IngotHost": hosts, "IngotHardware": hardwares, "IngotNetwork": networks})
+	c, changes := newCache(t, map[string]client.ObjectList{"IngotHost": hosts, "IngotHardware": hardwares, "IngotNetwork": networks, "IngotCluster": clusters})
 	keys, err := token.NewKeys(bytes.Repeat([]byte{7}, token.MinKeyBytes))
 	if err != nil {
 		t.Fatal(err)

@@ -159,8 +159,8 @@ func (d *Directory) counts(ctx context.Context) func(infrav1.IngotHardware) bool
 	}
 }
 
-// isTaken says whether an address is recorded for a host, or given to the system of one:
-// a range to lend from may have been laid over such.
+// isTaken says whether an address is recorded for a host, given to the system of one, or
+// that of a control plane's endpoint: a range to lend from may have been laid over such.
 func (d *Directory) isTaken(ctx context.Context, network *infrav1.IngotNetwork, address netip.Addr) bool {
 	facts, hosts := &infrav1.IngotHardwareList{}, &infrav1.IngotHostList{}
 	err := d.Cache.List(ctx, facts, client.MatchingFields{index.HardwareByIP: network.Name + "/" + address.String()}, client.UnsafeDisableDeepCopy)
@@ -168,5 +168,9 @@ func (d *Directory) isTaken(ctx context.Context, network *infrav1.IngotNetwork, 
 		return true
 	}
 	err = d.Cache.List(ctx, hosts, client.MatchingFields{index.HostByClaimAddress: address.String()}, client.UnsafeDisableDeepCopy)
-	return err != nil || len(hosts.Items) > 0
+	if err != nil || len(hosts.Items) > 0 {
+		return true
+	}
+	endpoints, err := index.EndpointAt(ctx, d.Cache, address)
+	return err != nil || len(endpoints) > 0
 }

@@ -271,9 +271,12 @@ func TestDiscoverReplicas(t *testing.T) {
 		f.Spec.Address.IP = "192.0.2.120" // recorded before the range was changed
 		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned, Network: &infrav1.ClaimedNetwork{Addresses: []string{"192.0.2.121"}}}
 	})
+	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint.Host = "192.0.2.122"
+	objects = append(objects, cluster)
 	a, b := newDirectory(t, objects...), newDirectory(t, objects...)
 	taken := map[netip.Addr]string{}
-	for n := range 39 {
+	for n := range 38 {
 		mine, theirs := a, b
 		if n%3 == 0 {
 			mine, theirs = b, a
@@ -304,6 +307,9 @@ func TestDiscoverReplicas(t *testing.T) {
 	}
 	if taken[netip.MustParseAddr("192.0.2.121")] != "" {
 		t.Error("an address that a system was given was lent")
+	}
+	if taken[netip.MustParseAddr("192.0.2.122")] != "" {
+		t.Error("the endpoint of a control plane was lent")
 	}
 	if _, ok := a.Discover(stranger(1000)); ok {
 		t.Errorf("%d addresses were lent, and one more", len(taken))

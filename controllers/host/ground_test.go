@@ -90,6 +90,7 @@ func TestHost(t *testing.T) {
 		{"pooled", testPooled},
 		{"pool left", testPoolLeft},
 		{"dual", testDual},
+		{"endpoints", testEndpoints},
 		{"enrolled", testEnrolled},
 		{"watches", testWatches},
 		{"first use", testFirstUse},

@@ -45,6 +45,9 @@ const (
 	// HostByEnrolment finds IngotHosts that wait for approval, by the network on which
 	// they were enrolled.
 	HostByEnrolment = "metadata.labels.enrolled"
+	// ClusterByEndpoint finds IngotClusters by the address of their control plane's
+	// endpoint; one that is a name is not indexed.
+	ClusterByEndpoint = "spec.controlPlaneEndpoint.host"
 	// HardwareByNIC finds IngotHardwares by the MAC address of each NIC.
 	HardwareByNIC = "spec.nics.mac"
 	// HardwareByIP finds IngotHardwares by "<network>/<address>" that is recorded.
@@ -83,11 +86,12 @@ func directory() []fieldIndex {
 		{&infrav1.IngotHost{}, HostByClaimAddress, claimAddresses},
 		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
 		{&infrav1.IngotHardware{}, HardwareByIP, ofHardware(recordedIP)},
+		{&infrav1.IngotCluster{}, ClusterByEndpoint, endpoint},
 	}
 }
 
 // SetupDirectory registers the indexes of a process that is a boot server only. An
-// index starts a watch, and a boot server may watch hosts, but no machines.
+// index starts a watch, and a boot server may watch hosts and clusters, but no machines.
 func SetupDirectory(ctx context.Context, indexer client.FieldIndexer) error {
 	return register(ctx, indexer, directory())
 }

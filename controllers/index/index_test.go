@@ -78,6 +78,9 @@ func TestValues(t *testing.T) {
 		"hardware that tells too little": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: infrav1.HardwareSystem{UUID: "u"}}}, nil},
 		"hardware that tells what many do": {&infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{
 			System: infrav1.HardwareSystem{UUID: "03000200-0400-0500-0006-000700080009", SerialNumber: "To be filled by O.E.M."}}}, nil},
+		"endpoint": {&infrav1.IngotCluster{ObjectMeta: meta, Spec: infrav1.IngotClusterSpec{ControlPlaneEndpoint: infrav1.APIEndpoint{Host: "2001:DB8::5"}}},
+			map[string][]string{index.ClusterByEndpoint: {"2001:db8::5"}}},
+		"endpoint by name": {&infrav1.IngotCluster{ObjectMeta: meta, Spec: infrav1.IngotClusterSpec{ControlPlaneEndpoint: infrav1.APIEndpoint{Host: "api.example.com"}}}, nil},
 		"machine": {&infrav1.IngotMachine{ObjectMeta: meta, Spec: infrav1.IngotMachineSpec{ProviderID: "ingot://n/h/1"}},
 			map[string][]string{index.MachineByHost: {"n/h"}}},
 		"machine without a host": {&infrav1.IngotMachine{ObjectMeta: meta}, map[string][]string{index.MachineWithoutHost: {"n"}}},
@@ -102,7 +105,8 @@ func TestSetupDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := kindsOf{index.HostByMAC: "*v1beta2.IngotHost", index.HostByImage: "*v1beta2.IngotHost", index.HostByEnrolment: "*v1beta2.IngotHost",
-		index.HostByClaimAddress: "*v1beta2.IngotHost", index.HardwareByNIC: "*v1beta2.IngotHardware", index.HardwareByIP: "*v1beta2.IngotHardware"}
+		index.HostByClaimAddress: "*v1beta2.IngotHost", index.HardwareByNIC: "*v1beta2.IngotHardware", index.HardwareByIP: "*v1beta2.IngotHardware",
+		index.ClusterByEndpoint: "*v1beta2.IngotCluster"}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("indexes (-want +got):\n%s", diff)
 	}

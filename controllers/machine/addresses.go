@@ -51,7 +51,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 		if !known {
 			continue
 		}
-		answer, err := pool.Pools{Client: r.Client}.KeepForMachine(ctx, s.asking(nil), place, has)
+		answer, err := pool.Pools{Client: r.Client}.KeepForMachine(ctx, s.asking(nil, nil), place, has)
 		if err != nil {
 			return next, err
 		}

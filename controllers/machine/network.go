@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -42,10 +44,15 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if err != nil {
 		return next, err
 	}
-	around := networkdata.Surroundings{Networks: networks, Pools: map[networkdata.Place]networkdata.Given{}}
+	endpoints, err := r.endpoints(ctx, s)
+	if err != nil {
+		return next, err
+	}
+	around := networkdata.Surroundings{Networks: networks, Pools: map[networkdata.Place]networkdata.Given{},
+		Endpoints: endpoints, IngotCluster: s.ingotClusterKey(), ControlPlane: util.IsControlPlaneMachine(s.owner)}
 	var waits []pool.Answer
 	for _, place := range networkdata.PoolPlaces(data) {
-		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.asking(networks), place)
+		given, answer, err := pool.Pools{Client: r.Client}.ClaimForMachine(ctx, s.asking(networks, endpoints), place)
 		if err != nil {
 			return next, err
 		}
@@ -64,31 +71,24 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if around.Holders, err = index.HoldersOf(ctx, r.Client, networkdata.Candidates(data, around)...); err != nil {
 		return next, err
 	}
-	if around.Endpoints, err = r.endpointsBeside(ctx, s); err != nil {
-		return next, err
-	}
 	s.around = &around
 	return next, nil
 }
 
-// endpointsBeside are the addresses by which other Clusters' control planes are reached.
-// That of the machine's own may be its node's.
-func (r *Reconciler) endpointsBeside(ctx context.Context, s *scope) (map[netip.Addr]bool, error) {
-	list := &infrav1.IngotClusterList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("endpoints of Clusters: %w", err)
+// endpoints are the addresses by which control planes are reached; that of the machine's
+// own also where the Cluster alone says it.
+func (r *Reconciler) endpoints(ctx context.Context, s *scope) (addressuse.Endpoints, error) {
+	found, err := index.Endpoints(ctx, r.Client)
+	if err != nil {
+		return nil, err
 	}
-	out := map[netip.Addr]bool{}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if s.ingotCluster != nil && other.Namespace == s.ingotCluster.Namespace && other.Name == s.ingotCluster.Name {
-			continue
-		}
-		if address, err := netip.ParseAddr(other.Spec.ControlPlaneEndpoint.Host); err == nil {
-			out[address] = true
-		}
-	}
-	return out, nil
+	found.Add(addressuse.ParseEndpoint(s.cluster.Spec.ControlPlaneEndpoint.Host), s.ingotClusterKey())
+	return found, nil
+}
+
+// ingotClusterKey names the infrastructure of the machine's Cluster.
+func (s *scope) ingotClusterKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
 }
 
 // networks are all, by their names.
@@ -105,8 +105,8 @@ func (r *Reconciler) networks(ctx context.Context) (map[string]infrav1.IngotNetw
 }
 
 // asking is the machine as pools are asked.
-func (s *scope) asking(networks map[string]infrav1.IngotNetworkSpec) pool.ForMachine {
-	return pool.ForMachine{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks}
+func (s *scope) asking(networks map[string]infrav1.IngotNetworkSpec, endpoints addressuse.Endpoints) pool.ForMachine {
+	return pool.ForMachine{Machine: s.machine, Cluster: s.cluster.Name, Networks: networks, Endpoints: endpoints, IngotCluster: s.ingotClusterKey()}
 }
 
 // networkOn is what networkData comes to on the host that is being claimed, by a live

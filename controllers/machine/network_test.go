@@ -124,6 +124,14 @@ func testNetworkOfPool(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if !metav1.IsControlledBy(claim, s.get("m")) {
 		t.Errorf("owners %+v: it would not go with the machine", claim.OwnerReferences)
 	}
+	own := &infrav1.IngotCluster{} // the pool holds its virtual address
+	s.must(s.api.Get(s.ctx, s.key("c"), own))
+	own.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "10.20.3.5", Port: 6443}
+	s.must(s.api.Update(s.ctx, own))
+	s.provide("m", "10.20.3.5")
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonAddressConflict, "by which the control plane of IngotCluster "+s.ns+"/c is reached")
+	s.must(s.api.Get(s.ctx, s.key(name), claim))
 	given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
 	given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef,
 		Address: "10.20.3.7", Prefix: ptr.To[int32](22), Gateway: "10.20.0.1"}
@@ -233,12 +241,21 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	other := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "other"}}
 	other.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "192.0.2.201", Port: 6443}
 	s.create(other)
+	own := &infrav1.IngotCluster{}
+	s.must(s.api.Get(s.ctx, s.key("c"), own))
+	own.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "192.0.2.202", Port: 6443}
+	s.must(s.api.Update(s.ctx, own))
+	cluster := &clusterv1.Cluster{}
+	s.must(s.api.Get(s.ctx, s.key("c"), cluster))
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.203", Port: 6443}
+	s.must(s.api.Update(s.ctx, cluster))
 	reserve("h2")
 	s.machine("second", reserved)
 	s.settle("second")
 	s.want("second", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "192.0.2.252 is that of another host")
 	for address, says := range map[string]string{"192.0.2.252/24": "192.0.2.252 is ", "192.0.2.254/24": "192.0.2.254 is the address of a router", "192.0.2.120/24": "in the range",
-		"192.0.2.201/24": "192.0.2.201 is the control plane's endpoint of another Cluster"} {
+		"192.0.2.201/24": "192.0.2.201 is the control plane's endpoint of another Cluster",
+		"192.0.2.202/24": "192.0.2.202 is the control plane's endpoint of the machine's own Cluster", "192.0.2.203/24": "192.0.2.203 is the control plane's endpoint of the machine's own Cluster"} {
 		name := strings.NewReplacer(".", "-", "/", "-").Replace("static-" + address)
 		s.machine(name, onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: address}))
 		s.settle(name)
@@ -246,6 +263,14 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 	s.machine("third", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: "192.0.2.200/24"}))
 	if host := s.provision("third"); host != "h2" {
+		t.Errorf("on %s", host)
+	}
+	s.host("h3", "a")
+	s.nics("h3")
+	s.machine("plane", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressStatic, Address: "192.0.2.202/24"}), func(owner *clusterv1.Machine, _ *infrav1.IngotMachine) {
+		owner.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+	})
+	if host := s.provision("plane"); host != "h3" {
 		t.Errorf("on %s", host)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -42,6 +43,10 @@ type ForMachine struct {
 	// Networks by their names: what they keep, and who has what of theirs, is nothing
 	// that a pool may give.
 	Networks map[string]infrav1.IngotNetworkSpec
+	// Endpoints of control planes are nothing that a pool may give either. IngotCluster is
+	// the machine's own.
+	Endpoints    addressuse.Endpoints
+	IngotCluster types.NamespacedName
 }
 
 func (m ForMachine) ask(place networkdata.PoolPlace) ask {
@@ -139,9 +144,14 @@ func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.I
 	return out, Answer{Address: address}, nil
 }
 
-// isFree refuses what IngotNetworks keep for something else, and what hosts have there.
+// isFree refuses what IngotNetworks keep for something else, what hosts have there, and
+// the endpoints of control planes there; that of the machine's own Cluster anywhere.
 func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
-	if !addressuse.OnAny(m.Networks, address) {
+	known, clusters := addressuse.OnAny(m.Networks, address), m.Endpoints[address]
+	if slices.Contains(clusters, m.IngotCluster) || known && len(clusters) > 0 {
+		return reached(claim, address, inventory.ListClusters(m.Machine.Namespace, clusters)), nil
+	}
+	if !known {
 		return Answer{}, nil // nobody here knows that network
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Networks)) {

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -85,6 +86,22 @@ func testMachineClaim(t *testing.T, s *site) {
 		"10.10.0.1":  "has for something else",
 		"10.10.0.30": "is the address of IngotHost " + s.host.Namespace + "/h1",
 		"10.10.0.31": "released by force",
+	} {
+		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
+		_, answer := ask()
+		s.want(answer, infrav1.ReasonAddressConflict, says)
+	}
+	// Nor endpoints of control planes there; elsewhere that of its own Cluster, since what
+	// others have may be in a network that never meets this one.
+	asking.IngotCluster = client.ObjectKey{Namespace: machine.Namespace, Name: "c1"}
+	asking.Endpoints = addressuse.Endpoints{
+		netip.MustParseAddr("10.10.0.40"): {asking.IngotCluster}, netip.MustParseAddr("10.10.0.41"): {{Namespace: "default", Name: "c2"}},
+		netip.MustParseAddr("10.20.3.9"): {asking.IngotCluster}, netip.MustParseAddr("10.20.3.7"): {{Namespace: "default", Name: "c2"}},
+	}
+	for address, says := range map[string]string{
+		"10.10.0.40": "10.10.0.40, by which the control plane of IngotCluster " + machine.Namespace + "/c1 is reached: take it out of the pool",
+		"10.10.0.41": "the control plane of a cluster of another namespace",
+		"10.20.3.9":  "10.20.3.9, by which the control plane of IngotCluster",
 	} {
 		provide(ipamv1.IPAddressSpec{Address: address, Prefix: ptr.To[int32](24)})
 		_, answer := ask()

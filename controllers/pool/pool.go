@@ -134,8 +134,20 @@ func (p Pools) read(ctx context.Context, host *infrav1.IngotHost, network *infra
 	if err != nil {
 		return Answer{}, err
 	}
-	if others := held.Besides(address, client.ObjectKeyFromObject(host)); len(others) > 0 {
+	self := client.ObjectKeyFromObject(host)
+	if others := held.Besides(address, self); len(others) > 0 {
 		return taken(claim, address, inventory.ListHosts(host.Namespace, others)), nil
+	}
+	// What the host has is its own: its Cluster may be reached by that, and so be made
+	// after the host was given it.
+	if !held.Has(address, self) {
+		endpoints, err := index.EndpointAt(ctx, p.Client, address)
+		if err != nil {
+			return Answer{}, err
+		}
+		if endpoints.Kept(network.Spec, host.Spec.BootMACAddress)[address] {
+			return reached(claim, address, inventory.ListClusters(host.Namespace, endpoints[address])), nil
+		}
 	}
 	return Answer{Address: address}, nil
 }
@@ -165,6 +177,12 @@ func kept(claim *ipamv1.IPAddressClaim, address netip.Addr, network string) Answ
 func taken(claim *ipamv1.IPAddressClaim, address netip.Addr, others string) Answer {
 	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, which is the address of %s, by record, by the claim of the system installed there, or since that was released by force and may still run: delete IPAddressClaim %s to have another, "+
 		"once the pool knows that the address is taken", claim.Spec.PoolRef.Name, address, others, claim.Name)
+}
+
+// reached says that a pool gave the endpoint of control planes.
+func reached(claim *ipamv1.IPAddressClaim, address netip.Addr, clusters string) Answer {
+	return problem(infrav1.ReasonAddressConflict, "pool %s gave %s, by which the control plane of %s is reached: take it out of the pool, then delete IPAddressClaim %s",
+		claim.Spec.PoolRef.Name, address, clusters, claim.Name)
 }
 
 // Release lets the claims go that the host has on networks other than the one given,

@@ -197,10 +197,54 @@ func testConflicts(t *testing.T, s *site) {
 		}
 	}
 	s.network.Spec.Reservations = nil
+	testEndpoints(t, s)
 	claim := s.theClaim()
 	claim.Status.AddressRef.Name = "gone"
 	must(t, s.Status().Update(t.Context(), claim))
 	s.want(s.claim(), infrav1.ReasonWaitingForAddress, "is not there")
+}
+
+// cluster makes an IngotCluster with an endpoint.
+func (s *site) cluster(namespace, name, host string) {
+	s.t.Helper()
+	cluster := &infrav1.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	cluster.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: host, Port: 6443}
+	must(s.t, s.Create(s.t.Context(), cluster))
+	s.t.Cleanup(func() { must(s.t, s.Delete(context.Background(), cluster)) })
+}
+
+// The endpoint of a control plane is no host's address, unless it is reserved for its boot
+// NIC, or the host has it: people make clusters that are reached by a server's own address.
+func testEndpoints(t *testing.T, s *site) {
+	s.cluster(s.host.Namespace, "prod", "10.10.0.40")
+	s.cluster("default", "elsewhere", "10.10.0.41")
+	for address, says := range map[string]string{
+		"10.10.0.40": "pool rack-a gave 10.10.0.40, by which the control plane of IngotCluster " + s.host.Namespace + "/prod is reached: take it out of the pool, then delete IPAddressClaim " + s.theClaim().Name,
+		"10.10.0.41": "the control plane of a cluster of another namespace",
+	} {
+		s.provide(address)
+		s.want(s.claim(), infrav1.ReasonAddressConflict, says)
+	}
+	s.provide("10.10.0.40")
+	own := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: s.host.Namespace, Name: s.host.Name}}
+	own.Spec.Address = &infrav1.RecordedAddress{NetworkName: s.network.Name, MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.40"}
+	for name, has := range map[string]func() (undo func()){
+		"reserved": func() func() {
+			s.network.Spec.Reservations = []infrav1.NetworkReservation{{MAC: s.host.Spec.BootMACAddress, IP: "10.10.0.40"}}
+			return func() { s.network.Spec.Reservations = nil }
+		},
+		"recorded": func() func() {
+			must(t, s.Create(t.Context(), own))
+			return func() { must(t, s.Delete(t.Context(), own)) }
+		},
+	} {
+		undo := has()
+		if answer := s.claim(); answer.Address.String() != "10.10.0.40" {
+			t.Errorf("%s: %+v", name, answer)
+		}
+		undo()
+	}
+	s.want(s.claim(), infrav1.ReasonAddressConflict, "is reached")
 }
 
 // The owner that a backup lost is put back; another's claim is left alone.

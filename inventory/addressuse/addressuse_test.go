@@ -81,6 +81,9 @@ func TestHolders(t *testing.T) {
 	if got := holders.Besides(own, key("a")); got != nil {
 		t.Errorf("%v besides itself", got)
 	}
+	if !holders.Has(own, key("a")) || holders.Has(own, key("b")) || holders.Has(netip.Addr{}, key("a")) {
+		t.Error("who has what is confused")
+	}
 	if got := holders[own]; len(got) != 2 || got[0].MAC != "" || got[1].MAC != "m" {
 		t.Errorf("%+v, want the claim and the record", got)
 	}

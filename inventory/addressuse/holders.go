@@ -76,6 +76,11 @@ func (h Holders) Besides(address netip.Addr, self types.NamespacedName) []types.
 	return out
 }
 
+// Has says whether a host has an address.
+func (h Holders) Has(address netip.Addr, host types.NamespacedName) bool {
+	return slices.ContainsFunc(h[address], func(holder Holder) bool { return holder.Host == host })
+}
+
 // Taken is what nobody but self may be given.
 func (h Holders) Taken(self types.NamespacedName) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}

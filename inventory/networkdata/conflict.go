@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -21,10 +22,14 @@ var ErrTaken = errors.New("the address is in use")
 
 // free says whether the link may have the addresses that it was given: ErrTaken where one
 // is somebody else's. What is recorded for the host is its own, and that of a pool or a
-// reservation was looked at by who gave it, but for who has it by now.
+// reservation was looked at by who gave it, but for who has it by now. The endpoint of its
+// own Cluster nobody but a control plane may have, on any network.
 func (l *link) free(from Sources, macs []string) error {
 	for i, want := range l.config.Addresses {
 		address := l.addresses[i].Addr()
+		if from.isOwnEndpoint(address) && (!from.ControlPlane || want.Source == infrav1.AddressPool) {
+			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of the machine's own Cluster, which may be written, reserved or recorded for a control plane alone", i, ErrTaken, address)
+		}
 		if from.isRecorded(address) || !addressuse.OnAny(from.Networks, address) {
 			continue
 		}
@@ -33,7 +38,7 @@ func (l *link) free(from Sources, macs []string) error {
 				return fmt.Errorf("addresses[%d]: %w: %s is %s of IngotNetwork %s", i, ErrTaken, address, use, name)
 			}
 		}
-		if from.Endpoints[address] {
+		if slices.ContainsFunc(from.Endpoints[address], func(cluster types.NamespacedName) bool { return cluster != from.IngotCluster }) {
 			return fmt.Errorf("addresses[%d]: %w: %s is the control plane's endpoint of another Cluster", i, ErrTaken, address)
 		}
 		if others := from.Holders.Besides(address, from.Host.Key); len(others) > 0 {
@@ -41,6 +46,10 @@ func (l *link) free(from Sources, macs []string) error {
 		}
 	}
 	return nil
+}
+
+func (s Sources) isOwnEndpoint(address netip.Addr) bool {
+	return slices.Contains(s.Endpoints[address], s.IngotCluster)
 }
 
 func (s Sources) isRecorded(address netip.Addr) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -41,7 +42,7 @@ func TestTaken(t *testing.T) {
 	holding(holders, "a07", "10.10.0.79", "10.10.0.81")
 	given := sources()
 	given.Holders = holders
-	given.Endpoints = map[netip.Addr]bool{netip.MustParseAddr("10.10.0.90"): true, netip.MustParseAddr("192.0.2.7"): true}
+	given.Endpoints = addressuse.Endpoints{netip.MustParseAddr("10.10.0.90"): {{Namespace: "dc1", Name: "other"}}, netip.MustParseAddr("192.0.2.7"): {{Namespace: "dc1", Name: "other"}}}
 	ranged := networks()
 	rack := ranged[rackName]
 	rack.Range = infrav1.AddressRange{Start: "10.10.0.100", End: "10.10.0.110"}
@@ -84,6 +85,53 @@ func TestTaken(t *testing.T) {
 			}
 			if !errors.Is(err, ErrMisfit) || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "uplink0: addresses[0]: ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Of its own Cluster's endpoint only a control plane may make its address, by a decision of
+// people and not of a pool; nobody of another's, but a host for which it is recorded.
+func TestEndpoints(t *testing.T) {
+	own, other := types.NamespacedName{Namespace: "dc1", Name: "own"}, types.NamespacedName{Namespace: "dc1", Name: "other"}
+	mustBe := netip.MustParseAddr
+	given := sources()
+	given.IngotCluster = own
+	given.Networks = networks()
+	rack := given.Networks[rackName]
+	rack.Reservations = []infrav1.NetworkReservation{{MAC: portC, IP: "10.10.0.105"}}
+	given.Networks[rackName] = rack
+	given.Pools = map[Place]Given{{Link: "uplink0", Index: 0}: {Address: netip.MustParsePrefix("10.10.0.91/24"), From: "pool nodes"}}
+	onRack := infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: rackName}}
+	pooled := infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &infrav1.AddressPoolReference{Name: "nodes"}}
+	const theirs, ours = "endpoint of another Cluster", "endpoint of the machine's own Cluster"
+	for name, tc := range map[string]struct {
+		ask          infrav1.LinkAddress
+		nic          infrav1.NICSelector
+		address      string // that is the endpoint
+		of           []types.NamespacedName
+		plane, other string // what a control plane and a worker are told
+	}{
+		"written":               {static("10.10.0.90/24"), boot, "10.10.0.90", []types.NamespacedName{own}, "", ours},
+		"written, elsewhere":    {static("192.0.2.7/24"), boot, "192.0.2.7", []types.NamespacedName{own}, "", ours},
+		"reserved":              {onRack, infrav1.NICSelector{MAC: portC}, "10.10.0.105", []types.NamespacedName{own}, "", ours},
+		"recorded":              {infrav1.LinkAddress{Source: infrav1.AddressRecorded}, boot, "10.10.0.20", []types.NamespacedName{own}, "", ours},
+		"of a pool":             {pooled, boot, "10.10.0.91", []types.NamespacedName{own}, ours, ours},
+		"another's, written":    {static("10.10.0.90/24"), boot, "10.10.0.90", []types.NamespacedName{other}, theirs, theirs},
+		"another's, of a pool":  {pooled, boot, "10.10.0.91", []types.NamespacedName{other}, theirs, theirs},
+		"another's, recorded":   {infrav1.LinkAddress{Source: infrav1.AddressRecorded}, boot, "10.10.0.20", []types.NamespacedName{other}, "", ""},
+		"another's, elsewhere":  {static("192.0.2.7/24"), boot, "192.0.2.7", []types.NamespacedName{other}, "", ""},
+		"shared with another's": {static("10.10.0.90/24"), boot, "10.10.0.90", []types.NamespacedName{own, other}, theirs, ours},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := given
+			given.Endpoints = addressuse.Endpoints{mustBe(tc.address): tc.of}
+			for controlPlane, want := range map[bool]string{true: tc.plane, false: tc.other} {
+				given.ControlPlane = controlPlane
+				_, err := Resolve(&infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", tc.nic, addressed(tc.ask))}}, given)
+				if want == "" && err != nil || want != "" && (!errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), tc.address+" is the control plane's "+want)) {
+					t.Errorf("control plane %t: %v, want %q", controlPlane, err, want)
+				}
 			}
 		})
 	}

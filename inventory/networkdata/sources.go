@@ -59,9 +59,12 @@ type Surroundings struct {
 	Pools map[Place]Given
 	// Holders are who has which of the addresses that may be given (see Candidates).
 	Holders addressuse.Holders
-	// Endpoints are those of other Clusters' control planes: virtual addresses, which
-	// nobody has recorded.
-	Endpoints map[netip.Addr]bool
+	// Endpoints are those of control planes: virtual addresses mostly, which nobody has
+	// recorded. IngotCluster is the machine's own, and ControlPlane says whether the machine
+	// is one of those that are reached by its endpoint.
+	Endpoints    addressuse.Endpoints
+	IngotCluster types.NamespacedName
+	ControlPlane bool
 }
 
 // Sources are all that a network is made of.

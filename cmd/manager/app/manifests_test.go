@@ -279,7 +279,7 @@ func TestBootVolumes(t *testing.T) {
 	}
 }
 
-// The boot servers' role reads three kinds, and is the only one that they have.
+// The boot servers' role reads four kinds, and is the only one that they have.
 func TestBootRole(t *testing.T) {
 	objects := installed(t, nil)
 	bound := []string{}
@@ -296,7 +296,7 @@ func TestBootRole(t *testing.T) {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 	want := []rbacv1.PolicyRule{{
-		APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"ingothosts", "ingothardwares", "ingotnetworks"}, Verbs: []string{"list", "watch"},
+		APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"ingothosts", "ingothardwares", "ingotnetworks", "ingotclusters"}, Verbs: []string{"list", "watch"},
 	}}
 	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "ingot-boot-role").Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

@@ -100,7 +100,7 @@ func setupCache(ctx context.Context, c cache.Cache, o *Options) error {
 	if err := setup(ctx, c); err != nil || !o.Has(RoleBoot) {
 		return err
 	}
-	for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotNetwork{}} {
+	for _, object := range []client.Object{&infrav1.IngotHost{}, &infrav1.IngotHardware{}, &infrav1.IngotNetwork{}, &infrav1.IngotCluster{}} {
 		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T for the boot server: %w", object, err)
 		}

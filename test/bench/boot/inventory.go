@@ -54,6 +54,7 @@ func inventory(ctx context.Context, hosts int) (cache.Cache, error) {
 	mapper.AddSpecific(infrav1.GroupVersion.WithKind("IngotHardware"), infrav1.GroupVersion.WithResource("ingothardwares"),
 		infrav1.GroupVersion.WithResource("ingothardware"), meta.RESTScopeNamespace)
 	mapper.Add(infrav1.GroupVersion.WithKind("IngotNetwork"), meta.RESTScopeRoot)
+	mapper.Add(infrav1.GroupVersion.WithKind("IngotCluster"), meta.RESTScopeNamespace)
 	c, err := cache.New(&rest.Config{Host: url}, cache.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, err
@@ -127,6 +128,7 @@ func lists(count int) map[string]client.ObjectList {
 	network.Spec = infrav1.IngotNetworkSpec{Mode: infrav1.DHCPModeReserve, Subnet: "10.77.0.0/16", Gateway: "10.77.0.254", DNSServers: []string{"10.77.0.253"}}
 	return map[string]client.ObjectList{
 		"ingothosts": hosts, "ingothardwares": hardware,
+		"ingotclusters": &infrav1.IngotClusterList{TypeMeta: kind("IngotClusterList"), ListMeta: version},
 		"ingotnetworks": &infrav1.IngotNetworkList{TypeMeta: kind("IngotNetworkList"), ListMeta: version, Items: []infrav1.IngotNetwork{network}},
 	}
 }
