@@ -39,21 +39,35 @@ func checkClusterSpec(path *field.Path, before, after v1beta2.IngotClusterSpec) 
 	return errs
 }
 
-// endpointWarning tells of half an endpoint, with which nothing starts (C06: both
-// parts are optional), where that is new.
-func endpointWarning(path *field.Path, before, after v1beta2.APIEndpoint) admission.Warnings {
-	missing := ""
-	switch {
-	case before == after:
-		return nil
-	case after.Host != "" && after.Port == 0:
-		missing = "port"
-	case after.Host == "" && after.Port != 0:
-		missing = "host"
-	default:
+// endpointWarnings tell of half an endpoint, with which nothing starts (C06: both
+// parts are optional), and of one that hosts are given or have, where that is new.
+func endpointWarnings(ctx context.Context, o outlook.Outlook, to endpointChange) admission.Warnings {
+	if to.before == to.after {
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf("%s: is unset; give it, until then the cluster waits", path.Child("controlPlaneEndpoint", missing))}
+	var out admission.Warnings
+	missing := ""
+	switch {
+	case to.after.Host != "" && to.after.Port == 0:
+		missing = "port"
+	case to.after.Host == "" && to.after.Port != 0:
+		missing = "host"
+	}
+	path := to.spec.Child("controlPlaneEndpoint")
+	if missing != "" {
+		out = append(out, fmt.Sprintf("%s: is unset; give it, until then the cluster waits", path.Child(missing)))
+	}
+	if to.after.Host == to.before.Host {
+		return out
+	}
+	return append(out, o.Endpoint(ctx, to.namespace, path.Child("host"), to.after.Host)...)
+}
+
+// endpointChange is an endpoint that is new, or another. spec leads to the cluster's spec.
+type endpointChange struct {
+	namespace     string
+	spec          *field.Path
+	before, after v1beta2.APIEndpoint
 }
 
 // ValidateCreate admits a new cluster.
@@ -62,7 +76,8 @@ func (v *clusterValidator) ValidateCreate(ctx context.Context, cluster *v1beta2.
 	if err := refusal("IngotCluster", cluster, checkClusterSpec(path, v1beta2.IngotClusterSpec{}, cluster.Spec)); err != nil {
 		return nil, err
 	}
-	out := append(admission.Warnings(strayCommands(nil, cluster)), endpointWarning(path, v1beta2.APIEndpoint{}, cluster.Spec.ControlPlaneEndpoint)...)
+	out := append(admission.Warnings(strayCommands(nil, cluster)), endpointWarnings(ctx, v.outlook,
+		endpointChange{namespace: cluster.Namespace, spec: path, after: cluster.Spec.ControlPlaneEndpoint})...)
 	return append(out, v.outlook.Cluster(ctx, cluster.Namespace, path, cluster.Spec)...), nil
 }
 
@@ -84,7 +99,8 @@ func (v *clusterValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if !after.DeletionTimestamp.IsZero() || isLetGo(after) {
 		return nil, nil
 	}
-	out := append(admission.Warnings(strayCommands(before.Annotations, after)), endpointWarning(path, was.ControlPlaneEndpoint, after.Spec.ControlPlaneEndpoint)...)
+	out := append(admission.Warnings(strayCommands(before.Annotations, after)), endpointWarnings(ctx, v.outlook,
+		endpointChange{namespace: after.Namespace, spec: path, before: was.ControlPlaneEndpoint, after: after.Spec.ControlPlaneEndpoint})...)
 	if selectionChanged(*was, after.Spec) {
 		out = append(out, v.outlook.Cluster(ctx, after.Namespace, path, after.Spec)...)
 	}
@@ -125,7 +141,8 @@ func (v *clusterTemplateValidator) ValidateCreate(ctx context.Context, template 
 		return nil, err
 	}
 	path := field.NewPath("spec", "template", "spec")
-	out := append(admission.Warnings(strayCommands(nil, template)), endpointWarning(path, v1beta2.APIEndpoint{}, resource.Spec.ControlPlaneEndpoint)...)
+	out := append(admission.Warnings(strayCommands(nil, template)), endpointWarnings(ctx, v.outlook,
+		endpointChange{namespace: template.Namespace, spec: path, after: resource.Spec.ControlPlaneEndpoint})...)
 	if host := resource.Spec.ControlPlaneEndpoint.Host; host != "" {
 		out = append(out, fmt.Sprintf("%s: %q becomes the endpoint of every cluster made from the template; leave it out and give it in each, or by a patch of the ClusterClass",
 			path.Child("controlPlaneEndpoint", "host"), host))

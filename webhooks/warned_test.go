@@ -146,8 +146,8 @@ func TestHostWarnings(t *testing.T) {
 	}
 }
 
-// A cluster is warned of what it selects when that changes, and of half an endpoint
-// when that does.
+// A cluster is warned of what it selects when that changes, and of half an endpoint, or
+// one that hosts are given, when that does.
 func TestClusterWarnings(t *testing.T) {
 	cluster := func(change func(*v1beta2.IngotCluster)) *v1beta2.IngotCluster {
 		out := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
@@ -162,6 +162,11 @@ func TestClusterWarnings(t *testing.T) {
 	nothing := func(*v1beta2.IngotCluster) {}
 	unmatched := `spec.hostSelector: "tier=silver" matches no IngotHost of namespace ns; label the hosts so, or correct it, until then its machines wait`
 	unset := "spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"
+	ranged := func(c *v1beta2.IngotCluster) {
+		c.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "10.0.0.10", Port: 6443}
+	}
+	inRange := `spec.controlPlaneEndpoint.host: "10.0.0.10" is in the range that is given to hosts of IngotNetwork rack-a; give one beside it, or make that range smaller. ` +
+		"From now on Ingot gives the address to nobody there"
 	tests := []struct {
 		name          string
 		before, after *v1beta2.IngotCluster
@@ -172,16 +177,58 @@ func TestClusterWarnings(t *testing.T) {
 		{"a selector that stands", cluster(selecting), cluster(func(c *v1beta2.IngotCluster) { selecting(c); c.Labels = map[string]string{"a": "b"} }), nil},
 		{"half an endpoint, beside a selector that stands", cluster(selecting), cluster(func(c *v1beta2.IngotCluster) { selecting(c); half(c) }), admission.Warnings{unset}},
 		{"half an endpoint that stands", cluster(half), cluster(func(c *v1beta2.IngotCluster) { half(c); selecting(c) }), admission.Warnings{unmatched}},
+		{"an endpoint in a range", cluster(nothing), cluster(ranged), admission.Warnings{inRange}},
+		{"an endpoint in a range that stands", cluster(ranged), cluster(func(c *v1beta2.IngotCluster) { ranged(c); selecting(c) }), admission.Warnings{unmatched}},
+		{"another port of one in a range", cluster(func(c *v1beta2.IngotCluster) { ranged(c); c.Spec.ControlPlaneEndpoint.Port = 0 }), cluster(ranged), nil},
 		{"the label that was always meant", cluster(func(c *v1beta2.IngotCluster) { selecting(c); c.Spec.FailureDomainLabel = "" }), cluster(selecting), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := &clusterValidator{outlook: outlook.Outlook{Reader: newReader(t, claimed("h1"))}}
+			v := &clusterValidator{outlook: outlook.Outlook{Reader: newReader(t, claimed("h1"), network("rack-a", "10.0.0.0/24", "10.0.0.1", "10.0.0.99", ""))}}
 			got, err := v.ValidateUpdate(request(t.Context(), "alice"), tt.before, tt.after)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A network is warned of endpoints that it gives when it is made, or gives others.
+func TestNetworkWarnings(t *testing.T) {
+	endpoint := &v1beta2.IngotCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+	endpoint.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "10.0.0.10", Port: 6443}
+	ranged := func(start string) *v1beta2.IngotNetwork {
+		return network("rack-a", "10.0.0.0/24", start, "10.0.0.99", "")
+	}
+	labelled := ranged("10.0.0.10")
+	labelled.Labels = map[string]string{"a": "b"}
+	holds := admission.Warnings{"spec.range: holds 10.0.0.10, by which control planes are reached (kubectl get ingotclusters -A shows whose); make it smaller, until then that is given to nobody"}
+	for name, tc := range map[string]struct {
+		before, after *v1beta2.IngotNetwork // before is nil: created
+		want          admission.Warnings
+	}{
+		"made with it":             {nil, ranged("10.0.0.10"), holds},
+		"made beside it":           {nil, ranged("10.0.0.11"), nil},
+		"made larger":              {ranged("10.0.0.11"), ranged("10.0.0.10"), holds},
+		"made smaller":             {ranged("10.0.0.10"), ranged("10.0.0.11"), nil},
+		"with it, and not changed": {ranged("10.0.0.10"), labelled, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newNetworkValidator(t, endpoint.DeepCopy())
+			var got admission.Warnings
+			var err error
+			if tc.before == nil {
+				got, err = v.ValidateCreate(t.Context(), tc.after)
+			} else {
+				got, err = v.ValidateUpdate(t.Context(), tc.before, tc.after)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})

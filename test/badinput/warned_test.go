@@ -90,6 +90,9 @@ func (s *server) testWarned(t *testing.T) {
 				"say Ignore where it is not to be the default route, until then no host is given to its machines"}},
 		{"half an endpoint", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint.host": "api.c1.example"}}, []string{
 			"spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"}},
+		{"an endpoint that hosts are given", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint": map[string]any{"host": "[2001:db8:0:3::1005]", "port": int64(6443)}}}, []string{
+			`spec.controlPlaneEndpoint.host: "2001:db8:0:3::1005" is in the range that is given to hosts of IngotNetwork rack-e; give one beside it, or make that range smaller. From now on Ingot gives the address to nobody there`,
+			`spec.controlPlaneEndpoint.host: "[2001:db8:0:3::1005]" is stored as "2001:db8:0:3::1005"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
 		{"control planes and rows that do not exist", testCase{Base: "ingotcluster-maximal", Remove: []string{"spec.hostSelector"}}, []string{
 			`spec.controlPlaneSelector: "!gpu,role=control-plane" matches no IngotHost that hostSelector admits; label the hosts so, or correct it, until then its machines wait`,
 			`spec.failureDomainLabel: no IngotHost of the cluster's carries the label "example.com/row"; label the hosts, or correct it, until then the cluster has no failure domains`}},

@@ -3,8 +3,9 @@
 
 // Package outlook tells what is legal but will not work with the inventory as it is:
 // a selector that matches no host, a failure domain label that no host carries, a
-// network with fewer addresses than hosts, a reservation on a network that is not there.
-// Each warning names the field, its value and a remedy.
+// network with fewer addresses than hosts or with a control plane's endpoint among them,
+// a reservation on a network that is not there. Each warning names the field, its value
+// and a remedy.
 //
 // A warning never stands in the way: it is read from a cache in which nothing is
 // copied, the search ends with the first host that will do and in any case after a

@@ -108,7 +108,8 @@ func (o Outlook) Crowded(ctx context.Context, host *v1beta2.IngotHost) []string 
 	return out
 }
 
-// Network warns of a network with fewer addresses than hosts that boot on it.
+// Network warns of a network with fewer addresses than hosts that boot on it, and with
+// control planes' endpoints among them.
 func (o Outlook) Network(ctx context.Context, network *v1beta2.IngotNetwork) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -120,7 +121,7 @@ func (o Outlook) Network(ctx context.Context, network *v1beta2.IngotNetwork) []s
 				"until then some of them are not booted", r.field, r.start, r.end, r.size))
 		}
 	}
-	return out
+	return append(out, o.endpoints(ctx, network)...)
 }
 
 // addressRange is one that a network records addresses from.
