@@ -252,8 +252,10 @@ const (
 	ReasonMachineMissing = "MachineMissing"
 
 	// Clusters.
-	ReasonEndpointSet             = "EndpointSet"
-	ReasonWaitingForEndpoint      = "WaitingForEndpoint"
+	ReasonEndpointSet        = "EndpointSet"
+	ReasonWaitingForEndpoint = "WaitingForEndpoint"
+	// ReasonEndpointTaken: a host has the endpoint for its address.
+	ReasonEndpointTaken           = "EndpointTaken"
 	ReasonFailureDomainsPublished = "FailureDomainsPublished"
 	ReasonNoFailureDomains        = "NoFailureDomains"
 	ReasonTooManyFailureDomains   = "TooManyFailureDomains"

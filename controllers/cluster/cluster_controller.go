@@ -46,6 +46,7 @@ const action = "ReconcileCluster"
 
 // Reconciler reconciles IngotClusters. All exported fields but Clock are needed.
 type Reconciler struct {
+	// Client has the indexes of controllers/index.
 	Client   client.Client
 	Recorder events.EventRecorder
 	// WatchFilterValue selects the objects to reconcile by label.
@@ -104,8 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err := r.publishFailureDomains(ctx, object, owner.Name); err != nil {
 		return ctrl.Result{}, err
 	}
-	checkEndpoint(object, owner)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.checkEndpoint(ctx, object, owner)
 }
 
 // leftToOthers says whether somebody else manages a cluster (C13). The finalizer that was
@@ -167,19 +167,6 @@ func (r *Reconciler) saveStatus(ctx context.Context, object, base *infrav1.Ingot
 	patched := base.DeepCopy()
 	patched.Status = object.Status
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
-}
-
-// checkEndpoint: the infrastructure is provisioned as soon as an endpoint is
-// known, here or in the Cluster (C06, C07).
-func checkEndpoint(object *infrav1.IngotCluster, owner *clusterv1.Cluster) {
-	here, there := object.Spec.ControlPlaneEndpoint, owner.Spec.ControlPlaneEndpoint
-	if (here.Host == "" || here.Port == 0) && (there.Host == "" || there.Port == 0) {
-		set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionFalse, infrav1.ReasonWaitingForEndpoint,
-			"Ingot makes no load balancer: set spec.controlPlaneEndpoint (host and port) here or in the Cluster")
-		return
-	}
-	set(object, infrav1.ClusterEndpointReadyCondition, metav1.ConditionTrue, infrav1.ReasonEndpointSet, "")
-	object.Status.Initialization.Provisioned = ptr.To(true)
 }
 
 // publishFailureDomains lists the racks of the hosts that the cluster may draw on (C09).

@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/await"
 	"github.com/ingot-metal/ingot/test/envtest"
 	"github.com/ingot-metal/ingot/test/kinds"
@@ -34,12 +35,13 @@ func TestCluster(t *testing.T) {
 	scheme := kinds.Scheme(t)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*site){
-		"endpoint": testEndpoint, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
+		"endpoint": testEndpoint, "endpoint taken": testEndpointTaken, "racks": testRacks, "deletion": testDeletion, "pause": testPause, "left alone": testLeftAlone, "given away": testGivenAway,
 		"old contract": testOldContract, "control plane racks": testControlPlaneRacks, "watch filter": testWatchFilter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := envtest.NewIndexed(t, cfg, scheme)
 			s := &site{t: t, ctx: t.Context(), api: api, events: events.NewFakeRecorder(100), ns: strings.ReplaceAll(name, " ", "-")}
+			s.must(index.Setup(t.Context(), api))
 			s.Reconciler = &Reconciler{Client: api, Recorder: s.events}
 			s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}})
 			run(s)
@@ -51,6 +53,7 @@ func TestCluster(t *testing.T) {
 		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}})
 		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 		s.must(err)
+		s.must(index.Setup(t.Context(), mgr.GetFieldIndexer()))
 		s.must((&Reconciler{Client: mgr.GetClient(), Recorder: s.events}).SetupWithManager(t.Context(), mgr, controller.Options{}))
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -313,6 +316,18 @@ func testWatches(s *site) {
 	s.eventually("takes the Cluster's endpoint", func(c *infrav1.IngotCluster) bool {
 		return conditions.IsTrue(c, infrav1.ReadyCondition)
 	})
+	c := s.get("c")
+	c.Spec.ControlPlaneEndpoint = infrav1.APIEndpoint{Host: "192.0.2.79", Port: 6443}
+	s.must(s.api.Update(s.ctx, c))
+	foreign := s.recorded("default", "foreign", "192.0.2.79")
+	tells := func(reason string) func(*infrav1.IngotCluster) bool {
+		return func(c *infrav1.IngotCluster) bool {
+			return conditions.GetReason(c, infrav1.ClusterEndpointReadyCondition) == reason
+		}
+	}
+	s.eventually("tells that a host of another namespace is given its endpoint", tells(infrav1.ReasonEndpointTaken))
+	s.must(s.api.Delete(s.ctx, foreign))
+	s.eventually("tells that it is gone", tells(infrav1.ReasonEndpointSet))
 	s.host("h", "a")
 	s.eventually("lists the rack", func(c *infrav1.IngotCluster) bool { return len(c.Status.FailureDomains) == 1 })
 	// What the control plane asks for: the host, of which nothing is known, will not do.

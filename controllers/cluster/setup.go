@@ -36,8 +36,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
-		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(offer)).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offer)).
+		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offer)).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -79,8 +79,17 @@ func (r *Reconciler) clusterOfMachine(ctx context.Context, o client.Object) []re
 	}, client.InNamespace(o.GetNamespace()))
 }
 
-// clustersOfNamespace maps a host, or a promise of hosts, to the clusters that may draw
-// on it.
+// clustersOfHost maps a host, or its hardware, to the clusters that may draw on it, and to
+// those of whatever namespace whose endpoint it has for an address.
+func (r *Reconciler) clustersOfHost(ctx context.Context, o client.Object) []reconcile.Request {
+	requests := r.clustersOfNamespace(ctx, o)
+	for _, address := range index.AddressesOf(o) {
+		requests = append(requests, index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.MatchingFields{index.ClusterByEndpoint: address})...)
+	}
+	return requests
+}
+
+// clustersOfNamespace maps a promise of hosts to the clusters that may draw on it.
 func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
 	return index.Requests(ctx, r.Client, &infrav1.IngotClusterList{}, client.InNamespace(o.GetNamespace()))
 }

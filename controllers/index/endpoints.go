@@ -27,6 +27,12 @@ func endpoint(o client.Object) []string {
 	return []string{address.String()}
 }
 
+// AddressesOf are those that an IngotHost's claim has given, or that an IngotHardware
+// records, as ClusterByEndpoint has them.
+func AddressesOf(o client.Object) []string {
+	return append(claimAddresses(o), recordedAddresses(o)...)
+}
+
 // Endpoints finds the endpoints of all IngotClusters, of all namespaces. It is for what
 // happens once in the life of a host or a machine; EndpointAt costs the same however many
 // clusters there are.

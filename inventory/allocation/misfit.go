@@ -25,6 +25,7 @@ func Misfit(request SelectionRequest, candidate Candidate) (string, error) {
 	j := judgement{Candidate: candidate}
 	criteria.judgePlace(&j)
 	criteria.judgeHardware(&j)
+	criteria.judgeEndpoint(&j)
 	criteria.judgeState(&j)
 	details := make([]string, 0, len(j.misses))
 	for _, m := range j.misses {

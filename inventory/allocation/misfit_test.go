@@ -32,6 +32,8 @@ func TestMisfit(t *testing.T) {
 		"another architecture":   {func(r *SelectionRequest) { r.Architecture = "arm64" }, candidate("h1", "r1"), `architecture "amd64"`},
 		"without hardware":       {func(*SelectionRequest) {}, Candidate{Host: candidate("h1", "r1").Host}, "its IngotHardware does not exist"},
 		"claimed":                {func(*SelectionRequest) {}, host(func(c Candidate) { c.Host.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }), "claimed"},
+		"it has the endpoint by now": {endpoint("192.0.2.7", false), recorded("h1", "192.0.2.7", ""),
+			"recorded with 192.0.2.7, by which the cluster's control plane is reached: delete the IngotHost and register it again, to give it another address"},
 		"several, in Select's order": {func(r *SelectionRequest) {
 			r.FailureDomain = "r2"
 			r.Machine.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memory}}

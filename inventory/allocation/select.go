@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -213,6 +215,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	j := judgement{Candidate: candidate}
 	c.judgePlace(&j)
 	c.judgeHardware(&j)
+	c.judgeEndpoint(&j)
 	c.judgeAddresses(&j)
 	c.judgeState(&j)
 	if len(j.misses) > 0 {
@@ -287,6 +290,24 @@ func (c *criteria) judgeInterfaces(j *judgement) {
 	host := networkdata.Host{BootMAC: j.Host.Spec.BootMACAddress, NICs: j.Hardware.Spec.NICs}
 	if err := networkdata.Fit(c.Machine.Spec.NetworkData, host); err != nil {
 		j.miss(withoutNetwork, err.Error())
+	}
+}
+
+// judgeEndpoint: whether a worker would find itself where it looks for its control plane.
+// That a control plane's host has the endpoint may be meant, and nobody else can tell.
+func (c *criteria) judgeEndpoint(j *judgement) {
+	endpoint := addressuse.EndpointOf(c.Cluster)
+	if c.ControlPlane || j.Hardware == nil || !endpoint.IsValid() {
+		return
+	}
+	for _, entry := range []*infrav1.RecordedAddress{j.Hardware.Spec.Address, j.Hardware.Spec.IPv6Address} {
+		if entry == nil {
+			continue
+		}
+		if address, err := netip.ParseAddr(entry.IP); err == nil && address == endpoint {
+			j.miss("with the endpoint of the cluster", fmt.Sprintf("recorded with %s, by which the cluster's control plane is reached: delete the IngotHost and register it again, to give it another address", endpoint))
+			return
+		}
 	}
 }
 

@@ -58,6 +58,25 @@ func request(change func(*SelectionRequest)) SelectionRequest {
 	return r
 }
 
+// recorded is a host with addresses; an empty one is not recorded.
+func recorded(name, ipv4, ipv6 string) Candidate {
+	c := candidate(name, "r1")
+	if ipv4 != "" {
+		c.Hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", IP: ipv4}
+	}
+	if ipv6 != "" {
+		c.Hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "net", IP: ipv6}
+	}
+	return c
+}
+
+// endpoint asks for a machine of a cluster that is reached there.
+func endpoint(host string, controlPlane bool) func(*SelectionRequest) {
+	return func(r *SelectionRequest) {
+		r.Cluster.Spec.ControlPlaneEndpoint.Host, r.ControlPlane = host, controlPlane
+	}
+}
+
 func TestSelect(t *testing.T) {
 	large := candidate("large", "r2")
 	large.Hardware.Spec.MemoryBytes = 256 << 30
@@ -116,6 +135,11 @@ func TestSelect(t *testing.T) {
 			r.Machine.Spec.RootDeviceHints = &infrav1.RootDeviceHints{SerialNumber: "x"}
 		}, []Candidate{large}, "without a root disk"},
 		{"no facts", func(*SelectionRequest) {}, []Candidate{{Host: large.Host}}, "without hardware facts"},
+		{"a worker, where its control plane is reached", endpoint("2001:DB8::7", false), []Candidate{recorded("at", "192.0.2.7", "2001:db8::7")},
+			"1 with the endpoint of the cluster"},
+		{"one of two, where its control plane is reached", endpoint("192.0.2.7", false), []Candidate{recorded("at", "192.0.2.7", ""), recorded("beside", "192.0.2.8", "")}, "beside"},
+		{"a control plane, where it is reached", endpoint("192.0.2.7", true), []Candidate{recorded("at", "192.0.2.7", "")}, "at"},
+		{"a worker, and an endpoint by name", endpoint("api.example.com", false), []Candidate{recorded("at", "192.0.2.7", "nonsense")}, "at"},
 		{"another namespace", func(r *SelectionRequest) { r.Machine.Namespace = "other" }, []Candidate{large}, "has no IngotHost"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
