@@ -84,9 +84,9 @@ func (s *server) testWarned(t *testing.T) {
 			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "later"}})}}, []string{
 			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name, until then no host is given to its machines`}},
 		{"a machine with a gateway beside a default route", testCase{Base: "ingotmachine-minimal",
-			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}},
+			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}, "gateway": "DefaultRoute"},
 				map[string]any{"to": "0.0.0.0/0", "via": "10.10.0.2"})}}, []string{
-			"spec.networkData.ethernets[0].addresses[0].gateway: is unset, so that the gateway 10.10.0.1 of IngotNetwork rack-a is a default route, as a route of uplink0 is; " +
+			`spec.networkData.ethernets[0].addresses[0].gateway: is "DefaultRoute", so that the gateway 10.10.0.1 of IngotNetwork rack-a is a default route, as a route of uplink0 is; ` +
 				"say Ignore where it is not to be the default route, until then no host is given to its machines"}},
 		{"half an endpoint", testCase{Base: "ingotcluster-minimal", Set: map[string]any{"spec.controlPlaneEndpoint.host": "api.c1.example"}}, []string{
 			"spec.controlPlaneEndpoint.port: is unset; give it, until then the cluster waits"}},
