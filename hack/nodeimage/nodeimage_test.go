@@ -240,6 +240,7 @@ func TestSystem(t *testing.T) {
 		}
 	}
 	b.WriteString("packages: " + strings.Join(system.Packages, " ") + "\n")
+	b.WriteString("without: " + strings.Join(system.Excludes, " ") + "\n")
 	b.WriteString("enabled: " + strings.Join(system.Enable, " ") + "\n")
 	golden(t, "system", b.String())
 	if !slices.ContainsFunc(system.Hooks, func(h string) bool { return strings.Contains(h, filepath.Base(archivePath)) }) {

@@ -41,7 +41,7 @@ var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"
 // System is the recipe of a node, but for the container images: the programs lie in
 // a directory, those of containerd where the map says.
 func (r Release) System(programs string, containerd map[string]string) (debian.System, error) {
-	system, err := debian.Server()
+	system, err := debian.Metal()
 	if err != nil {
 		return system, err
 	}

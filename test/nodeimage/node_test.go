@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -25,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/network"
 	"github.com/ingot-metal/ingot/lab/podnet"
@@ -38,24 +38,11 @@ const (
 	nodeDeadline = 30 * time.Minute
 	// nodeDiskBytes is the server's disk, into which the image's file system grows.
 	nodeDiskBytes = 10 << 30
-	// networkConfig is the seed's, for the card with nodeMAC. It has a name server,
-	// though none answers: CoreDNS does not start without one to forward to ("no
-	// nameservers found").
-	networkConfig = `version: 2
-ethernets:
-  nic0:
-    match: {macaddress: "52:54:00:12:34:56"}
-    set-name: eth0
-    addresses: [192.0.2.17/24]
-    routes: [{to: 0.0.0.0/0, via: 192.0.2.1}]
-    nameservers: {addresses: [192.0.2.1]}
-`
 )
 
-var nodeMAC = net.HardwareAddr{0x52, 0x54, 0x00, 0x12, 0x34, 0x56}
-
 // TestNodeImage boots the image of `make node-image` on BIOS and UEFI, as a server
-// that Ingot has installed: with a NoCloud seed, whose network data give its address.
+// that Ingot has installed: with a NoCloud seed, whose network data give its address, on
+// one card and on a bond of two with a VLAN.
 // On it kubeadm makes the control plane of templates/cluster-template.yaml, with
 // nothing from any registry: kube-vip brings the endpoint, the Node is Ready with
 // name and provider ID of the instance metadata, and all pods of kubeadm run.
@@ -70,9 +57,12 @@ func TestNodeImage(t *testing.T) {
 		name string
 		kind qemu.Firmware
 		disk qemu.DiskModel
+		data infrav1.NetworkData
+		// links are what the server has then.
+		links map[string]string
 	}{
-		{"BIOS", qemu.BIOS, qemu.VirtioBlk},
-		{"UEFI with NVMe", qemu.UEFI, qemu.NVMe},
+		{"BIOS", qemu.BIOS, qemu.VirtioBlk, plainNetwork(), plainLinks},
+		{"UEFI with NVMe and a bond", qemu.UEFI, qemu.NVMe, bondedNetwork(), bondedLinks},
 	} {
 		t.Run(firmware.name, func(t *testing.T) {
 			image := nodeImage(t, version)
@@ -80,10 +70,11 @@ func TestNodeImage(t *testing.T) {
 			sw, stack := startNetwork(t)
 			sink := startSink(t, stack)
 			vm := newVM(t, sw, qemu.Config{
-				Firmware: firmware.kind, MemoryMiB: 3072, CPUs: 2, NICs: []qemu.NIC{{MAC: nodeMAC}},
-				Disks: []qemu.Disk{{Path: nodeDisk(t, image), Model: firmware.disk}, {Path: seedDisk(t, userData)}},
+				Firmware: firmware.kind, MemoryMiB: 3072, CPUs: 2, NICs: cards(len(firmware.data.Ethernets)),
+				Disks: []qemu.Disk{{Path: nodeDisk(t, image), Model: firmware.disk}, {Path: seedDisk(t, userData, networkConfig(t, &firmware.data))}},
 			})
 			runControlPlane(t, vm, sink)
+			checkNetwork(t, sink, firmware.links)
 			checkNode(t, sink, version)
 			checkPods(t, sink, image)
 		})
@@ -154,9 +145,12 @@ func newVM(t *testing.T, sw *network.Switch, cfg qemu.Config) *qemu.VM {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	var probe qemu.Probe
 	cfg.Name, cfg.Dir, cfg.UUID, cfg.Accel = "server-1", dir, "4c4c4544-0000-2010-8020-80c04f202020", probe.Accel(t.Context()).WithRoom(512)
-	cfg.NICs[0].Socket = filepath.Join(dir, "nic0.sock")
-	if err := sw.ListenUnix(cfg.Name, cfg.NICs[0].Socket); err != nil {
-		t.Fatal(err)
+	for i := range cfg.NICs {
+		name := fmt.Sprint("nic", i)
+		cfg.NICs[i].Socket = filepath.Join(dir, name+".sock")
+		if err := sw.ListenUnix(cfg.Name+" "+name, cfg.NICs[i].Socket); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Logf("acceleration %s (KVM: %v)", cfg.Accel.Accelerator, probe.Reason())
 	vm, err := qemu.New(cfg)
@@ -179,7 +173,7 @@ func (h holes) Write(b []byte) (int, error) {
 }
 
 // seedDisk is a NoCloud seed as a FAT file system (cloud-init's label CIDATA).
-func seedDisk(t *testing.T, userData string) string {
+func seedDisk(t *testing.T, userData, networkConfig string) string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "seed.img")
@@ -223,6 +217,7 @@ try() {
 [ -e /run/cluster-api/bootstrap-success.complete ] || explain
 export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
+ip -json -details address | send network
 try 300 kubectl apply -f /run/podnet.yaml
 try 600 kubectl wait --for=condition=Ready node/server-1 --timeout=30s
 try 300 kubectl get node server-1 -o json >/run/node
@@ -269,7 +264,7 @@ type sink struct {
 }
 
 // Names that the server sends, in this order.
-var reports = []string{"cloud-init", "kubeadm", "node", "pods"}
+var reports = []string{"cloud-init", "kubeadm", "network", "node", "pods"}
 
 // startSink listens on port 8000 of the stack's address. What it is sent
 // first by a name it keeps.
