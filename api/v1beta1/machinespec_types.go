@@ -74,7 +74,8 @@ type IngotMachineSpec struct {
 	// +optional
 	NetworkData *v1beta2.NetworkData `json:"networkData,omitempty"`
 
-	// hostname of the installed system; unset: the name of the Machine.
+	// hostname of the installed system; unset: the name of the Machine, or, of one with more
+	// than 63 characters, its beginning with a hash of it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
