@@ -31,7 +31,7 @@ func (e explain) ask(in *input) Decision {
 
 func (e explain) wait(in *input) Decision {
 	reason, message := e(in)
-	return Decision{Step: Wait{Until: in.cutAt()}, Reason: reason,
+	return Decision{Step: Wait{Until: in.lookForOffAt()}, Reason: reason,
 		Message: fmt.Sprintf("%s; its system was asked to shut down, Ingot cuts the power at %s", message, clock(in.cutAt()))}
 }
 

@@ -109,6 +109,16 @@ func (in *input) imageAt() time.Time {
 // cutAt is when the power of a host that was asked to shut down is cut.
 func (in *input) cutAt() time.Time { return in.obs.SoftOffAt.Add(in.policy.SoftPowerOff) }
 
+// lookForOffAt is when the power state of a host that shuts down is read again: what comes
+// next, for its cluster too, waits for it to be off.
+func (in *input) lookForOffAt() time.Time {
+	next := in.obs.Now.Add(in.policy.ShutdownPoll)
+	if cut := in.cutAt(); cut.Before(next) {
+		return cut
+	}
+	return next
+}
+
 // silentAt is when an agent that has not spoken since is given up. One that found nobody
 // to speak to, since Ingot or its API server was away, gets the time to be heard: it tries
 // again at growing intervals.

@@ -197,7 +197,11 @@ func TestNext(t *testing.T) {
 		{"released, asked to shut down", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
 			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-time.Minute), day().Add(-time.Minute)
-		}, "releasing/off-pending", Wait{Until: day().Add(time.Minute)}, infrav1.ReasonFencing},
+		}, "releasing/off-pending", Wait{Until: day().Add(policy.ShutdownPoll)}, infrav1.ReasonFencing},
+		{"released, the deadline before the next look", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-118*time.Second), day().Add(-118*time.Second)
+		}, "releasing/off-pending", Wait{Until: day().Add(2 * time.Second)}, infrav1.ReasonFencing},
 		{"released, deadline over", func(s *scene) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
 			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-2*time.Minute), day().Add(-2*time.Minute)

@@ -200,8 +200,9 @@ type Observation struct {
 
 // Policy holds the durations and bounds by which Next decides.
 type Policy struct {
-	// SoftPowerOff is how long an operating system may take to shut down.
-	SoftPowerOff time.Duration
+	// SoftPowerOff is how long an operating system may take to shut down, and ShutdownPoll
+	// how often the power state is read meanwhile.
+	SoftPowerOff, ShutdownPoll time.Duration
 	// AgentDeadline is how long an agent may stay silent.
 	AgentDeadline time.Duration
 	// ResetInterval is the least time between two switches of one host.
@@ -227,6 +228,7 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		SoftPowerOff:  120 * time.Second,
+		ShutdownPoll:  5 * time.Second,
 		AgentDeadline: 15 * time.Minute,
 		ResetInterval: 30 * time.Second,
 		RetryMax:      5 * time.Minute,

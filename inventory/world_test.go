@@ -80,7 +80,7 @@ type world struct {
 
 // walkPolicy is DefaultPolicy in the proportions of whole minutes.
 func walkPolicy() Policy {
-	return Policy{SoftPowerOff: 3 * time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3,
+	return Policy{SoftPowerOff: 3 * time.Minute, ShutdownPoll: time.Minute, AgentDeadline: 6 * time.Minute, ResetInterval: 2 * time.Minute, RetryMax: 5 * time.Minute, MaxAttempts: 3,
 		ReadingAge: halfHour, DriftAge: 20 * time.Minute, UpdatePoll: time.Minute, UpdateRead: 3 * time.Minute,
 		UpdateSilence: 8 * time.Minute, UpdateDeadline: 12 * time.Minute}
 }

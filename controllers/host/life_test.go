@@ -56,6 +56,10 @@ func testLife(t *testing.T, on *ground) {
 	if writes := y.bmc.took(); writes != string(bmc.ActionGracefulOff) {
 		t.Errorf("fenced by %q, want a soft power-off first", writes)
 	}
+	y.clock.Step(settle)
+	if after := y.step("h").RequeueAfter; after != y.Policy.ShutdownPoll {
+		t.Errorf("while it shuts down it is looked at after %s", after)
+	}
 	y.clock.Step(y.Policy.SoftPowerOff + time.Second)
 	y.step("h")
 	if writes := y.bmc.took(); writes != string(bmc.ActionForceOff) {
