@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/site"
 )
 
 const (
@@ -97,8 +98,8 @@ func (s *stage) healQuickly(t *testing.T, line time.Duration) {
 }
 
 // cut lets a worker's line begin anew, does harm at a moment of it, and waits for the
-// Node.
-func (s *stage) cut(t *testing.T, name string, moment time.Duration, harm func(*testing.T, string)) {
+// Node, and first for what the harm says is missing after it.
+func (s *stage) cut(t *testing.T, name string, moment time.Duration, harm func(*testing.T, string) site.Missing) {
 	t.Helper()
 	played := t.Run(name, func(t *testing.T) {
 		host := hostOf(t, s.workers(t)[0])
@@ -113,8 +114,9 @@ func (s *stage) cut(t *testing.T, name string, moment time.Duration, harm func(*
 		}))
 		time.Sleep(moment) // since the claim
 		before := s.site.Host(t, host)
-		harm(t, host)
+		missing := harm(t, host)
 		began := time.Now()
+		s.site.AwaitFor(t, patience, "an end of the harm", missing)
 		s.awaitCluster(t)
 		now := s.site.Host(t, host)
 		t.Logf("%.0f s after the claim, at %s: a Ready Node after %.0f s, %s", moment.Seconds(), where(before), time.Since(began).Seconds(), how(before, now))
@@ -139,18 +141,37 @@ func (s *stage) scaleTo(t *testing.T, workers int) {
 	})
 }
 
-// cutPower pulls the plug of a server.
-func (s *stage) cutPower(t *testing.T, host string) {
+// cutPower pulls the plug of a server. A Node that it was until then says for a while yet
+// that it is ready: it must have booted anew, or be gone.
+func (s *stage) cutPower(t *testing.T, host string) site.Missing {
 	t.Helper()
 	check(t, s.world.Server(host).VM.PowerOff())
+	before, err := s.workload.nodes(t.Context())
+	check(t, err)
+	dead := map[string]bool{}
+	for _, n := range before {
+		if _, controlPlane := n.Labels["node-role.kubernetes.io/control-plane"]; !controlPlane {
+			dead[n.Status.NodeInfo.BootID] = true
+		}
+	}
+	return func(ctx context.Context) (string, error) {
+		nodes, err := s.workload.nodes(ctx)
+		for _, n := range nodes {
+			if dead[n.Status.NodeInfo.BootID] {
+				return n.Name + " has not booted again", nil
+			}
+		}
+		return "", err
+	}
 }
 
 // cutNetwork takes the manager off the servers' network for a minute.
-func (s *stage) cutNetwork(t *testing.T, _ string) {
+func (s *stage) cutNetwork(t *testing.T, _ string) site.Missing {
 	t.Helper()
 	check(t, s.tap.Down())
 	time.Sleep(networkAway)
 	check(t, s.tap.Up())
+	return site.All()
 }
 
 // where says in a few words how far a host is.
