@@ -4,7 +4,6 @@
 package inventory
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -488,14 +487,4 @@ func failuresOf(l Ledger) int32 {
 		return 0
 	}
 	return l.Record.Failures
-}
-
-func sameLedger(a, b Ledger) bool { return ledgerKey(a) == ledgerKey(b) }
-
-func ledgerKey(l Ledger) string {
-	key, err := json.Marshal(l)
-	if err != nil {
-		panic(err)
-	}
-	return string(key)
 }

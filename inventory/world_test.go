@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -425,3 +426,13 @@ func (w *world) deleteMachine() {
 }
 
 func (w *world) machineLeaves() { w.machine = false }
+
+func sameLedger(a, b Ledger) bool { return ledgerKey(a) == ledgerKey(b) }
+
+func ledgerKey(l Ledger) string {
+	key, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return string(key)
+}
