@@ -27,9 +27,9 @@ var serverPackages = []string{
 	"kmod", "sudo", "procps", "less",
 }
 
-// serverExcludes are paths that dpkg leaves out: documents, and kernel modules of
-// devices that no server in the lab has.
-var serverExcludes = []string{
+// uselessPaths are left out by dpkg: documents, and kernel modules of devices that no
+// server has.
+var uselessPaths = []string{
 	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*",
 	"/usr/share/lintian/*", "/usr/share/bash-completion/*",
 	"/lib/modules/*/kernel/sound/*",
@@ -37,33 +37,25 @@ var serverExcludes = []string{
 	"/lib/modules/*/kernel/drivers/net/wireless/*", "/lib/modules/*/kernel/drivers/net/can/*",
 	"/lib/modules/*/kernel/drivers/net/usb/*", "/lib/modules/*/kernel/drivers/bluetooth/*",
 	"/lib/modules/*/kernel/drivers/staging/*", "/lib/modules/*/kernel/drivers/iio/*",
-	infiniband, "/lib/modules/*/kernel/drivers/isdn/*",
-	keyboards,
+	"/lib/modules/*/kernel/drivers/isdn/*",
 	// evdev stays: without it nobody hears the power button, and a graceful
 	// power-off never happens.
 	"/lib/modules/*/kernel/drivers/input/joystick/*", "/lib/modules/*/kernel/drivers/input/misc/*",
 	"/lib/modules/*/kernel/drivers/input/mouse/*", "/lib/modules/*/kernel/drivers/input/tablet/*",
 	"/lib/modules/*/kernel/drivers/input/touchscreen/*",
-	usb, "/lib/modules/*/kernel/drivers/mtd/*",
-	"/lib/modules/*/kernel/drivers/comedi/*", fibreChannel,
-	mellanox,
-	chelsio,
-	"/lib/modules/*/kernel/fs/ocfs2/*", btrfs,
-	ceph, nfs,
+	"/lib/modules/*/kernel/drivers/mtd/*", "/lib/modules/*/kernel/drivers/comedi/*",
+	"/lib/modules/*/kernel/fs/ocfs2/*",
 }
 
-// What metal has of them, and what Kubernetes' volumes are on.
-const (
-	infiniband   = "/lib/modules/*/kernel/drivers/infiniband/*"
-	keyboards    = "/lib/modules/*/kernel/drivers/hid/*"
-	usb          = "/lib/modules/*/kernel/drivers/usb/*"
-	fibreChannel = "/lib/modules/*/kernel/drivers/scsi/*fc/*"
-	mellanox     = "/lib/modules/*/kernel/drivers/net/ethernet/mellanox/*"
-	chelsio      = "/lib/modules/*/kernel/drivers/net/ethernet/chelsio/*"
-	btrfs        = "/lib/modules/*/kernel/fs/btrfs/*"
-	ceph         = "/lib/modules/*/kernel/fs/ceph/*"
-	nfs          = "/lib/modules/*/kernel/fs/nfs*/*"
-)
+// metalPaths are left out too where no server is of metal: kernel modules of devices that
+// the lab does not have, and of file systems that volumes of Kubernetes are on.
+var metalPaths = []string{
+	"/lib/modules/*/kernel/drivers/infiniband/*", "/lib/modules/*/kernel/drivers/hid/*",
+	"/lib/modules/*/kernel/drivers/usb/*", "/lib/modules/*/kernel/drivers/scsi/*fc/*",
+	"/lib/modules/*/kernel/drivers/net/ethernet/mellanox/*",
+	"/lib/modules/*/kernel/drivers/net/ethernet/chelsio/*",
+	"/lib/modules/*/kernel/fs/btrfs/*", "/lib/modules/*/kernel/fs/ceph/*", "/lib/modules/*/kernel/fs/nfs*/*",
+}
 
 // serverMasks are units that would run on a server's first boot for nothing.
 var serverMasks = []string{
@@ -76,7 +68,7 @@ var serverMasks = []string{
 func Server() (System, error) {
 	files, err := FilesOf(serverFiles, "server")
 	return System{
-		Packages: slices.Clone(serverPackages), Excludes: slices.Clone(serverExcludes), Files: files,
+		Packages: slices.Clone(serverPackages), Excludes: slices.Concat(uselessPaths, metalPaths), Files: files,
 		Enable: []string{"systemd-networkd", "systemd-resolved", "ssh"}, Mask: slices.Clone(serverMasks),
 		SlackMiB: 160,
 	}, err
@@ -92,8 +84,6 @@ func Metal() (System, error) {
 	files, err := FilesOf(metalFiles, "metal")
 	system.Files = append(system.Files, files...)
 	system.Packages = append(system.Packages, "netplan.io")
-	system.Excludes = slices.DeleteFunc(system.Excludes, func(path string) bool {
-		return slices.Contains([]string{infiniband, keyboards, usb, fibreChannel, mellanox, chelsio, btrfs, ceph, nfs}, path)
-	})
+	system.Excludes = slices.Clone(uselessPaths)
 	return system, err
 }
