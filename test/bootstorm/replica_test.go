@@ -22,7 +22,12 @@ import (
 	"github.com/ingot-metal/ingot/pxe"
 )
 
-const osImageSize = 64 << 20
+const (
+	osImageSize = 64 << 20
+	// receiveBuffer of an agent's connection. The kernel would let it grow until it holds
+	// half an image that nobody has read.
+	receiveBuffer = 64 << 10
+)
 
 // origin serves one image, and counts how often it is fetched.
 func origin(t *testing.T) (pxe.ImageSource, []byte, *atomic.Int32) {
@@ -57,7 +62,11 @@ func (c *agentClient) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.mu.Lock()
 		address := c.address
 		c.mu.Unlock()
-		return (&net.Dialer{}).DialContext(ctx, network, address)
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetReadBuffer(receiveBuffer)
 	}}
 	res, err := t.RoundTrip(r)
 	if err == nil && res.StatusCode == http.StatusPartialContent {
