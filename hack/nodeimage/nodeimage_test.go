@@ -377,33 +377,39 @@ func TestPacketFilterOf(t *testing.T) {
 }
 
 // TestPatches does what kubeadm does with them: merges each into the Pod that its name
-// begins with, or applies it as a JSON patch, where the name ends so.
+// begins with, or applies it as a JSON patch, where the name ends so. A release that does
+// not know the feature gates is not given them.
 func TestPatches(t *testing.T) {
-	files, err := debian.FilesOf(rootFiles, "root")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]*corev1.Pod{"etcd": podOf("etcd"), "kube-apiserver": podOf("kube-apiserver"), "kube-scheduler": podOf("kube-scheduler")}
-	want := map[string]*corev1.Pod{}
-	for name, pod := range got {
-		want[name] = pod.DeepCopy()
-		want[name].Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
-	}
-	server := &want["kube-apiserver"].Spec.Containers[0]
-	server.Command = append(server.Command, "--etcd-healthcheck-timeout=10s", "--etcd-readycheck-timeout=10s", "--etcd-count-metric-poll-period=10m")
-	for _, f := range files {
-		file, found := strings.CutPrefix(f.Path, "/etc/kubernetes/patches/")
-		if !found {
-			continue
-		}
-		name, isJSON := strings.CutSuffix(strings.TrimSuffix(file, ".yaml"), "1+json")
-		if got[name] == nil {
-			t.Fatalf("%s is for no Pod of kubeadm's", file)
-		}
-		got[name] = patched(t, got[name], f.Data, isJSON)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Pods (-want +got):\n%s", diff)
+	arguments := []string{"--etcd-healthcheck-timeout=10s", "--etcd-readycheck-timeout=10s", "--etcd-count-metric-poll-period=10m"}
+	gates := "--feature-gates=SizeBasedListCostEstimate=false,DetectCacheInconsistency=false"
+	for version, arguments := range map[string][]string{"v1.33.12": arguments, "v1.34.0": append(arguments, gates), "v1.36.3": append(arguments, gates)} {
+		t.Run(version, func(t *testing.T) {
+			got := map[string]*corev1.Pod{"etcd": podOf("etcd"), "kube-apiserver": podOf("kube-apiserver"), "kube-scheduler": podOf("kube-scheduler")}
+			want := map[string]*corev1.Pod{}
+			for name, pod := range got {
+				want[name] = pod.DeepCopy()
+				want[name].Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
+			}
+			server := &want["kube-apiserver"].Spec.Containers[0]
+			server.Command = append(server.Command, arguments...)
+			system, err := Release{Kubernetes: version, Pause: "3.10"}.System("/programs", nil)
+			check(t, err)
+			for _, f := range system.Files {
+				file, found := strings.CutPrefix(f.Path, "/etc/kubernetes/patches/")
+				if !found {
+					continue
+				}
+				name, isJSON := strings.CutSuffix(strings.TrimSuffix(file, ".yaml"), "+json")
+				name = strings.TrimRight(name, "123456789")
+				if got[name] == nil {
+					t.Fatalf("%s is for no Pod of kubeadm's", file)
+				}
+				got[name] = patched(t, got[name], f.Data, isJSON)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Pods (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

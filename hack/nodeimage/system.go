@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"text/template"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/ingot-metal/ingot/hack/debian"
 )
 
@@ -16,6 +18,14 @@ import (
 //
 //go:embed all:root
 var rootFiles embed.FS
+
+// gateFiles are for releases that know the feature gates of gatesSince. An API server ends
+// over a gate that it does not know.
+//
+//go:embed all:root-v1.34
+var gateFiles embed.FS
+
+const gatesSince = "v1.34.0"
 
 //go:embed containerd.toml
 var containerdConfig string
@@ -48,6 +58,13 @@ func (r Release) System(programs string, containerd map[string]string) (debian.S
 	own, err := debian.FilesOf(rootFiles, "root")
 	if err != nil {
 		return system, err
+	}
+	if semver.Compare(r.Kubernetes, gatesSince) >= 0 {
+		gates, err := debian.FilesOf(gateFiles, "root-v1.34")
+		if err != nil {
+			return system, err
+		}
+		own = append(own, gates...)
 	}
 	config, err := r.containerdConfig()
 	if err != nil {

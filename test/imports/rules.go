@@ -65,7 +65,7 @@ var (
 	// rendered are those whose tests read manifests as their readers would.
 	rendered = []string{"hack/release", "hack/nodeimage"}
 	// everywhere but in the wire types and the tools' builder.
-	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images", "hack/release"}, typed...)
+	everywhere = append([]string{"bmc", "pxe", "agent", "hack/images", "hack/release", "hack/nodeimage"}, typed...)
 )
 
 // homes are searched for the longest library that holds an import.
