@@ -79,6 +79,11 @@ func reservation(network string) infrav1.LinkAddress {
 	return infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: network}}
 }
 
+// byRouter is a link with an address and a route.
+func byRouter(address, to, via string) infrav1.LinkConfig {
+	return infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{static(address)}, Routes: []infrav1.LinkRoute{{To: to, Via: via}}}
+}
+
 // asDefault asks for the gateway in so many words.
 func asDefault(address infrav1.LinkAddress) infrav1.LinkAddress {
 	address.Gateway = infrav1.GatewayDefaultRoute

@@ -104,6 +104,9 @@ func (c *checker) bond(path *field.Path, l *link) {
 			c.memberOf[name] = l.name
 		}
 	}
+	if least := l.bond.MinLinks; least != nil && int(*least) > len(l.bond.Interfaces) {
+		c.refuse(path.Child("minLinks"), *least, "is more than the bond has interfaces, %d: it would never be up; give at most as many, or add interfaces", len(l.bond.Interfaces))
+	}
 }
 
 func (c *checker) vlan(path *field.Path, l *link) {
@@ -221,7 +224,6 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	}
 	config := l.config
 	static := func(a infrav1.LinkAddress) bool { return a.Source == infrav1.AddressStatic }
-	learns := config.DHCP != "" || config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
 	reaches := func(a infrav1.LinkAddress) bool {
 		prefix, err := netip.ParsePrefix(a.Address)
 		return err == nil && prefix.Contains(via)
@@ -229,7 +231,7 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	switch {
 	case to.Addr().Is4() != via.Is4():
 		c.refuse(path.Child("via"), r.Via, "is of another family than %s; give a router of the same", r.To)
-	case via.IsLinkLocalUnicast() || learns:
+	case onEveryLink(via) || learns(config, via):
 	case len(config.Addresses) == 0:
 		c.refuse(path.Child("via"), r.Via, "cannot be reached: %s has no address; give it one in the router's subnet", l.name)
 	case !slices.ContainsFunc(config.Addresses, func(a infrav1.LinkAddress) bool { return !static(a) || reaches(a) }):
@@ -237,10 +239,11 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	}
 }
 
-// mtus: what is carried must not be larger than what carries it.
+// mtus: what is carried must not be larger than what carries it, and IPv6 has a least.
 func (c *checker) mtus() {
 	for i := range c.links {
 		l := &c.links[i]
+		c.leastMTU(c.paths[i].Child("mtu"), l)
 		carrier := c.byName[c.memberOf[l.name]] // a bond's frames are those of its members
 		small, large := l, carrier
 		if l.kind == vlans {
@@ -252,4 +255,30 @@ func (c *checker) mtus() {
 		}
 		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; give both the same", *carrier.config.MTU, carrier.name, large.name)
 	}
+}
+
+// leastMTU refuses what is too small for IPv6. A VLAN that says none has that of its link.
+func (c *checker) leastMTU(path *field.Path, l *link) {
+	if l.config.MTU == nil || *l.config.MTU >= leastIPv6MTU {
+		return
+	}
+	for i := range c.links {
+		other := &c.links[i]
+		has := other == l || other.kind == vlans && other.vlan.Link == l.name && other.config.MTU == nil
+		if has && speaksIPv6(other.config) {
+			c.refuse(path, *l.config.MTU, "is less than IPv6 needs, %d: %s would have no IPv6 address; give %d or more, or leave IPv6 out", leastIPv6MTU, other.name, leastIPv6MTU)
+			return
+		}
+	}
+}
+
+// speaksIPv6 says that a link has, or is told, IPv6 addresses. What a pool gives is not
+// known yet.
+func speaksIPv6(config infrav1.LinkConfig) bool {
+	return config.DHCP == infrav1.DHCPFamilyIPv6 || config.DHCP == infrav1.DHCPFamilyDualStack ||
+		config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept ||
+		slices.ContainsFunc(config.Addresses, func(a infrav1.LinkAddress) bool {
+			prefix, err := netip.ParsePrefix(a.Address)
+			return a.Source == infrav1.AddressRecordedIPv6 || err == nil && prefix.Addr().Is6()
+		})
 }

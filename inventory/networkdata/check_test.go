@@ -58,6 +58,32 @@ func TestCheck(t *testing.T) {
 			d.Ethernets = append(d.Ethernets, ethernet("mgmt", boot, infrav1.LinkConfig{Routes: []infrav1.LinkRoute{{To: "192.0.2.0/24", Via: "10.10.0.1"}}}))
 		}, "ethernets[2].routes[0].via", "mgmt has no address"},
 		"router out of reach": {func(d *infrav1.NetworkData) { d.VLANs[0].Addresses = []infrav1.LinkAddress{static("10.24.0.5/22")} }, "vlans[0].routes[0].via", "in no subnet of the addresses"},
+		"IPv4 router of no subnet": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = byRouter("198.51.100.5/32", "0.0.0.0/0", "169.254.0.1")
+		}, "vlans[0].routes[0].via", "in no subnet of the addresses"},
+		"IPv4 router that nothing tells of": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = byRouter("198.51.100.5/32", "0.0.0.0/0", "198.51.100.1")
+			d.VLANs[0].DHCP, d.VLANs[0].RouterAdvertisements = infrav1.DHCPFamilyIPv6, infrav1.RouterAdvertisementsAccept
+		}, "vlans[0].routes[0].via", "in no subnet of the addresses"},
+		"more links than there are": {func(d *infrav1.NetworkData) { d.Bonds[0].MinLinks = new(int32(3)) }, "bonds[0].minLinks", "than the bond has interfaces, 2"},
+		"too small for a static IPv6 address": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = infrav1.LinkConfig{MTU: new(int32(1279)), Addresses: []infrav1.LinkAddress{static("2001:db8::5/64")}}
+		}, "vlans[0].mtu", "give 1280 or more"},
+		"too small for the recorded IPv6 address": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = infrav1.LinkConfig{MTU: new(int32(576)), Addresses: []infrav1.LinkAddress{recorded, recorded6}}
+		}, "vlans[0].mtu", "give 1280 or more"},
+		"too small for DHCP of IPv6": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = infrav1.LinkConfig{MTU: new(int32(1000)), DHCP: infrav1.DHCPFamilyIPv6}
+		}, "vlans[0].mtu", "give 1280 or more"},
+		"too small for DHCP of both": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = infrav1.LinkConfig{MTU: new(int32(1000)), DHCP: infrav1.DHCPFamilyDualStack}
+		}, "vlans[0].mtu", "give 1280 or more"},
+		"too small for router advertisements": {func(d *infrav1.NetworkData) {
+			d.VLANs[0].LinkConfig = infrav1.LinkConfig{MTU: new(int32(1000)), RouterAdvertisements: infrav1.RouterAdvertisementsAccept}
+		}, "vlans[0].mtu", "give 1280 or more"},
+		"too small for IPv6 of a VLAN on it": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].MTU, d.VLANs[0].LinkConfig = new(int32(1000)), addressed(static("2001:db8::5/64"))
+		}, "bonds[0].mtu", "bond0.120 would have no IPv6 address"},
 		"VLAN larger than its link": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.VLANs[0].MTU = new(int32(1500)), new(int32(9000))
 		}, "vlans[0].mtu", "give both the same"},
@@ -78,7 +104,13 @@ func TestCheck(t *testing.T) {
 	twoSources.VLANs[0].LinkConfig = addressed(recorded) // whether either network has a gateway, Resolve knows
 	beside.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
 	for name, data := range map[string]*infrav1.NetworkData{"nothing": nil, "bond and VLAN": bondAndVLAN(),
-		"recorded and reserved": twoSources, "default route beside a reservation": beside} {
+		"recorded and reserved": twoSources, "default route beside a reservation": beside,
+		"IPv4 router in its own subnet": nodesVLAN(byRouter("169.254.0.5/16", "0.0.0.0/0", "169.254.0.1")),
+		"IPv6 router of every link":     nodesVLAN(byRouter("2001:db8::5/128", "::/0", "fe80::1")),
+		"small for IPv4 alone":          nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1279)), DHCP: infrav1.DHCPFamilyIPv4, Addresses: []infrav1.LinkAddress{recorded, static("192.0.2.5/24")}}),
+		"the least that IPv6 does with": nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1280)), Addresses: []infrav1.LinkAddress{recorded6}}),
+		"small beside a link with IPv6": {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(1), addressed(recorded6)),
+			ethernet("uplink1", port(2), infrav1.LinkConfig{MTU: new(int32(1000)), DHCP: infrav1.DHCPFamilyIPv4})}}} {
 		if errs := Check(field.NewPath("spec"), data); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs.ToAggregate())
 		}

@@ -13,6 +13,10 @@ import (
 // defaultMTU is the kernel's for Ethernet, in bytes.
 const defaultMTU int32 = 1500
 
+// leastIPv6MTU is the least that IPv6 does with (RFC 8200, section 5): on a link that takes
+// less the kernel has none of it.
+const leastIPv6MTU int32 = 1280
+
 // settleMTUs has what carries a link take as much as the link, where nobody says what it
 // takes: a link without addresses that carries VLANs, and the members of bonds. It fails
 // where one takes less, as admission does of what is written (check.go): MTUs may come

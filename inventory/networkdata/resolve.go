@@ -255,20 +255,31 @@ func destination(to string) string {
 	return prefix.String()
 }
 
-// checkRoutes: the kernel takes no route by a router that is not on the link. What DHCP
-// gives is not known here.
+// checkRoutes: the kernel takes no route by a router that is not on the link. What the link
+// learns is not known here.
 func (l *link) checkRoutes() error {
-	if l.config.DHCP != "" || l.config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept {
-		return nil
-	}
 	for _, r := range l.routes {
 		via, err := netip.ParseAddr(r.Via)
-		if err == nil && (via.IsLinkLocalUnicast() || slices.ContainsFunc(l.addresses, func(p netip.Prefix) bool { return p.Contains(via) })) {
+		if err == nil && (onEveryLink(via) || learns(l.config, via) || slices.ContainsFunc(l.addresses, func(p netip.Prefix) bool { return p.Contains(via) })) {
 			continue
 		}
 		return fmt.Errorf("router %s (%s) is in no subnet of the link's addresses", r.Via, r.from)
 	}
 	return nil
+}
+
+// onEveryLink says that a router is reached whatever addresses a link has. Of IPv6 a
+// link-local one is: each link has such a subnet. Of IPv4 none is: the kernel takes
+// 169.254.0.1 as a router only where an address is in its subnet.
+func onEveryLink(router netip.Addr) bool { return router.Is6() && router.IsLinkLocalUnicast() }
+
+// learns says that a link is told by the network itself what it reaches of a router's
+// family. Router advertisements tell nothing of IPv4.
+func learns(config infrav1.LinkConfig, router netip.Addr) bool {
+	if router.Is4() {
+		return config.DHCP == infrav1.DHCPFamilyIPv4 || config.DHCP == infrav1.DHCPFamilyDualStack
+	}
+	return config.DHCP != "" || config.RouterAdvertisements == infrav1.RouterAdvertisementsAccept
 }
 
 // check looks for what contradicts itself over all links.

@@ -66,6 +66,8 @@ func TestMisfits(t *testing.T) {
 	}
 	noRecord := sources()
 	noRecord.Recorded, noRecord.RecordedIPv6 = nil, nil
+	unreachable := sources()
+	unreachable.Pools = map[Place]Given{{Link: "uplink0"}: {Address: netip.MustParsePrefix("198.51.100.5/32"), Gateway: netip.MustParseAddr("169.254.0.1"), From: "pool nodes"}}
 	for name, tc := range map[string]struct {
 		data *infrav1.NetworkData
 		from Sources
@@ -79,13 +81,16 @@ func TestMisfits(t *testing.T) {
 			"2 interfaces had a link of 10000 Mbit/s or more when inspected, and no position says which"},
 		"the same twice": {change(func(d *infrav1.NetworkData) { d.Ethernets[1].NIC = port(1) }), sources(),
 			"ethernets uplink0 and uplink1 both mean interface " + portA + " (eth2, 0000:3b:00.0)"},
-		"nothing recorded":     {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
-		"no IPv6 recorded":     {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
-		"nothing reserved":     {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},
-		"no such network":      {one(boot, addressed(reservation("backup"))), sources(), "IngotNetwork backup does not exist"},
-		"pool without address": {one(boot, addressed(pooled("nodes"))), sources(), "its pool has given no address yet"},
-		"gateway of a pool":    {change(func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(pooled("astray")); d.VLANs = nil }), sources(), "router 10.99.0.1 (the gateway of pool astray) is in no subnet of the link's addresses"},
-		"router out of reach":  {change(func(d *infrav1.NetworkData) { d.VLANs[0].Routes[0].Via = "10.21.0.1" }), sources(), "router 10.21.0.1 (networkData of bond0.120) is in no subnet"},
+		"nothing recorded":          {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
+		"no IPv6 recorded":          {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
+		"nothing reserved":          {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},
+		"no such network":           {one(boot, addressed(reservation("backup"))), sources(), "IngotNetwork backup does not exist"},
+		"pool without address":      {one(boot, addressed(pooled("nodes"))), sources(), "its pool has given no address yet"},
+		"gateway of a pool":         {change(func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(pooled("astray")); d.VLANs = nil }), sources(), "router 10.99.0.1 (the gateway of pool astray) is in no subnet of the link's addresses"},
+		"IPv4 gateway of no subnet": {one(boot, addressed(pooled("nodes"))), unreachable, "router 169.254.0.1 (the gateway of pool nodes) is in no subnet of the link's addresses"},
+		"IPv4 gateway that nothing tells of": {one(boot, infrav1.LinkConfig{RouterAdvertisements: infrav1.RouterAdvertisementsAccept, Addresses: []infrav1.LinkAddress{pooled("nodes")}}), unreachable,
+			"router 169.254.0.1 (the gateway of pool nodes) is in no subnet of the link's addresses"},
+		"router out of reach": {change(func(d *infrav1.NetworkData) { d.VLANs[0].Routes[0].Via = "10.21.0.1" }), sources(), "router 10.21.0.1 (networkData of bond0.120) is in no subnet"},
 		"one address two links": {change(func(d *infrav1.NetworkData) {
 			d.VLANs[0].Addresses[0] = static("10.30.7.2/22")
 			d.VLANs[0].Routes = nil
