@@ -19,8 +19,11 @@ type Reserved struct {
 	leads bool
 }
 
-// leadIPv4 is the default route of IPv4, of which reserved addresses are.
-const leadIPv4 = "0.0.0.0/0"
+// The default routes. Reserved addresses are of IPv4.
+const (
+	leadIPv4 = "0.0.0.0/0"
+	leadIPv6 = "::/0"
+)
 
 // ReservedIn lists the addresses with source Reservation. path leads to the data.
 func ReservedIn(path *field.Path, data *infrav1.NetworkData) []Reserved {

@@ -4,7 +4,9 @@
 package networkdata
 
 import (
+	"encoding/json"
 	"net/netip"
+	"testing"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -164,4 +166,13 @@ func goldens() map[string]*infrav1.NetworkData {
 			Addresses: []infrav1.LinkAddress{static("192.0.2.15/31"), static("2001:db8::15/64")},
 			Routes:    []infrav1.LinkRoute{{To: "::/0", Via: "fe80::1"}, {To: "0.0.0.0/0", Via: "192.0.2.14"}}})}},
 	}
+}
+
+func asJSON(t *testing.T, data *infrav1.NetworkData) string {
+	t.Helper()
+	text, err := json.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

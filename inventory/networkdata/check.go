@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -26,6 +27,7 @@ func Check(path *field.Path, data *infrav1.NetworkData) field.ErrorList {
 		c.paths = append(c.paths, at)
 		c.name(at.Child("name"), &c.links[i])
 	}
+	c.nics(path.Child(ethernets), data.Ethernets)
 	for i := range c.links {
 		switch l := &c.links[i]; l.kind {
 		case bonds:
@@ -71,7 +73,7 @@ type checker struct {
 	byName map[string]*link
 	// memberOf are the bonds of ethernets.
 	memberOf map[string]string
-	// static addresses, and who brings the default route of a family, so far.
+	// static addresses, and who leads where (see keyOf), so far.
 	static      map[netip.Addr]string
 	leads       map[string]string
 	recorded    map[infrav1.AddressSource]string
@@ -89,6 +91,18 @@ func (c *checker) name(path *field.Path, l *link) {
 		return
 	}
 	c.byName[l.name] = l
+}
+
+// nics: two ethernets by one selector mean one interface on every host.
+func (c *checker) nics(path *field.Path, list []infrav1.NetworkEthernet) {
+	for i := range list {
+		for j := range list[:i] {
+			if equality.Semantic.DeepEqual(list[i].NIC, list[j].NIC) {
+				c.refuse(path.Index(i).Child("nic"), list[i].NIC, "is that of %s already, and means one interface of a host: choose another, by position for example, or remove one of both", list[j].Name)
+				break
+			}
+		}
+	}
 }
 
 func (c *checker) bond(path *field.Path, l *link) {
@@ -162,9 +176,13 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 		if address.NetworkRef == nil {
 			return // the schema says so
 		}
-		key := l.name + "/" + address.NetworkRef.Name
-		if c.reservation[key] != "" {
-			c.refuse(path.Child("networkRef", "name"), address.NetworkRef.Name, "is asked for an address of %s already, and reserves one for an interface; remove it, or use another network", l.name)
+		below := l.name
+		if l.kind == vlans {
+			below = l.vlan.Link // whose interfaces the VLAN's are
+		}
+		key := below + "/" + address.NetworkRef.Name
+		if other := c.reservation[key]; other != "" {
+			c.refuse(path.Child("networkRef", "name"), address.NetworkRef.Name, "is asked for an address of %s already, and reserves one for an interface; remove it, or use another network", other)
 			return
 		}
 		c.reservation[key] = l.name
@@ -173,15 +191,19 @@ func (c *checker) address(path *field.Path, l *link, address infrav1.LinkAddress
 	}
 }
 
-// lead notes who brings a default route; two of them are one too many. What addresses
-// bring is known with their networks and pools: Resolve looks at that, and SurplusIn at
-// what of it is known before.
-func (c *checker) lead(path *field.Path, to, who string) {
-	if other, taken := c.leads[to]; taken {
+// lead notes who leads where; two routes to one destination are one too many, unless their
+// metrics differ. What addresses bring is known with their networks and pools: Resolve looks
+// at that, and SurplusIn at what of it is known before.
+func (c *checker) lead(path *field.Path, r infrav1.LinkRoute, who string) {
+	to := destination(r.To)
+	switch other, taken := c.leads[keyOf(r)]; {
+	case !taken:
+		c.leads[keyOf(r)] = who
+	case r.Metric == nil && (to == leadIPv4 || to == leadIPv6):
 		c.refuse(path, to, "is a default route without metric, as is %s: remove one of them, or give one a metric", other)
-		return
+	default:
+		c.refuse(path, to, "is that of %s, too, with the same metric or none at both: remove one of them, or give one another metric", other)
 	}
-	c.leads[to] = who
 }
 
 func (c *checker) staticAddress(path *field.Path, l *link, text string) {
@@ -219,9 +241,7 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 	if toErr != nil || viaErr != nil {
 		return // the schema says so
 	}
-	if to.Bits() == 0 && r.Metric == nil {
-		c.lead(path.Child("to"), to.String(), "a route of "+l.name)
-	}
+	c.lead(path.Child("to"), r, "a route of "+l.name)
 	config := l.config
 	static := func(a infrav1.LinkAddress) bool { return a.Source == infrav1.AddressStatic }
 	reaches := func(a infrav1.LinkAddress) bool {
@@ -242,19 +262,29 @@ func (c *checker) route(path *field.Path, l *link, r infrav1.LinkRoute) {
 // mtus: what is carried must not be larger than what carries it, and IPv6 has a least.
 func (c *checker) mtus() {
 	for i := range c.links {
-		l := &c.links[i]
-		c.leastMTU(c.paths[i].Child("mtu"), l)
-		carrier := c.byName[c.memberOf[l.name]] // a bond's frames are those of its members
-		small, large := l, carrier
-		if l.kind == vlans {
-			carrier = c.byName[l.vlan.Link]
-			small, large = carrier, l
-		}
-		if carrier == nil || carrier == l || l.config.MTU == nil || carrier.config.MTU == nil || *small.config.MTU >= *large.config.MTU {
+		c.leastMTU(c.paths[i].Child("mtu"), &c.links[i])
+	}
+	for _, n := range settleMTUs(slices.Clone(c.links)) {
+		if n.lower.mayBeTold() {
 			continue
 		}
-		c.refuse(c.paths[i].Child("mtu"), *l.config.MTU, "does not go with mtu %d of %s: what %s sends would not pass; give both the same", *carrier.config.MTU, carrier.name, large.name)
+		switch at := c.pathOf(n.upper).Child("mtu"); {
+		case n.upper.kind == bonds: // whose frames are those of its members
+			of := n.upper.name
+			if !n.upper.said {
+				of += ", which its VLANs ask for"
+			}
+			c.refuse(c.pathOf(n.lower).Child("mtu"), n.lower.takes(), "does not go with mtu %d of %s: what %s sends would not pass; give both the same", n.upper.takes(), of, n.upper.name)
+		case n.lower.said:
+			c.refuse(at, n.upper.takes(), "does not go with mtu %d of %s: what %s sends would not pass; give both the same", n.lower.takes(), n.lower.name, n.upper.name)
+		default:
+			c.refuse(at, n.upper.takes(), "does not pass %s, which without mtu takes %d: give %s mtu %d, too", n.lower.name, n.lower.takes(), n.lower.name, n.upper.takes())
+		}
 	}
+}
+
+func (c *checker) pathOf(l link) *field.Path {
+	return c.paths[slices.IndexFunc(c.links, func(other link) bool { return other.kind == l.kind && other.name == l.name })]
 }
 
 // leastMTU refuses what is too small for IPv6. A VLAN that says none has that of its link.

@@ -49,10 +49,29 @@ func TestCheck(t *testing.T) {
 		"reservation twice": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].LinkConfig = addressed(reservation("storage"), reservation("storage"))
 		}, "bonds[0].addresses[1].networkRef.name", "reserves one for an interface"},
+		"reservation twice for one interface": {func(d *infrav1.NetworkData) { d.VLANs[0].LinkConfig = addressed(reservation("storage")) },
+			"vlans[0].addresses[0].networkRef.name", "is asked for an address of bond0 already"},
+		"reservation twice in VLANs of one interface": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig, d.VLANs[0].LinkConfig = infrav1.LinkConfig{}, addressed(reservation("storage"))
+			d.VLANs = append(d.VLANs, infrav1.NetworkVLAN{Name: "other", Link: "bond0", ID: 121, LinkConfig: addressed(reservation("storage"))})
+		}, "vlans[1].addresses[0].networkRef.name", "is asked for an address of bond0.120 already"},
+		"one interface twice": {func(d *infrav1.NetworkData) { d.Ethernets[1].NIC = port(1) }, "ethernets[1].nic", "is that of uplink0 already"},
 		"two default routes": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.30.0.9"}}
 			d.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
 		}, "vlans[0].routes[0].to", "as is a route of bond0: remove one of them"},
+		"two default routes of a metric": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "0.0.0.0/0", Via: "10.30.0.9", Metric: new(int32(50))}}
+			d.VLANs[0].Routes[0].To = "0.0.0.0/0"
+		}, "vlans[0].routes[0].to", "is that of a route of bond0, too, with the same metric"},
+		"one destination on two links": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "10.0.0.0/8", Via: "10.30.0.9"}}
+			d.VLANs[0].Routes[0].Metric = nil
+		}, "vlans[0].routes[0].to", "is that of a route of bond0, too, with the same metric"},
+		"one destination in two spellings": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].Routes = []infrav1.LinkRoute{{To: "2001:db8:0::/48", Via: "fe80::1"}}
+			d.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "2001:db8::/48", Via: "fe80::2"}
+		}, "vlans[0].routes[0].to", "is that of a route of bond0, too, with the same metric"},
 		"route of another family": {func(d *infrav1.NetworkData) { d.VLANs[0].Routes[0].Via = "2001:db8::1" }, "vlans[0].routes[0].via", "of another family"},
 		"route without address": {func(d *infrav1.NetworkData) {
 			d.Ethernets = append(d.Ethernets, ethernet("mgmt", boot, infrav1.LinkConfig{Routes: []infrav1.LinkRoute{{To: "192.0.2.0/24", Via: "10.10.0.1"}}}))
@@ -87,6 +106,15 @@ func TestCheck(t *testing.T) {
 		"VLAN larger than its link": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.VLANs[0].MTU = new(int32(1500)), new(int32(9000))
 		}, "vlans[0].mtu", "give both the same"},
+		"VLAN larger than what its link takes by itself": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig, d.VLANs[0].MTU = addressed(static("10.30.0.5/16")), new(int32(9000))
+		}, "vlans[0].mtu", "does not pass bond0, which without mtu takes 1500: give bond0 mtu 9000, too"},
+		"VLAN larger than what a pool's link takes by itself": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig, d.VLANs[0].MTU = addressed(pooled("storage")), new(int32(9000))
+		}, "vlans[0].mtu", "does not pass bond0, which without mtu takes 1500: give bond0 mtu 9000, too"},
+		"VLAN larger than a member of its bond": {func(d *infrav1.NetworkData) {
+			d.Bonds[0].LinkConfig, d.VLANs[0].MTU, d.Ethernets[1].MTU = infrav1.LinkConfig{}, new(int32(9000)), new(int32(1500))
+		}, "ethernets[1].mtu", "does not go with mtu 9000 of bond0, which its VLANs ask for"},
 		"member smaller than its bond": {func(d *infrav1.NetworkData) {
 			d.Bonds[0].MTU, d.Ethernets[0].MTU = new(int32(9000)), new(int32(1500))
 		}, "ethernets[0].mtu", "give both the same"},
@@ -103,12 +131,24 @@ func TestCheck(t *testing.T) {
 	twoSources, beside := bondAndVLAN(), bondAndVLAN()
 	twoSources.VLANs[0].LinkConfig = addressed(recorded) // whether either network has a gateway, Resolve knows
 	beside.VLANs[0].Routes[0] = infrav1.LinkRoute{To: "0.0.0.0/0", Via: "10.20.0.9"}
+	twice := bondAndVLAN()
+	twice.Bonds[0].Routes = []infrav1.LinkRoute{{To: "10.0.0.0/8", Via: "10.30.0.9"}}
+	larger := func(of infrav1.LinkConfig) *infrav1.NetworkData {
+		data := bondAndVLAN()
+		data.Bonds[0].LinkConfig, data.VLANs[0].MTU = of, new(int32(9000))
+		return data
+	}
 	for name, data := range map[string]*infrav1.NetworkData{"nothing": nil, "bond and VLAN": bondAndVLAN(),
 		"recorded and reserved": twoSources, "default route beside a reservation": beside,
-		"IPv4 router in its own subnet": nodesVLAN(byRouter("169.254.0.5/16", "0.0.0.0/0", "169.254.0.1")),
-		"IPv6 router of every link":     nodesVLAN(byRouter("2001:db8::5/128", "::/0", "fe80::1")),
-		"small for IPv4 alone":          nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1279)), DHCP: infrav1.DHCPFamilyIPv4, Addresses: []infrav1.LinkAddress{recorded, static("192.0.2.5/24")}}),
-		"the least that IPv6 does with": nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1280)), Addresses: []infrav1.LinkAddress{recorded6}}),
+		"larger than a link that a network may tell": larger(infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{recorded}}),
+		"larger than a link that DHCP may tell":      larger(infrav1.LinkConfig{DHCP: infrav1.DHCPFamilyIPv4}),
+		"larger than a link without addresses":       larger(infrav1.LinkConfig{}),
+		"one destination with two metrics":           twice,
+		"one network for two interfaces":             {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(1), addressed(reservation("storage"))), ethernet("uplink1", port(2), addressed(reservation("storage")))}},
+		"IPv4 router in its own subnet":              nodesVLAN(byRouter("169.254.0.5/16", "0.0.0.0/0", "169.254.0.1")),
+		"IPv6 router of every link":                  nodesVLAN(byRouter("2001:db8::5/128", "::/0", "fe80::1")),
+		"small for IPv4 alone":                       nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1279)), DHCP: infrav1.DHCPFamilyIPv4, Addresses: []infrav1.LinkAddress{recorded, static("192.0.2.5/24")}}),
+		"the least that IPv6 does with":              nodesVLAN(infrav1.LinkConfig{MTU: new(int32(1280)), Addresses: []infrav1.LinkAddress{recorded6}}),
 		"small beside a link with IPv6": {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(1), addressed(recorded6)),
 			ethernet("uplink1", port(2), infrav1.LinkConfig{MTU: new(int32(1000)), DHCP: infrav1.DHCPFamilyIPv4})}}} {
 		if errs := Check(field.NewPath("spec"), data); len(errs) > 0 {

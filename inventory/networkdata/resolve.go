@@ -61,6 +61,9 @@ func linksOf(data *infrav1.NetworkData) []link {
 	for i := range data.VLANs {
 		links = append(links, link{kind: vlans, name: data.VLANs[i].Name, vlan: &data.VLANs[i], config: data.VLANs[i].LinkConfig})
 	}
+	for i := range links {
+		links[i].said = links[i].config.MTU != nil
+	}
 	return links
 }
 
@@ -86,8 +89,8 @@ func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
 			return Network{}, fmt.Errorf("%w: %s: %w", ErrMisfit, l.name, err)
 		}
 	}
-	if err := settleMTUs(links); err != nil {
-		return Network{}, fmt.Errorf("%w: %w", ErrMisfit, err)
+	if tooNarrow := settleMTUs(links); len(tooNarrow) > 0 {
+		return Network{}, fmt.Errorf("%w: %s", ErrMisfit, tooNarrow[0].why())
 	}
 	network := Network{links: links}
 	if err := network.check(); err != nil {
@@ -129,7 +132,6 @@ func notBoot(mac, bootMAC string) int {
 // resolve fills in the addresses of a link, and what comes with them.
 func (l *link) resolve(from Sources, macs []string) error {
 	asked := l.config
-	l.said = asked.MTU != nil
 	for _, r := range asked.Routes {
 		l.routes = append(l.routes, route{LinkRoute: r, from: own(l.name)})
 	}
@@ -243,7 +245,7 @@ func defaultRoute(gateway netip.Addr) string {
 	if gateway.Is4() {
 		return leadIPv4
 	}
-	return "::/0"
+	return leadIPv6
 }
 
 // destination is one text for all spellings of it: IPv6 has many.
@@ -253,6 +255,14 @@ func destination(to string) string {
 		return to
 	}
 	return prefix.String()
+}
+
+// keyOf is what one route of a system alone has: its destination with its metric.
+func keyOf(r infrav1.LinkRoute) string {
+	if r.Metric == nil {
+		return destination(r.To)
+	}
+	return fmt.Sprint(destination(r.To), " metric ", *r.Metric)
 }
 
 // checkRoutes: the kernel takes no route by a router that is not on the link. What the link
@@ -293,13 +303,9 @@ func (n Network) check() error {
 			has[address.Addr()] = l.name
 		}
 		for _, r := range l.routes {
-			to := destination(r.To)
-			key := to
-			if r.Metric != nil {
-				key += fmt.Sprint(" metric ", *r.Metric)
-			}
+			key := keyOf(r.LinkRoute)
 			if other, taken := leads[key]; taken {
-				return fmt.Errorf("two routes to %s, by %s and by %s: say gateway: Ignore at one of the addresses, or give one route a metric", to, other, r.from)
+				return fmt.Errorf("two routes to %s, by %s and by %s: say gateway: Ignore at one of the addresses, or give one route a metric", destination(r.To), other, r.from)
 			}
 			leads[key] = r.from
 		}
