@@ -37,7 +37,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines;ingotreservations;ingotimages,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingothardwares;ingotmachines;ingotreservations;ingotimages;ingotnetworks,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -179,6 +179,9 @@ func (r *Reconciler) publishFailureDomains(ctx context.Context, object *infrav1.
 	if request.Architecture, err = r.architecture(ctx, request.Newest()); err != nil {
 		return err
 	}
+	if request.Networks, err = r.networks(ctx, request.Newest()); err != nil {
+		return err
+	}
 	domains, err := allocation.FailureDomains(stock.Candidates, request)
 	object.Status.FailureDomains = domains
 	reason, message := infrav1.ReasonFailureDomainsPublished, ""
@@ -211,6 +214,22 @@ func (r *Reconciler) architecture(ctx context.Context, machine *infrav1.IngotMac
 		return "", fmt.Errorf("image %s of IngotMachine %s: %w", machine.Spec.ImageRef.Name, machine.Name, err)
 	}
 	return image.Spec.Architecture, nil
+}
+
+// networks are all, by their names, for a machine that may have addresses of them.
+func (r *Reconciler) networks(ctx context.Context, machine *infrav1.IngotMachine) (map[string]infrav1.IngotNetworkSpec, error) {
+	if machine == nil || machine.Spec.NetworkData == nil {
+		return nil, nil
+	}
+	list := &infrav1.IngotNetworkList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
+		return nil, fmt.Errorf("networks: %w", err)
+	}
+	networks := map[string]infrav1.IngotNetworkSpec{}
+	for i := range list.Items {
+		networks[list.Items[i].Name] = list.Items[i].Spec
+	}
+	return networks, nil
 }
 
 // stock reads the inventory of a namespace. None of it is changed.

@@ -357,6 +357,7 @@ func testWatches(s *site) {
 	s.must(s.api.Delete(s.ctx, arm))
 	s.eventually("offers it when nothing is known of the image", serves)
 	s.must(s.api.Delete(s.ctx, next))
+	s.testNetworkWatch(serves)
 	given := s.get("c") // to somebody else: it goes all the same
 	given.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
 	s.must(s.api.Update(s.ctx, given))
@@ -366,6 +367,30 @@ func testWatches(s *site) {
 	})
 	s.must(s.api.Delete(s.ctx, machine))
 	s.eventually("goes", func(c *infrav1.IngotCluster) bool { return c == nil })
+}
+
+// The next one has the address that is recorded for its host on a network, or will have.
+func (s *site) testNetworkWatch(serves func(*infrav1.IngotCluster) bool) {
+	s.t.Helper()
+	host, facts := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
+	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: s.ns, Name: "h"}, host))
+	s.must(s.api.Get(s.ctx, client.ObjectKey{Namespace: s.ns, Name: "h"}, facts))
+	mac := host.Spec.BootMACAddress
+	facts.Spec.NICs = []infrav1.HardwareNIC{{MAC: mac, Name: "eth0"}}
+	facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: mac, IP: "10.10.0.20"}
+	s.must(s.api.Update(s.ctx, facts))
+	machine := s.machineWith("m-net", "c", func(m *infrav1.IngotMachine) {
+		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+		m.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0", NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly},
+			LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{{Source: infrav1.AddressRecorded}}}}}}
+	})
+	s.eventually("withdraws what has no address", func(c *infrav1.IngotCluster) bool { return !serves(c) })
+	network := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
+		Subnet: "10.10.0.0/24", Range: infrav1.AddressRange{Start: "10.10.0.10", End: "10.10.0.99"}}}
+	s.create(network)
+	s.eventually("offers it when the network has the address", serves)
+	s.must(s.api.Delete(s.ctx, machine))
+	s.must(s.api.Delete(s.ctx, network))
 }
 
 func (s *site) eventually(what string, done func(*infrav1.IngotCluster) bool) {

@@ -41,6 +41,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.IngotNetwork{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNetwork), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
@@ -97,8 +98,22 @@ func (r *Reconciler) clustersOfNamespace(ctx context.Context, o client.Object) [
 // clustersOfImage maps an image of the catalogue, which has no namespace, to the clusters
 // in whose namespaces a machine of a control plane names it.
 func (r *Reconciler) clustersOfImage(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool {
+		return machine.Spec.ImageRef != nil && machine.Spec.ImageRef.Name == o.GetName()
+	})
+}
+
+// clustersOfNetwork maps a network, which has no namespace either, to the clusters in whose
+// namespaces a machine of a control plane may have addresses of it.
+func (r *Reconciler) clustersOfNetwork(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.clustersWithControlPlane(ctx, func(machine *infrav1.IngotMachine) bool { return machine.Spec.NetworkData != nil })
+}
+
+// clustersWithControlPlane are those in whose namespaces there is such a machine of a
+// control plane.
+func (r *Reconciler) clustersWithControlPlane(ctx context.Context, such func(*infrav1.IngotMachine) bool) []reconcile.Request {
 	naming := index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
-		return ofControlPlane(machine) && machine.Spec.ImageRef != nil && machine.Spec.ImageRef.Name == o.GetName()
+		return ofControlPlane(machine) && such(machine)
 	})
 	namespaces := map[string]bool{}
 	for _, machine := range naming {

@@ -43,6 +43,31 @@ func TestFailureDomains(t *testing.T) {
 		m.Spec.HostSelector = &infrav1.HostSelector{Minimum: &infrav1.HardwareMinimum{MemoryGiB: &memoryGiB}}
 		return m
 	}
+	// booting has an interface to boot from; recorded has an address there besides.
+	booting := func(mac string) func(Candidate) {
+		return func(c Candidate) {
+			c.Host.Spec.BootMACAddress, c.Hardware.Spec.NICs = mac, []infrav1.HardwareNIC{{MAC: mac}}
+		}
+	}
+	recorded := func(c Candidate) {
+		booting("52:54:00:00:00:01")(c)
+		c.Hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: "52:54:00:00:00:01", IP: "10.10.0.20"}
+	}
+	recorded6 := func(c Candidate) {
+		booting("52:54:00:00:00:01")(c)
+		c.Hardware.Spec.IPv6Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: "52:54:00:00:00:01", IP: "2001:db8::20"}
+	}
+	// networked is a machine of the control plane with that address.
+	networked := func(address infrav1.LinkAddress) []*infrav1.IngotMachine {
+		m := asking("cp", 1, 1)
+		m.Spec.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "uplink0",
+			NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly}, LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{address}}}}}
+		return []*infrav1.IngotMachine{m}
+	}
+	networks := map[string]infrav1.IngotNetworkSpec{
+		"net":     {Subnet: "10.10.0.0/24", IPv6: &infrav1.NetworkIPv6{Subnet: "2001:db8::/64"}},
+		"storage": {Subnet: "10.30.0.0/24", Reservations: []infrav1.NetworkReservation{{MAC: "52:54:00:00:00:0a", IP: "10.30.0.20"}}},
+	}
 	own := claimOf(infrav1.ClaimProvisioned).MachineRef.Name
 	wrong := asking("wrong", 9, 1)
 	wrong.Spec.HostSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
@@ -90,6 +115,17 @@ func TestFailureDomains(t *testing.T) {
 			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": true, "r2": true})},
 		{name: "without facts nothing is known to suit", hosts: []Candidate{{Host: host("a", "r1").Host}},
 			controlPlane: []*infrav1.IngotMachine{asking("cp", 1, 1)}, want: domains(map[string]bool{"r1": false})},
+		{name: "a rack whose hosts have no address recorded", hosts: []Candidate{host("a", "r1", recorded), host("b", "r2", booting("52:54:00:00:00:01"))},
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecorded}), want: domains(map[string]bool{"r1": true, "r2": false})},
+		{name: "a rack whose hosts have no IPv6 address recorded", hosts: []Candidate{host("a", "r1", recorded), host("b", "r2", recorded6)},
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecordedIPv6}), want: domains(map[string]bool{"r1": false, "r2": true})},
+		{name: "a rack that nothing is reserved for", hosts: []Candidate{host("a", "r1", booting("52:54:00:00:00:0a")), host("b", "r2", booting("52:54:00:00:00:0b"))},
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: "storage"}}),
+			want:         domains(map[string]bool{"r1": true, "r2": false})},
+		{name: "on its way back, with its address", hosts: []Candidate{host("a", "r1", claimed, releasing, recorded)},
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressRecorded}), want: domains(map[string]bool{"r1": true})},
+		{name: "what a pool gives is not known", hosts: []Candidate{host("a", "r1", booting("52:54:00:00:00:01"))},
+			controlPlane: networked(infrav1.LinkAddress{Source: infrav1.AddressPool, PoolRef: &infrav1.AddressPoolReference{Name: "nodes"}}), want: domains(map[string]bool{"r1": true})},
 		{name: "a machine with a wrong selector has no say", hosts: []Candidate{host("a", "r1", small)},
 			controlPlane: []*infrav1.IngotMachine{wrong}, want: domains(map[string]bool{"r1": true})},
 		{name: "no label, not admitted, elsewhere", hosts: []Candidate{host("a", ""),
@@ -101,7 +137,7 @@ func TestFailureDomains(t *testing.T) {
 				r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "compute"}}
 				r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "no-control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 			})
-			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane, Architecture: tc.architecture})
+			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane, Architecture: tc.architecture, Networks: networks})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
 // MaxFailureDomains is how many a Cluster's status can hold (Cluster API v1.14:
@@ -42,6 +43,8 @@ type DomainRequest struct {
 	ControlPlane []*infrav1.IngotMachine
 	// Architecture of the image that the newest of them names (see Newest); empty: any.
 	Architecture string
+	// Networks by their names. They are not looked at where the newest has no networkData.
+	Networks map[string]infrav1.IngotNetworkSpec
 	// Promises to Clusters that are outstanding.
 	Promises []Promise
 	// Named holds the hosts that machines have chosen.
@@ -130,7 +133,8 @@ func fewerDomains(cluster *infrav1.IngotCluster) string {
 }
 
 // suitsNewest says of a host whether the newest machine of the control plane could
-// be on it: the next one will ask for the same. While there is none, what was promised
+// be on it: the next one will ask for the same. That counts what the host and networks
+// have for it to be reached by, not what pools may give. While there is none, what was promised
 // to the control plane tells. Any host will do while that is not known either, or while
 // the selector is wrong, which the machine itself says.
 func (r DomainRequest) suitsNewest() func(Candidate) bool {
@@ -146,7 +150,10 @@ func (r DomainRequest) suitsNewest() func(Candidate) bool {
 	if err != nil {
 		return whatever
 	}
-	return criteria.suits
+	data := newest.Spec.NetworkData
+	return func(candidate Candidate) bool {
+		return criteria.suits(candidate) && networkdata.FitHost(data, networkdata.SourcesOf(candidate.Host, candidate.Hardware, networkdata.Surroundings{Networks: r.Networks})) == nil
+	}
 }
 
 // promised is what the control plane was promised and does not have yet; nil: nothing.

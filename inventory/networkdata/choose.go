@@ -37,6 +37,33 @@ func Fit(data *infrav1.NetworkData, host Host) error {
 	return err
 }
 
+// FitHost is Fit, and says besides whether a host has the addresses that are its own: those
+// recorded for it, and those that networks reserve for its interfaces. What pools give is
+// not known before a machine is there, and what is written any host has.
+func FitHost(data *infrav1.NetworkData, from Sources) error {
+	if data == nil {
+		return nil
+	}
+	chosen, err := choose(data.Ethernets, from.Host)
+	if err != nil {
+		return err
+	}
+	links := linksOf(data)
+	below := interfacesBelow(links, chosen, from.Host.BootMAC)
+	for i := range links {
+		l := &links[i]
+		for j, want := range l.config.Addresses {
+			if want.Source == infrav1.AddressPool || want.Source == infrav1.AddressStatic {
+				continue
+			}
+			if _, err := l.take(want, Place{Link: l.name, Index: j}, from, below[l.name]); err != nil {
+				return fmt.Errorf("%w: %s: addresses[%d]: %w", ErrMisfit, l.name, j, err)
+			}
+		}
+	}
+	return nil
+}
+
 // choose finds the interface of each ethernet, by its name. Two that mean the same one
 // are a misfit: the second would take the interface's name away.
 func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.HardwareNIC, error) {
