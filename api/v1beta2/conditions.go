@@ -222,7 +222,7 @@ const (
 	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
 	ReasonNodeIdentified = "NodeIdentified"
 	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is
-	// not certain.
+	// not certain, or a Node of the machine's name has another's.
 	ReasonNodeNotIdentified = "NodeNotIdentified"
 	// ReasonNodeZoneKept: a Node is in another zone than the rack of its host, which
 	// somebody else wrote.

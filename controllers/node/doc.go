@@ -9,8 +9,8 @@
 // else changes each time it puts back less and less often.
 //
 // A Node that has no provider ID, since its kubelet was not told (the templates of the
-// release do), is found by the server's UUID and given one: once, and only where
-// inventory.WhichNode is sure.
+// release do), is found by the server's UUID and given one, also when it registers again,
+// and only where inventory.WhichNode is sure.
 //
 // Nodes are reached by Cluster API's ClusterCache. A workload cluster that does not
 // answer is no error: its connection brings its machines here again. The package must not

@@ -206,4 +206,7 @@ func TestFound(t *testing.T) {
 	if n.Labels["dc.example/gpu"] != "t4" {
 		t.Errorf("Cluster API's label is %q", n.Labels["dc.example/gpu"])
 	}
+	must(t, p.api.Delete(t.Context(), n))
+	must(t, p.api.Create(t.Context(), node("n1", ""))) // of a Node the status is made with it
+	p.await("n1", "its provider ID and its rack again", func(n *corev1.Node) bool { return n.Spec.ProviderID == provider && n.Labels[zone] == "r1" })
 }

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -48,9 +49,10 @@ func Transform(o any) (any, error) {
 }
 
 // identify gives the machine's Node its provider ID where the kubelet was not told: then
-// Cluster API finds it, and the Node is labelled. It returns when to look again: what is
-// known of machine and server may come later than the Node; 0: a Node that comes brings
-// the machine here.
+// Cluster API finds it, and the Node is labelled. A Node that was deleted and registers
+// again has none either, and Cluster API goes on looking for it by that. It returns when
+// to look again: what is known of machine and server may come later than the Node, and a
+// Node with another's ID does not bring the machine here; 0: a Node has the ID.
 func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, error) {
 	named := &corev1.NodeList{}
 	err := s.workload.List(ctx, named, client.MatchingFields{clustercache.NodeProviderIDIndex.Field: s.machine.Spec.ProviderID}, client.UnsafeDisableDeepCopy)
@@ -61,13 +63,13 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	if err := s.workload.List(ctx, nameless, client.MatchingFields{namelessField: "true"}, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("nameless nodes of cluster %s: %w", s.cluster.Name, err)
 	}
-	if len(nameless.Items) == 0 {
-		return 0, nil
-	}
 	again := wait.Jitter(r.waits().Look, jitter)
 	installed := conditions.Get(s.machine, infrav1.MachineInstalledCondition)
 	if installed == nil || installed.Status != metav1.ConditionTrue {
 		return again, nil // its status is lost, and will be there again
+	}
+	if len(nameless.Items) == 0 {
+		return again, r.tellAnother(ctx, s)
 	}
 	system, uuids, err := r.systems(ctx, s)
 	if err != nil {
@@ -81,11 +83,32 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	if at >= 0 {
 		return r.name(ctx, s, &nameless.Items[at])
 	}
-	if why != "" && r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
+	if why == "" {
+		return again, r.tellAnother(ctx, s)
+	}
+	if r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
 		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
 			"A Node without a provider ID has the UUID of this machine's server, and it is not certain that it is this machine: %s. Ingot looks again every minute", why)
 	}
 	return again, nil
+}
+
+// tellAnother tells once of a Node that has the machine's name and another's provider ID.
+// A kubelet takes such a Node for its own and leaves the ID as it is, so that Cluster API
+// never finds the machine's Node.
+func (r *Reconciler) tellAnother(ctx context.Context, s *scope) error {
+	name := cmp.Or(s.owner.Status.NodeRef.Name, s.host.Spec.Claim.Hostname)
+	node := &corev1.Node{}
+	if err := s.workload.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return wrap(client.IgnoreNotFound(err), "node "+name)
+	}
+	if node.Spec.ProviderID == "" || !r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, name+" "+node.Spec.ProviderID) {
+		return nil
+	}
+	r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
+		"Node %s has the name of this machine's, and the provider ID %s of another; this machine's is %s. If it is left over from an earlier life of the server, delete it and restart the server's kubelet; "+
+			"if the kubelet was told that ID, correct the template. Ingot looks again every minute", name, node.Spec.ProviderID, s.machine.Spec.ProviderID)
+	return nil
 }
 
 func wrap(err error, what string) error {

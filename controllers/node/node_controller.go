@@ -105,13 +105,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if s.owner.Status.NodeRef.Name == "" {
+	node, err := r.nodeOf(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if node == nil {
 		again, err := r.identify(ctx, s)
 		return ctrl.Result{RequeueAfter: again}, err
-	}
-	node, err := r.nodeOf(ctx, s)
-	if err != nil || node == nil {
-		return ctrl.Result{}, err
 	}
 	again, err := r.label(ctx, s, node)
 	return ctrl.Result{RequeueAfter: again}, err
@@ -167,9 +167,13 @@ func (r *Reconciler) withHost(ctx context.Context, s *scope) (*scope, error) {
 	return s, nil
 }
 
-// nodeOf reads the Node that Cluster API has found; nil: it is gone, or not ours.
+// nodeOf reads the Node that Cluster API has found; nil: it has not, or the Node is gone,
+// or has not our provider ID: it may have registered again since, without one.
 func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error) {
 	name := s.owner.Status.NodeRef.Name
+	if name == "" {
+		return nil, nil
+	}
 	node := &corev1.Node{}
 	err := s.workload.Get(ctx, client.ObjectKey{Name: name}, node)
 	if apierrors.IsNotFound(err) {
@@ -179,7 +183,7 @@ func (r *Reconciler) nodeOf(ctx context.Context, s *scope) (*corev1.Node, error)
 		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	if node.Spec.ProviderID != s.machine.Spec.ProviderID {
-		return nil, nil // another's, under the name of ours
+		return nil, nil
 	}
 	return node, nil
 }

@@ -309,6 +309,7 @@ func TestDispute(t *testing.T) {
 
 // A Node whose kubelet was not told who it is.
 func TestIdentify(t *testing.T) {
+	const others = "ingot://metal/h1/00000000-0000-4000-8000-000000000009"
 	earlier := func(n *corev1.Node) *corev1.Node {
 		n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(installed.Add(-time.Hour))
 		return n
@@ -340,10 +341,23 @@ func TestIdentify(t *testing.T) {
 		"no address yet":                  {func(w *world) { w.machine.Status.Addresses = nil }, map[string]string{"n1": "", "n2": ""}, "neither the machine's name nor an address"},
 		"not inspected":                   {func(w *world) { w.hardware = nil }, map[string]string{"n1": "", "n2": ""}, ""},
 		"status lost":                     {func(w *world) { w.machine.Status.Conditions = nil }, map[string]string{"n1": "", "n2": ""}, ""},
+		"registered again":                {func(w *world) { w.owner.Status.NodeRef.Name = "n1" }, map[string]string{"n1": provider, "n2": ""}, ""},
+		"registered again as another":     {func(w *world) { w.owner.Status.NodeRef.Name = "n0" }, map[string]string{"n1": provider, "n2": ""}, ""},
+		"found, and without it since an earlier life": {func(w *world) {
+			w.owner.Status.NodeRef.Name, w.nodes = "n1", []client.Object{earlier(node("n1", ""))}
+		}, map[string]string{"n1": ""}, "not heard since"},
+		"found, and another's now": {func(w *world) {
+			w.owner.Status.NodeRef.Name, w.nodes = "n1", []client.Object{node("n1", others)}
+		}, map[string]string{"n1": others}, others},
+		"another's of its name":                       {func(w *world) { w.nodes = []client.Object{node("m", others)} }, map[string]string{"m": others}, others},
+		"another's of its name, beside a stranger":    {func(w *world) { w.nodes[0] = node("m", others) }, map[string]string{"m": others, "n2": ""}, others},
+		"another's of its name, which was not needed": {func(w *world) { w.nodes[1] = node("m", others) }, map[string]string{"m": others, "n1": provider}, ""},
+		"another's of another name":                   {func(w *world) { w.nodes = []client.Object{node("n1", others)} }, map[string]string{"n1": others}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.owner.Status.NodeRef.Name = ""
+			w.host.Labels = nil // nothing else is written of a Node
 			stranger := node("n2", "")
 			stranger.Status.NodeInfo.SystemUUID = "7b1df0ce-2a27-4f3c-8e0a-55f6f9a3f3aa"
 			w.nodes = []client.Object{node("n1", ""), stranger}
