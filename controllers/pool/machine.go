@@ -145,14 +145,19 @@ func (p Pools) readForMachine(ctx context.Context, m ForMachine, claim *ipamv1.I
 }
 
 // isFree refuses what IngotNetworks keep for something else, what hosts have there, and
-// the endpoints of control planes there; that of the machine's own Cluster anywhere.
+// the endpoints of control planes there; anywhere that of the machine's own Cluster, and
+// what another system has of the same pool.
 func (p Pools) isFree(ctx context.Context, m ForMachine, claim *ipamv1.IPAddressClaim, address netip.Addr) (Answer, error) {
 	known, clusters := addressuse.OnAny(m.Networks, address), m.Endpoints[address]
 	if slices.Contains(clusters, m.IngotCluster) || known && len(clusters) > 0 {
 		return reached(claim, address, inventory.ListClusters(m.Machine.Namespace, clusters)), nil
 	}
-	if !known {
-		return Answer{}, nil // nobody here knows that network
+	if !known { // nobody here knows that network, but the pool's addresses are each one place
+		others, err := p.running(ctx, m, claim, address)
+		if err != nil || len(others) == 0 {
+			return Answer{}, err
+		}
+		return stillHad(claim, address, inventory.ListHosts(m.Machine.Namespace, others)), nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Networks)) {
 		if addressuse.Of(m.Networks[name], address) != addressuse.None {

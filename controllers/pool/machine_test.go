@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -163,6 +164,88 @@ func testMachineClaim(t *testing.T, s *site) {
 	}
 	if _, answer = ask(); answer.Made {
 		t.Error("it was made twice")
+	}
+}
+
+// What a pool gives again is not used while the system that has it may run, on networks
+// that nobody here knows too: its claim may be gone before its server is off.
+func testStillHad(t *testing.T, s *site) {
+	networkData := func(pool infrav1.AddressPoolReference) *infrav1.NetworkData {
+		return &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "nic0", NIC: infrav1.NICSelector{BootNIC: infrav1.BootNICOnly},
+			LinkConfig: infrav1.LinkConfig{Addresses: []infrav1.LinkAddress{{Source: infrav1.AddressPool, PoolRef: &pool}}}}}}
+	}
+	image := infrav1.Image{URL: "http://images.example/os.raw", Format: infrav1.ImageFormatRaw,
+		Checksum: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
+	// system is one installed on the host, which has its address from the pool.
+	system := func(host *infrav1.IngotHost, machine, address string, pool infrav1.AddressPoolReference) {
+		t.Helper()
+		m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: machine}}
+		m.Spec.Image, m.Spec.NetworkData = image, networkData(pool)
+		must(t, s.Create(t.Context(), m))
+		host.Spec.BMC = &infrav1.BMC{Address: "redfish://192.0.2.1/redfish/v1/Systems/" + host.Name, CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
+		host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: machine}, ClusterName: "c1", InstanceID: "00000000-0000-4000-8000-000000000001",
+			Attempt: 1, State: infrav1.ClaimProvisioned, Image: image, Cleaning: infrav1.CleaningMetadata, Hostname: machine,
+			Network: &infrav1.ClaimedNetwork{Config: "version: 2", Addresses: []string{address}}}
+		must(t, s.Update(t.Context(), host))
+	}
+	// Of the two kinds of pools one has a namespace; IngotNetwork is a kind that has none.
+	shared := infrav1.AddressPoolReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotNetwork", Name: "all"}
+	other := place.Pool
+	other.Name = "others"
+	system(s.host, "m1", "10.20.3.7", place.Pool)
+	system(s.newHost("h2", "52:54:00:00:00:02"), "m2", "10.20.3.8", other)
+	system(s.newHost("h3", "52:54:00:00:00:03"), "m3", "10.20.3.9", shared)
+
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pool-"}}
+	must(t, s.Create(t.Context(), elsewhere))
+	asks := 0
+	ask := func(namespace, machine, address string, from infrav1.AddressPoolReference) pool.Answer {
+		t.Helper()
+		asks++
+		m := pool.ForMachine{Machine: &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: machine, UID: "u"}}, Cluster: "c1"}
+		at := networkdata.PoolPlace{Place: networkdata.Place{Link: "nic0", Index: asks}, Pool: from} // a claim of its own
+		_, _, err := s.pools.ClaimForMachine(t.Context(), m, at)
+		must(t, err)
+		claim := &ipamv1.IPAddressClaim{}
+		must(t, s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: pool.MachineClaimName(machine, at.Place)}, claim))
+		given := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claim.Name}}
+		given.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef, Address: address, Prefix: ptr.To[int32](24)}
+		must(t, s.Create(t.Context(), given))
+		claim.Status.AddressRef.Name = given.Name
+		must(t, s.Status().Update(t.Context(), claim))
+		_, answer, err := s.pools.ClaimForMachine(t.Context(), m, at)
+		must(t, err)
+		return answer
+	}
+	here, there := s.host.Namespace, elsewhere.Name
+	for _, tc := range []struct {
+		name, namespace, machine, address string
+		pool                              infrav1.AddressPoolReference
+		says                              string
+	}{
+		{"another machine's", here, "m9", "10.20.3.7", place.Pool, "which the system installed on IngotHost " + here + "/h1 has from it"},
+		{"its own", here, "m1", "10.20.3.7", place.Pool, ""},
+		{"of another pool", here, "m9", "10.20.3.8", place.Pool, ""},
+		{"of the pool of that name elsewhere", there, "m9", "10.20.3.7", place.Pool, ""},
+		{"of a pool for all", there, "m9", "10.20.3.9", shared, "on a host of another namespace"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			answer := ask(tc.namespace, tc.machine, tc.address, tc.pool)
+			if tc.says == "" && answer.Problem == "" {
+				return
+			}
+			if answer.Reason != infrav1.ReasonAddressConflict || tc.says == "" || !strings.Contains(answer.Problem, tc.says) {
+				t.Errorf("%+v, want %q", answer, tc.says)
+			}
+		})
+	}
+	s.host.Spec.Claim.State = infrav1.ClaimReleasing
+	must(t, s.Update(t.Context(), s.host))
+	s.want(ask(here, "m9", "10.20.3.7", place.Pool), infrav1.ReasonAddressConflict, "/h1 has from it")
+	s.host.Spec.Claim.FencedAt = metav1.Now()
+	must(t, s.Update(t.Context(), s.host))
+	if answer := ask(here, "m9", "10.20.3.7", place.Pool); answer.Problem != "" {
+		t.Errorf("its server is off: %+v", answer)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestPools(t *testing.T) {
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *site){
 		"claim": testClaim, "exhausted": testExhausted, "deleted": testDeleted, "conflicts": testConflicts, "owner": testOwner, "another pool": testAnotherPool,
-		"kept": testKept, "released": testReleased, "for a machine": testMachineClaim,
+		"kept": testKept, "released": testReleased, "for a machine": testMachineClaim, "still had": testStillHad,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newSite(t, cfg)) })
 	}

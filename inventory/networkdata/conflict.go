@@ -136,6 +136,16 @@ func Assigned(data *infrav1.NetworkData, addresses []string) map[Place]netip.Add
 	return out
 }
 
+// IsGivenBy says whether the address is one that a claim keeps (ClaimedNetwork.Addresses)
+// and the pool gave. The same address of another pool may be another place.
+func IsGivenBy(pool infrav1.AddressPoolReference, data *infrav1.NetworkData, addresses []string, address netip.Addr) bool {
+	assigned := Assigned(data, addresses)
+	return slices.ContainsFunc(PoolPlaces(data), func(place PoolPlace) bool {
+		has, known := assigned[place.Place]
+		return known && has == address && place.Pool == pool
+	})
+}
+
 // Written is an address that stands in networkData itself.
 type Written struct {
 	Path    *field.Path

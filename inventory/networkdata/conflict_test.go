@@ -171,6 +171,33 @@ func TestCandidatesAndAssigned(t *testing.T) {
 	}
 }
 
+// An address of a pool is told from the same address of another, and from what stands in
+// networkData.
+func TestIsGivenBy(t *testing.T) {
+	data := bondAndVLAN()
+	data.VLANs[0].Addresses = append(data.VLANs[0].Addresses, static("198.51.100.9/24"))
+	kept := []string{"10.30.7.2", "10.20.3.7", "2001:db8:0:1::7", "198.51.100.9"}
+	for _, tc := range []struct {
+		name, pool, address string
+		data                *infrav1.NetworkData
+		kept                []string
+		want                bool
+	}{
+		{"the pool's", "nodes", "10.20.3.7", data, kept, true},
+		{"of IPv6", "nodes6", "2001:db8:0:1::7", data, kept, true},
+		{"another pool's", "nodes6", "10.20.3.7", data, kept, false},
+		{"another of the pool", "nodes", "10.20.3.8", data, kept, false},
+		{"reserved", "nodes", "10.30.7.2", data, kept, false},
+		{"written", "nodes", "198.51.100.9", data, kept, false},
+		{"not of this data", "nodes", "10.20.3.7", data, kept[:2], false},
+		{"without data", "nodes", "10.20.3.7", nil, kept, false},
+	} {
+		if got := IsGivenBy(*pooled(tc.pool).PoolRef, tc.data, tc.kept, netip.MustParseAddr(tc.address)); got != tc.want {
+			t.Errorf("%s: %t", tc.name, got)
+		}
+	}
+}
+
 // Exclusive are the addresses on Ingot's networks alone.
 func TestExclusive(t *testing.T) {
 	network, err := Resolve(bondAndVLAN(), sources())
