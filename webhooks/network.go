@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/webhooks/outlook"
 )
 
@@ -26,7 +25,8 @@ import (
 // networkValidator admits IngotNetworks. The schema has seen to it that every
 // address is one, and lies in the subnet.
 type networkValidator struct {
-	// reader reads IngotHosts and IngotNetworks from an indexed cache.
+	// reader reads IngotHosts, IngotNetworks, IngotMachines and their templates from an
+	// indexed cache.
 	reader  client.Reader
 	outlook outlook.Outlook
 }
@@ -76,22 +76,6 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil
-}
-
-// ValidateDelete keeps a network that hosts boot on.
-func (v *networkValidator) ValidateDelete(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	if isLetGo(network) {
-		return nil, nil
-	}
-	hosts := &v1beta2.IngotHostList{}
-	if err := v.reader.List(ctx, hosts, client.MatchingFields{index.HostByNetwork: network.Name}); err != nil {
-		return nil, fmt.Errorf("look for hosts on IngotNetwork %s: %w", network.Name, err)
-	}
-	if len(hosts.Items) == 0 {
-		return nil, nil
-	}
-	return nil, refusal("IngotNetwork", network, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), network.Name,
-		fmt.Sprintf("is the network that IngotHost %s boots on; delete the hosts, or refer them to another network, first", names(hosts.Items)))})
 }
 
 // addresses are those of a network, parsed.

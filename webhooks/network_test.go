@@ -176,6 +176,58 @@ func TestNetworkDelete(t *testing.T) {
 	checkRefusal(t, err, "")
 }
 
+// A network that no host boots on may be that of installed systems, and of machines.
+func TestNetworkDeleteUsed(t *testing.T) {
+	system := func(name string, addresses ...string) *v1beta2.IngotHost {
+		host := claimed(name)
+		host.Spec.NetworkRef.Name = "rack-a"
+		host.Spec.Claim.Network = &v1beta2.ClaimedNetwork{Addresses: addresses}
+		return host
+	}
+	released := system("h1", "10.30.7.2")
+	released.Spec.Claim.State, released.Spec.Claim.FencedAt = v1beta2.ClaimReleasing, metav1.Now()
+	forced := system("h1")
+	forced.Spec.Claim, forced.Spec.Record = nil, &v1beta2.HostRecord{Quarantine: &v1beta2.Quarantine{Reason: v1beta2.QuarantineNotFenced, Addresses: []string{"10.30.7.2"}}}
+	data := func(network string) *v1beta2.NetworkData {
+		return &v1beta2.NetworkData{Ethernets: []v1beta2.NetworkEthernet{{Name: "nic0", LinkConfig: v1beta2.LinkConfig{
+			Addresses: []v1beta2.LinkAddress{{Source: v1beta2.AddressReservation, NetworkRef: &v1beta2.LocalReference{Name: network}}}}}}}
+	}
+	machine := func(name, network string) *v1beta2.IngotMachine {
+		m := &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		m.Spec.NetworkData = data(network)
+		return m
+	}
+	template := &v1beta2.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "workers"}}
+	template.Spec.Template.Spec.NetworkData = data("storage")
+	dual := network("storage", "10.30.0.0/16", "10.30.255.1", "10.30.255.254", "")
+	dual.Spec.IPv6 = &v1beta2.NetworkIPv6{Subnet: "2001:db8:30::/64"}
+	for name, tt := range map[string]struct {
+		objects []client.Object
+		// refused by the hosts that are named, or warned.
+		refused, warned string
+	}{
+		"nobody's":                      {[]client.Object{system("h1", "10.10.0.20"), machine("m1", "rack-a")}, "", ""},
+		"an installed system":           {[]client.Object{system("h1", "10.10.0.20", "10.30.7.2"), system("h2", "10.10.0.21")}, "IngotHost ns/h1 were given", ""},
+		"two, by IPv6":                  {[]client.Object{system("h1", "10.30.7.2"), system("h2", "2001:db8:30::7")}, "IngotHost ns/h1, ns/h2 were given", ""},
+		"a server that is off":          {[]client.Object{released}, "", ""},
+		"one that was let go by force":  {[]client.Object{forced}, "IngotHost ns/h1 were given", ""},
+		"another network of the subnet": {[]client.Object{system("h1", "10.30.7.2"), proxy("storage-p", "10.30.0.0/16")}, "", ""},
+		"a machine and a template":      {[]client.Object{machine("m1", "storage"), machine("m2", "rack-a"), template}, "", "networkData of IngotMachine ns/m1, IngotMachineTemplate ns/workers names"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newNetworkValidator(t, append(tt.objects, dual.DeepCopy())...).ValidateDelete(t.Context(), dual)
+			if tt.refused == "" {
+				checkRefusal(t, err, "")
+			} else if checkRefusal(t, err, "metadata.name"); err != nil && !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("refused with %v, want %q", err, tt.refused)
+			}
+			if told := strings.Join(got, "\n"); (told != "") != (tt.warned != "") || !strings.Contains(told, tt.warned) {
+				t.Errorf("warned: %q, want %q", told, tt.warned)
+			}
+		})
+	}
+}
+
 func TestLastAddress(t *testing.T) {
 	tests := map[string]string{
 		"10.0.0.0/8": "10.255.255.255", "10.1.2.0/24": "10.1.2.255", "10.1.2.4/30": "10.1.2.7", "192.168.0.0/23": "192.168.1.255",

@@ -18,7 +18,7 @@ import (
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks;ingothardwares;ingotclusters,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts;ingotnetworks;ingothardwares;ingotclusters;ingotmachines;ingotmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get
 
 // Options of the webhooks.
@@ -32,8 +32,8 @@ type Options struct {
 }
 
 // SetupWithManager registers defaulting, validation and conversion of every kind
-// with mgr, whose scheme must know both API versions. Hosts, hardware, networks and
-// clusters are read from mgr's cache, in which the indexes of controllers/index are
+// with mgr, whose scheme must know both API versions. Hosts, hardware, networks, clusters,
+// machines and templates are read from mgr's cache, in which the indexes of controllers/index are
 // set up; two hosts written within the cache's delay can pass as different, so the
 // host controller looks again (I8).
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
