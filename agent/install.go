@@ -174,6 +174,7 @@ func imageFailure(err error) error {
 		{image.ErrUnreachable, ReasonTransferFailed},
 		{image.ErrFormat, ReasonImageInvalid},
 		{image.ErrReserved, ReasonImageInvalid},
+		{image.ErrSectors, ReasonImageInvalid},
 		{image.ErrTooLarge, ReasonDiskTooSmall},
 		{raid.ErrMembers, ReasonMirrorRefused},
 	} {
@@ -217,7 +218,7 @@ func (s *session) seed(ctx context.Context, to target) error {
 // seedReason blames the image where it is to blame: no other server could give the data
 // to its system either.
 func seedReason(err error) string {
-	for _, image := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition} {
+	for _, image := range []error{seed.ErrNoRoot, seed.ErrFormat, seed.ErrNoAssembly, seed.ErrIgnition, seed.ErrImage} {
 		if errors.Is(err, image) {
 			return ReasonImageInvalid
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
 )
@@ -153,6 +155,14 @@ func TestInstallFailures(t *testing.T) {
 		}},
 		{name: "an image without a system", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("look for the system: %w", seed.ErrNoRoot)
+		}},
+		{name: "an image that cannot be mounted", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+			s.seedErr = fmt.Errorf("%w: mount disk0p1 as xfs: %w", seed.ErrImage, syscall.EINVAL)
+		}},
+		{name: "an image for disks with other sectors", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
+			copy(i.Content[512:], "EFI PART")
+			m.Order.Install.Checksum = i.Checksum()
+			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return sectored{dev, 4096} }
 		}},
 		{name: "data of a form that no image takes", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: kickstart", seed.ErrFormat)

@@ -116,6 +116,14 @@ func (s *server) Open(ctx context.Context, d agentapi.Disk) (block.Device, error
 	}}, err
 }
 
+// sectored is a disk that says how large its sectors are.
+type sectored struct {
+	block.Device
+	size int
+}
+
+func (s sectored) SectorSize() int { return s.size }
+
 // watched tells of each write, and leaves out waiting for the real disk of the
 // machine that runs the test.
 type watched struct {
@@ -126,6 +134,8 @@ type watched struct {
 }
 
 func (watched) Sync() error { return nil }
+
+func (w watched) SectorSize() int { return block.SectorSize(w.Device) }
 
 func (w watched) WriteAt(b []byte, off int64) (int, error) {
 	w.before()

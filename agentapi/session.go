@@ -299,7 +299,8 @@ const (
 	// FailureImageUnavailable: the source has answered that it does not give the image.
 	FailureImageUnavailable = "ImageUnavailable"
 	// FailureImageInvalid: it cannot be decoded, or has content at the marker's place, or
-	// it is to be on a mirror, which its system could not assemble.
+	// is for disks with other sectors, or has no file system that takes the seed, or it is
+	// to be on a mirror, which its system could not assemble.
 	FailureImageInvalid = "ImageInvalid"
 	// FailureChecksumMismatch: the source is not what the order names.
 	FailureChecksumMismatch = "ChecksumMismatch"

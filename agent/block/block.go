@@ -33,6 +33,15 @@ type Device interface {
 	Close() error
 }
 
+// SectorSize is the unit in which partition tables of a device count, in bytes; 0 where it
+// does not say.
+func SectorSize(dev Device) int {
+	if d, ok := dev.(interface{ SectorSize() int }); ok {
+		return d.SectorSize()
+	}
+	return 0
+}
+
 // zeroPiece is zeroed by the device at a time, and zeroChunk written where it cannot
 // zero by itself. Between two of them the work can be called off; a disk to which the
 // kernel has to send the zeroes takes some seconds for a piece.

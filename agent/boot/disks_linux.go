@@ -98,12 +98,7 @@ type opened struct {
 func (o opened) Close() error { return errors.Join(o.Device.Close(), o.Kernel.Close()) }
 
 // SectorSize is the logical one, in bytes; 0 where the kernel does not say.
-func (o opened) SectorSize() int {
-	if d, ok := o.Device.(interface{ SectorSize() int }); ok {
-		return d.SectorSize()
-	}
-	return 0
-}
+func (o opened) SectorSize() int { return block.SectorSize(o.Device) }
 
 // Open implements agent.Disks.
 func (d *Disks) Open(_ context.Context, disk agentapi.Disk) (block.Device, error) {

@@ -20,6 +20,8 @@ var (
 	ErrTooLarge = errors.New("image is larger than the disk")
 	// ErrReserved: the image has content where nothing may be written.
 	ErrReserved = errors.New("image has content in a reserved range")
+	// ErrSectors: the image's partition table is for disks with sectors of another size.
+	ErrSectors = errors.New("image is for disks with other sectors")
 	// ErrReadBack: the disk did not return what was written.
 	ErrReadBack = errors.New("disk does not return what was written")
 )

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,6 +61,11 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 	end := c.off + int64(len(c.data)) + c.hole
 	if end > w.dev.Size() {
 		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, w.dev.Size())
+	}
+	if c.off == 0 && len(c.data) >= gptSeen { // before anything else is written
+		if err := checkSectors(w.dev, c.data); err != nil {
+			return err
+		}
 	}
 	w.end = max(w.end, end)
 	if missing := min(w.end, headSize) - int64(len(w.head)); missing > 0 {
@@ -208,7 +214,7 @@ func (w *writer) finish(ctx context.Context) error {
 	if err := w.flushZero(ctx); err != nil {
 		return err
 	}
-	if err := w.checkReserved(); err != nil {
+	if err := errors.Join(w.checkReserved(), checkSectors(w.dev, w.head)); err != nil {
 		return err
 	}
 	if err := w.settle(); err != nil {

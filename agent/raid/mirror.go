@@ -60,7 +60,7 @@ func New(members []Member) (*Mirror, error) {
 	smallest := first.Size()
 	for _, m := range members[1:] {
 		smallest = min(smallest, m.Size())
-		if a, b := sectorSize(first), sectorSize(m); a > 0 && b > 0 && a != b {
+		if a, b := block.SectorSize(first.Device), block.SectorSize(m.Device); a > 0 && b > 0 && a != b {
 			return nil, fmt.Errorf("%w: %s has sectors of %d bytes, %s of %d, and an image is made for one of them; choose two of a kind",
 				ErrMembers, first.Name, a, m.Name, b)
 		}
@@ -70,14 +70,6 @@ func New(members []Member) (*Mirror, error) {
 		return nil, fmt.Errorf("%w: the smallest has %d bytes", ErrMembers, smallest)
 	}
 	return &Mirror{members: members, size: size}, nil
-}
-
-// sectorSize in bytes; 0 where the device does not say.
-func sectorSize(m Member) int {
-	if d, ok := m.Device.(interface{ SectorSize() int }); ok {
-		return d.SectorSize()
-	}
-	return 0
 }
 
 // each does something with every member at the same time, and names the one that fails.
@@ -98,6 +90,16 @@ func (m *Mirror) each(do func(i int, member Member) error) error {
 
 // Size implements block.Device: that of the array.
 func (m *Mirror) Size() int64 { return m.size }
+
+// SectorSize is that of the members which say it; those say the same.
+func (m *Mirror) SectorSize() int {
+	for _, member := range m.members {
+		if n := block.SectorSize(member.Device); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
 
 // within refuses a write behind the array's end, where a member has its superblock.
 func (m *Mirror) within(off, n int64) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ingot-metal/ingot/agentapi"
 )
@@ -31,7 +32,7 @@ type look func(p partition, do func(*os.Root) error) error
 // choose takes the one partition whose type says root, where a root is looked for;
 // without one, the only partition that is what is looked for when mounted. It fails with
 // ErrNoRoot only where each could be looked into: what cannot be read is no fault of the
-// image.
+// image, and what cannot be mounted is one where it says ErrImage.
 func choose(parts []partition, how kind, look look) (partition, error) {
 	var typed, found []partition
 	for _, p := range parts {
@@ -60,6 +61,9 @@ func choose(parts []partition, how kind, look look) (partition, error) {
 		return found[0], nil
 	}
 	why := fmt.Sprintf("%d partitions with ext4 or xfs, %d typed as root, %d %s", len(parts), len(typed), len(found), how.name)
+	if others := slices.DeleteFunc(slices.Clone(unread), ofImage); len(others) > 0 {
+		unread = others // the root may be where the server is to blame
+	}
 	if len(unread) > 0 {
 		return partition{}, fmt.Errorf("look for a root file system (%s): %w", why, errors.Join(unread...))
 	}

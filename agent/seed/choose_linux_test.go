@@ -7,17 +7,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
+var unmounted = []string{"!"}
+
 // diskOf makes a disk of partitions, each with the directories named, or files where the
-// agent looks for one; one with none cannot be read.
+// agent looks for one; one with none cannot be read, and one of "!" cannot be mounted.
 func diskOf(t *testing.T, parts ...[]string) look {
 	t.Helper()
 	roots := make([]*os.Root, len(parts))
 	for i, dirs := range parts {
+		if slices.Equal(dirs, unmounted) {
+			continue
+		}
 		root, dir := openRoot(t)
 		for _, name := range dirs {
 			path := filepath.Join(dir, name)
@@ -36,6 +43,9 @@ func diskOf(t *testing.T, parts ...[]string) look {
 	return func(p partition, do func(*os.Root) error) error {
 		if len(parts[p.number-1]) == 0 {
 			return errUnread
+		}
+		if roots[p.number-1] == nil {
+			return mounting(syscall.EINVAL)
 		}
 		return do(roots[p.number-1])
 	}
@@ -58,6 +68,8 @@ func TestChoose(t *testing.T) {
 		"none":                              {parts: [][]string{boot, boot}, err: ErrNoRoot},
 		"two":                               {parts: [][]string{system, system}, err: ErrNoRoot},
 		"no partition":                      {err: ErrNoRoot},
+		"none, and one cannot be mounted":   {parts: [][]string{boot, unmounted}, err: ErrImage, not: ErrNoRoot},
+		"not mounted, and not read":         {parts: [][]string{unmounted, broken}, err: errUnread, not: ErrImage},
 		"none, and one cannot be read":      {parts: [][]string{boot, broken}, err: errUnread, not: ErrNoRoot},
 	} {
 		t.Run(name, func(t *testing.T) {

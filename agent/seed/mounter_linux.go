@@ -50,7 +50,7 @@ func (m *Mounter) Seed(ctx context.Context, disk agentapi.Disk, data agentapi.Bo
 	if err != nil {
 		return err
 	}
-	return m.mounted(root, 0, func(dir *os.Root) error { return how.write(dir, data) })
+	return m.mounted(root, 0, func(dir *os.Root) error { return writing(how.write(dir, data)) })
 }
 
 // Assembles fails with ErrNoAssembly where the system on a disk does not have what
@@ -162,7 +162,7 @@ func (m *Mounter) mounted(p partition, flags uintptr, do func(*os.Root) error) (
 	}
 	flags |= unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSUID | unix.MS_NOATIME
 	if err := unix.Mount(p.device, dir, p.fileSystem, flags, ""); err != nil {
-		return fmt.Errorf("mount %s as %s: %w", p.device, p.fileSystem, err)
+		return mounting(fmt.Errorf("mount %s as %s: %w", p.device, p.fileSystem, err))
 	}
 	defer func() {
 		if e := unix.Unmount(dir, 0); e != nil {

@@ -1,0 +1,85 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/image"
+)
+
+// sectored is a disk that says how large its sectors are; 0: it does not.
+type sectored struct {
+	block.Device
+	size int
+}
+
+func (s sectored) SectorSize() int { return s.size }
+
+// A partition table counts in sectors, and lies at the second one: an image that was made
+// for others than the disk's has none there. No disk is written for it.
+func TestImagesForOtherSectors(t *testing.T) {
+	const size = 12 * mib
+	made := func(headers ...int) []byte {
+		raw := rawImage(9 * mib)
+		clear(raw[:8192])
+		for _, at := range headers {
+			copy(raw[at:], "EFI PART")
+		}
+		return raw
+	}
+	for _, c := range []struct {
+		name   string
+		raw    []byte
+		sector int
+		err    error
+	}{
+		{name: "for 512, on 512", raw: made(512), sector: 512},
+		{name: "for 4096, on 4096", raw: made(4096), sector: 4096},
+		{name: "for both", raw: made(512, 4096), sector: 4096},
+		{name: "no such table", raw: made(), sector: 4096},
+		{name: "a disk that does not say", raw: made(512)},
+		{name: "a disk with others", raw: made(512), sector: 520},
+		{name: "for 512, on 4096", raw: made(512), sector: 4096, err: image.ErrSectors},
+		{name: "for 4096, on 512", raw: made(4096), sector: 512, err: image.ErrSectors},
+	} {
+		for _, form := range []struct {
+			name, disk string
+			content    []byte
+		}{
+			{"raw", image.Raw, c.raw},
+			{"zstd", image.Raw, compress(t, "zstd", c.raw)},
+			{"qcow2", image.Qcow2, agenttest.Qcow2{}.Image(t, c.raw)},
+			{"small clusters", image.Qcow2, agenttest.Qcow2{ClusterBits: 9}.Image(t, c.raw)},
+		} {
+			t.Run(c.name+" "+form.name, func(t *testing.T) {
+				dev, path := oldDisk(t, size)
+				_, err := writeAs(t, sectored{dev, c.sector}, &agenttest.Images{Content: form.content}, form.disk, image.Options{})
+				if !errors.Is(err, c.err) {
+					t.Fatalf("error %v, want %v", err, c.err)
+				}
+				if c.err == nil {
+					compare(t, path, wanted(c.raw, size))
+					return
+				}
+				got, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !block.IsZero(got[:reserved.Off]) {
+					t.Error("the image's head was written")
+				}
+				old := bytes.Repeat([]byte{0xa5}, size-2*mib)
+				if form.disk == image.Raw && !bytes.Equal(got[mib:size-mib], old) {
+					t.Error("the image's body was written")
+				}
+			})
+		}
+	}
+}
