@@ -313,6 +313,13 @@ func (c *ImageCache) finish(checksum string, identity fileIdentity, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	im, now := c.images[checksum], c.cfg.Now()
+	if errors.Is(err, errUnnamed) {
+		c.cfg.Log.Info("image is not fetched any more", "image", checksum, "reason", err.Error())
+		if im.state = stateFound; im.size == 0 {
+			delete(c.images, checksum)
+		}
+		return
+	}
 	if err != nil {
 		c.cfg.Log.Warn("image fetch failed", "image", checksum, "error", err)
 		im.state, im.failure, im.failedAt, im.failures = stateFailed, err, now, im.failures+1

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -113,6 +114,9 @@ func (c cancellable) Read(p []byte) (int, error) {
 // fetch downloads an image into a temporary file, verifies it, syncs it, and
 // only then gives it its name.
 func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (identity fileIdentity, err error) {
+	if !c.named(source.Checksum) { // it has waited for a fetcher
+		return identity, errUnnamed
+	}
 	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
 		return identity, fmt.Errorf("make image file: %w", err)
@@ -144,6 +148,8 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var arrived atomic.Int64
+	go c.watch(ctx, source.Checksum, &arrived, cancel)
 	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancel(errStalled) })
 	defer watchdog.Stop()
 
@@ -160,7 +166,8 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 		}
 	}
 	var once sync.Once
-	src := progressReader{Reader: body, progress: func() {
+	src := progressReader{Reader: body, progress: func(n int) {
+		arrived.Add(int64(n))
 		watchdog.Reset(c.cfg.Stall)
 		once.Do(func() { c.comes(source.Checksum) })
 	}}
@@ -210,13 +217,13 @@ func causeOf(ctx context.Context, err error) error {
 // progressReader reports every read that brought something.
 type progressReader struct {
 	io.Reader
-	progress func()
+	progress func(n int)
 }
 
 func (r progressReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {
-		r.progress()
+		r.progress(n)
 	}
 	return n, err
 }
