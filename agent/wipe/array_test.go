@@ -5,6 +5,7 @@ package wipe_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"testing"
 	"time"
@@ -53,5 +54,70 @@ func TestMetadataOfAMirror(t *testing.T) {
 		if found := raid.Find(bytes.NewReader(b), size); len(found) > 0 || bytes.Contains(b, []byte("EFI PART")) {
 			t.Errorf("disk %d still shows %+v, or a partition table", i, found)
 		}
+	}
+}
+
+// superblock12 is that of a member of a RAID1, with metadata 1.2, whose content lies so far
+// behind the member's beginning (drivers/md/md.c, struct mdp_superblock_1).
+func superblock12(dataOffset, dataBytes int64) []byte {
+	b := make([]byte, 1024)
+	le := binary.LittleEndian
+	le.PutUint32(b[0:], 0xa92b4efc)
+	le.PutUint32(b[4:], 1)
+	le.PutUint32(b[72:], 1)
+	le.PutUint64(b[80:], uint64(dataBytes/512))
+	le.PutUint32(b[92:], 2)
+	le.PutUint64(b[128:], uint64(dataOffset/512))
+	le.PutUint64(b[136:], uint64(dataBytes/512))
+	le.PutUint64(b[144:], 4096/512)
+	le.PutUint64(b[200:], 1)
+	le.PutUint32(b[220:], 384)
+	var sum uint64
+	for i := 0; i < len(b); i += 4 {
+		sum += uint64(le.Uint32(b[i:]))
+	}
+	le.PutUint32(b[216:], uint32(sum)+uint32(sum>>32))
+	return b
+}
+
+// The file system of an array lies far behind the superblock that leads to it, on a whole
+// disk and in a partition. A wipe that is cut off keeps the superblock until it is gone.
+func TestMetadataOfArraysWithin(t *testing.T) {
+	for name, c := range map[string]struct {
+		lay    func(*testing.T, *os.File)
+		member int64
+	}{
+		"on the disk":            {lay: func(*testing.T, *os.File) {}},
+		"in a partition":         {lay: func(t *testing.T, f *os.File) { withGPT(t, f, 512) }, member: 80 * mib},
+		"in a logical partition": {lay: func(t *testing.T, f *os.File) { withMBR(t, f, 512) }, member: 21 * mib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, path := newDisk(t)
+			c.lay(t, f)
+			const dataOffset, dataBytes = 16 * mib, 50 * mib
+			from := c.member + dataOffset
+			signs := append(inPartition("the array", from, dataBytes), planted{"its superblock", c.member + 4096, string(superblock12(dataOffset, dataBytes))})
+			for _, s := range signs {
+				put(t, f, s.off, []byte(s.data))
+			}
+			content := []byte("content is not touched")
+			put(t, f, from+6*mib, content)
+			for budget := 0; ; budget++ {
+				if _, err := wipe.Metadata(t.Context(), &limited{Device: open(t, path), budget: budget}); err == nil {
+					break
+				}
+				if budget > 50 {
+					t.Fatal("never done")
+				}
+			}
+			for _, s := range signs {
+				if s.off < from+dataBytes && !block.IsZero(read(t, f, s.off, len(s.data))) {
+					t.Errorf("%s is still there", s.name)
+				}
+			}
+			if got := read(t, f, from+6*mib, len(content)); !bytes.Equal(got, content) {
+				t.Error("content away from any signature was removed")
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/ingot-metal/ingot/agent/block"
@@ -38,12 +39,19 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	size := dev.Size()
 	marker := extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
 	disk := extent{0, size}
-	var inner []extent
-	for _, p := range append(partitions(dev, size), arrays(dev, size)...) {
-		inner = append(inner, signatures(p)...)
+	inPartitions := partitions(dev, size)
+	var inArrays []extent
+	for _, e := range append(inPartitions, disk) {
+		inArrays = append(inArrays, arrays(dev, e)...)
 	}
-	// Tables go after the partitions that they lead to, each step durable.
-	steps := [][]extent{avoid(inner, marker), avoid(signatures(disk), marker), {marker}}
+	// What leads to content goes after it, superblocks of arrays as tables of partitions,
+	// each step durable.
+	steps := [][]extent{
+		avoid(signatures(distinct(inArrays, size)...), marker),
+		avoid(signatures(inPartitions...), marker),
+		avoid(signatures(disk), marker),
+		{marker},
+	}
 	for _, extents := range steps {
 		if err := clean(ctx, dev, extents); err != nil {
 			return 0, err
@@ -52,14 +60,17 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	return covered(slices.Concat(steps...)), nil
 }
 
-// arrays are where members of md arrays (metadata 1) have their content: a file system, or
-// the second partition table of an array of whole disks, that would come to light again.
-func arrays(dev block.Device, size int64) []extent {
+// arrays are where a member of md arrays (metadata 1), a disk or a partition, has their
+// content: a file system, or the second partition table of an array of whole disks, that
+// would come to light again.
+func arrays(dev block.Device, member extent) []extent {
 	var found []extent
-	for _, s := range raid.Find(dev, size) {
-		found = append(found, extent{s.DataOffset, s.DataBytes})
+	for _, s := range raid.Find(io.NewSectionReader(dev, member.off, member.len), member.len) {
+		if s.DataOffset < member.len {
+			found = append(found, extent{member.off + s.DataOffset, min(s.DataBytes, member.len-s.DataOffset)})
+		}
 	}
-	return distinct(found, size)
+	return found
 }
 
 // covered is how many bytes extents cover together.
@@ -76,13 +87,13 @@ func covered(extents []extent) int64 {
 	return sum
 }
 
-func signatures(e extent) []extent {
-	all := []extent{
-		{e.off, min(headSize, e.len)},
-		{max(e.off, e.end()-tailSize), min(tailSize, e.len)},
-	}
-	if e.len >= btrfsMirror+btrfsSize {
-		all = append(all, extent{e.off + btrfsMirror, btrfsSize})
+func signatures(of ...extent) []extent {
+	var all []extent
+	for _, e := range of {
+		all = append(all, extent{e.off, min(headSize, e.len)}, extent{max(e.off, e.end()-tailSize), min(tailSize, e.len)})
+		if e.len >= btrfsMirror+btrfsSize {
+			all = append(all, extent{e.off + btrfsMirror, btrfsSize})
+		}
 	}
 	return all
 }
