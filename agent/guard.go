@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/erase"
@@ -48,19 +49,62 @@ func (s *session) ownerOf(ctx context.Context, disk heldDisk, released []string)
 		}
 		found, err = marker.Read(disk.dev)
 	}
+	damaged, isDamaged := errors.AsType[*marker.DamagedError](err)
 	switch {
-	case errors.Is(err, marker.ErrDamaged):
-		return nil, false, failure(ReasonDiskOwnedByOther, fmt.Errorf("%s: %w", disk.Name, err))
+	case isDamaged && slices.Contains(released, damaged.Name):
+		return nil, cutOff, nil
+	case isDamaged:
+		return nil, false, refusals{{disk.Disk, damaged.Name}}.failure()
 	case err != nil:
 		return nil, false, failure(ReasonDiskFailed, fmt.Errorf("%s: %w", disk.Name, err))
 	case found != nil && found.InstanceID != s.order.InstanceID && !slices.Contains(released, found.InstanceID):
-		return nil, false, &Failure{
-			Reason: ReasonDiskOwnedByOther,
-			Message: fmt.Sprintf("%s (serial %q) belongs to instance %s, which was not released",
-				disk.Name, disk.Serial, found.InstanceID),
-		}
+		return nil, false, refusals{{disk.Disk, found.InstanceID}}.failure()
 	}
 	return found, cutOff, nil
+}
+
+// refusals are disks with the markers of others that were not released. Those of all disks
+// of an order are told together: who approves one by one would be refused for the next each
+// time.
+type refusals []refusal
+
+// refusal is one disk, and the instance that it belongs to or the name of a damaged marker.
+type refusal struct {
+	disk  agentapi.Disk
+	owner string
+}
+
+// keep takes a refusal out of an error, and returns any other.
+func (r *refusals) keep(err error) error {
+	if more, ok := errors.AsType[refusals](err); ok {
+		*r = append(*r, more...)
+		return nil
+	}
+	return err
+}
+
+// Error implements error. The names come first, as they are approved: the text may be cut.
+func (r refusals) Error() string {
+	var owners, disks []string
+	for _, one := range r {
+		what := "belongs to instance " + one.owner
+		if strings.HasPrefix(one.owner, agentapi.DamagedMarker) {
+			what = "has a damaged marker, " + one.owner + ", and nobody knows whose"
+		}
+		disks = append(disks, fmt.Sprintf("%s (serial %q) %s", one.disk.Name, one.disk.Serial, what))
+		if !slices.Contains(owners, one.owner) {
+			owners = append(owners, one.owner)
+		}
+	}
+	return fmt.Sprintf("not released, and to be approved if the data may go: %s; %s", strings.Join(owners, ","), strings.Join(disks, "; "))
+}
+
+// failure is nil where there are none.
+func (r refusals) failure() error {
+	if len(r) == 0 {
+		return nil
+	}
+	return failure(ReasonDiskOwnedByOther, r)
 }
 
 // makeReady waits for an erasure that the disk is at, and tells for how long.

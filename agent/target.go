@@ -59,14 +59,15 @@ func (s *session) pickAll(ctx context.Context, order agentapi.InstallOrder) (tar
 // them have the marker complete.
 func (s *session) guardAll(ctx context.Context, to target, released []string, complete agentapi.Marker) (bool, error) {
 	all := true
+	var refused refusals
 	for _, disk := range to.disks {
 		found, err := s.guard(ctx, disk, released)
-		if err != nil {
+		if err := refused.keep(err); err != nil {
 			return false, err
 		}
 		all = all && found != nil && *found == complete
 	}
-	return all, nil
+	return all, refused.failure()
 }
 
 // withTarget opens what an image is installed on for the time of do.

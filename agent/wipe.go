@@ -161,6 +161,7 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 	if all, err = s.listDisks(ctx); err != nil {
 		return targets, err
 	}
+	var refused refusals
 	for _, c := range targets {
 		now, err := pickDisk(all, c.ref)
 		if err != nil {
@@ -173,11 +174,11 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 		if c.mode == agentapi.WipeFull && errors.Is(err, erase.ErrStuck) {
 			err = nil // nobody's: what was on it cannot be read ever again, the marker least of all
 		}
-		if err != nil {
+		if err := refused.keep(err); err != nil {
 			return targets, err
 		}
 	}
-	return targets, nil
+	return targets, refused.failure()
 }
 
 func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {

@@ -90,6 +90,11 @@ const (
 	MarkerSize   = 4096
 )
 
+// DamagedMarker begins the name of a damaged marker, which stands for the instance whose
+// it was: it goes on with 16 hexadecimal digits of a hash of what is there, so that who
+// releases it (ReleasedInstances) has seen it.
+const DamagedMarker = "damaged-"
+
 // Marker is written to a disk that Ingot installs, before its first other byte
 // and again at the end: it says which instance owns the bytes (I8).
 type Marker struct {

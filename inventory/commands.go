@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -90,23 +91,27 @@ func dropCommands(in *input) Decision {
 	}
 }
 
-// instanceID is how an instance is written in an approval.
-var instanceID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// instanceID is how an instance is written in an approval, or the name of a marker that is
+// damaged.
+var instanceID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|` + agentapi.DamagedMarker + `[0-9a-f]{16})$`)
 
-// ApprovedInstance is the instance whose disks a person has approved to be overwritten on
-// the host (I8); empty: none. Such an approval stays until an install or a cleaning has
-// succeeded, since nobody knows when the host is next booted for one.
-func ApprovedInstance(host *infrav1.IngotHost) string {
-	value := strings.ToLower(strings.TrimSpace(host.Annotations[infrav1.ApproveAnnotation]))
-	if !instanceID.MatchString(value) {
-		return ""
+// ApprovedInstances are those whose disks a person has approved to be overwritten on the
+// host (I8), with commas between them. Such an approval stays until an install or a cleaning
+// has succeeded, since nobody knows when the host is next booted for one. What is no
+// instance among them approves nothing.
+func ApprovedInstances(host *infrav1.IngotHost) []string {
+	var approved []string
+	for value := range strings.SplitSeq(strings.ToLower(host.Annotations[infrav1.ApproveAnnotation]), ",") {
+		if value = strings.TrimSpace(value); instanceID.MatchString(value) {
+			approved = append(approved, value)
+		}
 	}
-	return value
+	return approved
 }
 
 // instanceApproved: the approval is of an instance's disks. It says nothing about a server
 // that is found on.
-func (in *input) instanceApproved() bool { return ApprovedInstance(in.host) != "" }
+func (in *input) instanceApproved() bool { return len(ApprovedInstances(in.host)) > 0 }
 
 // takeoverApproved: Ingot may shut the server down that it found on.
 func (in *input) takeoverApproved() bool { return in.approved() && !in.instanceApproved() }

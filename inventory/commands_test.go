@@ -16,7 +16,10 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-const otherInstance = "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11"
+const (
+	otherInstance = "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11"
+	damagedMarker = "damaged-0123456789abcdef"
+)
 
 // commanded is newScene's host with an annotation.
 func commanded(command, value string, change func(*scene)) scene {
@@ -150,6 +153,9 @@ func TestApprovalOfAnInstance(t *testing.T) {
 		rule        string
 	}{
 		{"off", otherInstance, func(*scene) {}, "start/available"},
+		{"off, two", otherInstance + ", " + damagedMarker, func(*scene) {}, "start/available"},
+		{"off, a damaged marker", damagedMarker, func(*scene) {}, "start/available"},
+		{"found on, an instance and a slip", otherInstance + ",yes", on, "free/unexpectedly-on"},
 		{"off, without one", "", func(*scene) {}, "free/approval-spent"},
 		{"off, what is no instance", "yes", func(*scene) {}, "free/approval-spent"},
 		{"as people type it", " " + strings.ToUpper(otherInstance), func(*scene) {}, "start/available"},
@@ -181,12 +187,16 @@ func TestApprovalOfAnInstance(t *testing.T) {
 			t.Errorf("%+v: the approval outlives what it was for", save)
 		}
 	})
-	for value, want := range map[string]string{
-		"": "", "yes": "", otherInstance: otherInstance, strings.ToUpper(otherInstance): otherInstance, otherInstance + "0": "",
-		strings.ReplaceAll(otherInstance, "-", ""): "", strings.ReplaceAll(otherInstance, "6", "g"): "",
+	one, both := []string{otherInstance}, []string{otherInstance, damagedMarker}
+	for value, want := range map[string][]string{
+		"": nil, "yes": nil, ",": nil, otherInstance: one, strings.ToUpper(otherInstance): one, otherInstance + "0": nil,
+		strings.ReplaceAll(otherInstance, "-", ""): nil, strings.ReplaceAll(otherInstance, "6", "g"): nil,
+		otherInstance + "," + damagedMarker: both, " " + otherInstance + " , " + strings.ToUpper(damagedMarker) + ",": both,
+		otherInstance + ",yes": one, damagedMarker + "0": nil, "damaged-": nil, otherInstance + " " + damagedMarker: nil,
 	} {
-		if got := ApprovedInstance(commanded(infrav1.ApproveAnnotation, value, func(*scene) {}).host); got != want {
-			t.Errorf("%q approves %q, want %q", value, got, want)
+		got := ApprovedInstances(commanded(infrav1.ApproveAnnotation, value, func(*scene) {}).host)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", value, diff)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func rememberInstance(record *infrav1.HostRecord, id string) {
 }
 
 // ReleasedInstances are those whose markers on a disk of the host forbid nobody to write
-// it (I8): the host's earlier ones, and the one that a person named in the approval.
+// it (I8): the host's earlier ones, and those that a person named in the approval.
 func ReleasedInstances(host *infrav1.IngotHost) []string {
 	var released []string
 	if record := host.Spec.Record; record != nil {
@@ -88,10 +88,7 @@ func ReleasedInstances(host *infrav1.IngotHost) []string {
 			released = append(released, record.LastInstanceID)
 		}
 	}
-	if approved := ApprovedInstance(host); approved != "" {
-		released = append(released, approved)
-	}
-	return released
+	return append(released, ApprovedInstances(host)...)
 }
 
 // forgetCleaning drops what the last cleaning has shown: from the first install on there

@@ -367,7 +367,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
 		w.write(func(h *infrav1.IngotHost) {
 			h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil
-			if ApprovedInstance(h) != "" {
+			if len(ApprovedInstances(h)) > 0 {
 				delete(h.Annotations, infrav1.ApproveAnnotation)
 			}
 		})

@@ -30,6 +30,7 @@ func TestCommands(t *testing.T) {
 		{"quarantine kept", v1beta2.ClearQuarantineAnnotation, "never", true},
 		{"inspection denied", v1beta2.InspectAnnotation, "off", true},
 		{"approval of an instance", v1beta2.ApproveAnnotation, "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11", false},
+		{"approval of two", v1beta2.ApproveAnnotation, "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11,damaged-0123456789abcdef", false},
 		{"approval denied", v1beta2.ApproveAnnotation, "false", true},
 		{"reboot", v1beta2.RebootAnnotation, "Forced", false},
 		{"reboot, gracefully", v1beta2.RebootAnnotation, "Graceful", false},

@@ -25,6 +25,18 @@ const (
 // disk is unknown, which is not the same as having none.
 var ErrDamaged = errors.New("disk has a damaged ingot marker")
 
+// DamagedError is the ErrDamaged of one disk.
+type DamagedError struct {
+	// Name stands for the unknown owner: another damage has another.
+	Name string
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string { return ErrDamaged.Error() + ": " + e.Name }
+
+// Is makes it an ErrDamaged.
+func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
+
 // Parse reads a marker from the bytes at agentapi.MarkerOffset. It returns nil
 // when there is none, and ErrDamaged when it does not check.
 func Parse(b []byte) (*agentapi.Marker, error) {
@@ -67,7 +79,7 @@ func Format(m agentapi.Marker) ([]byte, error) {
 }
 
 // Read reads the marker of a disk, nil when it has none. A disk too small to have
-// one has none.
+// one has none. A damaged one is a DamagedError.
 func Read(disk io.ReaderAt) (*agentapi.Marker, error) {
 	buf := make([]byte, agentapi.MarkerSize)
 	if _, err := disk.ReadAt(buf, agentapi.MarkerOffset); err != nil {
@@ -76,7 +88,11 @@ func Read(disk io.ReaderAt) (*agentapi.Marker, error) {
 		}
 		return nil, fmt.Errorf("read the marker: %w", err)
 	}
-	return Parse(buf)
+	m, err := Parse(buf)
+	if errors.Is(err, ErrDamaged) {
+		return nil, &DamagedError{Name: agentapi.DamagedMarker + sum(buf)}
+	}
+	return m, err
 }
 
 // Disk is what Write needs of a disk.

@@ -6,6 +6,7 @@ package marker_test
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -102,6 +103,24 @@ func TestWriteIsDurableAndStaysInItsPlace(t *testing.T) {
 	}
 	if m, err := marker.Read(bytes.NewReader(make([]byte, 100))); m != nil || err != nil {
 		t.Errorf("a disk too small for a marker: %v, %v", m, err)
+	}
+}
+
+// A damaged marker has a name, which is another after other damage.
+func TestDamagedMarkersHaveNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, text := range []string{"ingot-marker-1 x", "ingot-marker-1 y", "ingot-marker-1 y"} {
+		b := make([]byte, 1<<20)
+		copy(b[agentapi.MarkerOffset:], text)
+		_, err := marker.Read(bytes.NewReader(b))
+		damaged, ok := errors.AsType[*marker.DamagedError](err)
+		if !ok || !errors.Is(err, marker.ErrDamaged) || !regexp.MustCompile(`^damaged-[0-9a-f]{16}$`).MatchString(damaged.Name) || !strings.Contains(err.Error(), damaged.Name) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		names[damaged.Name] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("names %v, want one for each damage", names)
 	}
 }
 

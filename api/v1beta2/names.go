@@ -26,7 +26,8 @@ const (
 // Annotations by which a person talks to Ingot.
 const (
 	AnnotationPrefix = "ingot.infrastructure.cluster.x-k8s.io/"
-	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8).
+	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8); with
+	// instances as its value, commas between them, it lets their disks be overwritten.
 	ApproveAnnotation = AnnotationPrefix + "approve"
 	// ForceReleaseAnnotation on an IngotHost lets its machine go without a
 	// confirmed power-off; the host is Quarantined as not fenced (I7).

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,7 @@ func TestReleasedInstances(t *testing.T) {
 	}{
 		{"installed", agentapi.Succeeded, approved, false},
 		{"failed", agentapi.Failed, approved, true},
+		{"installed, two approvals", agentapi.Succeeded, approved + ",damaged-0123456789abcdef", false},
 		{"installed, and another approval", agentapi.Succeeded, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +45,7 @@ func TestReleasedInstances(t *testing.T) {
 			}
 			want := []string{first, last}
 			if c.value != "" {
-				want = append(want, c.value)
+				want = append(want, strings.Split(c.value, ",")...)
 			}
 			if diff := cmp.Diff(want, order.Install.ReleasedInstances); diff != "" {
 				t.Errorf("released (-want +got):\n%s", diff)

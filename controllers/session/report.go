@@ -145,7 +145,7 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
 		host.Spec.Claim.State = infrav1.ClaimProvisioned
 		host.Spec.Order = nil
-		if inventory.ApprovedInstance(host) != "" { // its disk is written: the approval is used up
+		if len(inventory.ApprovedInstances(host)) > 0 { // its disk is written: the approval is used up
 			delete(host.Annotations, infrav1.ApproveAnnotation)
 		}
 		return
