@@ -82,7 +82,7 @@ func (in *input) credentialsValid() metav1.Condition {
 	switch {
 	case in.unmanaged():
 		return unknown(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
-	case in.obs.BMC == BMCOK:
+	case in.obs.BMC == BMCOK, in.obs.BMC == BMCDisobeys:
 		return is(name, infrav1.ReasonCredentialsAccepted, "the BMC accepts the credentials")
 	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCCredentialsMissing:
 		return isNot(name, bmcReason(in.obs.BMC), in.bmcMessage())

@@ -268,6 +268,10 @@ func handoverCases() []remedyCase {
 		{name: "the BMC does not switch on", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
+		{name: "the BMC does not switch on, and is said to fail", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonBMCDisobeys}}
+		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), mark: infrav1.QuarantineHealthFailed},
 		{name: "the BMC does not switch a host that is used again", change: func(r *r, o *o, c *c) {
 			r.Spec.FailedHost, c.PowerCycle, o.Now = infrav1.FailedHostReuse, cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 		}, rule: "cycling/failed", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0)},

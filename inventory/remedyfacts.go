@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -136,10 +137,13 @@ func (in *remedyInput) cycleDue() time.Time {
 func (in *remedyInput) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
 
 // bmcSilent: nobody knows whether the host could be switched, since its BMC does not
-// answer, or not to Ingot. That is no failure of the host (decision 0196).
+// answer, or not to Ingot. That is no failure of the host (decision 0196); that a BMC
+// answers, and what it is ordered does not come to pass, is.
 func (in *remedyInput) bmcSilent() bool {
 	told := in.obs.Host.Status.Conditions
-	return !meta.IsStatusConditionTrue(told, infrav1.HostBMCReachableCondition) || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition)
+	reachable := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
+	answers := reachable != nil && (reachable.Status == metav1.ConditionTrue || reachable.Reason == infrav1.ReasonBMCDisobeys)
+	return !answers || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition)
 }
 
 // cycled: a power cycle is done that counts.

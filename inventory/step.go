@@ -97,6 +97,8 @@ const (
 	BMCCAMissing          BMCProblem = "CAMissing"
 	BMCUnsupported        BMCProblem = "Unsupported"
 	BMCError              BMCProblem = "Error"
+	// BMCDisobeys: it answers, and does not switch the server as it is ordered.
+	BMCDisobeys BMCProblem = "Disobeys"
 )
 
 // MachineState is what is known of the IngotMachine that the claim names.

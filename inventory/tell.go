@@ -67,6 +67,8 @@ func (in *input) remedy() string {
 		return fmt.Sprintf("create the object that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey)
 	case BMCUnsupported:
 		return "check that spec.bmc.address names the right System and that its firmware is up to date"
+	case BMCDisobeys:
+		return "look at the server, its power supply and the BMC's own log; if nothing is wrong there, reset the BMC"
 	default:
 		return "if it stays so, look at the BMC's own log or reset it"
 	}
@@ -101,6 +103,8 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonCAMissing
 	case BMCUnsupported:
 		return infrav1.ReasonBMCUnsupported
+	case BMCDisobeys:
+		return infrav1.ReasonBMCDisobeys
 	default:
 		return infrav1.ReasonBMCError
 	}

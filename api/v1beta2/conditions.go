@@ -84,8 +84,10 @@ const (
 	ReasonBMCTimeout     = "BMCTimeout"
 	ReasonBMCBusy        = "BMCBusy"
 	// ReasonBMCRateLimited: it answers 429.
-	ReasonBMCRateLimited     = "BMCRateLimited"
-	ReasonBMCError           = "BMCError"
+	ReasonBMCRateLimited = "BMCRateLimited"
+	ReasonBMCError       = "BMCError"
+	// ReasonBMCDisobeys: it answers, and does not switch the server as it is ordered.
+	ReasonBMCDisobeys        = "BMCDisobeys"
 	ReasonBMCUnsupported     = "BMCUnsupported"
 	ReasonCertificateInvalid = "CertificateInvalid"
 	ReasonCertificateChanged = "CertificateChanged"

@@ -219,6 +219,10 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 
 // problemOf classes an error of the BMC, so that each gets its own condition and remedy.
 func problemOf(err error) inventory.BMCProblem {
+	var unheeded disobeyed
+	if errors.As(err, &unheeded) {
+		return inventory.BMCDisobeys
+	}
 	var certificate *bmc.CertificateError
 	if errors.As(err, &certificate) && certificate.Problem == bmc.CertificateNotPinned {
 		return inventory.BMCCertificateChanged

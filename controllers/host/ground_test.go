@@ -69,6 +69,7 @@ func TestHost(t *testing.T) {
 		{"faults", testFaults},
 		{"breaker", testBreaker},
 		{"unheeded", testUnheeded},
+		{"uncycled", testUncycled},
 		{"refused", testRefused},
 		{"network silent", testNetworkSilent},
 		{"prepared later", testPreparedLater},

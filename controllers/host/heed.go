@@ -4,9 +4,11 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -80,7 +82,24 @@ func (o orders) seen(shown infrav1.PowerState) (orders, error) {
 		return o, nil
 	}
 	o.n = maxUnheeded - 1
-	return o, fmt.Errorf("it took %d orders in a row to switch the server %s, and shows it %s", maxUnheeded, o.want, shown)
+	return o, disobeyed{fmt.Errorf("it took %d orders in a row to switch the server %s, and shows it %s", maxUnheeded, o.want, shown)}
+}
+
+// disobeyed is the error of a BMC that answers, and does not switch the server as it is
+// ordered: a remediation tells it from one that does not answer.
+type disobeyed struct{ error }
+
+func (d disobeyed) Unwrap() error { return d.error }
+
+// refusal is the error of an order to switch the server that the BMC answered with an
+// error of its own. For the boot of an agent more is asked of it than the switch.
+func refusal(step inventory.Step, err error) error {
+	var rests *bmc.RestError
+	_, boots := step.(inventory.BootAgent)
+	if boots || problemOf(err) != inventory.BMCError || errors.As(err, &rests) {
+		return err
+	}
+	return disobeyed{err}
 }
 
 // told is the decision as people are told of it. The step of a host whose BMC did not do

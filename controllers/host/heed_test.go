@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -58,7 +59,7 @@ func TestOrders(t *testing.T) {
 // ignoredFor lets reset intervals pass and returns how many orders the BMC was given. Once
 // it is said to fail it goes on failing, however the tries and the reads between them fall,
 // and people are told once.
-func (y *yard) ignoredFor(intervals int) (took int) {
+func (y *yard) ignoredFor(intervals int, reason string) (took int) {
 	y.t.Helper()
 	var first *metav1.Condition
 	for i := range intervals {
@@ -73,11 +74,11 @@ func (y *yard) ignoredFor(intervals int) (took int) {
 		case first == nil && now.Status == metav1.ConditionFalse:
 			first = now
 		case first == nil:
-		case now.Status != metav1.ConditionFalse || !now.LastTransitionTime.Equal(&first.LastTransitionTime) || ready.Reason != infrav1.ReasonBMCError:
+		case now.Status != metav1.ConditionFalse || !now.LastTransitionTime.Equal(&first.LastTransitionTime) || ready.Reason != reason:
 			y.t.Fatalf("taken back at interval %d, after %d orders: %+v, %+v", i, took, now, ready)
 		}
 	}
-	y.toldOnce(infrav1.ReasonBMCError)
+	y.toldOnce(reason)
 	return took
 }
 
@@ -88,7 +89,7 @@ func testRefused(t *testing.T, on *ground) {
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
 	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
-	took := y.ignoredFor(240) // two hours: eight deadlines of an agent
+	took := y.ignoredFor(240, infrav1.ReasonBMCError) // two hours: eight deadlines of an agent
 	if took < 20 || took > 45 {
 		t.Errorf("%d orders in two hours, want one in 3 to 5 minutes", took)
 	}
@@ -108,11 +109,11 @@ func testUnheeded(t *testing.T, on *ground) {
 	y := newYard(t, on)
 	y.ready("h")
 	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
-	took := y.ignoredFor(60)
+	took := y.ignoredFor(60, infrav1.ReasonBMCDisobeys)
 	if took < maxUnheeded || took > 30 {
 		t.Errorf("%d orders in 60 reset intervals", took)
 	}
-	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError).Message
+	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCDisobeys).Message
 	if !strings.Contains(message, "3 orders in a row to switch the server On, and shows it Off") {
 		t.Errorf("message %q", message)
 	}
@@ -120,4 +121,45 @@ func testUnheeded(t *testing.T, on *ground) {
 	y.clock.Step(2 * backoffCap)
 	y.step("h")
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+}
+
+// testUncycled: a server that does not come on for its power cycle is out of service,
+// whether its BMC takes the orders or refuses them; one whose BMC is silent is not.
+func testUncycled(t *testing.T, on *ground) {
+	for name, tc := range map[string]struct {
+		change func(*fakeBMC)
+		rule   string
+	}{
+		"unheeded": {func(*fakeBMC) {}, "cycling/failed"},
+		"refused":  {func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) }, "cycling/failed"},
+		"busy":     {func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }, "cycling/silent"},
+		"silent":   {func(f *fakeBMC) { f.readErr = bmc.ErrUnreachable }, "cycling/silent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.ready("h")
+			y.inspect("h")
+			y.claim("h")
+			y.untilBoot("h", infrav1.OrderInstall)
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil })
+			y.until("h", "provisioned", func(h *infrav1.IngotHost) bool { return h.Status.Phase == infrav1.PhaseProvisioned })
+			y.clock.Step(time.Hour)
+			y.step("h")
+			asked := y.clock.Now()
+			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff; tc.change(f) })
+			y.edit("h", func(h *infrav1.IngotHost) {
+				h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(asked)}
+			})
+			for y.clock.Since(asked) < 10*time.Minute {
+				y.step("h")
+				y.clock.Step(5 * time.Second)
+			}
+			host := y.get("h")
+			r := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{Name: "m", CreationTimestamp: metav1.NewTime(asked)}}
+			d := inventory.Remedy(r, inventory.RemedyObservation{Now: y.clock.Now(), ActiveSince: asked, Host: host})
+			if d.Rule != tc.rule {
+				t.Errorf("rule %s, want %s; BMCReachable: %+v", d.Rule, tc.rule, conditions.Get(host, infrav1.HostBMCReachableCondition))
+			}
+		})
+	}
 }
