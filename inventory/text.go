@@ -66,3 +66,18 @@ func Truncate(text string, n int) string {
 	runes := []rune(text)
 	return string(runes[:n-1]) + "…"
 }
+
+// TruncateBytes returns the text as valid UTF-8 of at most n bytes, which is how the API
+// server counts the note of an Event. What was cut shows as an ellipsis.
+func TruncateBytes(text string, n int) string {
+	const ellipsis = "…"
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	end := n - len(ellipsis)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
+}

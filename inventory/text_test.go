@@ -63,3 +63,26 @@ func TestListClusters(t *testing.T) {
 		})
 	}
 }
+
+func TestTruncateBytes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		n    int
+		want string
+	}{
+		"fits":                 {"12345", 5, "12345"},
+		"fits in bytes only":   {"üü", 4, "üü"},
+		"too long":             {"123456", 5, "12…"},
+		"within a character":   {"1üü4567", 5, "1…"},
+		"before a character":   {"12üü567", 5, "12…"},
+		"one byte of it is in": {"1€€€", 6, "1…"},
+		"invalid":              {"a\xff", 10, "a\uFFFD"},
+		"invalid, and cut":     {"\xff\xff12345", 7, "\uFFFD1…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := TruncateBytes(tc.text, tc.n); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

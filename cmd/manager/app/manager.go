@@ -100,7 +100,7 @@ func newManager(o *Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	return mgr, addChecks(mgr, o)
+	return noting{mgr}, addChecks(mgr, o)
 }
 
 func restConfig(o *Options) (*rest.Config, error) {
