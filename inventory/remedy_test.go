@@ -101,6 +101,14 @@ func remedyCases() []remedyCase {
 			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it off"},
 		{name: "off, on next", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(9).Time },
 			rule: "cycling/wait", step: Wait{Until: minutes(10).Time}, says: "to switch it on"},
+		{name: "one of an earlier remediation is under way", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, -300, 0), minutes(9).Time
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
+		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
+		{name: "one of an earlier remediation is not done in this one's time either", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, -300, 0), minutes(10).Time
+			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
+		}, rule: "cycling/silent", step: HandOver{}, says: "within 10m0s"},
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},

@@ -131,8 +131,14 @@ func (in *remedyInput) cycleCutting() bool {
 // claimOwed: the end of the remediation has to be written into the claim.
 func (in *remedyInput) claimOwed() bool { return in.cycleCutting() || in.marked() && in.machineLives() }
 
+// cycleDue is until when the power cycle may be under way. One of an earlier remediation,
+// which has ended while the BMC was dead, is given the whole time of this one.
 func (in *remedyInput) cycleDue() time.Time {
-	return in.from(in.claim.PowerCycle.AskedAt.Time).Add(in.timeout())
+	asked := in.claim.PowerCycle.AskedAt.Time
+	if asked.Before(in.created) {
+		asked = in.created
+	}
+	return in.from(asked).Add(in.timeout())
 }
 func (in *remedyInput) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
 
