@@ -175,6 +175,7 @@ func faultEvents() []event {
 		{name: "addresses exhausted", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.exhausted })},
 		{name: "API silent about the machine", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.apiSilent })},
 		{name: "boots fail", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.bootBroken })},
+		{name: "BMC refuses to ask for a shutdown", weight: 2, fault: true, when: func(w *world) bool { return w.refusals }, do: toggle(func(w *world) *bool { return &w.refusing })},
 		{name: "system ignores soft off", weight: 2, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.osIgnoresSoftOff })},
 	}
 	for _, p := range bmcProblems() {

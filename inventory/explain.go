@@ -23,15 +23,26 @@ func (e explain) cut(in *input) Decision {
 	return Decision{Step: PowerOff{}, Event: "Normal", Reason: reason, Message: message + "; Ingot cuts the power now"}
 }
 
+// cutWarned cuts the power of a host whose system was asked to shut down, or could not be.
+func (e explain) cutWarned(in *input) Decision {
+	decision := e.cut(in)
+	decision.ShutsDown = true
+	if !in.softAsked() {
+		decision.Event = "Warning"
+		decision.Message += fmt.Sprintf(": for %s and longer the BMC has refused to ask its system to shut down", in.policy.SoftPowerOff)
+	}
+	return decision
+}
+
 func (e explain) ask(in *input) Decision {
 	reason, message := e(in)
-	return Decision{Step: PowerOff{Graceful: true}, Event: "Normal", Reason: reason,
+	return Decision{Step: PowerOff{Graceful: true}, Event: "Normal", Reason: reason, ShutsDown: true,
 		Message: fmt.Sprintf("%s; Ingot asks its system to shut down and cuts the power after %s", message, in.policy.SoftPowerOff)}
 }
 
 func (e explain) wait(in *input) Decision {
 	reason, message := e(in)
-	return Decision{Step: Wait{Until: in.lookForOffAt()}, Reason: reason,
+	return Decision{Step: Wait{Until: in.lookForOffAt()}, Reason: reason, ShutsDown: true,
 		Message: fmt.Sprintf("%s; its system was asked to shut down, Ingot cuts the power at %s", message, clock(in.cutAt()))}
 }
 
@@ -132,6 +143,13 @@ func bootAgent(in *input) Decision {
 func waitInterval(in *input) Decision {
 	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonWaiting,
 		Message: fmt.Sprintf("the host was switched a moment ago; Ingot goes on at %s", clock(in.switchableAt()))}
+}
+
+// waitToAsk is waitInterval before a request to shut down, or after one that was refused.
+func waitToAsk(in *input) Decision {
+	decision := waitInterval(in)
+	decision.ShutsDown = true
+	return decision
 }
 
 func waitDoubted(in *input) Decision {

@@ -248,6 +248,9 @@ func (in *input) tooSoon() bool { return in.obs.Now.Before(in.switchableAt()) }
 func (in *input) softAsked() bool   { return !in.obs.SoftOffAt.IsZero() }
 func (in *input) softPending() bool { return in.softAsked() && in.obs.Now.Before(in.cutAt()) }
 
+// softOver: it was asked, or its BMC would not ask for as long as it would have had.
+func (in *input) softOver() bool { return in.softAsked() || in.obs.AskRefused }
+
 // offDoubted: the host was switched a moment ago, perhaps on, and BMCs tell the old
 // state for some seconds (field notes: 15 s). When the last switch was a request
 // to shut down, off is news and is believed.

@@ -247,7 +247,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 		w.violate("%s cuts off an agent at work", rule)
 	}
 	soft := o == nil && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
-	if soft && !step.Graceful && (obs.SoftOffAt.IsZero() || obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff))) {
+	if soft && !step.Graceful && !w.refusedLong() && (obs.SoftOffAt.IsZero() || obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff))) {
 		w.violate("I7: %s cuts the power without having asked, or too early", rule)
 	}
 	if soft && step.Graceful && !obs.SoftOffAt.IsZero() && obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff)) {

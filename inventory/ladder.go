@@ -200,12 +200,13 @@ func forcedOff(name string, why explain) ladder {
 	}
 }
 
-// softOff asks the operating system, gives it time, then cuts the power (I7).
+// softOff asks the operating system, gives it time, then cuts the power (I7). It asks
+// again where the BMC refuses to, for as long as the system would have had.
 func softOff(name string, why explain) ladder {
 	return ladder{
 		{name: name + "-pending", when: when{(*input).softPending}, then: why.wait},
-		{name: name + "-interval", when: when{(*input).tooSoon}, then: waitInterval},
-		{name: name + "-cut", when: when{(*input).softAsked}, then: why.cut},
+		{name: name + "-interval", when: when{(*input).tooSoon}, then: waitToAsk},
+		{name: name + "-cut", when: when{(*input).softOver}, then: why.cutWarned},
 		{name: name + "-ask", then: why.ask},
 	}
 }

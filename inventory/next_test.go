@@ -206,6 +206,14 @@ func TestNext(t *testing.T) {
 			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
 			s.obs.SoftOffAt, s.obs.LastReset = day().Add(-2*time.Minute), day().Add(-2*time.Minute)
 		}, "releasing/off-cut", PowerOff{}, infrav1.ReasonFencing},
+		{"released, and the BMC refuses to ask", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn
+			s.obs.LastReset = day().Add(-time.Minute)
+		}, "releasing/off-ask", PowerOff{Graceful: true}, infrav1.ReasonFencing},
+		{"released, and the BMC has refused for long", func(s *scene) {
+			s.host.Spec.Claim, s.obs.Power, s.obs.AskRefused = claimOf(infrav1.ClaimReleasing), infrav1.PowerStateOn, true
+			s.obs.LastReset = day().Add(-time.Minute)
+		}, "releasing/off-cut", PowerOff{}, infrav1.ReasonFencing},
 		{"wipe confirmed", func(s *scene) {
 			s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
 			s.host.Spec.Claim.FencedAt = metav1.Time{Time: day()}

@@ -136,10 +136,14 @@ type Observation struct {
 	Power infrav1.PowerState
 	// LastReset is when Ingot last switched the host, on or off, softly or not;
 	// SoftOffAt when the operating system was asked to shut down. Zero: never, or
-	// forgotten. SoftOffAt is also zero once the host was seen off or was switched
-	// on after it: a wish of last week must not cut the power today.
+	// forgotten. SoftOffAt is also zero once the host was seen off, was switched on after
+	// it, or need not go off any more (Decision.ShutsDown): a wish of last week must not
+	// cut the power today. A request that the BMC refused was not made.
 	LastReset time.Time
 	SoftOffAt time.Time
+	// AskRefused: the BMC has refused to ask the operating system to shut down, at every try
+	// for as long as Policy.SoftPowerOff.
+	AskRefused bool
 	// SwitchRefused: the BMC did not take the last order to switch the host; that it is
 	// off is the BMC's doing, and no agent's.
 	SwitchRefused bool
@@ -264,6 +268,9 @@ type Decision struct {
 	// and its record), and the deadline starts again. Without it a running install
 	// would be cut off because a status was emptied (I2).
 	RecordContact bool
+	// ShutsDown: the host is to go off, its system asked first. After any other decision
+	// about a host that is on, the caller forgets when it was asked, and what was refused.
+	ShutsDown bool
 	// Aside: the step is beside the host's life. The event is to be told, and the
 	// conditions are to be left as they are.
 	Aside bool

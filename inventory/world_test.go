@@ -69,6 +69,11 @@ type world struct {
 	silences bool
 	silence  int
 
+	// refusals: BMCs refuse to ask systems to shut down, of late between two times. Not in
+	// all walks, as methods.
+	refusals, refusing bool
+	refused            [2]time.Time
+
 	// commands: people give commands that come too early or too late. Not in all walks, as
 	// methods. draining: the Machine of the claim is being deleted.
 	commands, draining bool
@@ -150,7 +155,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
-		BootServerUnknown: w.serverless, SilentPeers: w.silence,
+		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(),
 	}
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
@@ -218,8 +223,8 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	if decision.RecordContact {
 		w.lastContact = w.now
 	}
-	if obs.Power == infrav1.PowerStateOff {
-		w.softOffAt = time.Time{}
+	if obs.Power == infrav1.PowerStateOff || obs.Power == infrav1.PowerStateOn && !decision.ShutsDown {
+		w.softOffAt, w.refused = time.Time{}, [2]time.Time{}
 	}
 	w.execute(host, decision, crash)
 	if crash {
@@ -265,8 +270,8 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 	case PowerOff:
 		w.lastReset = w.now
 		w.fw.forget()
-		if step.Graceful {
-			w.softOffAt = w.now
+		if step.Graceful && !crash {
+			w.ask()
 		}
 		if !crash && !step.Graceful {
 			w.switchTo(false, "")
@@ -301,6 +306,23 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 	default:
 		w.executeFirmware(host, decision.Step, crash)
 	}
+}
+
+// ask asks the system to shut down, if the BMC does.
+func (w *world) ask() {
+	switch {
+	case !w.refusing:
+		w.softOffAt, w.refused = w.now, [2]time.Time{}
+	case w.refused[0].IsZero():
+		w.refused = [2]time.Time{w.now, w.now}
+	default:
+		w.refused[1] = w.now
+	}
+}
+
+// refusedLong: it has not done so, at every try, for as long as a system has to shut down.
+func (w *world) refusedLong() bool {
+	return !w.refused[0].IsZero() && w.refused[1].Sub(w.refused[0]) >= walkPolicy().SoftPowerOff
 }
 
 func (w *world) fromDisk() string {

@@ -54,6 +54,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 		}
 	}
 	known.off, seen.OffUnsure = known.off.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
+	seen.AskRefused = known.asking.lasted(r.Policy.SoftPowerOff)
 	r.contacts.keep(host, known)
 	seen.contact(host, known)
 	if pushing && seen.BMC == inventory.BMCOK {

@@ -57,6 +57,8 @@ type contact struct {
 
 	// orders to switch the server that had no effect yet; they go with the key too.
 	orders orders
+	// asking the system to shut down, refused so far.
+	asking asking
 	// ejections is how often in a row the BMC did not empty its virtual drive.
 	ejections int
 	// off is since when it says off of a host whose live system was started.

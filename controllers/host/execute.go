@@ -79,6 +79,9 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		return r.switchFailed(host, seen, decision, err), nil
 	}
+	if off, isOff := decision.Step.(inventory.PowerOff); isOff && off.Graceful {
+		host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
+	}
 	known := r.contacts.of(host)
 	known.orders = known.orders.after(decision.Step)
 	r.contacts.keep(host, known)
@@ -88,15 +91,13 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 }
 
 // noteSwitch saves that the host is about to be switched, before the BMC is called:
-// after a crash between the two nothing is switched twice at once.
+// after a crash between the two nothing is switched twice at once. That the system was
+// asked to shut down is saved after the BMC took it: one that is asked twice is warned
+// twice, one that is not asked at all would lose its power without a warning (I7).
 func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHost, step inventory.Step) error {
 	now := metav1.NewTime(r.Clock.Now())
 	host.Status.LastResetTime = now
-	off, isOff := step.(inventory.PowerOff)
-	switch {
-	case isOff && off.Graceful:
-		host.Status.SoftPowerOffTime = now
-	case !isOff:
+	if _, isOff := step.(inventory.PowerOff); !isOff {
 		host.Status.SoftPowerOffTime = metav1.Time{}
 	}
 	noted := base.DeepCopy()
@@ -215,6 +216,9 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
 	known.orders = known.orders.refusedBy(decision.Step).failedAs(known)
+	if off, isOff := decision.Step.(inventory.PowerOff); isOff && off.Graceful {
+		known.asking = known.asking.refused(r.Clock.Now())
+	}
 	return r.bmcFailed(host, seen, decision, known)
 }
 

@@ -60,6 +60,7 @@ func TestHost(t *testing.T) {
 		{"enrolled twins", testEnrolledTwins},
 		{"pause", testPause},
 		{"soft off", testSoftOff},
+		{"ask refused", testAskRefused},
 		{"move", testMovePause},
 		{"moved order", testMovedOrder},
 		{"late pause", testLatePause},

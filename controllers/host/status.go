@@ -39,9 +39,7 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 	if seen.hardware != nil {
 		status.Hardware = ptr.To(inventory.Summarize(seen.hardware.Spec))
 	}
-	if seen.Power == infrav1.PowerStateOff {
-		status.SoftPowerOffTime = metav1.Time{} // a request that was met must not shorten the next one
-	}
+	r.forgetAsked(host, seen, decision)
 	if status.Operation = operationOf(host); status.Operation == nil {
 		status.Operation = firmware.Operation(host, seen.Observation)
 	}
