@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
@@ -221,15 +222,7 @@ func (r *Reconciler) networks(ctx context.Context, machine *infrav1.IngotMachine
 	if machine == nil || machine.Spec.NetworkData == nil {
 		return nil, nil
 	}
-	list := &infrav1.IngotNetworkList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("networks: %w", err)
-	}
-	networks := map[string]infrav1.IngotNetworkSpec{}
-	for i := range list.Items {
-		networks[list.Items[i].Name] = list.Items[i].Spec
-	}
-	return networks, nil
+	return index.Networks(ctx, r.Client)
 }
 
 // stock reads the inventory of a namespace. None of it is changed.

@@ -40,7 +40,7 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if data == nil || s.around != nil {
 		return next, nil
 	}
-	networks, err := r.networks(ctx)
+	networks, err := index.Networks(ctx, r.Client)
 	if err != nil {
 		return next, err
 	}
@@ -89,19 +89,6 @@ func (r *Reconciler) endpoints(ctx context.Context, s *scope) (addressuse.Endpoi
 // ingotClusterKey names the infrastructure of the machine's Cluster.
 func (s *scope) ingotClusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
-}
-
-// networks are all, by their names.
-func (r *Reconciler) networks(ctx context.Context) (map[string]infrav1.IngotNetworkSpec, error) {
-	list := &infrav1.IngotNetworkList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // nothing of it is changed
-		return nil, fmt.Errorf("networks: %w", err)
-	}
-	networks := map[string]infrav1.IngotNetworkSpec{}
-	for i := range list.Items {
-		networks[list.Items[i].Name] = list.Items[i].Spec
-	}
-	return networks, nil
 }
 
 // asking is the machine as pools are asked.

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
@@ -20,13 +20,12 @@ import (
 // as they are. path leads to networkData.
 func (o Outlook) addresses(ctx context.Context, path *field.Path, data *v1beta2.NetworkData) []string {
 	written, reserved := networkdata.WrittenIn(path, data), networkdata.ReservedIn(path, data)
-	list := &v1beta2.IngotNetworkList{}
-	if len(written)+len(reserved) == 0 || o.Reader.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+	if len(written)+len(reserved) == 0 {
 		return nil
 	}
-	networks := map[string]v1beta2.IngotNetworkSpec{}
-	for i := range list.Items {
-		networks[list.Items[i].Name] = list.Items[i].Spec
+	networks, err := index.Networks(ctx, o.Reader)
+	if err != nil {
+		return nil // it is a warning only
 	}
 	return slices.Concat(keptAddresses(written, networks), missingNetworks(reserved, networks), surplusGateways(networkdata.SurplusIn(path, data, networks)))
 }
