@@ -30,13 +30,14 @@ func remedyLadder() remedyRules {
 		{name: "asked", when: asFar{(*remedyInput).askedFor}, then: handOverAsked},
 		{name: "foreign", when: asFar{(*remedyInput).foreign}, then: handOverForeign},
 		{name: "host-lost", when: asFar{(*remedyInput).hostLost}, then: handOverLost},
-		{name: "no-host", when: asFar{(*remedyInput).notInUse}, then: sayNotInUse},
+		{name: "no-host", when: asFar{(*remedyInput).notHeld}, then: sayNotInUse},
 		{name: "host-paused", when: asFar{(*remedyInput).hostPaused}, then: sayHostPaused},
 		{name: "unmanaged", when: asFar{(*remedyInput).unmanaged}, then: handOverUnmanaged},
 		{name: "person", when: asFar{(*remedyInput).personAtWork}, rules: remedyRules{
 			{name: "person/cycle", when: asFar{(*remedyInput).cycleCutting}, then: endCycle},
 			{name: "person/wait", then: sayPersonAtWork},
 		}},
+		{name: "installing", when: asFar{(*remedyInput).installing}, rules: installingRules()},
 		{name: "unreachable", when: asFar{(*remedyInput).nodeAwaited, (*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
 		{name: "cycling", when: asFar{(*remedyInput).cycling}, rules: remedyRules{
 			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, rules: remedyRules{
@@ -51,6 +52,21 @@ func remedyLadder() remedyRules {
 		{name: "cycle", when: asFar{(*remedyInput).cyclesLeft}, then: askCycle},
 		{name: "none-wanted", when: asFar{(*remedyInput).noneWanted}, then: handOverAtOnce},
 		{name: "exhausted", then: condemnExhausted},
+	}
+}
+
+// installingRules leave an installation to its own tries and to the host's quarantine,
+// but where these come to nothing: what is never counted, and so never ends.
+func installingRules() remedyRules {
+	return remedyRules{
+		{name: "installing/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
+		{name: "installing/in-vain", when: asFar{(*remedyInput).triedInVain, (*remedyInput).installOverdue}, then: handOverInVain},
+		{name: "installing/agent", when: asFar{(*remedyInput).agentAtWork}, then: sayInstalling},
+		{name: "installing/bmc", when: asFar{(*remedyInput).bmcFails}, rules: remedyRules{
+			{name: "installing/bmc-overdue", when: asFar{(*remedyInput).bmcOverdue}, then: handOverBMC},
+			{name: "installing/bmc-wait", then: awaitBMC},
+		}},
+		{name: "installing/wait", then: sayInstalling},
 	}
 }
 

@@ -58,6 +58,9 @@ type RemedyObservation struct {
 	Node        RemedyNode
 	// Host that the Machine's IngotMachine has claimed; nil: none, for now.
 	Host *infrav1.IngotHost
+	// MaxAttempts is after how many tries in a row an installation is given up; zero: the
+	// default of Policy.
+	MaxAttempts int32
 	// HostLost: the Machine was provisioned, and its IngotMachine is gone or the host no
 	// longer its own.
 	HostLost bool

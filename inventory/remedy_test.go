@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func remedyCases() []remedyCase {
 	type r = infrav1.IngotRemediation
 	type o = RemedyObservation
 	type c = infrav1.HostClaim
-	return append(append(handoverCases(), heldCases()...), []remedyCase{
+	return append(slices.Concat(handoverCases(), heldCases(), installingCases()), []remedyCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{} }, rule: "cycle",
@@ -149,7 +150,6 @@ func remedyCases() []remedyCase {
 		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy/wait", step: Idle{}},
 		{name: "healthy long ago", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(-1).Time }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
-		{name: "still being installed", change: func(_ *r, _ *o, c *c) { c.State = infrav1.ClaimProvisioning }, rule: "no-host", step: Idle{}, says: "not installed yet"},
 		{name: "no host yet", change: func(_ *r, o *o, _ *c) { o.Host = nil }, rule: "no-host", step: Idle{}},
 		{name: "a person keeps it off", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Power = infrav1.PowerIntentOff }, rule: "person/wait", step: Idle{}, says: "spec.power Off"},
 		{name: "a person works on it", change: func(_ *r, o *o, _ *c) { o.Host.Spec.Maintenance = new(true) }, rule: "person/wait", step: Idle{}, says: "spec.maintenance"},

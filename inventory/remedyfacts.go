@@ -68,7 +68,12 @@ func (in *remedyInput) hostLost() bool { return in.obs.HostLost }
 func (in *remedyInput) inUse() bool {
 	return in.claim != nil && in.claim.State == infrav1.ClaimProvisioned
 }
-func (in *remedyInput) notInUse() bool  { return !in.inUse() }
+
+// installing: the host is claimed, and the machine's system is not on it yet.
+func (in *remedyInput) installing() bool {
+	return in.claim != nil && in.claim.State == infrav1.ClaimProvisioning
+}
+func (in *remedyInput) notHeld() bool   { return !in.inUse() && !in.installing() }
 func (in *remedyInput) unmanaged() bool { return in.obs.Host.Spec.BMC == nil }
 func (in *remedyInput) marked() bool    { return in.claim.Quarantine != nil }
 

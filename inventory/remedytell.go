@@ -64,11 +64,10 @@ func sayHandedOver(in *remedyInput) RemedyDecision {
 	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonHandedOver, Message: clip(message)}
 }
 
-// sayNotInUse: an installation has deadlines and tries of its own, and a machine that
-// waits for a host would wait as well under another name.
+// sayNotInUse: a machine that waits for a host would wait as well under another name.
 func sayNotInUse(*remedyInput) RemedyDecision {
 	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
-		Message: "the Machine's system is not installed yet, so that there is nothing to restart: Ingot's own tries at it go on; see the IngotMachine"}
+		Message: "the Machine has no host that could be restarted; see the IngotMachine"}
 }
 
 func sayPersonAtWork(in *remedyInput) RemedyDecision {

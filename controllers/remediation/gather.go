@@ -29,7 +29,7 @@ import (
 // cannot be taken back.
 func (r *Reconciler) gather(ctx context.Context, remediation *infrav1.IngotRemediation) (*scope, error) {
 	s := &scope{remediation: remediation}
-	s.obs.Now = r.Clock.Now()
+	s.obs.Now, s.obs.MaxAttempts = r.Clock.Now(), r.MaxAttempts
 	if err := r.readMachine(ctx, s); err != nil {
 		return nil, err
 	}

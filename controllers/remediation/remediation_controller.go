@@ -59,7 +59,7 @@ func DefaultWaits() Waits {
 	return Waits{Look: 15 * time.Second, Rest: 4 * time.Minute, Conflict: time.Second}
 }
 
-// Reconciler reconciles IngotRemediations. All exported fields but Waits and
+// Reconciler reconciles IngotRemediations. All exported fields but MaxAttempts, Waits and
 // WatchFilterValue are needed.
 type Reconciler struct {
 	Client client.Client
@@ -68,6 +68,8 @@ type Reconciler struct {
 	Workloads Workloads
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
+	// MaxAttempts is that of the hosts' policy; zero means its default.
+	MaxAttempts int32
 	// WatchFilterValue selects by label the IngotMachines whose remediations are looked after.
 	WatchFilterValue string
 	// Waits of its own; the zero value means DefaultWaits.

@@ -430,6 +430,26 @@ func testOlder(s *site) {
 	s.wants(infrav1.ReasonPowerCycling)
 }
 
+// testInVain: a Machine that no try installs is replaced, and its host is not to blame.
+func testInVain(s *site) {
+	s.MaxAttempts = 2
+	s.change(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Claim.Attempt = infrav1.ClaimProvisioning, 2
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: instance, Attempt: 2, CreatedAt: metav1.NewTime(s.clock.Now())}
+	})
+	s.wants(infrav1.ReasonProvisioning)
+	s.clock.Step(11 * time.Minute)
+	s.wants(infrav1.ReasonProvisioning)
+	s.change(func(h *infrav1.IngotHost) {
+		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: "ImageInvalid", Message: "no partition table", At: metav1.NewTime(s.clock.Now())}
+	})
+	s.wants(infrav1.ReasonHandedOver)
+	handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition)
+	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil || !strings.Contains(handed, "in 2 tries, the last time with ImageInvalid: no partition table") {
+		s.t.Errorf("cycled %+v, held against the host: %+v; the Machine says %q", claim.PowerCycle, claim.Quarantine, handed)
+	}
+}
+
 // Who changes what a remediation is decided on brings it up, and nobody else.
 func TestWhoIsBroughtUp(t *testing.T) {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Generation: 1}}

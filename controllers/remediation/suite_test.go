@@ -46,6 +46,7 @@ func TestRemediation(t *testing.T) {
 		{"handed over after a move", testHandedOverFor("")}, {"handed over as it was healthy long ago", testHandedOverFor(metav1.ConditionTrue)},
 		{"handed over as nobody knew", testHandedOverFor(metav1.ConditionUnknown)}, {"the IngotMachine is gone", testInfraGone},
 		{"of another provider", testForeign}, {"marked by a person", testMarked}, {"a boot ID that no claim takes", testBootID}, {"quiet", testQuiet},
+		{"an installation that cannot end", testInVain},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(newSite(t, cfg, scheme, fmt.Sprintf("site-%d", i))) })
 	}

@@ -87,7 +87,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
 		(&remediation.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
-			Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
+			MaxAttempts: o.Policy.MaxAttempts, Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workloads, concurrency(o.RemediationConcurrency)),
 		(&node.Reconciler{
 			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.NodeWaits, WatchFilterValue: o.WatchFilter,

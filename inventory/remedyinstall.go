@@ -1,0 +1,103 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file is what a remediation does about a Machine whose system is being installed:
+// nothing, unless that cannot end by itself. Neither a BMC that cannot be used nor a
+// failure that would be the same on any host is ever counted, so that no quarantine takes
+// such a Machine from its host.
+
+// tries are the installations that failed for this claim, and were not held against the
+// host. What was counted may be of an earlier claim, so that these are too few at most.
+func (in *remedyInput) tries() int32 {
+	failed := in.claim.Attempt
+	if record := in.obs.Host.Spec.Record; record != nil {
+		failed -= record.Failures
+	}
+	return failed
+}
+
+// triedInVain: the last try has failed as well, for what is not counted, and so often that
+// the host would be out of service if it were. A try that is under way may be the good one.
+func (in *remedyInput) triedInVain() bool {
+	host := in.obs.Host
+	order := host.Spec.Order
+	if order == nil || order.Result == nil || in.tries() < cmp.Or(in.obs.MaxAttempts, DefaultPolicy().MaxAttempts) {
+		return false
+	}
+	last := &input{host: host, claim: in.claim, record: host.Spec.Record, order: order}
+	return last.networkToBlame() || last.imageToBlame()
+}
+
+// installOverdue: the remediation has given the installation its time.
+func (in *remedyInput) installOverdue() bool {
+	return !in.obs.Now.Before(in.from(in.created).Add(in.timeout()))
+}
+
+// agentAtWork: the agent of the present order was heard not long ago. It needs no BMC for
+// what it does.
+func (in *remedyInput) agentAtWork() bool {
+	order, operation := in.obs.Host.Spec.Order, in.obs.Host.Status.Operation
+	return order != nil && order.Result == nil && operation != nil && operation.StartedAt.Equal(&order.CreatedAt) &&
+		in.obs.Now.Before(operation.LastContactTime.Add(in.timeout()))
+}
+
+// bmcTrouble is what the host says of a BMC that cannot be used, or does not do as it is
+// ordered; nil: nothing.
+func (in *remedyInput) bmcTrouble() *metav1.Condition {
+	told := in.obs.Host.Status.Conditions
+	if c := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition); c != nil && c.Status != metav1.ConditionTrue {
+		return c
+	}
+	if c := meta.FindStatusCondition(told, infrav1.HostCredentialsValidCondition); c != nil && c.Status == metav1.ConditionFalse {
+		return c
+	}
+	return nil
+}
+func (in *remedyInput) bmcFails() bool { return in.bmcTrouble() != nil }
+
+// bmcDue is until when the BMC has time to be used again. What it failed before the
+// remediation was made is not held against it.
+func (in *remedyInput) bmcDue() time.Time {
+	since := in.bmcTrouble().LastTransitionTime.Time
+	if since.Before(in.created) {
+		since = in.created
+	}
+	return in.from(since).Add(in.timeout())
+}
+func (in *remedyInput) bmcOverdue() bool { return !in.obs.Now.Before(in.bmcDue()) }
+
+func sayInstalling(*remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
+		Message: "the Machine's system is not installed yet, so that there is nothing to restart: Ingot's own tries at it go on; see the IngotMachine"}
+}
+
+func awaitBMC(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Wait{Until: in.bmcDue()}, Reason: infrav1.ReasonProvisioning,
+		Message: clip(fmt.Sprintf("the Machine's system cannot be installed for now: the BMC of %s fails (%s); it has until %s to be used again, then the Machine is handed over",
+			in.host(), in.bmcTrouble().Reason, clock(in.bmcDue())))}
+}
+
+func handOverBMC(in *remedyInput) RemedyDecision {
+	trouble := in.bmcTrouble()
+	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the Machine's system cannot be installed: the BMC of %s has failed for %s (%s: %s)",
+		in.host(), in.timeout(), trouble.Reason, trouble.Message))
+}
+
+func handOverInVain(in *remedyInput) RemedyDecision {
+	result := in.obs.Host.Spec.Order.Result
+	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the Machine's system was not installed on %s in %d tries, the last time with %s: %s; that is not held against the host",
+		in.host(), in.tries(), result.Reason, result.Message))
+}
