@@ -105,6 +105,7 @@ func remedyBy(l remedyRules, remediation *infrav1.IngotRemediation, obs RemedyOb
 		deleting: !remediation.DeletionTimestamp.IsZero(), obs: obs}
 	if obs.Host != nil {
 		in.claim = obs.Host.Spec.Claim
+		in.idleUntilInstalled()
 	}
 	decision, by, decided := l.decide(in)
 	if !decided {

@@ -166,8 +166,9 @@ func (in *remedyInput) nodeDue() time.Time {
 }
 func (in *remedyInput) nodeHasTime() bool { return in.obs.Now.Before(in.nodeDue()) }
 
-// interrupted: nobody acted on the remediation for a while after it was made. What
-// MachineHealthCheck saw then may be over: the server may be repaired, and booting.
+// interrupted: nobody acted on the remediation for a while after it was made, or the system
+// was still being installed. What MachineHealthCheck saw then may be over: the server may be
+// repaired, and booting.
 func (in *remedyInput) interrupted() bool { return in.obs.ActiveSince.After(in.created) }
 
 // graceDue is until when a Node has time after such a while that no power cycle gave time.

@@ -79,6 +79,23 @@ func (in *remedyInput) bmcDue() time.Time {
 }
 func (in *remedyInput) bmcOverdue() bool { return !in.obs.Now.Before(in.bmcDue()) }
 
+// idleUntilInstalled: nothing is done about an installation, and at its end the server
+// boots its system for the first time. MachineHealthCheck counts anew from then on, but
+// the remediation that it made before stays until the Node is there.
+func (in *remedyInput) idleUntilInstalled() {
+	told := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.HostProvisionedCondition)
+	if !in.inUse() || told == nil {
+		return
+	}
+	since := in.obs.Now // the claim says so before the host does
+	if told.Status == metav1.ConditionTrue {
+		since = told.LastTransitionTime.Time
+	}
+	if since.After(in.obs.ActiveSince) {
+		in.obs.ActiveSince = since
+	}
+}
+
 func sayInstalling(*remedyInput) RemedyDecision {
 	return RemedyDecision{Step: Idle{}, Reason: infrav1.ReasonProvisioning,
 		Message: "the Machine's system is not installed yet, so that there is nothing to restart: Ingot's own tries at it go on; see the IngotMachine"}

@@ -36,6 +36,11 @@ func installingCases() []remedyCase {
 		at(o, c, now)
 		o.Host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderFailed, Reason: reason, Message: "it was so"}
 	}
+	// installed: the system is on it, and the host says so since then.
+	installed := func(o *o, status metav1.ConditionStatus, since, now int) {
+		o.Now = minutes(now).Time
+		told(o, infrav1.HostProvisionedCondition, status, "x", since)
+	}
 	over := HandOver{}
 	return []remedyCase{
 		{name: "installing", change: func(_ *r, o *o, c *c) { at(o, c, 60) }, rule: "installing/wait", step: Idle{}, says: "not installed yet"},
@@ -82,6 +87,13 @@ func installingCases() []remedyCase {
 			dead(o, c, 0, 11)
 			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
 		}, rule: "installing/bmc-overdue", step: over},
+
+		{name: "installed late, and booting", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, 50, 51) }, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "may be booting"},
+		{name: "installed late, just now", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionFalse, -20, 51) }, rule: "grace", step: Wait{Until: minutes(61).Time}},
+		{name: "installed late, and did not boot", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, 50, 60) }, rule: "cycle",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
+		{name: "installed before", change: func(_ *r, o *o, _ *c) { installed(o, metav1.ConditionTrue, -1, 0) }, rule: "cycle",
+			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 
 		{name: "the image is bad", change: func(_ *r, o *o, c *c) { failed(o, c, agentapi.FailureChecksumMismatch, 10) }, rule: "installing/in-vain", step: over, says: "in 3 tries, the last time with ChecksumMismatch: it was so"},
 		{name: "the live system is silent", change: func(_ *r, o *o, c *c) { failed(o, c, infrav1.ReasonLiveSystemSilent, 10) }, rule: "installing/in-vain", step: over},

@@ -139,7 +139,7 @@ func waitGrace(in *remedyInput) RemedyDecision {
 		next = "the power is cycled"
 	}
 	return RemedyDecision{Step: Wait{Until: in.graceDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("nobody acted on this until %s, and %s may be booting: the Node has until %s to be healthy, then %s",
+		Message: fmt.Sprintf("nothing was done about this until %s, and %s may be booting: the Node has until %s to be healthy, then %s",
 			clock(in.obs.ActiveSince), in.host(), clock(in.graceDue()), next)}
 }
 
