@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,15 +62,40 @@ func (s *session) wipe(ctx context.Context, order agentapi.WipeOrder) (agentapi.
 	}
 	var group errgroup.Group
 	group.SetLimit(maxErasing)
-	for _, c := range targets {
-		if c.mode == agentapi.WipeMetadata { // seconds: one after the other
-			do(c)
+	for _, line := range lines(targets) {
+		work := func() error {
+			for _, c := range line {
+				do(c)
+			}
+			return nil
+		}
+		if !slices.ContainsFunc(line, func(c *cleaning) bool { return c.mode != agentapi.WipeMetadata }) {
+			_ = work() // seconds: one after the other
 			continue
 		}
-		group.Go(func() error { do(c); return nil })
+		group.Go(work)
 	}
 	_ = group.Wait()
 	return wipeReport(ctx, targets)
+}
+
+// lines are the disks to be cleaned, in one line those that are told apart by their path
+// alone: they may be two paths to one disk, which is not to be erased twice at a time.
+func lines(targets []*cleaning) [][]*cleaning {
+	var out [][]*cleaning
+	for _, c := range targets {
+		same := func(line []*cleaning) bool {
+			return slices.ContainsFunc(line, func(other *cleaning) bool {
+				return other.disk.Ref().Matches(c.disk.Disk) || c.disk.Ref().Matches(other.disk.Disk)
+			})
+		}
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i] = append(out[i], c)
+		} else {
+			out = append(out, []*cleaning{c})
+		}
+	}
+	return out
 }
 
 func wipeReport(ctx context.Context, targets []*cleaning) (agentapi.Report, error) {

@@ -201,8 +201,9 @@ type WipeOrder struct {
 type DiskRef struct {
 	Serial string `json:"serial,omitempty"`
 	WWN    string `json:"wwn,omitempty"`
-	// Path is the last resort for disks without serial and WWN: a /dev/disk/by-path
-	// style bus path ("pci-0000:00:04.0"), never a kernel name.
+	// Path is the last resort for disks without serial and WWN, and in a WipeOrder for
+	// those that these do not tell apart: a /dev/disk/by-path style bus path
+	// ("pci-0000:00:04.0"), never a kernel name.
 	Path string `json:"path,omitempty"`
 	// SizeBytes guards against a swapped disk.
 	SizeBytes int64 `json:"sizeBytes,omitempty"`

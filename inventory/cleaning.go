@@ -36,15 +36,23 @@ func CleaningOfDisk(disk infrav1.HardwareDisk, mode infrav1.CleaningMode, single
 
 // MissingDisks are those that were known of a host, or that its claim was installed to,
 // and that are not among the disks found. A disk is known again by its serial number and
-// WWN, or by its path; its size does not matter.
+// WWN, or by its path; its size does not matter. Of several that these name alike as many
+// have to be found.
 func MissingDisks(known, found []infrav1.HardwareDisk, installed []infrav1.DiskReference) []infrav1.DiskReference {
 	var missing []infrav1.DiskReference
 	look := func(ref infrav1.DiskReference) {
-		named := func(disk infrav1.HardwareDisk) bool { return names(ref, disk) }
+		count := func(disks []infrav1.HardwareDisk) (n int) {
+			for _, disk := range disks {
+				if names(ref, disk) {
+					n++
+				}
+			}
+			return n
+		}
 		already := func(m infrav1.DiskReference) bool {
 			return m.SerialNumber == ref.SerialNumber && m.WWN == ref.WWN && m.Path == ref.Path
 		}
-		if !slices.ContainsFunc(found, named) && !slices.ContainsFunc(missing, already) {
+		if count(found) < max(1, count(known)) && !slices.ContainsFunc(missing, already) {
 			missing = append(missing, ref)
 		}
 	}

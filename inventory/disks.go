@@ -151,6 +151,24 @@ func DiskRefOf(disk infrav1.HardwareDisk) infrav1.DiskReference {
 	return ref
 }
 
+// DiskRefsOf are what names each of a server's disks in an order for all of them. Where
+// serial number and WWN name two, which may be two disks of a maker who does not tell them
+// apart, or two paths to one, the path says which is meant: that holds for one boot, and
+// after it the two may have changed places.
+func DiskRefsOf(disks []infrav1.HardwareDisk) []infrav1.DiskReference {
+	var refs []infrav1.DiskReference
+	for _, disk := range disks {
+		ref := DiskRefOf(disk)
+		if slices.ContainsFunc(disks, func(other infrav1.HardwareDisk) bool {
+			return other.Name != disk.Name && names(ref, other) && diskSize(other) == diskSize(disk)
+		}) {
+			ref.Path = disk.Path
+		}
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
 func describeHints(hints *infrav1.RootDeviceHints) string {
 	if hints == nil {
 		return fmt.Sprintf("no root device hints, at least %d GB", MinRootDiskBytes/BytesPerGB)

@@ -161,7 +161,8 @@ type DiskReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	WWN string `json:"wwn,omitempty"`
-	// path is the bus path, for disks that have neither.
+	// path is the bus path, for disks that have neither, or that these do not tell from
+	// another one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -93,3 +93,44 @@ func TestReportOfACleaningIsCompared(t *testing.T) {
 		})
 	}
 }
+
+// Two disks with one serial number, or two paths to one disk, are each named by a reference
+// that fits no other, and what is reported of them is what was ordered.
+func TestCleaningOfTwins(t *testing.T) {
+	s := newSite(t, world(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.State, h.Spec.Order.Kind, h.Spec.Claim.Cleaning = infrav1.ClaimReleasing, infrav1.OrderWipe, infrav1.CleaningFull
+	})...)
+	a := s.agent(claimsOf(token.Wipe), here)
+	hardware := found()
+	twin := agentapi.Disk{Serial: "t", WWN: "0x5", SizeBytes: 300e9}
+	for _, path := range []string{"p1", "p2"} {
+		twin.Name, twin.Path = "/dev/"+path, path
+		hardware.Disks = append(hardware.Disks, twin)
+	}
+	if _, reason := call[agentapi.Session](a, agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: hardware}); reason != "" {
+		t.Fatal(reason)
+	}
+	order, reason := call[agentapi.Order](a, agentapi.PathOrder, agentapi.OrderRequest{})
+	if reason != "" || len(order.Wipe.Disks) != len(hardware.Disks) {
+		t.Fatalf("refusal %q, order %+v", reason, order.Wipe)
+	}
+	report := agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded, WipedDisks: order.Wipe.Disks}
+	for _, ref := range order.Wipe.Disks {
+		var named []string
+		for _, disk := range hardware.Disks {
+			if ref.Matches(disk) {
+				named = append(named, disk.Name)
+			}
+		}
+		if len(named) != 1 {
+			t.Errorf("%+v names %v", ref, named)
+		}
+		report.Cleaned = append(report.Cleaned, agentapi.CleanedDisk{Disk: ref, Mode: "Full", Method: "Overwrite"})
+	}
+	if _, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" {
+		t.Fatal(reason)
+	}
+	if result := s.host().Spec.Order.Result; result.Outcome != infrav1.OrderSucceeded || len(result.CleanedDisks) != 4 {
+		t.Errorf("%+v", result)
+	}
+}

@@ -133,8 +133,9 @@ func (s *Server) wipeOrder(ctx context.Context, host *infrav1.IngotHost) (*agent
 	}
 	mode := cleaningOf(host)
 	order := &agentapi.WipeOrder{Mode: string(mode), ReleasedInstances: inventory.ReleasedInstances(host)}
-	for _, disk := range hardware.Spec.Disks {
-		order.Disks = append(order.Disks, inventory.AgentDiskRef(inventory.DiskRefOf(disk)))
+	refs := inventory.DiskRefsOf(hardware.Spec.Disks)
+	for i, disk := range hardware.Spec.Disks {
+		order.Disks = append(order.Disks, inventory.AgentDiskRef(refs[i]))
 		if len(host.Spec.DiskCleaning) > 0 {
 			order.Modes = append(order.Modes, string(inventory.CleaningOfDisk(disk, mode, host.Spec.DiskCleaning)))
 		}
