@@ -336,6 +336,13 @@ func TestFaults(t *testing.T) {
 			t.Error("not zero", err)
 		}
 	})
+	t.Run("sectors", func(t *testing.T) {
+		for want, one := range map[int]faulty{0: {}, 4096: {sectors: 4096}} {
+			if got := block.SectorSize(with(one)); got != want {
+				t.Errorf("sectors of %d, want %d", got, want)
+			}
+		}
+	})
 	t.Run("no two of a kind", func(t *testing.T) {
 		a, _ := disk(t, "a", 8*mib, 1)
 		b, _ := disk(t, "b", 8*mib, 2)
