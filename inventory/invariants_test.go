@@ -235,7 +235,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 		w.violate("%s switches off a host that is off", rule)
 	}
 	cycled := cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host)
-	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && (!cycled || lapsed(obs.Now, c.PowerCycle)) {
+	if c != nil && c.State == infrav1.ClaimProvisioned && !wantedOff && (!cycled || lapsed(obs.Now, c.PowerCycle) || w.interrupted(c.PowerCycle)) {
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced

@@ -21,6 +21,10 @@ func cycleLadder() ladder {
 	return ladder{
 		{name: "cycle/cut", when: when{(*input).cycleOff}, rules: ladder{
 			{name: "cycle/lapsed", when: when{(*input).on, (*input).cycleLapsed}, then: lapseCycle},
+			{name: "cycle/interrupted", when: when{(*input).on, (*input).cycleInterrupted}, rules: ladder{
+				{name: "cycle/interrupted-interval", when: when{(*input).tooSoon}, then: waitInterval},
+				{name: "cycle/undone", then: undoCycle},
+			}},
 			{name: "cycle/running", when: when{(*input).on}, rules: forcedOff("cycle/off", sayCycle)},
 			{name: "cycle/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 			{name: "cycle/confirmed", then: confirmCycledOff},
@@ -62,6 +66,26 @@ func lapseCycle(in *input) Decision {
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
 		Message: fmt.Sprintf("power cycle %d was asked for at %s, longer ago than any remediation waits: the host is not switched off for it", in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time))}
+}
+
+// cycleInterrupted: nobody acted on the host for a while after this cycle was asked for.
+// What was ill then may be well, or booting. Times in the ledger are of whole seconds.
+func (in *input) cycleInterrupted() bool {
+	return in.claim.PowerCycle.AskedAt.Time.Before(in.obs.ActiveSince.Truncate(time.Second))
+}
+
+// undoCycle takes the wish back, and does not count it: the host was not switched off. Its
+// remediation gives the Node time, then asks again.
+func undoCycle(in *input) Decision {
+	ledger := in.ledger()
+	cycle := ledger.Claim.PowerCycle
+	if cycle.Count--; cycle.Count == 0 {
+		ledger.Claim.PowerCycle = nil
+	}
+	cycle.State, cycle.DoneAt = infrav1.PowerCycleDone, in.now()
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("power cycle %d was asked for at %s, and nobody acted on the host until %s: it may be well by now, and is not switched off; its remediation asks again if the Node is not healthy in time",
+			in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time), clock(in.obs.ActiveSince))}
 }
 
 // cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host

@@ -27,6 +27,14 @@ func remedyEvents() []event {
 			w.askCycle()
 			w.now = w.now.Add(cycleLapses + time.Minute)
 		}},
+		{name: "remediation: asks, and the manager restarts", weight: 6, fault: true, when: func(w *world) bool { return w.interrupts && inUse(w) }, do: func(w *world) {
+			w.askCycle()
+			w.now = w.now.Add(time.Minute)
+			w.managerEnds()
+		}},
+		{name: "manager: restarts while the host goes off", weight: 40, fault: true, when: func(w *world) bool {
+			return w.interrupts && cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
+		}, do: (*world).managerEnds},
 		{name: "remediation: ends while the host goes off", weight: 6, when: func(w *world) bool {
 			return cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
 		}, do: func(w *world) {
@@ -64,6 +72,22 @@ func lapsed(now time.Time, cycle *infrav1.ClaimPowerCycle) bool {
 	return now.After(cycle.AskedAt.Add(24 * time.Hour))
 }
 
+// interrupted: nobody acted on the host for a while since the power cycle was asked for.
+func (w *world) interrupted(cycle *infrav1.ClaimPowerCycle) bool {
+	return cycle.AskedAt.Time.Before(w.since)
+}
+
+// undone says whether the wish for a power cycle is taken back, as if it had not been asked
+// for; the host must be on, and have been all the time.
+func (w *world) undone(obs Observation, was, is *infrav1.ClaimPowerCycle) bool {
+	count := int32(0)
+	if is != nil {
+		count = is.Count
+	}
+	return was.State == infrav1.PowerCycleOff && count == was.Count-1 && (is == nil || is.State == infrav1.PowerCycleDone) &&
+		w.interrupted(was) && obs.Power == infrav1.PowerStateOn && w.power
+}
+
 // worksOn: a person works on the server, claimed or not.
 func worksOn(host *infrav1.IngotHost) bool {
 	return host.Spec.Maintenance != nil && *host.Spec.Maintenance
@@ -76,6 +100,7 @@ func (w *world) checkCycle(obs Observation, before, next Ledger) {
 	}
 	was, is := before.Claim.PowerCycle, next.Claim.PowerCycle
 	switch {
+	case w.undone(obs, was, is):
 	case is == nil, is.Count != was.Count, is.BootID != was.BootID, !is.AskedAt.Equal(&was.AskedAt):
 		w.violate("I3: the host's controller changes what a remediation asked for")
 	case is.State == was.State:

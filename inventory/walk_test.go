@@ -78,6 +78,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w.replugs = seed%9 == 4
 	w.silences = seed%11 == 3
 	w.commands = seed%12 == 7
+	w.interrupts = seed%13 == 10
 	w.refusals = seed%13 == 7
 	w.refusing = w.refusals
 	for i := range n {

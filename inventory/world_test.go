@@ -69,6 +69,11 @@ type world struct {
 	silences bool
 	silence  int
 
+	// since is since when somebody acts on the host. interrupts: that ends in the middle of
+	// power cycles. Not in all walks, as methods.
+	since      time.Time
+	interrupts bool
+
 	// refusals: BMCs refuse to ask systems to shut down, of late between two times. Not in
 	// all walks, as methods.
 	refusals, refusing bool
@@ -155,7 +160,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
-		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(),
+		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(), ActiveSince: w.since,
 	}
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"

@@ -61,6 +61,7 @@ func TestHost(t *testing.T) {
 		{"pause", testPause},
 		{"soft off", testSoftOff},
 		{"ask refused", testAskRefused},
+		{"cycle interrupted", testCycleInterrupted},
 		{"move", testMovePause},
 		{"moved order", testMovedOrder},
 		{"late pause", testLatePause},

@@ -49,6 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		ListeningSince:    r.began.of(r.Clock.Now()),
 		BootServerUnknown: r.Boot.URL == "",
 	}}
+	seen.ActiveSince = activeSince(host, seen.ListeningSince)
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
 		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeFirmware,
 	} {

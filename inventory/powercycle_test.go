@@ -1,0 +1,85 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// A power cycle that was asked for before nobody acted on the host for a while is not done
+// at the end of it, and is not counted.
+func TestInterruptedCycle(t *testing.T) {
+	asked := metav1.Time{Time: day().Add(-3 * time.Hour)}
+	cycle := func(count int32, state infrav1.PowerCycleState, done metav1.Time) *infrav1.ClaimPowerCycle {
+		return &infrav1.ClaimPowerCycle{Count: count, State: state, AskedAt: asked, DoneAt: done, BootID: "b"}
+	}
+	for name, tc := range map[string]struct {
+		count            int32
+		active, switched time.Time
+		power            infrav1.PowerState
+		rule             string
+		want             *infrav1.ClaimPowerCycle // where the ledger is written
+	}{
+		"acted on all the time":          {1, asked.Add(-time.Hour), time.Time{}, infrav1.PowerStateOn, "cycle/off", nil},
+		"since the same second":          {1, asked.Add(time.Second - 1), time.Time{}, infrav1.PowerStateOn, "cycle/off", nil},
+		"it is not known":                {1, time.Time{}, time.Time{}, infrav1.PowerStateOn, "cycle/off", nil},
+		"not for a while":                {1, day(), time.Time{}, infrav1.PowerStateOn, "cycle/undone", nil},
+		"not for a while, the second":    {2, day(), time.Time{}, infrav1.PowerStateOn, "cycle/undone", cycle(1, infrav1.PowerCycleDone, metav1.Time{Time: day()})},
+		"not for a while, and it is off": {1, day(), time.Time{}, infrav1.PowerStateOff, "cycle/confirmed", nil},
+		"switched off just before":       {1, day(), day().Add(-time.Second), infrav1.PowerStateOn, "cycle/interrupted-interval", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+				s.host.Spec.Claim.PowerCycle = cycle(tc.count, infrav1.PowerCycleOff, metav1.Time{})
+				s.obs.Power, s.obs.ActiveSince, s.obs.LastReset = tc.power, tc.active, tc.switched
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			if d.Rule != tc.rule {
+				t.Fatalf("rule %s, want %s: %s", d.Rule, tc.rule, d.Message)
+			}
+			if save, saves := d.Step.(SaveLedger); saves && tc.rule == "cycle/undone" {
+				if diff := cmp.Diff(tc.want, save.Ledger.Claim.PowerCycle); diff != "" {
+					t.Errorf("power cycle (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// The remediation of such a host gives the Node its time, then asks for the same power
+// cycle again, the only one that there may be.
+func TestInterruptedCycleIsAskedAgain(t *testing.T) {
+	remediation, obs := newRemedy()
+	remediation.Spec.RetryLimit = new(int32(1))
+	obs.Host.Spec.Claim.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+	obs.Host.Status.Power = infrav1.PowerStateOn
+	restart := minutes(1).Time // of the manager
+	seen := Observation{Now: restart, ListeningSince: restart, ActiveSince: restart, Power: infrav1.PowerStateOn, Machine: MachineExists}
+	save, saves := Next(obs.Host, seen, DefaultPolicy()).Step.(SaveLedger)
+	if !saves {
+		t.Fatal("the power cycle is not taken back")
+	}
+	obs.Host.Spec.Claim = save.Ledger.Claim
+	obs.Now, obs.ActiveSince = restart, restart
+	if d := Remedy(remediation, obs); d.Rule != "grace" {
+		t.Fatalf("rule %s: %s", d.Rule, d.Message)
+	}
+	obs.Now = minutes(11).Time
+	d := Remedy(remediation, obs)
+	again, asks := d.Step.(SaveLedger)
+	if !asks || d.Rule != "cycle" {
+		t.Fatalf("rule %s: %s", d.Rule, d.Message)
+	}
+	want := &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(11), BootID: "boot-1"}
+	if diff := cmp.Diff(want, again.Ledger.Claim.PowerCycle); diff != "" {
+		t.Errorf("power cycle (-want +got):\n%s", diff)
+	}
+}
