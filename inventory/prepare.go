@@ -347,11 +347,9 @@ func (in *input) updateBusy() bool {
 }
 
 // versionIsProof: the version that shows is this update's doing. Of one whose push was cut
-// off it need not be, where another try failed before: that may have come to its end late,
-// and this one be at work.
-func (in *input) versionIsProof() bool {
-	return UpdateOf(in.host).State != infrav1.UpdateCutOff || in.preparation().Attempts == 0
-}
+// off it need not be: a try before, for wishes of before perhaps, may have come to its end
+// late, and this one be at work.
+func (in *input) versionIsProof() bool { return UpdateOf(in.host).State != infrav1.UpdateCutOff }
 
 func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }
 

@@ -75,12 +75,11 @@ func pushed(age time.Duration, state UpdateProgress) func(*scene) {
 	}
 }
 
-// cutOff is one whose push ended without an answer so long ago, after as many tries that
-// failed.
-func cutOff(age time.Duration, failed int32) func(*scene) {
+// cutOff is one whose push ended without an answer so long ago.
+func cutOff(age time.Duration) func(*scene) {
 	return func(s *scene) {
 		pushed(age, UpdateUnknown)(s)
-		s.host.Spec.Record.Preparation.Update.State, s.host.Spec.Record.Preparation.Attempts = infrav1.UpdateCutOff, failed
+		s.host.Spec.Record.Preparation.Update.State = infrav1.UpdateCutOff
 	}
 }
 
@@ -187,12 +186,11 @@ func TestPrepare(t *testing.T) {
 		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
 		{"it failed", wishing(hasVersion("1"), since(time.Minute, UpdateFailed)), "update/failed", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
-		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute, 0)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
-		{"the version shows of a push that was cut off, after a try that failed", wishing(hasVersion("2"), cutOff(time.Minute, 1)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"the version shows of an update of which the BMC tells nothing, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown), func(s *scene) {
 			s.host.Spec.Record.Preparation.Attempts = 1
 		}), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
-		{"it shows long after", wishing(hasVersion("2"), cutOff(20*time.Minute, 1)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"it shows long after", wishing(hasVersion("2"), cutOff(20*time.Minute)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"another version shows after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateSucceeded), inspectedSince), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -214,8 +212,8 @@ func TestUpdateWaitedFor(t *testing.T) {
 	for want, s := range map[string]scene{
 		"the BMC says that it is running, 40 %":                                                            wishing(hasVersion("1"), since(time.Minute, UpdateRunning)),
 		"the BMC tells nothing of its progress":                                                            wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)),
-		"the BMC shows that version, perhaps by a try before this one":                                     wishing(hasVersion("2"), cutOff(time.Minute, 1)),
-		"; Ingot waits until " + clock(day().Add(-time.Minute+DefaultPolicy().UpdateSilence)) + " at most": wishing(hasVersion("2"), cutOff(time.Minute, 1)),
+		"the BMC shows that version, perhaps by a try before this one":                                     wishing(hasVersion("2"), cutOff(time.Minute)),
+		"; Ingot waits until " + clock(day().Add(-time.Minute+DefaultPolicy().UpdateSilence)) + " at most": wishing(hasVersion("2"), cutOff(time.Minute)),
 	} {
 		if got := Next(s.host, s.obs, DefaultPolicy()).Message; !strings.Contains(got, want) {
 			t.Errorf("message %q, want %q in it", got, want)

@@ -149,7 +149,11 @@ func (w *world) observeFirmware(host *infrav1.IngotHost, obs *Observation) {
 		return
 	}
 	update := UpdateOf(host)
-	if update == nil || update.TaskID == "" || update.TaskID != w.fw.id || w.bmc != BMCOK {
+	if update == nil || update.TaskID == "" || w.bmc != BMCOK {
+		return
+	}
+	if update.TaskID != w.fw.id {
+		w.fw.told = "" // it says that it knows no such task
 		return
 	}
 	states := map[string]UpdateProgress{"running": UpdateRunning, "waits": UpdateWaits, "failed": UpdateFailed, "done": UpdateSucceeded}
