@@ -64,7 +64,8 @@ const LabelsFromHostAnnotation = AnnotationPrefix + "labels-from-host"
 // MovePausedAnnotation pauses a host for clusterctl move (I10). The manager sets it
 // on every host of a namespace whose Clusters are all paused, and takes it away when
 // one of them is unpaused and the host's claim resolves; a person may take it away
-// before. Its value is the time since when (RFC 3339).
+// before. Its value is the time since when (RFC 3339). On an IPAddressClaim of such a host
+// it is the Cluster by whose label the claim stands still, or empty.
 const MovePausedAnnotation = AnnotationPrefix + "move-paused"
 
 // ReasonMovePaused is the reason of a host's Paused condition under

@@ -61,12 +61,11 @@ func (c Change) IsZero() bool { return c == Change{} }
 // pause and the standstill, which the host's controller ends, and the two never
 // write against each other.
 func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
-	_, leaving := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
 	_, paused := host.Annotations[infrav1.MovePausedAnnotation]
 	_, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]
 	var change Change
 	switch {
-	case leaving: // clusterctl has replaced all annotations: the host is another cluster's
+	case isLeaving(host): // clusterctl has replaced all annotations: the host is another cluster's
 	case state == Standstill:
 		change.Pause = !paused
 	case state == Active:
@@ -76,6 +75,12 @@ func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
 		change.Unblock = blocked
 	}
 	return change
+}
+
+// isLeaving says whether clusterctl is taking the host away from this cluster.
+func isLeaving(host *infrav1.IngotHost) bool {
+	_, leaving := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
+	return leaving
 }
 
 // needsMachine says whether the host's claim has to resolve before the host may be

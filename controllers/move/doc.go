@@ -10,6 +10,8 @@
 //   - hosts carry block-move while their namespace has an unpaused Cluster;
 //   - when all Clusters are paused, every host is paused as well, by an annotation
 //     that travels with it; package host takes block-move away once it stands still;
+//   - the IPAddressClaims of a host stand still before it, and go on before it, since
+//     providers would answer them on the target before their IPAddresses arrive;
 //   - where hosts arrive, the pause is lifted when a Cluster is unpaused there, which
 //     clusterctl does last, and the host's claim names a machine that has arrived;
 //   - where work is due at a host that has arrived, only after a rest: until then

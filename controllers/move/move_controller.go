@@ -16,16 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/pool"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.cluster.x-k8s.io,resources=ipaddressclaims,verbs=list;watch;patch
 
 // retry is how soon a host is looked at again that somebody else wrote meanwhile.
 const retry = time.Second
 
-// Reconciler keeps the annotations of a namespace's hosts. All fields but the last
+// Reconciler keeps the annotations of a namespace's hosts, and of their IPAddressClaims. All fields but the last
 // two are needed.
 type Reconciler struct {
 	Client client.Client
@@ -45,7 +47,10 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	p := &pass{Reconciler: r, namespace: req.Name, written: map[Change]int{}}
 	var err error
-	if p.state, err = stateOf(ctx, r.Client, p.namespace); err != nil {
+	if p.state, p.cluster, err = stateOf(ctx, r.Client, p.namespace); err != nil {
+		return ctrl.Result{}, err
+	}
+	if p.claims, err = (pool.Pools{Client: r.Client}).OfHosts(ctx, p.namespace); err != nil {
 		return ctrl.Result{}, err
 	}
 	hosts := &infrav1.IngotHostList{}
@@ -80,6 +85,10 @@ type pass struct {
 	*Reconciler
 	namespace string
 	state     State
+	// cluster is one of those that stand still, or empty.
+	cluster string
+	// claims of the hosts for addresses of pools, which stand still with them.
+	claims pool.HostClaims
 	// confirmed: a live read has shown the state as well.
 	confirmed bool
 	written   map[Change]int
@@ -95,12 +104,12 @@ func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 	if rest > 0 && (p.rest == 0 || rest < p.rest) {
 		p.rest = rest
 	}
-	if err != nil || change.IsZero() {
+	if err != nil {
 		return err
 	}
 	if change.Lift && !p.confirmed {
 		// A move may have begun again a moment ago: only a live read may lift.
-		live, err := stateOf(ctx, p.Live, p.namespace)
+		live, _, err := stateOf(ctx, p.Live, p.namespace)
 		if err != nil {
 			return err
 		}
@@ -109,6 +118,17 @@ func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 			return nil
 		}
 		p.confirmed = true
+	}
+	settled, err := p.settle(ctx, host, change)
+	if err != nil {
+		return err
+	}
+	if !settled {
+		p.again = true
+		return nil
+	}
+	if change.IsZero() {
+		return nil
 	}
 	written, err := p.write(ctx, host, change)
 	if written {
@@ -119,13 +139,20 @@ func (p *pass) visit(ctx context.Context, host *infrav1.IngotHost) error {
 	return err
 }
 
-// stateOf reads the Clusters of a namespace.
-func stateOf(ctx context.Context, reader client.Reader, namespace string) (State, error) {
+// stateOf reads the Clusters of a namespace; where all stand still it names one, always
+// the same.
+func stateOf(ctx context.Context, reader client.Reader, namespace string) (state State, cluster string, _ error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := reader.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
-		return "", fmt.Errorf("clusters of namespace %s: %w", namespace, err)
+		return "", "", fmt.Errorf("clusters of namespace %s: %w", namespace, err)
 	}
-	return StateOf(clusters.Items), nil
+	state = StateOf(clusters.Items)
+	for i := range clusters.Items {
+		if name := clusters.Items[i].Name; state == Standstill && (cluster == "" || name < cluster) {
+			cluster = name
+		}
+	}
+	return state, cluster, nil
 }
 
 // decide gathers what Decide asks for. rest is for how long the answer depends on

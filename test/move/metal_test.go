@@ -57,6 +57,8 @@ type yard struct {
 	t    *testing.T
 	ca   *labbmc.Authority
 	bmcs map[string]*labbmc.BMC
+	// ipams are the IPAM providers, by their management clusters.
+	ipams map[string]*ipam
 }
 
 func newYard(t *testing.T) *yard {
@@ -65,7 +67,7 @@ func newYard(t *testing.T) *yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &yard{t: t, ca: ca, bmcs: map[string]*labbmc.BMC{}}
+	return &yard{t: t, ca: ca, bmcs: map[string]*labbmc.BMC{}, ipams: map[string]*ipam{}}
 }
 
 // add racks a server and returns its host's object.

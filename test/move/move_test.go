@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,7 +32,7 @@ func phases() map[string]infrav1.IngotHostPhase {
 	return map[string]infrav1.IngotHostPhase{
 		"free": infrav1.PhaseAvailable, "provisioned": infrav1.PhaseProvisioned, "releasing": infrav1.PhaseDeprovisioning,
 		"inspecting": infrav1.PhaseInspecting, "quarantined": infrav1.PhaseQuarantined,
-		pinned: infrav1.PhaseAvailable, updating: infrav1.PhasePreparing, rotating: infrav1.PhaseAvailable,
+		pinned: infrav1.PhaseAvailable, pooled: infrav1.PhaseAvailable, updating: infrav1.PhasePreparing, rotating: infrav1.PhaseAvailable,
 	}
 }
 
@@ -45,8 +46,10 @@ func TestMove(t *testing.T) {
 		metal.namespaces(p)
 	}
 	metal.fill(planes[0])
+	metal.pooled(planes[0])
 	for _, p := range planes {
 		p.run()
+		metal.ipams[p.name] = p.provide()
 	}
 	planes[0].until("at rest", func() string { return atWork(planes[0]) })
 	metal.beginHalfway(planes[0])
@@ -79,7 +82,7 @@ func refused(t *testing.T, source, target *plane) {
 
 func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 	t.Helper()
-	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions(), pin: pinOf(source),
+	s := &story{t: t, source: source, target: target, metal: metal, before: source.hosts(), told: metal.actions(), chosen: metal.chosen(), pin: pinOf(source),
 		promised: &infrav1.IngotReservation{}, first: source.name == "first"}
 	source.get(s.promised, "c1")
 	if err := source.clusterctl().ObjectMover().Move(t.Context(), namespace, target.clusterctl(), false, s.watch); err != nil {
@@ -89,6 +92,9 @@ func takeAcross(t *testing.T, metal *yard, source, target *plane) {
 		t.Fatal("the mover never came to the unpausing of the target")
 	}
 	s.goesOn()
+	if diff := cmp.Diff(s.chosen, metal.chosen()); diff != "" {
+		t.Errorf("providers have chosen addresses (-before +after):\n%s", diff)
+	}
 	s.promiseHolds()
 	s.halfwayGoesOn()
 	s.sourceIsEmpty()
@@ -109,6 +115,9 @@ func atWork(p *plane) string {
 			return fmt.Sprintf("%s: phase %q, block-move %t, conditions %+v", name, host.Status.Phase, blocked, host.Status.Conditions)
 		}
 	}
+	if missing := poolHolds(p); missing != "" {
+		return missing
+	}
 	return owned(p)
 }
 
@@ -121,6 +130,8 @@ type story struct {
 	told           map[string][]string
 	pin            *infrav1.PinnedBMC
 	promised       *infrav1.IngotReservation
+	// chosen are the addresses that the providers have chosen.
+	chosen map[string][]string
 	// first of two moves: only then something is half done.
 	first, arrived bool
 }
@@ -199,7 +210,7 @@ func (s *story) goesOn() {
 			s.t.Errorf("order of %s: %+v, want a new one", name, order)
 		}
 	}
-	for _, name := range []string{"free", "provisioned", "quarantined", pinned} {
+	for _, name := range []string{"free", "provisioned", "quarantined", pinned, pooled} {
 		if diff := cmp.Diff(s.told[name], s.metal.actions()[name]); diff != "" {
 			s.t.Errorf("BMC of %s was told something:\n%s", name, diff)
 		}
@@ -225,7 +236,7 @@ func (s *story) sourceIsEmpty() {
 	s.t.Helper()
 	s.caStays()
 	for _, list := range []client.ObjectList{&infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}, &infrav1.IngotClusterList{}, &infrav1.IngotReservationList{},
-		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &corev1.SecretList{}} {
+		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &corev1.SecretList{}, &ipamv1.IPAddressClaimList{}, &ipamv1.IPAddressList{}} {
 		if err := s.source.client.List(s.t.Context(), list, client.InNamespace(namespace)); err != nil {
 			s.t.Fatal(err)
 		}
