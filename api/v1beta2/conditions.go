@@ -163,7 +163,8 @@ const (
 	// ReasonAddressPoolUnusable: the pool cannot be claimed from, or gives what does not
 	// fit the network.
 	ReasonAddressPoolUnusable = "AddressPoolUnusable"
-	// ReasonAddressClaimLost: the IPAddressClaim of a recorded address was deleted.
+	// ReasonAddressClaimLost: the IPAddressClaim of a recorded address was deleted, or holds
+	// another address.
 	ReasonAddressClaimLost = "AddressClaimLost"
 	// ReasonWaitingForApproval: Ingot found the machine by itself; a person has to want it.
 	ReasonWaitingForApproval = "WaitingForApproval"

@@ -160,7 +160,7 @@ func (b *Book) leave(ctx context.Context, v View) (View, error) {
 // isLost looks whether the pool still holds the recorded address for the host. A claim
 // that was deleted is made again, since the pool would give the address away. The address
 // of a free host is then the pool's new choice; one in use keeps what it has, which is the
-// only one that its system knows.
+// only one that its system knows, and people are told.
 func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
 	if !v.isPooled() || !v.hasIPv4() || !v.Host.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -174,5 +174,24 @@ func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
 		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The IPAddressClaim that held %s was deleted: the pool may give the address to another machine. "+
 			"Ingot makes it again; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
 	}
+	b.tellOther(v, recorded, answer)
 	return !v.inUse() && answer.Reason != infrav1.ReasonAddressPoolUnusable && answer.Address.String() != recorded, nil
+}
+
+// tellOther tells once that the pool holds something else for a host in use than it has:
+// its claim was made again, or answered anew on the target of a move.
+func (b *Book) tellOther(v View, recorded string, answer pool.Answer) {
+	other := ""
+	switch {
+	case !v.inUse():
+	case answer.Address.IsValid() && answer.Address.String() != recorded:
+		other = fmt.Sprintf("pool %s holds %s for it", v.Network.Spec.AddressPoolRef.Name, answer.Address)
+	case answer.Reason == infrav1.ReasonAddressConflict || answer.Reason == infrav1.ReasonAddressPoolUnusable:
+		other = answer.Problem
+	case !answer.Address.IsValid():
+		return // it has not answered
+	}
+	if b.Memory.isNews(v.Host.UID, other) && other != "" {
+		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The host is in use and keeps %s, which its pool may give to another machine: %s. Have the pool hold %s back until the host is released", recorded, other, recorded))
+	}
 }

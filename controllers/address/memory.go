@@ -27,6 +27,8 @@ type Memory struct {
 	mu      sync.Mutex
 	v4, v6  allocator
 	systems map[netip.Addr]bond
+	// others are what people were told that pools hold for hosts in use.
+	others map[types.UID]string
 }
 
 // bond is what a claim is being written with.
@@ -90,6 +92,24 @@ func (m *Memory) takeIPv6(network *infrav1.IngotNetwork, mac string, taken map[n
 	return m.v6.give(network.Name, mac, taken, now, func(taken map[netip.Addr]bool) (netip.Addr, error) {
 		return inventory.AllocateIPv6(*network.Spec.IPv6, taken, mac)
 	})
+}
+
+// isNews says whether it was something else, or nothing, that was told last of the host;
+// empty: there is nothing to tell.
+func (m *Memory) isNews(host types.UID, other string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.others[host] == other {
+		return false
+	}
+	if m.others == nil {
+		m.others = map[types.UID]string{}
+	}
+	m.others[host] = other
+	if other == "" {
+		delete(m.others, host)
+	}
+	return true
 }
 
 // withdraw forgets which of the addresses a boot NIC was given a moment ago: it may not have
