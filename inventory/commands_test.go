@@ -205,7 +205,7 @@ func TestApprovalOfAnInstance(t *testing.T) {
 // any: its machine would wait for ever.
 func TestDeletedWhileReleasing(t *testing.T) {
 	deleted := func(s *scene) { s.obs.Deleting = true }
-	off := func(s *scene) { s.obs.Power = infrav1.PowerStateOff }
+	off := func(s *scene) { s.obs.Power, s.obs.OffProven = infrav1.PowerStateOff, true }
 	fenced := func(s *scene) { s.host.Spec.Claim = fencedClaim() }
 	uncleaned := func(s *scene) {
 		s.host.Spec.Claim = fencedClaim()
@@ -284,7 +284,7 @@ func TestForcedReleaseKeepsAddresses(t *testing.T) {
 	if diff := cmp.Diff([]string{"10.10.0.10", "2001:db8::1"}, save.Ledger.Record.Quarantine.Addresses); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
-	s.host.Annotations = nil
+	s.host.Annotations, s.obs.OffProven = nil, true
 	s.host.Spec.Claim, s.host.Spec.Record, s.obs.Power = nil, save.Ledger.Record, infrav1.PowerStateOff
 	save, ok = Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
 	if !ok || save.Ledger.Record.Quarantine != nil {

@@ -36,6 +36,7 @@ func events() []event {
 	all = append(all, commandEvents()...)
 	all = append(all, remedyEvents()...)
 	all = append(all, silenceEvents()...)
+	all = append(all, blindEvents()...)
 	return append(all, firmwareEvents()...)
 }
 

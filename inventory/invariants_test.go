@@ -231,7 +231,8 @@ func (w *world) checkBoot(host *infrav1.IngotHost, obs Observation) {
 func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step PowerOff, rule string) {
 	c, o := host.Spec.Claim, host.Spec.Order
 	wantedOff := host.Spec.Power == infrav1.PowerIntentOff
-	if obs.Power != infrav1.PowerStateOn && !w.deleting {
+	proving := obs.Power == infrav1.PowerStateOff && offWish(host) != "" && !w.believed(host, obs)
+	if obs.Power != infrav1.PowerStateOn && !w.deleting && !proving {
 		w.violate("%s switches off a host that is off", rule)
 	}
 	cycled := cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host)
@@ -246,7 +247,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 	if o != nil && o.Result == nil && o.Revoked == nil && host == w.host && w.orderFits(host) && !w.deleting {
 		w.violate("%s cuts off an agent at work", rule)
 	}
-	soft := o == nil && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
+	soft := o == nil && !proving && (wantedOff || !cycled) && !(c != nil && (c.State == infrav1.ClaimProvisioning || !c.FencedAt.IsZero()))
 	if soft && !step.Graceful && !w.refusedLong() && (obs.SoftOffAt.IsZero() || obs.Now.Before(obs.SoftOffAt.Add(walkPolicy().SoftPowerOff))) {
 		w.violate("I7: %s cuts the power without having asked, or too early", rule)
 	}
@@ -300,7 +301,7 @@ func (w *world) checkAnnotations(step SaveLedger) {
 		w.violate("a write that changes nothing")
 	}
 	if slices.Contains(step.RemoveAnnotations, infrav1.RebootAnnotation) && w.claim() != nil &&
-		w.claim().State == infrav1.ClaimProvisioned && w.power && w.running == "os" && w.lag == "" {
+		w.claim().State == infrav1.ClaimProvisioned && w.power && w.running == "os" && w.lag == "" && !w.blind {
 		w.violate("a reboot is refused to a system that runs")
 	}
 }
@@ -313,6 +314,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 	w.checkPreparation(obs, before, next)
 	w.checkCycle(obs, before, next)
 	w.checkKept(before, next)
+	w.checkProof(obs, next)
 	if w.media && (next.Record == nil || next.Record.VirtualMediaAt.IsZero()) {
 		w.violate("an image stays in the drive that nothing remembers")
 	}

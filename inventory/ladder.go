@@ -132,6 +132,7 @@ func releasingLadder() ladder {
 		{name: "releasing/fence", when: when{(*input).notFenced}, rules: ladder{
 			{name: "releasing/on", when: when{(*input).on}, rules: softOff("releasing/off", sayFencing)},
 			{name: "releasing/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "releasing/unproven", when: when{(*input).offUnproven}, then: explain(sayFencing).proveOff},
 			{name: "releasing/fenced", then: fence},
 		}},
 		{name: "releasing/fenced-on", when: when{(*input).on}, rules: forcedOff("releasing/fenced-off", sayFencedOn)},
@@ -147,6 +148,7 @@ func freeLadder() ladder {
 		{name: "free/not-fenced", when: when{(*input).quarantinedNotFenced}, rules: ladder{
 			{name: "free/not-fenced-on", when: when{(*input).on}, rules: softOff("free/not-fenced-off", sayNotFenced)},
 			{name: "free/not-fenced-doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "free/not-fenced-unproven", when: when{(*input).offUnproven}, then: explain(sayForced).proveOff},
 			{name: "free/now-fenced", then: liftNotFenced},
 		}},
 		{name: "free/quarantine", when: when{(*input).quarantined}, rules: ladder{

@@ -27,6 +27,7 @@ func cycleLadder() ladder {
 			}},
 			{name: "cycle/running", when: when{(*input).on}, rules: forcedOff("cycle/off", sayCycle)},
 			{name: "cycle/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "cycle/unproven", when: when{(*input).offUnproven, (*input).cycleTimely}, then: explain(sayCycle).proveOff},
 			{name: "cycle/confirmed", then: confirmCycledOff},
 		}},
 		{name: "cycle/dark", when: when{(*input).off}, rules: ladder{
@@ -73,6 +74,10 @@ func lapseCycle(in *input) Decision {
 func (in *input) cycleInterrupted() bool {
 	return in.claim.PowerCycle.AskedAt.Time.Before(in.obs.ActiveSince.Truncate(time.Second))
 }
+
+// cycleTimely: this cycle was asked for just now. For another one no power is cut: a host of
+// which the BMC says off is switched on.
+func (in *input) cycleTimely() bool { return !in.cycleLapsed() && !in.cycleInterrupted() }
 
 // undoCycle takes the wish back, and does not count it: the host was not switched off. Its
 // remediation gives the Node time, then asks again.

@@ -105,7 +105,7 @@ func (w *world) checkCycle(obs Observation, before, next Ledger) {
 		w.violate("I3: the host's controller changes what a remediation asked for")
 	case is.State == was.State:
 	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && is.ConfirmedOff == nil && obs.Power == infrav1.PowerStateOn && lapsed(w.now, was):
-	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && !w.power && is.ConfirmedOff != nil && *is.ConfirmedOff:
+	case was.State == infrav1.PowerCycleOff && is.State == infrav1.PowerCycleOn && (!w.power || w.blind && w.late(was)) && is.ConfirmedOff != nil && *is.ConfirmedOff:
 	case was.State == infrav1.PowerCycleOn && is.State == infrav1.PowerCycleDone && w.power && !is.DoneAt.IsZero():
 	default:
 		w.violate("a power cycle goes from %s to %s, power %v", was.State, is.State, w.power)

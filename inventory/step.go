@@ -147,6 +147,8 @@ type Observation struct {
 	// SwitchRefused: the BMC did not take the last order to switch the host; that it is
 	// off is the BMC's doing, and no agent's.
 	SwitchRefused bool
+	// OffProven: that the host is off is more than the BMC's word; see OffProof.
+	OffProven bool
 	// OffUnsure: a live system was started, and the BMC has not said off for as long as
 	// Policy.ResetInterval since.
 	OffUnsure bool

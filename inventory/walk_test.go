@@ -80,6 +80,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w.commands = seed%12 == 7
 	w.interrupts = seed%13 == 10
 	w.refusals = seed%13 == 7
+	w.blinds = seed%13 == 2
 	w.refusing = w.refusals
 	for i := range n {
 		if i > 10 {
@@ -209,7 +210,7 @@ const (
 // host has to come to a rest that is right.
 func (w *world) rest(mode restMode, st *stats) string {
 	w.bmc, w.powerUnknown, w.duplicate, w.mac, w.network, w.exhausted, w.apiSilent, w.wrongServer, w.serverless = BMCOK, false, false, false, false, false, false, false, false
-	w.silence = 0
+	w.silence, w.blind = 0, false
 	w.bootBroken = mode == restNeverOn
 	w.osIgnoresSoftOff = mode == restUnwilling
 	healthy := (mode == restWell || mode == restUnwilling) && w.order() == nil && quarantine(w.host) == ""

@@ -74,6 +74,13 @@ type world struct {
 	since      time.Time
 	interrupts bool
 
+	// blinds: BMCs lose sight of servers that are on; blind: this one says off. Not in all
+	// walks, as methods. proof is the manager's; proved, what the host was truly seen on or
+	// ordered off for.
+	blinds, blind bool
+	proof         OffProof
+	proved        string
+
 	// refusals: BMCs refuse to ask systems to shut down, of late between two times. Not in
 	// all walks, as methods.
 	refusals, refusing bool
@@ -203,6 +210,8 @@ func (w *world) tellPower() infrav1.PowerState {
 	switch {
 	case w.bmc != BMCOK || w.powerUnknown:
 		return infrav1.PowerStateUnknown
+	case w.blind:
+		return infrav1.PowerStateOff
 	case w.lie:
 		w.lie = false
 		return infrav1.PowerStateOff
@@ -222,6 +231,7 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 		return
 	}
 	obs := w.observe()
+	w.prove(host, &obs)
 	decision := w.decide(host, &obs)
 	w.last = decision
 	w.check(host, obs, decision)
@@ -277,6 +287,9 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 		w.fw.forget()
 		if step.Graceful && !crash {
 			w.ask()
+		}
+		if !crash && !(step.Graceful && w.refusing) {
+			w.proof, w.proved = w.proof.Ordered(host), offWish(w.host)
 		}
 		if !crash && !step.Graceful {
 			w.switchTo(false, "")
@@ -346,7 +359,7 @@ func (w *world) switchTo(on bool, running string) {
 	if w.power == on {
 		w.lag = ""
 	}
-	w.power, w.running, w.started = on, running, false
+	w.power, w.running, w.started, w.blind = on, running, false, false
 	if on {
 		w.bootFirmware()
 	}

@@ -62,8 +62,10 @@ type contact struct {
 	// ejections is how often in a row the BMC did not empty its virtual drive.
 	ejections int
 	// off is since when it says off of a host whose live system was started.
-	off      off
-	health   health
+	off    off
+	health health
+	// offProof is what supports its word that the host is off.
+	offProof inventory.OffProof
 	rotation rotation.Memory
 	firmware firmware.Memory
 }

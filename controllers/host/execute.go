@@ -79,11 +79,16 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 	if err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		return r.switchFailed(host, seen, decision, err), nil
 	}
-	if off, isOff := decision.Step.(inventory.PowerOff); isOff && off.Graceful {
-		host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
-	}
 	known := r.contacts.of(host)
 	known.orders = known.orders.after(decision.Step)
+	if off, isOff := decision.Step.(inventory.PowerOff); isOff {
+		if off.Graceful {
+			host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
+		}
+		if err == nil {
+			known.offProof = known.offProof.Ordered(host)
+		}
+	}
 	r.contacts.keep(host, known)
 	// A write without an answer may have taken effect: it is not replayed, and the
 	// state is read again (I17).
@@ -216,8 +221,11 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
 	known.orders = known.orders.refusedBy(decision.Step).failedAs(known)
-	if off, isOff := decision.Step.(inventory.PowerOff); isOff && off.Graceful {
+	switch off, isOff := decision.Step.(inventory.PowerOff); {
+	case isOff && off.Graceful:
 		known.asking = known.asking.refused(r.Clock.Now())
+	case isOff && seen.Power == infrav1.PowerStateOff && (errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrProtocol)):
+		known.offProof = known.offProof.Refused(host)
 	}
 	return r.bmcFailed(host, seen, decision, known)
 }

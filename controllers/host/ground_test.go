@@ -62,6 +62,7 @@ func TestHost(t *testing.T) {
 		{"soft off", testSoftOff},
 		{"ask refused", testAskRefused},
 		{"cycle interrupted", testCycleInterrupted},
+		{"off proof", testOffProof},
 		{"move", testMovePause},
 		{"moved order", testMovedOrder},
 		{"late pause", testLatePause},

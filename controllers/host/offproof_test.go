@@ -1,0 +1,68 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// I7: a BMC that says off, be it stuck, fences nothing before it took an order to cut the
+// power; and nothing is ordered that is not needed.
+func testOffProof(t *testing.T, on *ground) {
+	const asks, cuts = string(bmc.ActionGracefulOff), string(bmc.ActionForceOff)
+	refuses := func(err error) func(*yard) {
+		return func(y *yard) { y.bmc.set(func(f *fakeBMC) { f.power, f.writeErr = bmc.PowerOff, err }) }
+	}
+	for name, tc := range map[string]struct {
+		release func(*yard)
+		told    []string
+		within  time.Duration // 0: never
+	}{
+		"says off": {func(y *yard) { y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff }) }, []string{cuts}, time.Minute},
+		"shuts down": {func(y *yard) {
+			y.step("h")
+			y.bmc.mu.Lock()
+			y.bmc.power = bmc.PowerOff
+			y.bmc.mu.Unlock()
+		}, []string{asks}, 5 * time.Second},
+		"shuts down, and another manager looks": {func(y *yard) {
+			y.step("h")
+			y.bmc.mu.Lock()
+			y.bmc.power = bmc.PowerOff
+			y.bmc.mu.Unlock()
+			y.Reconciler.contacts = contacts{}
+		}, []string{asks}, 5 * time.Second},
+		"refuses to cut, since it is off": {refuses(fmt.Errorf("412: %w", bmc.ErrProtocol)), []string{cuts, cuts, cuts}, 4 * time.Minute},
+		"gives no answer":                 {refuses(fmt.Errorf("reset: %w", bmc.ErrUnknownOutcome)), nil, 0},
+		"is busy":                         {refuses(fmt.Errorf("503: %w", bmc.ErrBusy)), nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.longInUse()
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+			from := y.clock.Now()
+			tc.release(y)
+			var told []string
+			fenced := func() bool { return !y.get("h").Spec.Claim.FencedAt.IsZero() }
+			for !fenced() && y.clock.Since(from) < 5*time.Minute {
+				if writes := y.bmc.took(); writes != "" {
+					told = append(told, writes)
+				}
+				y.step("h")
+				y.clock.Step(5 * time.Second)
+			}
+			if tc.within == 0 && fenced() || tc.within > 0 && (!fenced() || y.clock.Since(from) > tc.within) {
+				t.Errorf("fenced: %t, after %s", fenced(), y.clock.Since(from))
+			}
+			if tc.told != nil && fmt.Sprint(told) != fmt.Sprint(tc.told) {
+				t.Errorf("the BMC is told %q, want %q", told, tc.told)
+			}
+		})
+	}
+}
