@@ -73,7 +73,7 @@ func TestUnprovenOff(t *testing.T) {
 		}}, "releasing/fenced"},
 		"power-cycled":              {[]func(*scene){cycle}, "cycle/unproven"},
 		"power-cycled, proven":      {[]func(*scene){cycle, proven}, "cycle/confirmed"},
-		"power-cycled too late":     {[]func(*scene){cycle, func(s *scene) { s.obs.ActiveSince = day() }}, "cycle/confirmed"},
+		"power-cycled too late":     {[]func(*scene){cycle, func(s *scene) { s.obs.UnpausedAt = day() }}, "cycle/confirmed"},
 		"released by force":         {[]func(*scene){force}, "free/not-fenced-unproven"},
 		"released by force, proven": {[]func(*scene){force, proven}, "free/now-fenced"},
 	} {

@@ -72,7 +72,15 @@ func lapseCycle(in *input) Decision {
 // cycleInterrupted: nobody acted on the host for a while after this cycle was asked for.
 // What was ill then may be well, or booting. Times in the ledger are of whole seconds.
 func (in *input) cycleInterrupted() bool {
-	return in.claim.PowerCycle.AskedAt.Time.Before(in.obs.ActiveSince.Truncate(time.Second))
+	return in.claim.PowerCycle.AskedAt.Time.Before(in.activeSince().Truncate(time.Second))
+}
+
+// activeSince is since when the caller looks at hosts, and this one is not paused.
+func (in *input) activeSince() time.Time {
+	if in.obs.UnpausedAt.After(in.obs.ListeningSince) {
+		return in.obs.UnpausedAt
+	}
+	return in.obs.ListeningSince
 }
 
 // cycleTimely: this cycle was asked for just now. For another one no power is cut: a host of
@@ -90,7 +98,7 @@ func undoCycle(in *input) Decision {
 	cycle.State, cycle.DoneAt = infrav1.PowerCycleDone, in.now()
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
 		Message: fmt.Sprintf("power cycle %d was asked for at %s, and nobody acted on the host until %s: it may be well by now, and is not switched off; its remediation asks again if the Node is not healthy in time",
-			in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time), clock(in.obs.ActiveSince))}
+			in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time), clock(in.activeSince()))}
 }
 
 // cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host

@@ -22,7 +22,7 @@ func TestInterruptedCycle(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		count            int32
-		active, switched time.Time
+		paused, switched time.Time
 		power            infrav1.PowerState
 		rule             string
 		want             *infrav1.ClaimPowerCycle // where the ledger is written
@@ -38,8 +38,9 @@ func TestInterruptedCycle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+				s.obs.ListeningSince = asked.Add(-2 * time.Hour)
 				s.host.Spec.Claim.PowerCycle = cycle(tc.count, infrav1.PowerCycleOff, metav1.Time{})
-				s.obs.Power, s.obs.ActiveSince, s.obs.LastReset = tc.power, tc.active, tc.switched
+				s.obs.Power, s.obs.UnpausedAt, s.obs.LastReset = tc.power, tc.paused, tc.switched
 			})
 			d := Next(s.host, s.obs, DefaultPolicy())
 			if d.Rule != tc.rule {
@@ -62,7 +63,7 @@ func TestInterruptedCycleIsAskedAgain(t *testing.T) {
 	obs.Host.Spec.Claim.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 	obs.Host.Status.Power = infrav1.PowerStateOn
 	restart := minutes(1).Time // of the manager
-	seen := Observation{Now: restart, ListeningSince: restart, ActiveSince: restart, Power: infrav1.PowerStateOn, Machine: MachineExists}
+	seen := Observation{Now: restart, ListeningSince: restart, Power: infrav1.PowerStateOn, Machine: MachineExists}
 	save, saves := Next(obs.Host, seen, DefaultPolicy()).Step.(SaveLedger)
 	if !saves {
 		t.Fatal("the power cycle is not taken back")

@@ -32,9 +32,12 @@ func remedyEvents() []event {
 			w.now = w.now.Add(time.Minute)
 			w.managerEnds()
 		}},
-		{name: "manager: restarts while the host goes off", weight: 40, fault: true, when: func(w *world) bool {
-			return w.interrupts && cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
-		}, do: (*world).managerEnds},
+		{name: "remediation: asks, and the manager restarts while the host goes off", weight: 6, fault: true, when: func(w *world) bool { return w.interrupts && inUse(w) }, do: func(w *world) {
+			w.askCycle()
+			w.now = w.now.Add(time.Minute)
+			w.reconcile(w.host, false)
+			w.managerEnds()
+		}},
 		{name: "remediation: ends while the host goes off", weight: 6, when: func(w *world) bool {
 			return cycleIs(w.host, infrav1.PowerCycleOff) && !w.power && w.now.Before(w.lagEnd) && w.lag == infrav1.PowerStateOn
 		}, do: func(w *world) {

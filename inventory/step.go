@@ -160,9 +160,9 @@ type Observation struct {
 	// had nobody to speak to, or their times are by a clock that was set since. Zero: not
 	// known, and so not counted.
 	ListeningSince time.Time
-	// ActiveSince is since when somebody acts on the host: the caller looks at hosts, and this
-	// one is not paused. Zero: not known, and so not counted.
-	ActiveSince time.Time
+	// UnpausedAt is when the host's last pause ended, or when it was first seen without one.
+	// Zero: not known, and so not counted.
+	UnpausedAt time.Time
 
 	// SilentPeers is how many other hosts on the IngotNetwork wait for their agents while
 	// none is heard; see the function of that name. It matters once SilenceDue.

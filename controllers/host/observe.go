@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -49,7 +50,9 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		ListeningSince:    r.began.of(r.Clock.Now()),
 		BootServerUnknown: r.Boot.URL == "",
 	}}
-	seen.ActiveSince = activeSince(host, seen.ListeningSince)
+	if paused := conditions.Get(host, infrav1.PausedCondition); paused != nil {
+		seen.UnpausedAt = paused.LastTransitionTime.Time
+	}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
 		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeFirmware,
 	} {

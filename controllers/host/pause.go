@@ -76,14 +76,6 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 	return out
 }
 
-// activeSince is since when somebody acts on a host that is not paused now.
-func activeSince(host *infrav1.IngotHost, listening time.Time) time.Time {
-	if paused := conditions.Get(host, infrav1.PausedCondition); paused != nil && paused.LastTransitionTime.After(listening) {
-		return paused.LastTransitionTime.Time
-	}
-	return listening
-}
-
 // sameCondition says whether there is nothing to write. A generation that went on
 // is told with the rest of the status, and during a pause at once: it shows that a
 // change of the spec was seen and is not acted on.
