@@ -6,7 +6,6 @@ package remediation
 import (
 	"context"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -447,62 +445,5 @@ func testInVain(s *site) {
 	handed := conditions.GetMessage(s.machine(), clusterv1.MachineOwnerRemediatedCondition)
 	if claim := s.host().Spec.Claim; claim.PowerCycle != nil || claim.Quarantine != nil || !strings.Contains(handed, "in 2 tries, the last time with ImageInvalid: no partition table") {
 		s.t.Errorf("cycled %+v, held against the host: %+v; the Machine says %q", claim.PowerCycle, claim.Quarantine, handed)
-	}
-}
-
-// Who changes what a remediation is decided on brings it up, and nobody else.
-func TestWhoIsBroughtUp(t *testing.T) {
-	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
-	host.Spec.Claim = &infrav1.HostClaim{}
-	for name, c := range map[string]struct {
-		edit func(before, after *infrav1.IngotHost)
-		want bool
-	}{
-		"its status":         {func(_, after *infrav1.IngotHost) { after.Status.Power = infrav1.PowerStateOff }, false},
-		"its claim":          {func(_, after *infrav1.IngotHost) { after.Generation++ }, true},
-		"the end of a claim": {func(_, after *infrav1.IngotHost) { after.Generation++; after.Spec.Claim = nil }, true},
-		"a pause": {func(_, after *infrav1.IngotHost) {
-			after.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-		}, true},
-		"a free host's": {func(before, after *infrav1.IngotHost) {
-			after.Generation++
-			before.Spec.Claim, after.Spec.Claim = nil, nil
-		}, false},
-	} {
-		before, after := host.DeepCopy(), host.DeepCopy()
-		c.edit(before, after)
-		if got := claimChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
-			t.Errorf("a host, %s: brought up %v, want %v", name, got, c.want)
-		}
-	}
-	machine, paused := &infrav1.IngotMachine{}, &infrav1.IngotMachine{}
-	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	if !annotated().Update(event.UpdateEvent{ObjectOld: paused, ObjectNew: machine}) || annotated().Update(event.UpdateEvent{ObjectOld: machine, ObjectNew: machine}) ||
-		annotated().Create(event.CreateEvent{Object: paused}) {
-		t.Error("an IngotMachine brings its remediation up by something else than the end of its pause")
-	}
-}
-
-func TestActiveSince(t *testing.T) {
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	at := func(m int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(m) * time.Minute)) }
-	for name, c := range map[string]struct {
-		conditions []metav1.Condition
-		want       metav1.Time
-	}{
-		"new":              {nil, at(0)},
-		"looked at first":  {[]metav1.Condition{{Type: infrav1.PausedCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(7)}}, at(0)},
-		"after a person":   {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(9)}}, at(9)},
-		"a person at work": {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionUnknown, LastTransitionTime: at(1)}}, at(60)},
-		"an old clock":     {[]metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(-1)}}, at(0)},
-		"another's":        {[]metav1.Condition{{Type: infrav1.RemediationRestartedCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(20)}}, at(0)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			obj := &infrav1.IngotRemediation{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}}
-			obj.Status.Conditions = c.conditions
-			if got := activeSince(obj, at(60).Time); !got.Equal(c.want.Time) {
-				t.Errorf("active since %s, want %s", got, c.want)
-			}
-		})
 	}
 }
