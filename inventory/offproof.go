@@ -74,6 +74,9 @@ func (p OffProof) Holds(host *infrav1.IngotHost) bool {
 	return p.wish != "" && (p.holds || p.refused >= maxOffRefused)
 }
 
+// Missing says whether off has to be more than the BMC's word, and is not.
+func (p OffProof) Missing(host *infrav1.IngotHost) bool { return offWish(host) != "" && !p.Holds(host) }
+
 // offUnproven: nothing but the BMC's word says that the host is off. A request to shut down
 // that the status still knows was made while it was on.
 func (in *input) offUnproven() bool { return !in.obs.OffProven && !in.softAsked() }

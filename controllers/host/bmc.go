@@ -155,7 +155,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	if err != nil {
 		return r.failed(host, known, err, seen.Now)
 	}
-	orders, err := known.orders.seen(seen.Power)
+	orders, err := known.orders.seen(seen.Power, known.offProof.Missing(host))
 	known.orders = orders
 	if err != nil {
 		known = r.failed(host, known, err, seen.Now)

@@ -220,7 +220,7 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 // switchFailed shows the failure of a switch as the BMC's, and backs off.
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
-	known.orders = known.orders.refusedBy(decision.Step).failedAs(known)
+	known.orders = known.orders.refusedBy(decision.Step, seen.Power).failedAs(known)
 	switch off, isOff := decision.Step.(inventory.PowerOff); {
 	case isOff && off.Graceful:
 		known.asking = known.asking.refused(r.Clock.Now())

@@ -23,8 +23,9 @@ const maxUnheeded = 3
 type orders struct {
 	want infrav1.PowerState
 	n    int
-	// refused: the BMC did not take the last one.
-	refused bool
+	// refused: the BMC did not take the last one. proves: it was to support what the BMC
+	// said already (inventory.OffProof), so that to say it again heeds nothing.
+	refused, proves bool
 	// problem and message are how they failed; BMCOK: not yet. That the BMC answers when
 	// it is only read ends neither: only an order that is heeded does.
 	problem inventory.BMCProblem
@@ -39,12 +40,13 @@ func (o orders) failedAs(c contact) orders {
 	return o
 }
 
-// refusedBy counts an order that the BMC did not take. The next one decides; until
-// then the interval goes on growing, though the BMC answers when it is only read.
-func (o orders) refusedBy(step inventory.Step) orders {
+// refusedBy counts an order that the BMC did not take, and what it showed before. The next
+// one decides; until then the interval goes on growing, though the BMC answers when it is
+// only read.
+func (o orders) refusedBy(step inventory.Step, shown infrav1.PowerState) orders {
 	o = o.after(step)
 	if o.n > 0 {
-		o.n, o.refused = maxUnheeded-1, true
+		o.n, o.refused, o.proves = maxUnheeded-1, true, shown == o.want
 	}
 	return o
 }
@@ -68,15 +70,16 @@ func (o orders) after(step inventory.Step) orders {
 		o = orders{want: want}
 	}
 	o.n++
-	o.refused = false
+	o.refused, o.proves = false, false
 	return o
 }
 
 // seen compares with what the BMC shows. After the error one more order is due before
-// the next: whoever repaired the BMC need not tell us.
-func (o orders) seen(shown infrav1.PowerState) (orders, error) {
+// the next: whoever repaired the BMC need not tell us. unproven: the BMC's word alone that
+// the host is off is not enough.
+func (o orders) seen(shown infrav1.PowerState, unproven bool) (orders, error) {
 	switch {
-	case o.n == 0 || shown == o.want:
+	case o.n == 0 || shown == o.want && !(o.proves && unproven):
 		return orders{}, nil
 	case o.n < maxUnheeded || shown == infrav1.PowerStateUnknown:
 		return o, nil

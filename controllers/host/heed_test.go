@@ -45,7 +45,7 @@ func TestOrders(t *testing.T) {
 			fails := 0
 			for _, shown := range tc.shown {
 				var err error
-				if o, err = o.seen(shown); err != nil {
+				if o, err = o.seen(shown, true); err != nil {
 					fails++
 				}
 			}
@@ -53,6 +53,33 @@ func TestOrders(t *testing.T) {
 				t.Errorf("%d failures, want %d (%+v)", fails, tc.fails, o)
 			}
 		})
+	}
+}
+
+// An order that is to prove what the BMC says is not heeded by its saying so again.
+func TestRefusedOrders(t *testing.T) {
+	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
+	for name, tc := range map[string]struct {
+		step          inventory.Step
+		before, shown infrav1.PowerState
+		unproven      bool
+		left          bool
+	}{
+		"off, and it goes off":           {inventory.PowerOff{}, on, off, true, false},
+		"off, and it stays on":           {inventory.PowerOff{}, on, on, true, true},
+		"on, and somebody presses":       {inventory.PowerOn{}, off, on, true, false},
+		"a proof, and it says off again": {inventory.PowerOff{}, off, off, true, true},
+		"a proof that is not needed now": {inventory.PowerOff{}, off, off, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := orders{}.refusedBy(tc.step, tc.before).seen(tc.shown, tc.unproven)
+			if err != nil || (o.n > 0) != tc.left {
+				t.Errorf("%+v, %v", o, err)
+			}
+		})
+	}
+	if o, _ := (orders{}).refusedBy(inventory.PowerOff{}, off).after(inventory.PowerOff{}).seen(off, true); o != (orders{}) {
+		t.Errorf("one that is taken then leaves %+v", o)
 	}
 }
 
