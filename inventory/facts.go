@@ -194,6 +194,9 @@ func (in *input) offIsNews() bool {
 	return in.host.Status.Power != infrav1.PowerStateOff || in.obs.OffUnsure
 }
 
+// liveStopIsNews: both. The order of such a system is not dropped by one wrong word either.
+func (in *input) liveStopIsNews() bool { return in.liveStopped() && in.offIsNews() }
+
 // liveStarted: the agent had done all that a live system needs of the host.
 func (in *input) liveStarted() bool { return !in.order.LiveStartedAt.IsZero() }
 

@@ -76,6 +76,7 @@ func orderLadder() ladder {
 		{name: "order/misfit", when: when{(*input).misfit}, rules: ladder{
 			{name: "order/misfit-on", when: when{(*input).on}, rules: forcedOff("order/misfit-off", sayMisfit)},
 			{name: "order/misfit-doubted", when: when{(*input).offDoubted}, then: waitDoubted},
+			{name: "order/misfit-live-doubted", when: when{(*input).liveStopIsNews}, then: waitOffAgain},
 			{name: "order/misfit-drop", then: dropMisfit},
 		}},
 		{name: "order/on", when: when{(*input).on}, rules: ladder{

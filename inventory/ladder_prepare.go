@@ -52,7 +52,10 @@ func updateLadder() ladder {
 	return ladder{
 		{name: "update/in-force", when: when{(*input).updateInForce}, then: concludeUpdate},
 		{name: "update/failed", when: when{(*input).updateFailed}, then: failUpdate},
-		{name: "update/boot", when: when{(*input).notBootedSince}, then: orderForUpdate},
+		{name: "update/unbooted", when: when{(*input).notBootedSince}, rules: ladder{
+			{name: "update/interval", when: when{(*input).tooSoon}, then: waitInterval},
+			{name: "update/boot", then: orderForUpdate},
+		}},
 		{name: "update/reset-bmc", when: when{(*input).bmcNotReset}, then: resetBMC},
 		{name: "update/bmc-restarting", when: when{(*input).bmcRestarting}, then: waitBMC},
 		{name: "update/look", when: when{(*input).readingOld}, then: lookInside},

@@ -15,16 +15,25 @@ import (
 // Whatever wakes the controller a moment after a BMC's wrong word, status.power then says
 // off already: the order of a live system is not ended by that.
 func TestOffOfLiveSystemIsBelievedLater(t *testing.T) {
-	for unsure, want := range map[bool]string{true: "order/live-doubted", false: "order/live-stopped"} {
+	for _, tc := range []struct {
+		claim  infrav1.ClaimState
+		unsure bool
+		want   string
+	}{
+		{infrav1.ClaimProvisioning, true, "order/live-doubted"},
+		{infrav1.ClaimProvisioning, false, "order/live-stopped"},
+		{infrav1.ClaimReleasing, true, "order/misfit-live-doubted"},
+		{infrav1.ClaimReleasing, false, "order/misfit-drop"},
+	} {
 		s := newScene(func(s *scene) {
-			s.host.Spec.Claim, s.host.Spec.Order = claimOf(infrav1.ClaimProvisioning), orderOf(infrav1.OrderInstall)
+			s.host.Spec.Claim, s.host.Spec.Order = claimOf(tc.claim), orderOf(infrav1.OrderInstall)
 			s.host.Spec.Order.AgentKey, s.host.Spec.Order.LiveStartedAt = "key", metav1.Time{Time: day().Add(-time.Minute)}
-			s.host.Status.Power, s.obs.OffUnsure = infrav1.PowerStateOff, unsure
+			s.host.Status.Power, s.obs.OffUnsure = infrav1.PowerStateOff, tc.unsure
 			s.obs.LastContact, s.obs.LastReset = day().Add(-time.Minute), day().Add(-time.Hour)
 		})
 		d := Next(s.host, s.obs, DefaultPolicy())
-		if wait, waits := d.Step.(Wait); d.Rule != want || waits != unsure || waits && !wait.Until.Equal(day().Add(DefaultPolicy().ResetInterval)) {
-			t.Errorf("unsure %t: rule %s, step %+v, want %s", unsure, d.Rule, d.Step, want)
+		if wait, waits := d.Step.(Wait); d.Rule != tc.want || waits != tc.unsure || waits && !wait.Until.Equal(day().Add(DefaultPolicy().ResetInterval)) {
+			t.Errorf("%s, unsure %t: rule %s, step %+v, want %s", tc.claim, tc.unsure, d.Rule, d.Step, tc.want)
 		}
 	}
 }

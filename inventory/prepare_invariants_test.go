@@ -197,7 +197,7 @@ func (w *world) checkStart(host *infrav1.IngotHost, obs Observation, step StartU
 		w.violate("an image is pushed beside another")
 	case step.Delivery() == "", obs.Firmware != nil && step.Delivery() == infrav1.DeliveryFetch && !obs.Firmware.Ways.Fetch:
 		w.violate("an update by a way that the BMC does not have: %q", step.Delivery())
-	case w.fw.version == step.Component.Version:
+	case w.fw.version == step.Component.Version && (obs.Firmware == nil || obs.Firmware.Versions[step.Component.Component] == step.Component.Version):
 		w.violate("a version is installed that is in force")
 	case attemptsOf(host) >= walkPolicy().MaxAttempts, outcomeOf(host) == infrav1.PreparationFailed:
 		w.violate("an update is tried for the fourth time")

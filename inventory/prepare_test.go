@@ -183,6 +183,9 @@ func TestPrepare(t *testing.T) {
 		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"it told nothing for long", wishing(hasVersion("1"), since(20*time.Minute, UpdateUnknown)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
 		{"it waits for a boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits)), "update/boot", "SaveLedger", infrav1.ReasonUpdatingFirmware},
+		{"it waits for a boot, and the host was asked to shut down just now", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), func(s *scene) {
+			s.obs.LastReset, s.obs.SoftOffAt = day().Add(-time.Second), day().Add(-time.Second)
+		}), "update/interval", "Wait", infrav1.ReasonWaiting},
 		{"it waits after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateWaits), inspectedSince), "update/reset-bmc", "ResetBMC", infrav1.ReasonUpdatingFirmware},
 		{"it failed", wishing(hasVersion("1"), since(time.Minute, UpdateFailed)), "update/failed", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"the version shows", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},

@@ -179,6 +179,13 @@ func (w *world) ending(kind uint64) {
 			w.reconcile(w.host, false)
 			w.lie = false
 		}
+	case 12: // given back while the BMC says off of a host whose live system was started
+		if agentWorks(w) && !w.order().LiveStartedAt.IsZero() && held(w.host) && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
+			w.deleteMachine()
+			w.lie = true
+			w.reconcile(w.host, false)
+			w.lie = false
+		}
 	}
 }
 
@@ -317,7 +324,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case wantedOff:
 		return mustBe(!w.power && w.last.Reason == infrav1.ReasonPoweredOff, bad("not off though a person wants it off"))
 	case distrusted:
-		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && h.Spec.Order == nil, bad("a boot that is not verified is not told"))
+		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && (h.Spec.Order == nil || h.Spec.Order.AgentKey == ""), bad("a boot that is not verified is not told"))
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
 		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !takeoverApproved(h), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):

@@ -167,7 +167,7 @@ func (w *world) observe() Observation {
 		Now: w.now, NewID: w.id(), BMC: w.bmc, RetryAt: w.now.Add(time.Minute),
 		LastReset: w.lastReset, SoftOffAt: w.softOffAt, LastContact: w.lastContact,
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
-		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(), UnpausedAt: w.since,
+		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(), UnpausedAt: w.since, OffUnsure: w.lie,
 	}
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
