@@ -157,6 +157,24 @@ func TestSurge(t *testing.T) {
 	}
 }
 
+// A Machine stays until its Node is gone, however long that takes: decision 0274.
+func TestNodesGoWithTheirMachines(t *testing.T) {
+	r := write(t)
+	for flavor, class := range map[string]string{"": "", "external-endpoint": "", "clusterclass": "ingot", "clusterclass-runtime": "ingot-runtime"} {
+		template, got := generate(t, r, flavor, 3, required), map[string]*int32{}
+		if class == "" {
+			got["control plane"] = find[*controlplanev1.KubeadmControlPlane](t, template, "c1-control-plane").Spec.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds
+			got["workers"] = find[*clusterv1.MachineDeployment](t, template, "c1-md-0").Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
+		} else {
+			spec := find[*clusterv1.ClusterClass](t, template, class).Spec
+			got["control plane"], got["workers"] = spec.ControlPlane.Deletion.NodeDeletionTimeoutSeconds, spec.Workers.MachineDeployments[0].Deletion.NodeDeletionTimeoutSeconds
+		}
+		if diff := cmp.Diff(map[string]*int32{"control plane": new(int32(0)), "workers": new(int32(0))}, got); diff != "" {
+			t.Errorf("flavor %q: nodeDeletionTimeoutSeconds (-want +got):\n%s", flavor, diff)
+		}
+	}
+}
+
 // Every way to make a Node gives it the identity of its server.
 func TestEveryNodeHasItsProviderID(t *testing.T) {
 	r := write(t)
