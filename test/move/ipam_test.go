@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
 )
 
 // This file is a host whose address comes from a pool, and an IPAM provider in each
@@ -175,14 +174,7 @@ func (y *yard) pooled(p *plane) {
 	host := y.add(pooled, &metal{})
 	host.Spec.NetworkRef.Name, host.Spec.Record = pooled, &infrav1.HostRecord{InspectedAt: past()}
 	p.create(host)
-	facts, err := hardware.New(host, p.client.Scheme())
-	if err != nil {
-		y.t.Fatal(err)
-	}
-	facts.Spec.MemoryBytes = 64 << 30
-	facts.Spec.NICs = []infrav1.HardwareNIC{{Name: "eth0", MAC: host.Spec.BootMACAddress}}
-	facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: host.Name, SizeBytes: ptr.To[int64](480e9)}}
-	p.create(facts)
+	p.create(y.hardwareOf(p, host))
 }
 
 // poolHolds says what is wrong with what the pool has for the host: it is the address that

@@ -151,19 +151,26 @@ func (y *yard) fill(p *plane) {
 		Quarantine: &infrav1.Quarantine{Reason: infrav1.QuarantineWipeFailed, Message: "disk 3 fails", Since: past()}}
 	for i, host := range append([]*infrav1.IngotHost{free, provisioned, releasing, inspecting, quarantined}, y.halfway(p)...) {
 		p.create(host)
-		facts, err := hardware.New(host, p.client.Scheme())
-		if err != nil {
-			y.t.Fatal(err)
-		}
-		facts.Spec.MemoryBytes = 64 << 30
-		facts.Spec.NICs = []infrav1.HardwareNIC{{Name: "eth0", MAC: host.Spec.BootMACAddress}}
-		facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: host.Name, SizeBytes: ptr.To[int64](480e9)}}
+		facts := y.hardwareOf(p, host)
 		facts.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: host.Spec.BootMACAddress, IP: fmt.Sprintf("192.0.2.%d", 50+i)}
 		p.create(facts)
 	}
 	y.order(p, releasing, infrav1.OrderWipe)
 	y.order(p, inspecting, infrav1.OrderInspect)
 	y.cluster(p)
+}
+
+// hardwareOf is what an inspection found of a host that was created.
+func (y *yard) hardwareOf(p *plane, host *infrav1.IngotHost) *infrav1.IngotHardware {
+	y.t.Helper()
+	facts, err := hardware.New(host, p.client.Scheme())
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	facts.Spec.MemoryBytes = 64 << 30
+	facts.Spec.NICs = []infrav1.HardwareNIC{{Name: "eth0", MAC: host.Spec.BootMACAddress}}
+	facts.Spec.Disks = []infrav1.HardwareDisk{{Name: "/dev/sda", SerialNumber: host.Name, SizeBytes: ptr.To[int64](480e9)}}
+	return facts
 }
 
 func (y *yard) order(p *plane, host *infrav1.IngotHost, kind infrav1.OrderKind) {
