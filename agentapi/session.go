@@ -385,6 +385,9 @@ type Booted struct {
 	Addresses []string `json:"addresses"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID"`
+	// Interrupted: this is a later boot, and the first ended before cloud-init did, which
+	// leaves out for good what it had begun in it.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // BootedReply acknowledges a Booted.

@@ -44,6 +44,7 @@ ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full releas
 tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
 curl               curl                                    test test-full bench-image
+systemd            systemd-analyze                         test test-full
 zstd               zstd                                    bench-image
 qemu-utils         qemu-img                                bench-image
 netplan.io         netplan                                 test test-full

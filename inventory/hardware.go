@@ -167,6 +167,13 @@ func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
 	}
 }
 
+// SummarizeBooted is what a host shows of the report of its system.
+func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
+	return &infrav1.BootedStatus{
+		InstanceID: report.InstanceID, Hostname: report.Hostname, Time: report.Time, Interrupted: report.Interrupted,
+	}
+}
+
 // MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
 // themselves: a server with 64 GiB in its slots tells a little less.
 func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }

@@ -46,6 +46,11 @@ func remedyLadder() remedyRules {
 			}},
 			{name: "cycling/wait", then: waitCycle},
 		}},
+		{name: "cut-off", when: asFar{(*remedyInput).firstBootCutOff, (*remedyInput).notJoined}, rules: remedyRules{
+			{name: "cut-off/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
+			{name: "cut-off/late", when: asFar{(*remedyInput).joinOverdue}, then: handOverCutOff},
+			{name: "cut-off/wait", then: waitJoin},
+		}},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
 		{name: "back", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeBack}, then: sayNodeBack},
 		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},

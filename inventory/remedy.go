@@ -30,6 +30,8 @@ type RemedyMachine struct {
 	Marked bool
 	// Foreign is the kind of its infrastructure, where that is not an IngotMachine.
 	Foreign string
+	// Joined: it has, or had, a Node.
+	Joined bool
 	// ControlPlane: its Node may be what the workload cluster's API runs on.
 	ControlPlane bool
 	// LeftAlone names the annotation by which a person has the Machine, or its

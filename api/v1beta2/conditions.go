@@ -222,6 +222,8 @@ const (
 	ReasonInstalled              = "Installed"
 	ReasonBooted                 = "Booted"
 	ReasonWaitingForBoot         = "WaitingForBoot"
+	// ReasonFirstBootInterrupted: it ended before cloud-init did, and no Node has joined.
+	ReasonFirstBootInterrupted = "FirstBootInterrupted"
 	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
 	ReasonNodeIdentified = "NodeIdentified"
 	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is

@@ -209,6 +209,10 @@ type BootedSystem struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:MinLength=1
 	Addresses []string `json:"addresses,omitempty"`
+	// interrupted tells that the first boot ended before cloud-init did, which leaves out
+	// for good what it had begun in it.
+	// +optional
+	Interrupted *bool `json:"interrupted,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -351,6 +351,10 @@ type BootedStatus struct {
 	// time of the report.
 	// +optional
 	Time metav1.Time `json:"time,omitempty,omitzero"`
+	// interrupted tells that the first boot ended before cloud-init did, which leaves out
+	// for good what it had begun in it.
+	// +optional
+	Interrupted *bool `json:"interrupted,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -61,7 +61,7 @@ func showBooted(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) {
 		return
 	}
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == claim.InstanceID {
-		status.Booted = &infrav1.BootedStatus{InstanceID: kept.InstanceID, Hostname: kept.Hostname, Time: kept.Time}
+		status.Booted = inventory.SummarizeBooted(*kept)
 		status.Addresses = slices.Clone(kept.Addresses)
 	}
 }

@@ -49,27 +49,35 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), hardware); client.IgnoreNotFound(err) != nil {
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
-	booted, reported := reportOf(s.host, hardware)
+	booted, interrupted, reported := reportOf(s.host, hardware)
 	s.machine.Status.Addresses = addressesOf(s.host, hardware, machineOwn(s.cluster, s.host, hardware, reported))
 	if !booted {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
 		return next, nil
 	}
+	if interrupted && !s.owner.Status.NodeRef.IsDefined() {
+		s.set(infrav1.MachineBootedCondition, metav1.ConditionFalse, infrav1.ReasonFirstBootInterrupted,
+			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun, and no Node has joined. A MachineHealthCheck replaces such a Machine; without one, delete Machine "+s.owner.Name)
+		return next, nil
+	}
 	s.set(infrav1.MachineBootedCondition, metav1.ConditionTrue, infrav1.ReasonBooted, "")
 	return next, nil
 }
 
-// reportOf says whether the system that the claim installed has reported, and with
-// which addresses. It does so once: what IngotHardware keeps survives a lost status
-// and a move, and counts first.
-func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted bool, addresses []string) {
+// reportOf says whether the system that the claim installed has reported, whether its
+// first boot was cut off, and which addresses it has. It reports once: what IngotHardware
+// keeps survives a lost status and a move, and counts first.
+func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted, interrupted bool, addresses []string) {
 	instance := host.Spec.Claim.InstanceID
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == instance {
-		return true, kept.Addresses
+		return true, ptr.Deref(kept.Interrupted, false), kept.Addresses
 	}
 	shown := host.Status.Booted
-	return shown != nil && shown.InstanceID == instance, host.Status.Addresses
+	if shown == nil || shown.InstanceID != instance {
+		return false, false, host.Status.Addresses
+	}
+	return true, ptr.Deref(shown.Interrupted, false), host.Status.Addresses
 }
 
 // machineOwn is what a system reports without what belongs to its Cluster: the report may

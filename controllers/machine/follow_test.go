@@ -7,10 +7,46 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
+
+// A first boot that was cut off is told until a Node has joined all the same; what the
+// host's status has lost is told by its hardware.
+func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "")
+	s.machine("m")
+	s.provision("m")
+	id, err := infrav1.ParseProviderID(s.get("m").Spec.ProviderID)
+	s.must(err)
+	s.hostStatus("h", func(h *infrav1.IngotHost) {
+		h.Status.Booted = &infrav1.BootedStatus{InstanceID: id.InstanceID, Interrupted: ptr.To(true)}
+	})
+	s.settle("m")
+	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "delete Machine m")
+	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
+
+	hardware := &infrav1.IngotHardware{}
+	s.must(s.api.Get(s.ctx, s.key("h"), hardware))
+	hardware.Spec.Booted = &infrav1.BootedSystem{InstanceID: id.InstanceID, Time: metav1.Now(), Interrupted: ptr.To(true)}
+	s.must(s.api.Update(s.ctx, hardware))
+	s.hostStatus("h", func(h *infrav1.IngotHost) { h.Status.Booted = nil })
+	s.settle("m")
+	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonFirstBootInterrupted, "delete Machine m")
+
+	owner := &clusterv1.Machine{}
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	owner.Status.NodeRef.Name = "m"
+	s.must(s.api.Status().Update(s.ctx, owner))
+	s.settle("m")
+	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
+}
 
 // Which addresses a machine shows: those assigned and reported, or else the one recorded
 // for its host on its network, of IPv6 where no IPv4 address is.

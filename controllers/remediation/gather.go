@@ -80,6 +80,7 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 		Deleting:     !machine.DeletionTimestamp.IsZero(),
 		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
 		Marked:       annotations.HasRemediateMachine(machine),
+		Joined:       machine.Status.NodeRef.IsDefined(),
 		ControlPlane: util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {

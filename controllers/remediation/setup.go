@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -36,23 +37,24 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, clusters clustercache.Cl
 		For(&infrav1.IngotRemediation{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine)).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofInfraMachine), builder.WithPredicates(annotated())).
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost), builder.WithPredicates(claimChanged())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.ofHost), builder.WithPredicates(hostChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(clusters.GetClusterSource("ingotremediation", ofCluster)).
 		WithOptions(options).
 		Complete(r)
 }
 
-// claimChanged lets through the hosts whose claim or wishes changed, a pause too. A claim
-// that is taken away is found by what the host was.
-func claimChanged() predicate.Predicate {
+// hostChanged lets through the claimed hosts whose claim or wishes changed, a pause too, or
+// whose system has booted. A claim that is taken away is found by what the host was.
+func hostChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*infrav1.IngotHost)
 			after, isHost := e.ObjectNew.(*infrav1.IngotHost)
 			return ok && isHost && (before.Spec.Claim != nil || after.Spec.Claim != nil) &&
-				(before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations))
+				(before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
+					!equality.Semantic.DeepEqual(before.Status.Booted, after.Status.Booted))
 		},
 	}
 }

@@ -21,7 +21,10 @@ func TestWhoIsBroughtUp(t *testing.T) {
 		edit func(before, after *infrav1.IngotHost)
 		want bool
 	}{
-		"its status":         {func(_, after *infrav1.IngotHost) { after.Status.Power = infrav1.PowerStateOff }, false},
+		"its status": {func(_, after *infrav1.IngotHost) { after.Status.Power = infrav1.PowerStateOff }, false},
+		"its system's report": {func(_, after *infrav1.IngotHost) {
+			after.Status.Booted = &infrav1.BootedStatus{InstanceID: "i"}
+		}, true},
 		"its claim":          {func(_, after *infrav1.IngotHost) { after.Generation++ }, true},
 		"the end of a claim": {func(_, after *infrav1.IngotHost) { after.Generation++; after.Spec.Claim = nil }, true},
 		"a pause": {func(_, after *infrav1.IngotHost) {
@@ -34,7 +37,7 @@ func TestWhoIsBroughtUp(t *testing.T) {
 	} {
 		before, after := host.DeepCopy(), host.DeepCopy()
 		c.edit(before, after)
-		if got := claimChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+		if got := hostChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
 			t.Errorf("a host, %s: brought up %v, want %v", name, got, c.want)
 		}
 	}

@@ -13,11 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // maxAddresses is how many addresses of a system are kept (the schema's bound).
@@ -43,6 +45,9 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	}
 	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: cutName(in.Hostname, 253),
 		Time: metav1.NewTime(s.Clock.Now()), Addresses: usableAddresses(in.Addresses)}
+	if in.Interrupted {
+		report.Interrupted = ptr.To(true)
+	}
 	if err := s.keepReport(r.Context(), host, report); err != nil {
 		s.Log.Error(err, "Could not keep the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.BootedReply{}, notReady("the report could not be saved")
@@ -51,7 +56,7 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	host.Status.Addresses = report.Addresses
 	first := host.Status.Booted == nil || host.Status.Booted.InstanceID != in.InstanceID
 	if first {
-		host.Status.Booted = &infrav1.BootedStatus{InstanceID: in.InstanceID, Hostname: report.Hostname, Time: report.Time}
+		host.Status.Booted = inventory.SummarizeBooted(*report)
 	}
 	if equality.Semantic.DeepEqual(base.Status, host.Status) {
 		return agentapi.BootedReply{Accepted: true}, nil
@@ -59,6 +64,10 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	if err := s.Client.Status().Patch(r.Context(), host, client.MergeFrom(base)); err != nil {
 		s.Log.Error(err, "Could not save the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.BootedReply{}, notReady("the report could not be saved")
+	}
+	if first && in.Interrupted {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonFirstBootInterrupted, action,
+			"The first boot of the installed system was cut off before cloud-init had ended, which leaves out for good what it had begun; a Machine whose Node does not join is to be replaced")
 	}
 	if first {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonBooted, action,

@@ -9,11 +9,41 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
+
+// That a first boot was cut off is kept with the report, and told.
+func TestBootedInterrupted(t *testing.T) {
+	committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
+	s := newSite(t, append(world(committed), recorded("127.0.0.1"))...)
+	claims := claimsOf(token.Booted)
+	claims.Expiry = s.clock.Now().Add(token.BootedLifetime)
+	reply, reason := call[agentapi.BootedReply](s.keyless(claims), agentapi.PathBooted,
+		agentapi.Booted{InstanceID: instanceID, Hostname: "m1", Addresses: []string{"10.0.0.5"}, Interrupted: true})
+	if !reply.Accepted || reason != "" {
+		t.Fatalf("refused: %s", reason)
+	}
+	host, kept := s.host(), &infrav1.IngotHardware{}
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
+		t.Fatal(err)
+	}
+	want := &infrav1.BootedSystem{InstanceID: instanceID, Hostname: "m1", Time: kept.Spec.Booted.Time, Addresses: []string{"10.0.0.5"}, Interrupted: ptr.To(true)}
+	if diff := cmp.Diff(want, kept.Spec.Booted); diff != "" {
+		t.Errorf("report kept in IngotHardware (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(inventory.SummarizeBooted(*want), host.Status.Booted); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if !s.eventWith(infrav1.ReasonFirstBootInterrupted) || !s.eventWith(infrav1.ReasonBooted) {
+		t.Errorf("events: %q", s.seen)
+	}
+}
 
 // An agent's facts leave the address and the report of the present claim's system,
 // and take away that of an earlier tenant.

@@ -277,6 +277,9 @@ func TestBooted(t *testing.T) {
 	if diff := cmp.Diff(want, kept.Spec.Booted); diff != "" {
 		t.Errorf("report kept in IngotHardware (-want +got):\n%s", diff)
 	}
+	if s.eventWith(infrav1.ReasonFirstBootInterrupted) {
+		t.Errorf("events: %q", s.seen)
+	}
 	s.clock.Step(token.BootedLifetime + time.Second)
 	if accepted, reason := say(booted, instanceID); accepted || reason != agentapi.ReasonTokenInvalid {
 		t.Errorf("expired: %t, %q", accepted, reason)

@@ -1,7 +1,10 @@
+#cloud-boothook
 #!/bin/sh
 # Written by Ingot for the first boot of this system. It leaves behind a unit that
 # runs after cloud-init has finished, removes the bootstrap secrets from the disk,
 # tells Ingot the addresses of this system, and then removes itself.
+# A boothook runs in each boot before all that cloud-init does but once, so that a
+# first boot that is cut off is seen to have been, and what is left of it goes too.
 INGOT_BOOTED_URL='https://192.0.2.1:8843/agent/v1/booted'
 INGOT_BOOTED_TOKEN='v1/metal/h1/Booted/-/7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02/2/1767323045/mac'
 INGOT_BOOTED_PIN='sha256//l7BWAoDtYKWh6qG8RUklQ8iphq1aJbRoxCfrg8PogZE=;sha256//xsHJqchUPx5M2YAGTPFiXuthqQcDskZP/wOfIWglCLM='
@@ -10,6 +13,7 @@ INGOT_INSTANCE_ID='7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02'
 set -eu
 umask 077
 mkdir -p /var/lib/ingot
+[ -s /var/lib/ingot/first-boot.id ] || cat /proc/sys/kernel/random/boot_id > /var/lib/ingot/first-boot.id
 cat > /var/lib/ingot/first-boot.env <<ENV
 INGOT_BOOTED_URL='$INGOT_BOOTED_URL'
 INGOT_BOOTED_TOKEN='$INGOT_BOOTED_TOKEN'
@@ -20,6 +24,16 @@ cat > /var/lib/ingot/first-boot.sh <<'SCRIPT'
 #!/bin/sh
 # Runs once after cloud-init has finished. See vendor-data of Ingot.
 . /var/lib/ingot/first-boot.env
+
+# cloud-init ends in the boot in which it began, or leaves out for good what it had begun.
+boot=$(cat /proc/sys/kernel/random/boot_id)
+interrupted=
+if [ "$boot" = "$(cat /var/lib/ingot/first-boot.id)" ]; then
+	: > /var/lib/ingot/first-boot.ended
+	sync
+elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance/boot-finished ]; then
+	interrupted=',"interrupted":true'
+fi
 
 # overwrite takes the content of a file from the disk.
 overwrite() {
@@ -86,8 +100,8 @@ own() {
 # 2. Report: addresses of this system, until Ingot has taken them. By then Pods may run.
 report() {
 	addresses=$(own)
-	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"}' \
-		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$(cat /proc/sys/kernel/random/boot_id)" |
+	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"%s}' \
+		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$boot" "$interrupted" |
 		curl --silent --show-error --fail --max-time 30 --insecure --pinnedpubkey "$INGOT_BOOTED_PIN" \
 			--header "Authorization: Bearer $INGOT_BOOTED_TOKEN" --header 'Content-Type: application/json' \
 			--data-binary @- --output /dev/null "$INGOT_BOOTED_URL"
@@ -105,12 +119,18 @@ done
 
 # 3. The token has served.
 destroy /var/lib/ingot/first-boot.env
-rm -f /var/lib/ingot/first-boot.sh /etc/systemd/system/multi-user.target.wants/ingot-first-boot.service /etc/systemd/system/ingot-first-boot.service
+rm -f /var/lib/ingot/first-boot.* /etc/systemd/system/*.wants/ingot-first-boot.service /etc/systemd/system/ingot-first-boot.service
 rmdir /var/lib/ingot 2> /dev/null || true
 SCRIPT
 if [ -d /run/systemd/system ]; then
 	umask 022
-	cat > /etc/systemd/system/ingot-first-boot.service <<'UNIT'
+	# Where cloud-init comes after multi-user.target (Debian, Ubuntu), that target can want
+	# nothing that comes after cloud-init: systemd drops one of a cycle.
+	wanted=multi-user.target
+	if systemctl cat cloud-final.service > /dev/null 2>&1; then
+		wanted=cloud-final.service
+	fi
+	cat > /etc/systemd/system/ingot-first-boot.service <<UNIT
 [Unit]
 Description=Report the first boot to Ingot and remove bootstrap secrets
 Wants=network-online.target
@@ -121,12 +141,14 @@ Type=simple
 ExecStart=/bin/sh /var/lib/ingot/first-boot.sh
 
 [Install]
-WantedBy=multi-user.target
+WantedBy=$wanted
 UNIT
-	systemctl daemon-reload
 	systemctl enable ingot-first-boot.service
+	sync
+	systemctl daemon-reload
 	systemctl start --no-block ingot-first-boot.service
 else
+	sync
 	(
 		until [ -e /var/lib/cloud/instance/boot-finished ]; do sleep 2; done
 		exec sh /var/lib/ingot/first-boot.sh

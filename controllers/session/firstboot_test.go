@@ -1,0 +1,192 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cloudInitUnits are those of Debian's and Ubuntu's cloud-init, as far as their order
+// goes: it ends after multi-user.target.
+var cloudInitUnits = map[string]string{
+	"cloud-final.service": "[Unit]\nAfter=network-online.target multi-user.target\n[Service]\nType=oneshot\nExecStart=/bin/true\n[Install]\nWantedBy=cloud-init.target\n",
+	"cloud-init.target":   "[Unit]\nAfter=multi-user.target\n[Install]\nWantedBy=multi-user.target\n",
+}
+
+// otherInitUnits are of a system without cloud-init.
+var otherInitUnits = map[string]string{"something.service": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"}
+
+// installVendorScript runs the whole vendor script on a tree whose systemd has those units,
+// which the real systemctl enables there.
+func installVendorScript(t *testing.T, root string, units map[string]string) {
+	t.Helper()
+	const system = "usr/lib/systemd/system"
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed, err := RenderSeed(seedInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	systemctl, err := exec.LookPath("systemctl")
+	if err != nil {
+		t.Fatalf("systemd is not installed (hack/packages.sh test): %v", err)
+	}
+	for name, text := range units {
+		write(filepath.Join(system, name), text)
+		if out, err := exec.Command(systemctl, "--root="+root, "enable", name).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	write("etc/systemd/system/.keep", "")
+	write("run/systemd/system/.keep", "")
+	write("bin/sync", "#!/bin/sh\n")
+	write("bin/systemctl", "#!/bin/sh\necho \"$*\" >> '"+root+"/called'\ncase $1 in\n"+
+		"cat) exec cat '"+filepath.Join(root, system)+"'/$2 ;;\n"+ // systemctl has no --root for it
+		"enable) exec "+systemctl+" --root='"+root+"' \"$@\" ;;\nesac\n")
+	write("vendor.sh", strings.NewReplacer("/var/lib/", root+"/", "/etc/systemd/", root+"/etc/systemd/", "/run/systemd/", root+"/run/systemd/").Replace(seed.VendorData))
+	cmd := exec.Command("sh", filepath.Join(root, "vendor.sh"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("vendor script: %v\n%s", err, out)
+	}
+}
+
+// cycles are the ordering cycles that systemd finds in the way to multi-user.target.
+func cycles(t *testing.T, root string) string {
+	t.Helper()
+	cmd := exec.Command("systemd-analyze", "--man=no", "verify", "multi-user.target")
+	cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+root+"/etc/systemd/system:"+root+"/usr/lib/systemd/system:")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("systemd-analyze: %v\n%s", err, out)
+	}
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "ordering cycle") {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found, "")
+}
+
+// In the boots after the first systemd starts the unit by itself, after cloud-init: where
+// that ends after multi-user.target, the target must not want the unit, which systemd
+// would leave out to break the cycle.
+func TestFirstBootUnit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		units  map[string]string
+		wanted string
+	}{
+		"cloud-init":         {cloudInitUnits, "cloud-final.service"},
+		"without cloud-init": {otherInitUnits, "multi-user.target"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			installVendorScript(t, root, tc.units)
+			links, err := filepath.Glob(filepath.Join(root, "etc/systemd/system/*.wants/ingot-first-boot.service"))
+			if err != nil || len(links) != 1 || filepath.Base(filepath.Dir(links[0])) != tc.wanted+".wants" {
+				t.Errorf("wanted by %q, error %v; want %s", links, err, tc.wanted)
+			}
+			if found := cycles(t, root); found != "" {
+				t.Error(found)
+			}
+			called, err := os.ReadFile(filepath.Join(root, "called"))
+			if err != nil || !strings.Contains(string(called), "start --no-block ingot-first-boot.service") {
+				t.Errorf("systemctl was called so, error %v:\n%s", err, called)
+			}
+		})
+	}
+}
+
+// TestCyclesAreFound: the check of TestFirstBootUnit sees a cycle where there is one.
+func TestCyclesAreFound(t *testing.T) {
+	root := t.TempDir()
+	installVendorScript(t, root, cloudInitUnits)
+	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
+	if err := os.Symlink("../ingot-first-boot.service", filepath.Join(wants, "ingot-first-boot.service")); err != nil {
+		t.Fatal(err)
+	}
+	if cycles(t, root) == "" {
+		t.Error("no cycle is found")
+	}
+}
+
+// The vendor script runs in each boot until the report is done: the boot in which it ran
+// first stays known.
+func TestFirstBootIsRemembered(t *testing.T) {
+	root := t.TempDir()
+	for range 2 {
+		installVendorScript(t, root, cloudInitUnits)
+	}
+	kept := filepath.Join(root, "ingot/first-boot.id")
+	if id, err := os.ReadFile(kept); err != nil || strings.TrimSpace(string(id)) != bootID(t) {
+		t.Errorf("first boot %q, error %v", id, err)
+	}
+	if err := os.WriteFile(kept, []byte("earlier\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	installVendorScript(t, root, cloudInitUnits)
+	if id, err := os.ReadFile(kept); err != nil || string(id) != "earlier\n" {
+		t.Errorf("first boot %q, error %v", id, err)
+	}
+}
+
+// A first boot was interrupted when cloud-init ends in another boot than it began in; not
+// when the system was restarted after that, and not where there is no cloud-init.
+func TestFirstBootInterrupted(t *testing.T) {
+	const finished, ended = "cloud/instance/boot-finished", "ingot/first-boot.ended"
+	for name, tc := range map[string]struct {
+		first string
+		files []string
+		want  bool
+	}{
+		"the first boot":                                {bootID(t), []string{finished}, false},
+		"the first boot, its report repeated":           {bootID(t), []string{finished, ended}, false},
+		"the second, the first was cut off":             {"earlier", []string{finished}, true},
+		"the second, cut off after cloud-init":          {"earlier", []string{finished, ended}, false},
+		"the second of a system that has no cloud-init": {"earlier", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := newFirstBootTree(t)
+			tree.write("ingot/first-boot.id", tc.first+"\n")
+			for _, file := range tc.files {
+				tree.write(file, "")
+			}
+			if out, err := tree.run(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			posted, err := os.ReadFile(filepath.Join(tree.root, "posted"))
+			if err != nil || strings.HasSuffix(string(posted), `","interrupted":true}`) != tc.want || strings.Contains(string(posted), "interrupted") != tc.want {
+				t.Errorf("%s, error %v; interrupted: want %t", posted, err, tc.want)
+			}
+			if _, err := os.Stat(filepath.Join(tree.root, "ingot")); !os.IsNotExist(err) {
+				t.Errorf("something is left of the script: %v", err)
+			}
+		})
+	}
+}
+
+// What the first boot leaves to tell the second that it was not cut off.
+func TestFirstBootEnds(t *testing.T) {
+	tree := newFirstBootTree(t)
+	tree.write("bin/shred", "#!/bin/sh\nkill -9 $PPID\n")
+	if _, err := tree.run(); err == nil {
+		t.Fatal("the script ran to its end")
+	}
+	if _, err := os.Stat(filepath.Join(tree.root, "ingot/first-boot.ended")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,58 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// cutOffCases are those of a Machine whose first boot was cut off.
+func cutOffCases() []remedyCase {
+	type r = infrav1.IngotRemediation
+	type o = RemedyObservation
+	type c = infrav1.HostClaim
+	// told: its system says so from the next boot.
+	told := func(o *o, c *c, since, now int) {
+		c.InstanceID, o.Now = "instance", minutes(now).Time
+		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", Time: minutes(since), Interrupted: new(true)}
+	}
+	first := func(now int) *infrav1.ClaimPowerCycle {
+		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
+	}
+	over := HandOver{}
+	return []remedyCase{
+		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "no power cycle helps"},
+		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/late", step: over, says: "not held against the host"},
+		{name: "cut off in the first boot, seen after a power cycle", change: func(_ *r, o *o, c *c) {
+			told(o, c, 3, 4)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+		}, rule: "cut-off/wait", step: Wait{Until: minutes(5).Time}},
+		{name: "cut off in the first boot, after a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) {
+			told(o, c, 3, 5)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+		}, rule: "cut-off/late", step: over},
+		{name: "cut off in the first boot, a power cycle under way", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 4)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
+		{name: "cut off in the first boot, nobody looked", change: func(_ *r, o *o, c *c) { told(o, c, -1, 51); o.ActiveSince = minutes(50).Time },
+			rule: "cut-off/wait", step: Wait{Until: minutes(52).Time}},
+		{name: "cut off in the first boot, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Machine.Joined = true }, rule: "cycle", cycle: first(0)},
+		{name: "the first boot of an earlier claim was cut off", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.InstanceID = "another" }, rule: "cycle", cycle: first(0)},
+		{name: "the first boot came to its end", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Interrupted = nil }, rule: "cycle", cycle: first(0)},
+		{name: "the first boot came to its end, it says", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Interrupted = new(false) }, rule: "cycle", cycle: first(0)},
+		{name: "cut off in the first boot, the cluster not reached", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Node = RemedyNode{Unreachable: true} },
+			rule: "cut-off/unreachable", step: Idle{}},
+		{name: "the first boot of the first control plane was cut off", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 0)
+			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
+		}, rule: "cut-off/late", step: over},
+		{name: "cut off in the first boot, with a late installation", change: func(_ *r, o *o, c *c) {
+			told(o, c, 51, 52)
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostProvisionedCondition, Status: metav1.ConditionTrue, LastTransitionTime: minutes(50)})
+		}, rule: "cut-off/wait", step: Wait{Until: minutes(53).Time}},
+	}
+}
