@@ -46,11 +46,7 @@ func remedyLadder() remedyRules {
 			}},
 			{name: "cycling/wait", then: waitCycle},
 		}},
-		{name: "cut-off", when: asFar{(*remedyInput).firstBootCutOff, (*remedyInput).notJoined}, rules: remedyRules{
-			{name: "cut-off/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
-			{name: "cut-off/late", when: asFar{(*remedyInput).joinOverdue}, then: handOverCutOff},
-			{name: "cut-off/wait", then: waitJoin},
-		}},
+		{name: "cut-off", when: asFar{(*remedyInput).firstBootCutOff}, rules: cutOffRules()},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
 		{name: "back", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeBack}, then: sayNodeBack},
 		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},
@@ -72,6 +68,21 @@ func installingRules() remedyRules {
 			{name: "installing/bmc-wait", then: awaitBMC},
 		}},
 		{name: "installing/wait", then: sayInstalling},
+	}
+}
+
+// cutOffRules are of a first boot that was cut off, which no power cycle helps.
+func cutOffRules() remedyRules {
+	return remedyRules{
+		{name: "cut-off/joined", when: asFar{(*remedyInput).joined, (*remedyInput).nodeYoung}, then: waitYoung},
+		{name: "cut-off/not-joined", when: asFar{(*remedyInput).notJoined}, rules: remedyRules{
+			{name: "cut-off/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
+			{name: "cut-off/late", when: asFar{(*remedyInput).joinOverdue}, rules: remedyRules{
+				{name: "cut-off/by-cycle", when: asFar{(*remedyInput).cutByCycle}, then: condemnCutOff},
+				{name: "cut-off/by-others", then: handOverCutOff},
+			}},
+			{name: "cut-off/wait", then: waitJoin},
+		}},
 	}
 }
 

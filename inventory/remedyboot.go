@@ -12,7 +12,8 @@ import (
 
 // This file is what a remediation does about a Machine whose first boot was cut off before
 // cloud-init had ended: no power cycle helps it, since cloud-init does not begin anew what
-// it had begun (decision 0275), and its host is not to blame.
+// it had begun (decision 0275). Its host is to blame only if that boot came to no end by
+// itself.
 
 // joinTime is how long a Node may take to join after the boot that followed: kubeadm may
 // have come so far that the kubelet does the rest.
@@ -24,13 +25,29 @@ func (in *remedyInput) firstBootCutOff() bool {
 	return booted != nil && booted.InstanceID == in.claim.InstanceID && booted.Interrupted != nil && *booted.Interrupted
 }
 
+func (in *remedyInput) joined() bool    { return in.obs.Machine.Joined }
 func (in *remedyInput) notJoined() bool { return !in.obs.Machine.Joined }
 
 // joinDue is until when the Node has time to join.
-func (in *remedyInput) joinDue() time.Time {
-	return in.from(in.obs.Host.Status.Booted.Time.Time).Add(joinTime)
+func (in *remedyInput) joinDue() time.Time   { return in.bootedAt().Add(joinTime) }
+func (in *remedyInput) joinOverdue() bool    { return !in.obs.Now.Before(in.joinDue()) }
+func (in *remedyInput) bootedAt() time.Time  { return in.from(in.obs.Host.Status.Booted.Time.Time) }
+func (in *remedyInput) healthDue() time.Time { return in.bootedAt().Add(in.timeout()) }
+
+// nodeYoung: a Node that has joined all the same may not be healthy yet.
+func (in *remedyInput) nodeYoung() bool { return in.obs.Now.Before(in.healthDue()) }
+
+// cutByCycle: the first boot went on for so long that it was taken for dead, and ended with
+// a power cycle of a host that was on.
+func (in *remedyInput) cutByCycle() bool {
+	cycle := in.claim.PowerCycle
+	return cycle != nil && cycle.AskedAt.Before(&in.obs.Host.Status.Booted.Time) && (cycle.WasOff == nil || !*cycle.WasOff)
 }
-func (in *remedyInput) joinOverdue() bool { return !in.obs.Now.Before(in.joinDue()) }
+
+func waitYoung(in *remedyInput) RemedyDecision {
+	return RemedyDecision{Step: Wait{Until: in.healthDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
+		Message: fmt.Sprintf("the first boot of %s was cut off, and the Node has joined all the same: it has until %s to be healthy", in.host(), clock(in.healthDue()))}
+}
 
 func waitJoin(in *remedyInput) RemedyDecision {
 	return RemedyDecision{Step: Wait{Until: in.joinDue()}, Event: "Normal", Reason: infrav1.ReasonFirstBootInterrupted,
@@ -39,5 +56,9 @@ func waitJoin(in *remedyInput) RemedyDecision {
 }
 
 func handOverCutOff(in *remedyInput) RemedyDecision {
-	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended, which leaves out for good what it had begun, and no Node has joined; that is not held against the host", in.host()))
+	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended, which begins nothing anew, and no Node has joined; that is not held against the host", in.host()))
+}
+
+func condemnCutOff(in *remedyInput) RemedyDecision {
+	return in.condemn(infrav1.ReasonHealthFailed, fmt.Sprintf("the first boot of the system for IngotMachine %s had not come to its end when the power was cycled, and no Node has joined", in.claim.MachineRef.Name))
 }

@@ -25,22 +25,43 @@ func cutOffCases() []remedyCase {
 	over := HandOver{}
 	return []remedyCase{
 		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "no power cycle helps"},
-		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/late", step: over, says: "not held against the host"},
+		{name: "cut off in the first boot, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "cut-off/by-others", step: over, says: "not held against the host"},
 		{name: "cut off in the first boot, seen after a power cycle", change: func(_ *r, o *o, c *c) {
 			told(o, c, 3, 4)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
 		}, rule: "cut-off/wait", step: Wait{Until: minutes(5).Time}},
-		{name: "cut off in the first boot, after a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) {
+		{name: "cut off in the first boot, switched on, and no Node joins", change: func(_ *r, o *o, c *c) {
 			told(o, c, 3, 5)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
-		}, rule: "cut-off/late", step: over},
+			c.PowerCycle.WasOff = new(true)
+		}, rule: "cut-off/by-others", step: over},
+		{name: "cut off by a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) {
+			told(o, c, 3, 5)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+			c.PowerCycle.WasOff = new(false)
+		}, rule: "cut-off/by-cycle", cycle: func() *infrav1.ClaimPowerCycle {
+			kept := cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+			kept.WasOff = new(false)
+			return kept
+		}(), mark: infrav1.QuarantineHealthFailed, says: "had not come to its end"},
+		{name: "cut off by a power cycle, on a host that is to be used again", change: func(r *r, o *o, c *c) {
+			told(o, c, 3, 5)
+			r.Spec.FailedHost = infrav1.FailedHostReuse
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+		}, rule: "cut-off/by-cycle", step: over},
+		{name: "cut off in the first boot, before a power cycle", change: func(_ *r, o *o, c *c) {
+			told(o, c, -1, 5)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+		}, rule: "cut-off/by-others", step: over},
 		{name: "cut off in the first boot, a power cycle under way", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 4)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
 		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
 		{name: "cut off in the first boot, nobody looked", change: func(_ *r, o *o, c *c) { told(o, c, -1, 51); o.ActiveSince = minutes(50).Time },
 			rule: "cut-off/wait", step: Wait{Until: minutes(52).Time}},
-		{name: "cut off in the first boot, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Machine.Joined = true }, rule: "cycle", cycle: first(0)},
+		{name: "cut off in the first boot, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 4); o.Machine.Joined = true },
+			rule: "cut-off/joined", step: Wait{Until: minutes(5).Time}, says: "has joined all the same"},
+		{name: "cut off in the first boot, and its Node joined long ago", change: func(_ *r, o *o, c *c) { told(o, c, -5, 5); o.Machine.Joined = true }, rule: "cycle", cycle: first(5)},
 		{name: "the first boot of an earlier claim was cut off", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.InstanceID = "another" }, rule: "cycle", cycle: first(0)},
 		{name: "the first boot came to its end", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Interrupted = nil }, rule: "cycle", cycle: first(0)},
 		{name: "the first boot came to its end, it says", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Interrupted = new(false) }, rule: "cycle", cycle: first(0)},
@@ -49,7 +70,7 @@ func cutOffCases() []remedyCase {
 		{name: "the first boot of the first control plane was cut off", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 0)
 			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
-		}, rule: "cut-off/late", step: over},
+		}, rule: "cut-off/by-others", step: over},
 		{name: "cut off in the first boot, with a late installation", change: func(_ *r, o *o, c *c) {
 			told(o, c, 51, 52)
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostProvisionedCondition, Status: metav1.ConditionTrue, LastTransitionTime: minutes(50)})

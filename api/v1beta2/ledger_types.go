@@ -141,6 +141,9 @@ type ClaimPowerCycle struct {
 	// confirmedOff: the BMC said in between that the host was off.
 	// +optional
 	ConfirmedOff *bool `json:"confirmedOff,omitempty"`
+	// wasOff: the BMC had said before this was asked for that the host was off.
+	// +optional
+	WasOff *bool `json:"wasOff,omitempty"`
 	// bootID is the Node's boot ID from before: another one after it proves a restart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -58,7 +58,7 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	}
 	if interrupted && !s.owner.Status.NodeRef.IsDefined() {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionFalse, infrav1.ReasonFirstBootInterrupted,
-			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun, and no Node has joined. A MachineHealthCheck replaces such a Machine; without one, delete Machine "+s.owner.Name)
+			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun (it may be kubeadm), and no Node has joined. A MachineHealthCheck replaces such a Machine; without one, delete Machine "+s.owner.Name)
 		return next, nil
 	}
 	s.set(infrav1.MachineBootedCondition, metav1.ConditionTrue, infrav1.ReasonBooted, "")

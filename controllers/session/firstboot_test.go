@@ -4,6 +4,8 @@
 package session
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,9 +55,7 @@ func installVendorScript(t *testing.T, root string, units map[string]string) {
 	write("etc/systemd/system/.keep", "")
 	write("run/systemd/system/.keep", "")
 	write("bin/sync", "#!/bin/sh\n")
-	write("bin/systemctl", "#!/bin/sh\necho \"$*\" >> '"+root+"/called'\ncase $1 in\n"+
-		"cat) exec cat '"+filepath.Join(root, system)+"'/$2 ;;\n"+ // systemctl has no --root for it
-		"enable) exec "+systemctl+" --root='"+root+"' \"$@\" ;;\nesac\n")
+	write("bin/systemctl", "#!/bin/sh\necho \"$*\" >> '"+root+"/called'\n[ \"$1\" != enable ] || exec "+systemctl+" --root='"+root+"' \"$@\"\n")
 	write("vendor.sh", strings.NewReplacer("/var/lib/", root+"/", "/etc/systemd/", root+"/etc/systemd/", "/run/systemd/", root+"/run/systemd/").Replace(seed.VendorData))
 	cmd := exec.Command("sh", filepath.Join(root, "vendor.sh"))
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
@@ -82,23 +82,16 @@ func cycles(t *testing.T, root string) string {
 	return strings.Join(found, "")
 }
 
-// In the boots after the first systemd starts the unit by itself, after cloud-init: where
-// that ends after multi-user.target, the target must not want the unit, which systemd
-// would leave out to break the cycle.
+// In the boots after the first systemd starts the unit by itself, after cloud-init. That may
+// end after multi-user.target, which wants the unit: systemd leaves out one of a cycle. A
+// system may have switched cloud-init off by then.
 func TestFirstBootUnit(t *testing.T) {
-	for name, tc := range map[string]struct {
-		units  map[string]string
-		wanted string
-	}{
-		"cloud-init":         {cloudInitUnits, "cloud-final.service"},
-		"without cloud-init": {otherInitUnits, "multi-user.target"},
-	} {
+	for name, units := range map[string]map[string]string{"cloud-init": cloudInitUnits, "without cloud-init": otherInitUnits} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			installVendorScript(t, root, tc.units)
-			links, err := filepath.Glob(filepath.Join(root, "etc/systemd/system/*.wants/ingot-first-boot.service"))
-			if err != nil || len(links) != 1 || filepath.Base(filepath.Dir(links[0])) != tc.wanted+".wants" {
-				t.Errorf("wanted by %q, error %v; want %s", links, err, tc.wanted)
+			installVendorScript(t, root, units)
+			if _, err := os.Lstat(filepath.Join(root, "etc/systemd/system/multi-user.target.wants/ingot-first-boot.service")); err != nil {
+				t.Error(err)
 			}
 			if found := cycles(t, root); found != "" {
 				t.Error(found)
@@ -115,8 +108,12 @@ func TestFirstBootUnit(t *testing.T) {
 func TestCyclesAreFound(t *testing.T) {
 	root := t.TempDir()
 	installVendorScript(t, root, cloudInitUnits)
-	wants := filepath.Join(root, "etc/systemd/system/multi-user.target.wants")
-	if err := os.Symlink("../ingot-first-boot.service", filepath.Join(wants, "ingot-first-boot.service")); err != nil {
+	unit := filepath.Join(root, "etc/systemd/system/ingot-first-boot.service")
+	text, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(unit, bytes.Replace(text, []byte("DefaultDependencies=no\n"), nil, 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if cycles(t, root) == "" {
@@ -125,22 +122,42 @@ func TestCyclesAreFound(t *testing.T) {
 }
 
 // The vendor script runs in each boot until the report is done: the boot in which it ran
-// first stays known.
+// first stays known, and the token is written once. What an image brought is not.
 func TestFirstBootIsRemembered(t *testing.T) {
 	root := t.TempDir()
-	for range 2 {
-		installVendorScript(t, root, cloudInitUnits)
+	installVendorScript(t, root, cloudInitUnits)
+	id, env := filepath.Join(root, "ingot/first-boot.id"), filepath.Join(root, "ingot/first-boot.env")
+	holds := func(when, path, want string) {
+		t.Helper()
+		if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s: %s is %q, error %v; want %q", when, filepath.Base(path), got, err, want)
+		}
 	}
-	kept := filepath.Join(root, "ingot/first-boot.id")
-	if id, err := os.ReadFile(kept); err != nil || strings.TrimSpace(string(id)) != bootID(t) {
-		t.Errorf("first boot %q, error %v", id, err)
+	holds("the first boot", id, bootID(t))
+	written, err := os.Stat(env)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := os.WriteFile(kept, []byte("earlier\n"), 0o600); err != nil {
+	if err := os.WriteFile(id, []byte("earlier\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	installVendorScript(t, root, cloudInitUnits)
-	if id, err := os.ReadFile(kept); err != nil || string(id) != "earlier\n" {
-		t.Errorf("first boot %q, error %v", id, err)
+	holds("the second boot", id, "earlier")
+	again, err := os.Stat(env)
+	if err != nil || !os.SameFile(written, again) || !written.ModTime().Equal(again.ModTime()) {
+		t.Errorf("the token is written twice: %v", err)
+	}
+	for _, brought := range []string{"INGOT_INSTANCE_ID='another'\n", "INGOT_BOOTED_URL='cut of", ""} {
+		for path, text := range map[string]string{env: brought, id: "earlier\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		installVendorScript(t, root, cloudInitUnits)
+		holds("with an image's "+brought, id, bootID(t))
+		if text, err := os.ReadFile(env); err != nil || !strings.Contains(string(text), instanceID) {
+			t.Errorf("with an image's %q: %q, error %v", brought, text, err)
+		}
 	}
 }
 
@@ -188,5 +205,62 @@ func TestFirstBootEnds(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(tree.root, "ingot/first-boot.ended")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A disk that takes no file any more keeps the report from nobody.
+func TestFirstBootReportsFromAFullDisk(t *testing.T) {
+	tree := newFirstBootTree(t)
+	tree.write("bin/touch", "#!/bin/sh\nexit 1\n")
+	if out, err := tree.run(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if posted, err := os.ReadFile(filepath.Join(tree.root, "posted")); err != nil || strings.Contains(string(posted), "interrupted") {
+		t.Errorf("%s, error %v", posted, err)
+	}
+}
+
+// A power cut in the end of the script, at each of its programs, leaves no token behind
+// that the next boot does not destroy, and no unit without its script.
+func TestPowerCutAfterTheReport(t *testing.T) {
+	cuts := 0
+	for ; cuts < 20; cuts++ {
+		tree := newFirstBootTree(t)
+		unit := filepath.Join(tree.root, "systemd/system/ingot-first-boot.service")
+		tree.write("systemd/system/ingot-first-boot.service", "[Unit]\n")
+		for _, program := range []string{"mv", "sync", "shred", "rm", "rmdir"} {
+			tree.write("bin/"+program, `#!/bin/sh
+if [ -e "$ROOT/posted" ]; then
+	n=$(($(cat "$ROOT/n" 2> /dev/null || echo 0) + 1))
+	echo $n > "$ROOT/n"
+	[ "$n" = "$CUT" ] && kill -9 $PPID
+fi
+PATH=/usr/bin:/bin exec `+program+` "$@"
+`)
+		}
+		_, err := tree.run(fmt.Sprintf("CUT=%d", cuts+1))
+		if err == nil {
+			break
+		}
+		if _, err := os.Stat(unit); err == nil {
+			if out, err := tree.run("CUT=0"); err != nil || strings.Contains(out, "not found") {
+				t.Errorf("cut %d: the next boot: %v\n%s", cuts+1, err, out)
+			}
+		}
+		err = filepath.WalkDir(filepath.Join(tree.root, "ingot"), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return nil // gone
+			}
+			if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(canary)) {
+				t.Errorf("cut %d: %s still holds the token, error %v", cuts+1, path, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cuts < 5 || cuts == 20 {
+		t.Errorf("%d cuts", cuts)
 	}
 }

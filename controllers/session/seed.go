@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
-// vendorScript runs once on the installed system, as cloud-init vendor-data: it
+// vendorScript runs on the installed system, as cloud-init vendor-data: it
 // reports the first boot and removes the secrets from the disk (I16).
 //
 //go:embed vendor-data.sh

@@ -13,27 +13,31 @@ INGOT_INSTANCE_ID=@INSTANCE@
 set -eu
 umask 077
 mkdir -p /var/lib/ingot
-[ -s /var/lib/ingot/first-boot.id ] || cat /proc/sys/kernel/random/boot_id > /var/lib/ingot/first-boot.id
-cat > /var/lib/ingot/first-boot.env <<ENV
+# Written once: a file that is written again leaves its blocks on the disk, and what it held.
+# What is not of this instance came with the image.
+grep -qsF "INGOT_INSTANCE_ID='$INGOT_INSTANCE_ID'" /var/lib/ingot/first-boot.env || {
+	rm -f /var/lib/ingot/first-boot.*
+	cat /proc/sys/kernel/random/boot_id > /var/lib/ingot/first-boot.id
+	cat > /var/lib/ingot/first-boot.env <<ENV
 INGOT_BOOTED_URL='$INGOT_BOOTED_URL'
 INGOT_BOOTED_TOKEN='$INGOT_BOOTED_TOKEN'
 INGOT_BOOTED_PIN='$INGOT_BOOTED_PIN'
 INGOT_INSTANCE_ID='$INGOT_INSTANCE_ID'
 ENV
+}
 cat > /var/lib/ingot/first-boot.sh <<'SCRIPT'
 #!/bin/sh
-# Runs once after cloud-init has finished. See vendor-data of Ingot.
-. /var/lib/ingot/first-boot.env
+# Runs after cloud-init has finished, until it has done all once. See vendor-data of Ingot.
+boot=$(cat /proc/sys/kernel/random/boot_id)
 
 # cloud-init ends in the boot in which it began, or leaves out for good what it had begun.
-boot=$(cat /proc/sys/kernel/random/boot_id)
-interrupted=
-if [ "$boot" = "$(cat /var/lib/ingot/first-boot.id)" ]; then
-	: > /var/lib/ingot/first-boot.ended
-	sync
-elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance/boot-finished ]; then
-	interrupted=',"interrupted":true'
-fi
+interrupted() {
+	if [ "$boot" = "$(cat /var/lib/ingot/first-boot.id)" ]; then
+		touch /var/lib/ingot/first-boot.ended && sync
+	elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance/boot-finished ]; then
+		printf ',"interrupted":true'
+	fi
+}
 
 # overwrite takes the content of a file from the disk.
 overwrite() {
@@ -101,47 +105,60 @@ own() {
 report() {
 	addresses=$(own)
 	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"%s}' \
-		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$boot" "$interrupted" |
+		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$boot" "$cut" |
 		curl --silent --show-error --fail --max-time 30 --insecure --pinnedpubkey "$INGOT_BOOTED_PIN" \
 			--header "Authorization: Bearer $INGOT_BOOTED_TOKEN" --header 'Content-Type: application/json' \
 			--data-binary @- --output /dev/null "$INGOT_BOOTED_URL"
 }
 
-scrub
-wait=2
-tries=0
-until report; do
-	tries=$((tries + 1))
-	[ "$tries" -ge 2000 ] && break
-	sleep "$wait"
-	[ "$wait" -lt 300 ] && wait=$((wait * 2))
-done
+# 3. The token has served, and the script. A token that a power cut leaves goes in the next
+# boot.
+finish() {
+	mv -f /var/lib/ingot/first-boot.env /var/lib/ingot/first-boot.served 2> /dev/null
+	sync
+	destroy /var/lib/ingot/first-boot.served
+	sync
+	rm -f /etc/systemd/system/*.wants/ingot-first-boot.service /etc/systemd/system/ingot-first-boot.service
+	rm -f /var/lib/ingot/first-boot.*
+	rmdir /var/lib/ingot 2> /dev/null || true
+}
 
-# 3. The token has served.
-destroy /var/lib/ingot/first-boot.env
-rm -f /var/lib/ingot/first-boot.* /etc/systemd/system/*.wants/ingot-first-boot.service /etc/systemd/system/ingot-first-boot.service
-rmdir /var/lib/ingot 2> /dev/null || true
+if [ -e /var/lib/ingot/first-boot.env ]; then
+	. /var/lib/ingot/first-boot.env
+	cut=$(interrupted)
+	scrub
+	wait=2
+	tries=0
+	until report; do
+		tries=$((tries + 1))
+		[ "$tries" -ge 2000 ] && break
+		sleep "$wait"
+		[ "$wait" -lt 300 ] && wait=$((wait * 2))
+	done
+fi
+finish
 SCRIPT
 if [ -d /run/systemd/system ]; then
 	umask 022
-	# Where cloud-init comes after multi-user.target (Debian, Ubuntu), that target can want
-	# nothing that comes after cloud-init: systemd drops one of a cycle.
-	wanted=multi-user.target
-	if systemctl cat cloud-final.service > /dev/null 2>&1; then
-		wanted=cloud-final.service
-	fi
-	cat > /etc/systemd/system/ingot-first-boot.service <<UNIT
+	# multi-user.target comes after what it wants, and on Debian and Ubuntu cloud-init after
+	# that target: systemd would leave out one of the cycle. It does not come after a unit
+	# without default dependencies (systemd.target(5)); those that it needs are written out.
+	cat > /etc/systemd/system/ingot-first-boot.service <<'UNIT'
 [Unit]
 Description=Report the first boot to Ingot and remove bootstrap secrets
+DefaultDependencies=no
+Requires=sysinit.target
 Wants=network-online.target
-After=network-online.target cloud-final.service
+After=sysinit.target basic.target network-online.target cloud-final.service
+Conflicts=shutdown.target
+Before=shutdown.target
 
 [Service]
 Type=simple
 ExecStart=/bin/sh /var/lib/ingot/first-boot.sh
 
 [Install]
-WantedBy=$wanted
+WantedBy=multi-user.target
 UNIT
 	systemctl enable ingot-first-boot.service
 	sync
