@@ -19,6 +19,16 @@ type Hardware struct {
 	MemoryBytes  int64  `json:"memoryBytes,omitempty"`
 	NICs         []NIC  `json:"nics,omitempty"`
 	Disks        []Disk `json:"disks,omitempty"`
+	// StorageWithoutDriver are the PCI storage controllers for which the agent has no
+	// driver: it sees no disk behind them.
+	StorageWithoutDriver []PCIDevice `json:"storageWithoutDriver,omitempty"`
+}
+
+// PCIDevice is one function of a device on a PCI bus.
+type PCIDevice struct {
+	// Address is domain:bus:device.function, ID vendor:device, in lower-case hexadecimal.
+	Address string `json:"address"`
+	ID      string `json:"id,omitempty"`
 }
 
 // CPU sums up the processors.

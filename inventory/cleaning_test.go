@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -36,6 +38,34 @@ func TestCleaningOfDisk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := CleaningOfDisk(c.disk, infrav1.CleaningFull, c.single); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// What the agent does not see it cannot have cleaned; the host is used all the same.
+func TestCleanedButForStorageWithoutDriver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		blind  []infrav1.HardwareController
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		"all is seen": {nil, metav1.ConditionTrue, infrav1.ReasonCleaned, "confirmed the cleaning"},
+		"one is not seen": {[]infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}},
+			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0, and cleaned nothing there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Record.SanitizedAt, s.obs.StorageWithoutDriver = metav1.Time{Time: day()}, tc.blind
+			})
+			decision := Next(s.host, s.obs, DefaultPolicy())
+			c := meta.FindStatusCondition(Conditions(s.host, s.obs, decision), infrav1.HostCleanedCondition)
+			if c == nil || c.Status != tc.status || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) {
+				t.Errorf("condition %+v", c)
+			}
+			if decision.Reason != infrav1.ReasonAvailable {
+				t.Errorf("the host is %s", decision.Reason)
 			}
 		})
 	}

@@ -24,6 +24,8 @@ const (
 	maxSCSI      = 32
 	maxSystemID  = 64
 	macCharacter = "[0-9a-f]{2}"
+
+	maxControllers = 32
 )
 
 // HardwareFromAgent turns what an agent says into facts that the schema of
@@ -52,8 +54,34 @@ func HardwareFromAgent(hardware agentapi.Hardware) infrav1.IngotHardwareSpec {
 		MemoryBytes: max(hardware.MemoryBytes, 0),
 		NICs:        nicsFromAgent(hardware.NICs),
 		Disks:       disksFromAgent(hardware.Disks),
+
+		StorageWithoutDriver: controllersFromAgent(hardware.StorageWithoutDriver),
 	}
 }
+
+func controllersFromAgent(devices []agentapi.PCIDevice) []infrav1.HardwareController {
+	byAddress := map[string]infrav1.HardwareController{}
+	for _, device := range devices {
+		address := whole(device.Address, maxShort)
+		if _, twice := byAddress[address]; twice || address == "" {
+			continue
+		}
+		byAddress[address] = infrav1.HardwareController{Address: address, ID: cut(device.ID, maxShort)}
+	}
+	return firstByKey(byAddress, maxControllers)
+}
+
+// DescribeControllers names storage controllers for people, six at most.
+func DescribeControllers(controllers []infrav1.HardwareController) string {
+	var list []string
+	for _, c := range controllers {
+		list = append(list, strings.TrimSpace(c.ID+" at "+c.Address))
+	}
+	return listSome(list, 6)
+}
+
+// BlindRemedy is what can be done about storage controllers without a driver.
+const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), or have its driver added to the agent's image"
 
 func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
 	mac := regexp.MustCompile("^" + macCharacter + "(:" + macCharacter + "){5}$")

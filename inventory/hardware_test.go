@@ -21,6 +21,8 @@ func TestHardwareFromAgent(t *testing.T) {
 		NICs: []agentapi.NIC{{MAC: "52:54:00:00:00:02", Name: "eth1"}, {MAC: "52:54:00:00:00:01"}, {MAC: "52:54:00:00:00:02"}, {MAC: "nonsense"}},
 		Disks: []agentapi.Disk{{Name: "/dev/sdb", Serial: strings.Repeat("s", 129), WWN: "w", SizeBytes: 5}, {Name: "/dev/sda", Model: "a\x00b\xff"},
 			{Name: ""}, {Name: "/dev/sda"}},
+		StorageWithoutDriver: []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}, {Address: "0000:3b:00.0", ID: "x"},
+			{ID: "nowhere"}, {Address: "0000:01:00.0", ID: strings.Repeat("9", 65)}},
 	})
 	want := infrav1.IngotHardwareSpec{
 		System: infrav1.HardwareSystem{UUID: "abc-1", SerialNumber: "SN1", Product: strings.Repeat("p", 255) + "…"},
@@ -28,6 +30,7 @@ func TestHardwareFromAgent(t *testing.T) {
 		Disks: []infrav1.HardwareDisk{
 			{Name: "/dev/sda", Model: "ab", SizeBytes: new(int64(0)), Rotational: new(false)},
 			{Name: "/dev/sdb", WWN: "w", SizeBytes: new(int64(5)), Rotational: new(false)}},
+		StorageWithoutDriver: []infrav1.HardwareController{{Address: "0000:01:00.0", ID: strings.Repeat("9", 63) + "…"}, {Address: "0000:3b:00.0", ID: "1000:0073"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
@@ -60,6 +63,7 @@ func TestSummarize(t *testing.T) {
 func FuzzHardwareFromAgent(f *testing.F) {
 	f.Add([]byte(`{"uuid":"A","nics":[{"mac":"52:54:00:00:00:01"}],"disks":[{"name":"/dev/sda","serial":"s","sizeBytes":-5}]}`), 3)
 	f.Add([]byte(`{"serial":"\u0000\ud800","product":"`+strings.Repeat("ö", 300)+`","memoryBytes":-9,"cpu":{"cores":-1}}`), 300)
+	f.Add([]byte(`{"storageWithoutDriver":[{"address":"0000:3b:00.0","id":"1000:0073"},{"address":"\u0000"}]}`), 1)
 	f.Fuzz(func(t *testing.T, body []byte, copies int) {
 		var said agentapi.Hardware
 		if json.Unmarshal(body, &said) != nil {
@@ -89,6 +93,13 @@ func FuzzHardwareFromAgent(f *testing.F) {
 			fits(d.Path, maxDiskPath)
 			if *d.SizeBytes < 0 || d.Name == "" || i > 0 && got.Disks[i-1].Name >= d.Name {
 				t.Errorf("disk %d: %+v", i, d)
+			}
+		}
+		for i, c := range got.StorageWithoutDriver {
+			fits(c.Address, maxShort)
+			fits(c.ID, maxShort)
+			if c.Address == "" || i >= maxControllers || i > 0 && got.StorageWithoutDriver[i-1].Address >= c.Address {
+				t.Errorf("controller %d: %+v", i, c)
 			}
 		}
 		for i, n := range got.NICs {

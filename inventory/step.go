@@ -153,6 +153,9 @@ type Observation struct {
 	// Policy.ResetInterval since.
 	OffUnsure bool
 
+	// StorageWithoutDriver are the storage controllers of which the agent saw no disk.
+	StorageWithoutDriver []infrav1.HardwareController
+
 	// LastContact is when the agent of the present order last spoke. Zero: never, or
 	// forgotten; see Decision.RecordContact.
 	LastContact time.Time

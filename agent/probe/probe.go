@@ -34,6 +34,8 @@ func Read(root fs.FS) (agentapi.Hardware, error) {
 		CPU:          parseCPU(string(cpuinfo)),
 		MemoryBytes:  memory(root),
 		NICs:         nics(root),
+
+		StorageWithoutDriver: StorageWithoutDriver(root),
 	}
 	if _, err := fs.Stat(root, "sys/firmware/efi"); err == nil {
 		h.Firmware = "UEFI"

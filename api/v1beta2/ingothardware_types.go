@@ -39,6 +39,13 @@ type IngotHardwareSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Disks []HardwareDisk `json:"disks,omitempty"`
+	// storageWithoutDriver are the PCI storage controllers for which the agent has no
+	// driver: disks behind them are not among disks, and are not cleaned.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=32
+	StorageWithoutDriver []HardwareController `json:"storageWithoutDriver,omitempty"`
 	// address recorded for the boot NIC: it stays with its MAC address until the
 	// host is deleted.
 	// +optional
@@ -124,6 +131,19 @@ type HardwareNIC struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PCI string `json:"pci,omitempty"`
+}
+
+// HardwareController is one PCI device that controls disks.
+type HardwareController struct {
+	// address on the bus, as domain:bus:device.function.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Address string `json:"address,omitempty"`
+	// id is vendor:device, as lspci -nn shows it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id,omitempty"`
 }
 
 // HardwareDisk is one disk.

@@ -75,7 +75,7 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 		if err := r.ownHardware(ctx, host, facts); err != nil {
 			return err
 		}
-		seen.hardware = facts
+		seen.hardware, seen.StorageWithoutDriver = facts, facts.Spec.StorageWithoutDriver
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("hardware of the host: %w", err)
 	}

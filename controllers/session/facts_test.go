@@ -5,6 +5,7 @@ package session
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 func TestWhatIsRecordedStays(t *testing.T) {
 	said := found()
 	said.Firmware, said.CPU = "UEFI", agentapi.CPU{Model: "c", Cores: 4}
+	said.StorageWithoutDriver = []agentapi.PCIDevice{{Address: "0000:3b:00.0"}}
 	byAgent := reflect.ValueOf(inventory.HardwareFromAgent(said))
 	recorded := infrav1.IngotHardwareSpec{
 		Address:     &infrav1.RecordedAddress{NetworkName: "net", MAC: bootMAC, IP: here},
@@ -54,5 +56,35 @@ func TestWhatIsRecordedStays(t *testing.T) {
 		if diff := cmp.Diff(want.Interface(), reflect.ValueOf(after.Spec).Field(i).Interface()); diff != "" {
 			t.Errorf("%s (-recorded +after the session):\n%s", field, diff)
 		}
+	}
+}
+
+// That the agent sees no disk of a storage controller is told once for each order.
+func TestStorageWithoutDriver(t *testing.T) {
+	for name, blind := range map[string][]agentapi.PCIDevice{"none": nil, "one": {{Address: "0000:3b:00.0", ID: "1000:0073"}}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, world()...)
+			said := found()
+			said.StorageWithoutDriver = blind
+			agent := s.agent(claimsOf(token.Install), here)
+			for range 2 {
+				if _, reason := call[agentapi.Session](agent, agentapi.PathSession,
+					agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: said}); reason != "" {
+					t.Fatalf("refused: %s", reason)
+				}
+			}
+			if told := s.eventWith(infrav1.ReasonStorageWithoutDriver); told != (blind != nil) {
+				t.Errorf("told: %t; events %q", told, s.seen)
+			}
+			times := 0
+			for _, event := range s.seen {
+				if strings.Contains(event, "1000:0073 at 0000:3b:00.0") {
+					times++
+				}
+			}
+			if times != len(blind) {
+				t.Errorf("told %d times: %q", times, s.seen)
+			}
+		})
 	}
 }

@@ -67,6 +67,10 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonAgentStarted, action,
 			"The agent is running from the network for %s, attempt %d", host.Spec.Order.Kind, host.Spec.Order.Attempt)
 	}
+	if blind := facts.StorageWithoutDriver; bound && len(blind) > 0 {
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, action,
+			"The agent has no driver for the storage controllers %s: disks there are neither seen, nor installed to, nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
+	}
 	return agentapi.Session{
 		Now:              s.Clock.Now().UTC(),
 		Host:             client.ObjectKeyFromObject(host).String(),
