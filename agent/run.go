@@ -101,13 +101,15 @@ func (s *session) obey(ctx context.Context, interval time.Duration) (agentapi.Re
 
 // open reads the hardware, opens the session, and sets the clock.
 func (s *session) open(ctx context.Context) (time.Duration, error) {
+	disks, err := s.cfg.Disks.List(ctx) // first: it sees to drivers of devices that came late
+	if err != nil {
+		return 0, fmt.Errorf("list the disks: %w", err)
+	}
 	hardware, err := s.cfg.Probe(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the hardware: %w", err)
 	}
-	if hardware.Disks, err = s.cfg.Disks.List(ctx); err != nil {
-		return 0, fmt.Errorf("list the disks: %w", err)
-	}
+	hardware.Disks = disks
 	s.cfg.Log("hardware: %s %s, serial %s, %d threads, %d MiB, %d NICs, %d disks",
 		hardware.Manufacturer, hardware.Product, hardware.Serial, hardware.CPU.Threads,
 		hardware.MemoryBytes>>20, len(hardware.NICs), len(hardware.Disks))

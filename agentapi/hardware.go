@@ -19,9 +19,9 @@ type Hardware struct {
 	MemoryBytes  int64  `json:"memoryBytes,omitempty"`
 	NICs         []NIC  `json:"nics,omitempty"`
 	Disks        []Disk `json:"disks,omitempty"`
-	// StorageWithoutDriver are the PCI storage controllers for which the agent has no
-	// driver: it sees no disk behind them.
-	StorageWithoutDriver []PCIDevice `json:"storageWithoutDriver,omitempty"`
+	// StorageWithoutDriver are the PCI storage controllers that no driver of the agent's
+	// kernel has taken: it sees no disk behind them. Null: it did not look.
+	StorageWithoutDriver []PCIDevice `json:"storageWithoutDriver"`
 }
 
 // PCIDevice is one function of a device on a PCI bus.

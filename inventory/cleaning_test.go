@@ -51,14 +51,15 @@ func TestCleanedButForStorageWithoutDriver(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"all is seen": {nil, metav1.ConditionTrue, infrav1.ReasonCleaned, "confirmed the cleaning"},
-		"one is not seen": {[]infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}},
-			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0, and cleaned nothing there"},
+		"all was seen": {nil, metav1.ConditionTrue, infrav1.ReasonCleaned, "confirmed the cleaning"},
+		"one was not seen": {[]infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}},
+			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0, and nothing was cleaned there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
-				s.host.Spec.Record.SanitizedAt, s.obs.StorageWithoutDriver = metav1.Time{Time: day()}, tc.blind
+				s.host.Spec.Record.SanitizedAt, s.host.Spec.Record.UncleanedStorage = metav1.Time{Time: day()}, tc.blind
 			})
+			s.obs.StorageWithoutDriver = []infrav1.HardwareController{{Address: "seen since"}}
 			decision := Next(s.host, s.obs, DefaultPolicy())
 			c := meta.FindStatusCondition(Conditions(s.host, s.obs, decision), infrav1.HostCleanedCondition)
 			if c == nil || c.Status != tc.status || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) {
@@ -68,6 +69,28 @@ func TestCleanedButForStorageWithoutDriver(t *testing.T) {
 				t.Errorf("the host is %s", decision.Reason)
 			}
 		})
+	}
+}
+
+// What was not seen by the agent that cleaned is kept until the next install.
+func TestUncleanedStorageIsKept(t *testing.T) {
+	blind := []infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}}
+	s := newScene(func(s *scene) {
+		s.host.Spec.Claim = fencedClaim()
+		s.host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderWipe, ID: "x", CreatedAt: metav1.Time{Time: day()},
+			Result: &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}}
+		s.obs.StorageWithoutDriver = blind
+	})
+	save, saves := concludeWipe(&input{host: s.host, obs: s.obs, claim: s.host.Spec.Claim, record: s.host.Spec.Record, order: s.host.Spec.Order}).Step.(SaveLedger)
+	if !saves {
+		t.Fatal("nothing is saved")
+	}
+	if diff := cmp.Diff(blind, save.Ledger.Record.UncleanedStorage); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	save.Ledger.forgetCleaning()
+	if save.Ledger.Record.UncleanedStorage != nil {
+		t.Error("it outlives the next install")
 	}
 }
 

@@ -152,9 +152,9 @@ func (in *input) cleaned(decision Decision) metav1.Condition {
 		return isNot(name, infrav1.ReasonNotCleaned, "a cleaning is due before the host can be claimed again")
 	case in.record != nil && in.record.LastClusterName != "":
 		return isNot(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of cluster %s, and serves no other before it is cleaned", in.record.LastClusterName))
-	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.obs.StorageWithoutDriver) > 0:
-		return isNot(name, infrav1.ReasonStorageWithoutDriver, fmt.Sprintf("the agent confirmed at %s that the disks which it sees are clean; it has no driver for the storage controllers %s, and cleaned nothing there. %s",
-			clock(in.record.SanitizedAt.Time), DescribeControllers(in.obs.StorageWithoutDriver), BlindRemedy))
+	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.record.UncleanedStorage) > 0:
+		return isNot(name, infrav1.ReasonStorageWithoutDriver, fmt.Sprintf("the agent confirmed at %s that the disks which it saw are clean; no driver of its kernel had taken the storage controllers %s, and nothing was cleaned there. %s; disks that appear by it are not clean",
+			clock(in.record.SanitizedAt.Time), DescribeControllers(in.record.UncleanedStorage), BlindRemedy))
 	case in.record != nil && !in.record.SanitizedAt.IsZero():
 		return is(name, infrav1.ReasonCleaned, "the agent confirmed the cleaning at "+clock(in.record.SanitizedAt.Time))
 	default:

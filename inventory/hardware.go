@@ -81,7 +81,7 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 }
 
 // BlindRemedy is what can be done about storage controllers without a driver.
-const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), or have its driver added to the agent's image"
+const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), have its driver added to the agent's image, or repair it if it is broken"
 
 func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
 	mac := regexp.MustCompile("^" + macCharacter + "(:" + macCharacter + "){5}$")

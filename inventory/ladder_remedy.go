@@ -74,7 +74,7 @@ func installingRules() remedyRules {
 // cutOffRules are of a first boot that was cut off, which no power cycle helps.
 func cutOffRules() remedyRules {
 	return remedyRules{
-		{name: "cut-off/joined", when: asFar{(*remedyInput).joined, (*remedyInput).nodeYoung}, then: waitYoung},
+		{name: "cut-off/joined", when: asFar{(*remedyInput).joined, (*remedyInput).nodeYoung, (*remedyInput).notSeenOff}, then: waitYoung},
 		{name: "cut-off/not-joined", when: asFar{(*remedyInput).notJoined}, rules: remedyRules{
 			{name: "cut-off/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
 			{name: "cut-off/late", when: asFar{(*remedyInput).joinOverdue}, rules: remedyRules{

@@ -95,7 +95,7 @@ func ReleasedInstances(host *infrav1.IngotHost) []string {
 // is something on the disks again, whatever becomes of the host.
 func (l *Ledger) forgetCleaning() {
 	if l.Record != nil {
-		l.Record.SanitizedAt, l.Record.CleanedDisks = metav1.Time{}, nil
+		l.Record.SanitizedAt, l.Record.CleanedDisks, l.Record.UncleanedStorage = metav1.Time{}, nil, nil
 	}
 }
 
@@ -217,7 +217,7 @@ func concludeWipe(in *input) Decision {
 	record := ledger.recorded()
 	record.Preparation = nil // as in endClaim
 	record.SanitizedAt = in.order.Result.At
-	record.CleanedDisks = in.order.Result.CleanedDisks
+	record.CleanedDisks, record.UncleanedStorage = in.order.Result.CleanedDisks, in.obs.StorageWithoutDriver
 	record.LastClusterName, record.LastInstanceID, record.EarlierInstanceIDs = "", "", nil
 	record.CleaningDue = ""
 	ledger.Order = nil

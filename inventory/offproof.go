@@ -17,6 +17,7 @@ import (
 type OffProof struct {
 	wish    string
 	holds   bool
+	on      bool
 	refused int
 }
 
@@ -50,9 +51,13 @@ func (p OffProof) of(host *infrav1.IngotHost) OffProof {
 // Seen takes in what the BMC says of the power.
 func (p OffProof) Seen(host *infrav1.IngotHost, power infrav1.PowerState) OffProof {
 	p = p.of(host)
-	p.holds = p.holds || power == infrav1.PowerStateOn
+	p.on = p.on || power == infrav1.PowerStateOn
+	p.holds = p.holds || p.on
 	return p
 }
+
+// SeenOn says whether the BMC has said on since the host is to be off.
+func (p OffProof) SeenOn(host *infrav1.IngotHost) bool { return p.of(host).on }
 
 // Ordered takes in that the BMC took an order to switch off.
 func (p OffProof) Ordered(host *infrav1.IngotHost) OffProof {

@@ -44,6 +44,17 @@ func TestOffProof(t *testing.T) {
 			}
 		})
 	}
+	for name, tc := range map[string]struct {
+		proof OffProof
+		want  bool
+	}{
+		"on": {OffProof{}.Seen(h, on).Seen(h, off), true}, "ordered": {OffProof{}.Ordered(h), false}, "refused": {OffProof{}.Refused(h).Refused(h).Refused(h), false},
+		"on before the release": {OffProof{}.Seen(inUse, on).Seen(h, off), false},
+	} {
+		if got := tc.proof.SeenOn(h); got != tc.want {
+			t.Errorf("%s: seen on: %t, want %t", name, got, tc.want)
+		}
+	}
 	if (OffProof{}).Ordered(inUse).Holds(inUse) {
 		t.Error("there is proof for what nobody wants")
 	}

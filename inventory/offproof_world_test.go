@@ -23,7 +23,7 @@ func blindEvents() []event {
 // off.
 func (w *world) prove(host *infrav1.IngotHost, obs *Observation) {
 	w.proof = w.proof.Seen(host, obs.Power)
-	obs.OffProven = w.proof.Holds(host)
+	obs.OffProven, obs.SeenOn = w.proof.Holds(host), w.proof.SeenOn(host)
 	if obs.Power == infrav1.PowerStateOn {
 		w.proved = offWish(w.host)
 	}

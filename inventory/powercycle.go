@@ -126,6 +126,9 @@ func confirmCycledOff(in *input) Decision {
 	ledger := in.ledger()
 	ledger.Claim.PowerCycle.State = infrav1.PowerCycleOn
 	ledger.Claim.PowerCycle.ConfirmedOff = new(true)
+	if ledger.Claim.PowerCycle.WasOn == nil {
+		ledger.Claim.PowerCycle.WasOn = new(in.obs.SeenOn)
+	}
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
 		Message: "the BMC confirmed that the host is off for its power cycle; Ingot switches it on again"}
 }

@@ -55,6 +55,36 @@ func TestInterruptedCycle(t *testing.T) {
 	}
 }
 
+// The first power cycle of a claim that switches keeps how it found the host.
+func TestHowACycleFoundTheHost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before *bool
+		seenOn bool
+		want   bool
+	}{
+		"on":                              {nil, true, true},
+		"off":                             {nil, false, false},
+		"on, the first found it off":      {new(false), true, false},
+		"off by then, the first was told": {new(true), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+				s.host.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.Time{Time: day()}, WasOn: tc.before}
+				s.obs.Power, s.obs.OffProven, s.obs.SeenOn = infrav1.PowerStateOff, true, tc.seenOn
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			save, saves := d.Step.(SaveLedger)
+			if !saves || d.Rule != "cycle/confirmed" {
+				t.Fatalf("rule %s: %s", d.Rule, d.Message)
+			}
+			if got := save.Ledger.Claim.PowerCycle.WasOn; got == nil || *got != tc.want {
+				t.Errorf("was on: %v, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 // The remediation of such a host gives the Node its time, then asks for the same power
 // cycle again, the only one that there may be.
 func TestInterruptedCycleIsAskedAgain(t *testing.T) {

@@ -96,8 +96,6 @@ func remedyCases() []remedyCase {
 	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases()), []remedyCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
-		{name: "first cycle of a host that is off", change: func(_ *r, o *o, _ *c) { o.Host.Status.Power = infrav1.PowerStateOff }, rule: "cycle",
-			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), WasOff: new(true), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{} }, rule: "cycle",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0)}},
 		{name: "under way", change: func(_ *r, o *o, c *c) { c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time },
@@ -128,6 +126,11 @@ func remedyCases() []remedyCase {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
 		},
 			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(12), BootID: "boot-1"}},
+		{name: "the first did not help, and found the host off", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(12).Time
+			c.PowerCycle.WasOn = new(false)
+		},
+			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(12), WasOn: new(false), BootID: "boot-1"}},
 		{name: "unhealthy again within the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, -30, -28) },
 			rule: "cycle", says: "2 of 2", cycle: &infrav1.ClaimPowerCycle{Count: 2, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "unhealthy again after the cooldown", change: func(_ *r, _ *o, c *c) { c.PowerCycle = cycleAt(2, infrav1.PowerCycleDone, -60, -58) },
@@ -146,7 +149,7 @@ func remedyCases() []remedyCase {
 		}, rule: "grace", step: Wait{Until: minutes(60).Time}, says: "handed over"},
 		{name: "and is off", change: func(_ *r, o *o, _ *c) {
 			o.ActiveSince, o.Now, o.Host.Status.Power = minutes(50).Time, minutes(51).Time, infrav1.PowerStateOff
-		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), WasOff: new(true), BootID: "boot-1"}},
+		}, rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(51), BootID: "boot-1"}},
 		{name: "and did not help", change: func(_ *r, o *o, _ *c) { o.ActiveSince, o.Now = minutes(50).Time, minutes(60).Time },
 			rule: "cycle", cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(60), BootID: "boot-1"}},
 		{name: "found healthy", change: func(_ *r, o *o, _ *c) { o.Machine.HealthySince = minutes(1).Time }, rule: "healthy/wait", step: Idle{}},

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -29,19 +32,27 @@ func (in *remedyInput) joined() bool    { return in.obs.Machine.Joined }
 func (in *remedyInput) notJoined() bool { return !in.obs.Machine.Joined }
 
 // joinDue is until when the Node has time to join.
-func (in *remedyInput) joinDue() time.Time   { return in.bootedAt().Add(joinTime) }
-func (in *remedyInput) joinOverdue() bool    { return !in.obs.Now.Before(in.joinDue()) }
-func (in *remedyInput) bootedAt() time.Time  { return in.from(in.obs.Host.Status.Booted.Time.Time) }
-func (in *remedyInput) healthDue() time.Time { return in.bootedAt().Add(in.timeout()) }
+func (in *remedyInput) joinDue() time.Time {
+	return in.from(in.obs.Host.Status.Booted.Time.Time).Add(joinTime)
+}
+func (in *remedyInput) joinOverdue() bool { return !in.obs.Now.Before(in.joinDue()) }
 
-// nodeYoung: a Node that has joined all the same may not be healthy yet.
+// healthDue is until when a Node that has joined all the same has time to be healthy. After
+// a pause it is given as any Node is.
+func (in *remedyInput) healthDue() time.Time {
+	return in.obs.Host.Status.Booted.Time.Add(in.timeout())
+}
 func (in *remedyInput) nodeYoung() bool { return in.obs.Now.Before(in.healthDue()) }
 
 // cutByCycle: the first boot went on for so long that it was taken for dead, and ended with
-// a power cycle of a host that was on.
+// a power cycle of a host that was on. A BMC that was away since the installation may have
+// lost its power, and the server with it.
 func (in *remedyInput) cutByCycle() bool {
-	cycle := in.claim.PowerCycle
-	return cycle != nil && cycle.AskedAt.Before(&in.obs.Host.Status.Booted.Time) && (cycle.WasOff == nil || !*cycle.WasOff)
+	cycle, told := in.claim.PowerCycle, in.obs.Host.Status.Conditions
+	cut := cycle != nil && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff && cycle.WasOn != nil && *cycle.WasOn
+	installed, answers := meta.FindStatusCondition(told, infrav1.HostProvisionedCondition), meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
+	return cut && !in.obs.Host.Status.Booted.Time.Before(&cycle.DoneAt) && installed != nil && answers != nil &&
+		answers.Status == metav1.ConditionTrue && !answers.LastTransitionTime.After(installed.LastTransitionTime.Time)
 }
 
 func waitYoung(in *remedyInput) RemedyDecision {

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -22,6 +23,20 @@ func cutOffCases() []remedyCase {
 	first := func(now int) *infrav1.ClaimPowerCycle {
 		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
 	}
+	reachable := func(o *o) *metav1.Condition {
+		return meta.FindStatusCondition(o.Host.Status.Conditions, infrav1.HostBMCReachableCondition)
+	}
+	ran := func() *infrav1.ClaimPowerCycle {
+		cycle := cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+		cycle.ConfirmedOff, cycle.WasOn = new(true), new(true)
+		return cycle
+	}
+	// byCycle: it was a power cycle of a host that was on, and no Node joins.
+	byCycle := func(o *o, c *c) {
+		told(o, c, 3, 5)
+		c.PowerCycle, reachable(o).LastTransitionTime = ran(), minutes(-60)
+		o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostProvisionedCondition, Status: metav1.ConditionTrue, LastTransitionTime: minutes(-30)})
+	}
 	over := HandOver{}
 	return []remedyCase{
 		{name: "cut off in the first boot", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "cut-off/wait", step: Wait{Until: minutes(1).Time}, says: "no power cycle helps"},
@@ -30,29 +45,19 @@ func cutOffCases() []remedyCase {
 			told(o, c, 3, 4)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
 		}, rule: "cut-off/wait", step: Wait{Until: minutes(5).Time}},
-		{name: "cut off in the first boot, switched on, and no Node joins", change: func(_ *r, o *o, c *c) {
-			told(o, c, 3, 5)
-			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
-			c.PowerCycle.WasOff = new(true)
-		}, rule: "cut-off/by-others", step: over},
-		{name: "cut off by a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) {
-			told(o, c, 3, 5)
-			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
-			c.PowerCycle.WasOff = new(false)
-		}, rule: "cut-off/by-cycle", cycle: func() *infrav1.ClaimPowerCycle {
-			kept := cycleAt(1, infrav1.PowerCycleDone, 0, 2)
-			kept.WasOff = new(false)
-			return kept
-		}(), mark: infrav1.QuarantineHealthFailed, says: "had not come to its end"},
+		{name: "cut off by a power cycle, and no Node joins", change: func(_ *r, o *o, c *c) { byCycle(o, c) }, rule: "cut-off/by-cycle", cycle: ran(),
+			mark: infrav1.QuarantineHealthFailed, says: "had not come to its end"},
 		{name: "cut off by a power cycle, on a host that is to be used again", change: func(r *r, o *o, c *c) {
-			told(o, c, 3, 5)
+			byCycle(o, c)
 			r.Spec.FailedHost = infrav1.FailedHostReuse
-			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
 		}, rule: "cut-off/by-cycle", step: over},
-		{name: "cut off in the first boot, before a power cycle", change: func(_ *r, o *o, c *c) {
-			told(o, c, -1, 5)
-			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
-		}, rule: "cut-off/by-others", step: over},
+		{name: "cut off, and found off", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.WasOn = new(false) }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, nobody saw how the host was found", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.WasOn = nil }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, the power cycle was ended before it switched", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.ConfirmedOff = nil }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, told before the power cycle was done", change: func(_ *r, o *o, c *c) { byCycle(o, c); c.PowerCycle.DoneAt = minutes(4) }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, the BMC was away since", change: func(_ *r, o *o, c *c) { byCycle(o, c); reachable(o).LastTransitionTime = minutes(1) }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, the BMC is away", change: func(_ *r, o *o, c *c) { byCycle(o, c); reachable(o).Status = metav1.ConditionFalse }, rule: "cut-off/by-others", step: over},
+		{name: "cut off, and a status that was lost", change: func(_ *r, o *o, c *c) { byCycle(o, c); o.Host.Status.Conditions = nil }, rule: "cut-off/by-others", step: over},
 		{name: "cut off in the first boot, a power cycle under way", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 4)
 			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
@@ -61,6 +66,10 @@ func cutOffCases() []remedyCase {
 			rule: "cut-off/wait", step: Wait{Until: minutes(52).Time}},
 		{name: "cut off in the first boot, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 4); o.Machine.Joined = true },
 			rule: "cut-off/joined", step: Wait{Until: minutes(5).Time}, says: "has joined all the same"},
+		{name: "cut off in the first boot, its Node joined, and the host is off", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 4)
+			o.Machine.Joined, o.Host.Status.Power = true, infrav1.PowerStateOff
+		}, rule: "cycle", cycle: first(4)},
 		{name: "cut off in the first boot, and its Node joined long ago", change: func(_ *r, o *o, c *c) { told(o, c, -5, 5); o.Machine.Joined = true }, rule: "cycle", cycle: first(5)},
 		{name: "the first boot of an earlier claim was cut off", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.InstanceID = "another" }, rule: "cycle", cycle: first(0)},
 		{name: "the first boot came to its end", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Interrupted = nil }, rule: "cycle", cycle: first(0)},

@@ -149,8 +149,8 @@ func askCycle(in *remedyInput) RemedyDecision {
 	ledger.Claim.PowerCycle = &infrav1.ClaimPowerCycle{
 		Count: in.count() + 1, State: infrav1.PowerCycleOff, AskedAt: in.now(), BootID: in.obs.Node.BootID,
 	}
-	if !in.notSeenOff() {
-		ledger.Claim.PowerCycle.WasOff = new(true)
+	if before := in.claim.PowerCycle; before != nil {
+		ledger.Claim.PowerCycle.WasOn = before.WasOn
 	}
 	return RemedyDecision{Step: SaveLedger{Ledger: ledger}, Event: "Normal", Reason: infrav1.ReasonPowerCycling,
 		Message: fmt.Sprintf("power cycle %d of %d of %s is asked for", in.count()+1, in.limit(), in.host())}

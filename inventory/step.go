@@ -149,11 +149,14 @@ type Observation struct {
 	SwitchRefused bool
 	// OffProven: that the host is off is more than the BMC's word; see OffProof.
 	OffProven bool
+	// SeenOn: the BMC has said on since the host is to be off for that; see OffProof.
+	SeenOn bool
 	// OffUnsure: a live system was started, and the BMC has not said off for as long as
 	// Policy.ResetInterval since.
 	OffUnsure bool
 
-	// StorageWithoutDriver are the storage controllers of which the agent saw no disk.
+	// StorageWithoutDriver are the storage controllers of which the agent saw no disk when it
+	// last ran.
 	StorageWithoutDriver []infrav1.HardwareController
 
 	// LastContact is when the agent of the present order last spoke. Zero: never, or

@@ -6,26 +6,30 @@ package probe
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
-// storageClass is the PCI base class of mass storage controllers, as sysfs writes the
-// class code (PCI Code and ID Assignment Specification, section 1.2).
-const storageClass = "0x01"
+// storageClasses are the PCI classes of mass storage controllers and of Fibre Channel, as
+// sysfs writes the class code (PCI Code and ID Assignment Specification, sections 1.2
+// and 1.13).
+var storageClasses = []string{"0x01", "0x0c04"}
 
 // StorageWithoutDriver lists the PCI storage controllers that no driver of this kernel
-// has taken: disks behind them are not seen.
+// has taken: disks behind them are not seen. Drivers are there for what Disks has listed
+// before. Nil: there is no PCI.
 func StorageWithoutDriver(root fs.FS) []agentapi.PCIDevice {
 	entries, err := fs.ReadDir(root, "sys/bus/pci/devices")
 	if err != nil {
 		return nil
 	}
-	var out []agentapi.PCIDevice
+	out := []agentapi.PCIDevice{}
 	for _, e := range entries {
 		dir := path.Join("sys/bus/pci/devices", e.Name())
-		if !strings.HasPrefix(text(root, dir+"/class"), storageClass) || link(root, dir+"/driver") != "" {
+		class := text(root, dir+"/class")
+		if !slices.ContainsFunc(storageClasses, func(c string) bool { return strings.HasPrefix(class, c) }) || link(root, dir+"/driver") != "" {
 			continue
 		}
 		id := func(name string) string { return strings.TrimPrefix(text(root, dir+"/"+name), "0x") }

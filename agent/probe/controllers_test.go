@@ -23,6 +23,11 @@ func TestStorageWithoutDriver(t *testing.T) {
 		sys/devices/pci0000:3a/0000:3b:00.0/class = 0x010400\n
 		sys/devices/pci0000:3a/0000:3b:00.0/vendor = 0x1000\n
 		sys/devices/pci0000:3a/0000:3b:00.0/device = 0x0073\n`
+	const fibre = `
+		sys/bus/pci/devices/0000:5e:00.0 -> ../../../devices/pci0000:5d/0000:5e:00.0
+		sys/devices/pci0000:5d/0000:5e:00.0/class = 0x0c0400\n
+		sys/devices/pci0000:5d/0000:5e:00.0/vendor = 0x1077\n
+		sys/devices/pci0000:5d/0000:5e:00.0/device = 0x2261\n`
 	const network = `
 		sys/bus/pci/devices/0000:02:00.0 -> ../../../devices/pci0000:00/0000:02:00.0
 		sys/devices/pci0000:00/0000:02:00.0/class = 0x020000\n`
@@ -31,8 +36,9 @@ func TestStorageWithoutDriver(t *testing.T) {
 		want []agentapi.PCIDevice
 	}{
 		"no PCI":             {"", nil},
-		"with a driver":      {nvme, nil},
-		"no storage":         {network, nil},
+		"with a driver":      {nvme, []agentapi.PCIDevice{}},
+		"no storage":         {network, []agentapi.PCIDevice{}},
+		"Fibre Channel":      {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
 		"without its driver": {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,8 +39,8 @@ type IngotHardwareSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Disks []HardwareDisk `json:"disks,omitempty"`
-	// storageWithoutDriver are the PCI storage controllers for which the agent has no
-	// driver: disks behind them are not among disks, and are not cleaned.
+	// storageWithoutDriver are the PCI storage controllers that no driver of the agent's
+	// kernel has taken: disks behind them are not among disks, and are not cleaned.
 	// +optional
 	// +listType=map
 	// +listMapKey=address

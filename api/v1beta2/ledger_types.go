@@ -141,9 +141,9 @@ type ClaimPowerCycle struct {
 	// confirmedOff: the BMC said in between that the host was off.
 	// +optional
 	ConfirmedOff *bool `json:"confirmedOff,omitempty"`
-	// wasOff: the BMC had said before this was asked for that the host was off.
+	// wasOn: the BMC said on before the first power cycle of this claim switched the host off.
 	// +optional
-	WasOff *bool `json:"wasOff,omitempty"`
+	WasOn *bool `json:"wasOn,omitempty"`
 	// bootID is the Node's boot ID from before: another one after it proves a restart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -190,6 +190,12 @@ type HostRecord struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
+	// uncleanedStorage are the storage controllers that no driver of the agent's kernel had
+	// taken then: whatever disks they have were not cleaned. It goes with the next install.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	UncleanedStorage []HardwareController `json:"uncleanedStorage,omitempty"`
 	// lastClusterName is the Cluster last served, when the host was not cleaned
 	// after it: no other cluster gets the host before it is.
 	// +optional

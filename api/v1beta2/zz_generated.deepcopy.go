@@ -227,8 +227,8 @@ func (in *ClaimPowerCycle) DeepCopyInto(out *ClaimPowerCycle) {
 		*out = new(bool)
 		**out = **in
 	}
-	if in.WasOff != nil {
-		in, out := &in.WasOff, &out.WasOff
+	if in.WasOn != nil {
+		in, out := &in.WasOn, &out.WasOn
 		*out = new(bool)
 		**out = **in
 	}
@@ -660,6 +660,11 @@ func (in *HostRecord) DeepCopyInto(out *HostRecord) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.UncleanedStorage != nil {
+		in, out := &in.UncleanedStorage, &out.UncleanedStorage
+		*out = make([]HardwareController, len(*in))
+		copy(*out, *in)
 	}
 	if in.EarlierInstanceIDs != nil {
 		in, out := &in.EarlierInstanceIDs, &out.EarlierInstanceIDs

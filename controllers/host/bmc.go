@@ -55,7 +55,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	known.off, seen.OffUnsure = known.off.seen(host.Spec.Order, seen.Power, seen.Now, r.Policy.ResetInterval)
 	known.offProof = known.offProof.Seen(host, seen.Power)
-	seen.OffProven = known.offProof.Holds(host)
+	seen.OffProven, seen.SeenOn = known.offProof.Holds(host), known.offProof.SeenOn(host)
 	seen.AskRefused = known.asking.lasted(r.Policy.SoftPowerOff)
 	r.contacts.keep(host, known)
 	seen.contact(host, known)

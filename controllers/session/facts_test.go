@@ -88,3 +88,34 @@ func TestStorageWithoutDriver(t *testing.T) {
 		})
 	}
 }
+
+// An agent of before, which does not look for them, takes no controllers from the facts.
+func TestAgentsThatDoNotLook(t *testing.T) {
+	blind := []infrav1.HardwareController{{Address: "0000:3b:00.0"}}
+	for name, tc := range map[string]struct {
+		said []agentapi.PCIDevice
+		want []infrav1.HardwareController
+	}{
+		"does not look": {nil, blind},
+		"sees all":      {[]agentapi.PCIDevice{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := recorded(here)
+			before.Spec.StorageWithoutDriver = blind
+			s := newSite(t, append(world(), before)...)
+			said := found()
+			said.StorageWithoutDriver = tc.said
+			if _, reason := call[agentapi.Session](s.agent(claimsOf(token.Install), here), agentapi.PathSession,
+				agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: said}); reason != "" {
+				t.Fatalf("refused: %s", reason)
+			}
+			after := &infrav1.IngotHardware{}
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(before), after); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, after.Spec.StorageWithoutDriver); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -126,37 +126,43 @@ func TestCyclesAreFound(t *testing.T) {
 func TestFirstBootIsRemembered(t *testing.T) {
 	root := t.TempDir()
 	installVendorScript(t, root, cloudInitUnits)
-	id, env := filepath.Join(root, "ingot/first-boot.id"), filepath.Join(root, "ingot/first-boot.env")
-	holds := func(when, path, want string) {
+	env := filepath.Join(root, "ingot/first-boot.env")
+	holds := func(when, want string) {
 		t.Helper()
-		if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != want {
-			t.Errorf("%s: %s is %q, error %v; want %q", when, filepath.Base(path), got, err, want)
+		if text, err := os.ReadFile(env); err != nil || !strings.Contains(string(text), "\nINGOT_FIRST_BOOT_ID='"+want+"'\nINGOT_INSTANCE_ID='"+instanceID+"'\n") {
+			t.Errorf("%s: %q, error %v; want %q", when, text, err, want)
 		}
 	}
-	holds("the first boot", id, bootID(t))
+	holds("the first boot", bootID(t))
+	text, err := os.ReadFile(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(env, bytes.Replace(text, []byte(bootID(t)), []byte("earlier"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	written, err := os.Stat(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(id, []byte("earlier\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	installVendorScript(t, root, cloudInitUnits)
-	holds("the second boot", id, "earlier")
+	holds("the second boot", "earlier")
 	again, err := os.Stat(env)
 	if err != nil || !os.SameFile(written, again) || !written.ModTime().Equal(again.ModTime()) {
 		t.Errorf("the token is written twice: %v", err)
 	}
 	for _, brought := range []string{"INGOT_INSTANCE_ID='another'\n", "INGOT_BOOTED_URL='cut of", ""} {
-		for path, text := range map[string]string{env: brought, id: "earlier\n"} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(env, []byte(brought), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tree := filepath.Join(root, "ingot/first-boot.ended")
+		if err := os.WriteFile(tree, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		installVendorScript(t, root, cloudInitUnits)
-		holds("with an image's "+brought, id, bootID(t))
-		if text, err := os.ReadFile(env); err != nil || !strings.Contains(string(text), instanceID) {
-			t.Errorf("with an image's %q: %q, error %v", brought, text, err)
+		holds("with an image's "+brought, bootID(t))
+		if _, err := os.Stat(tree); !os.IsNotExist(err) {
+			t.Errorf("with an image's %q: its first boot has ended: %v", brought, err)
 		}
 	}
 }
@@ -164,21 +170,26 @@ func TestFirstBootIsRemembered(t *testing.T) {
 // A first boot was interrupted when cloud-init ends in another boot than it began in; not
 // when the system was restarted after that, and not where there is no cloud-init.
 func TestFirstBootInterrupted(t *testing.T) {
-	const finished, ended = "cloud/instance/boot-finished", "ingot/first-boot.ended"
+	const cloudInit, ended = "cloud/instance/datasource", "ingot/first-boot.ended"
 	for name, tc := range map[string]struct {
 		first string
 		files []string
 		want  bool
 	}{
-		"the first boot":                                {bootID(t), []string{finished}, false},
-		"the first boot, its report repeated":           {bootID(t), []string{finished, ended}, false},
-		"the second, the first was cut off":             {"earlier", []string{finished}, true},
-		"the second, cut off after cloud-init":          {"earlier", []string{finished, ended}, false},
+		"the first boot":                                {bootID(t), []string{cloudInit}, false},
+		"the first boot, its report repeated":           {bootID(t), []string{cloudInit, ended}, false},
+		"the second, the first was cut off":             {"earlier", []string{cloudInit}, true},
+		"the second, cut off after cloud-init":          {"earlier", []string{cloudInit, ended}, false},
 		"the second of a system that has no cloud-init": {"earlier", nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := newFirstBootTree(t)
-			tree.write("ingot/first-boot.id", tc.first+"\n")
+			env := filepath.Join(tree.root, "ingot/first-boot.env")
+			text, err := os.ReadFile(env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree.write("ingot/first-boot.env", strings.Replace(string(text), bootID(t), tc.first, 1))
 			for _, file := range tc.files {
 				tree.write(file, "")
 			}

@@ -58,7 +58,7 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, result.Reason, action, "%s", result.Message)
 		return agentapi.Session{}, &agentapi.Error{Reason: agentapi.ReasonHardwareMismatch, Message: result.Message}
 	}
-	if err := s.keepFacts(ctx, host, facts); err != nil {
+	if err := s.keepFacts(ctx, host, facts, in.Hardware.StorageWithoutDriver != nil); err != nil {
 		s.Log.Error(err, "Could not save the hardware", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Session{}, notReady("the hardware could not be saved")
 	}
@@ -69,7 +69,7 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	}
 	if blind := facts.StorageWithoutDriver; bound && len(blind) > 0 {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, action,
-			"The agent has no driver for the storage controllers %s: disks there are neither seen, nor installed to, nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
+			"No driver of the agent's kernel has taken the storage controllers %s: disks there are neither seen, nor installed to, nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
 	}
 	return agentapi.Session{
 		Now:              s.Clock.Now().UTC(),
@@ -157,7 +157,7 @@ func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts 
 // keepFacts writes the hardware found to the IngotHardware of the host. What others
 // recorded there stays: both addresses, the pin of the BMC's certificate, and the
 // report of the system that the present claim installed.
-func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec) error {
+func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts infrav1.IngotHardwareSpec, toldControllers bool) error {
 	known := &infrav1.IngotHardware{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(host), known)
 	if apierrors.IsNotFound(err) {
@@ -180,6 +180,9 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	}
 	if host.Spec.Order.Kind != infrav1.OrderInspect && len(inventory.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
 		facts.Disks = known.Spec.Disks // a wipe must ask for the one that is missing
+	}
+	if !toldControllers {
+		facts.StorageWithoutDriver = known.Spec.StorageWithoutDriver // an agent of before does not look
 	}
 	if equality.Semantic.DeepEqual(known.Spec, facts) {
 		return nil

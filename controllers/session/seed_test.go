@@ -126,8 +126,7 @@ func newFirstBootTree(t *testing.T) *firstBootTree {
 	}
 	tree.write("cloud/seed/nocloud/meta-data", "instance-id: i-1\n")
 	tree.write("cloud/instances/i-1/datasource", "NoCloud\n")
-	tree.write("ingot/first-boot.id", bootID(t)+"\n")
-	tree.write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
+	tree.write("ingot/first-boot.env", "INGOT_BOOTED_URL='https://192.0.2.1/'\nINGOT_BOOTED_TOKEN='"+canary+"'\nINGOT_BOOTED_PIN='p'\nINGOT_FIRST_BOOT_ID='"+bootID(t)+"'\nINGOT_INSTANCE_ID='"+instanceID+"'\n")
 	for _, nic := range []string{"eth0", "eth1", "eth2"} {
 		tree.write("sys/net/"+nic+"/device/vendor", "0x15b3\n")
 	}

@@ -17,11 +17,11 @@ mkdir -p /var/lib/ingot
 # What is not of this instance came with the image.
 grep -qsF "INGOT_INSTANCE_ID='$INGOT_INSTANCE_ID'" /var/lib/ingot/first-boot.env || {
 	rm -f /var/lib/ingot/first-boot.*
-	cat /proc/sys/kernel/random/boot_id > /var/lib/ingot/first-boot.id
 	cat > /var/lib/ingot/first-boot.env <<ENV
 INGOT_BOOTED_URL='$INGOT_BOOTED_URL'
 INGOT_BOOTED_TOKEN='$INGOT_BOOTED_TOKEN'
 INGOT_BOOTED_PIN='$INGOT_BOOTED_PIN'
+INGOT_FIRST_BOOT_ID='$(cat /proc/sys/kernel/random/boot_id)'
 INGOT_INSTANCE_ID='$INGOT_INSTANCE_ID'
 ENV
 }
@@ -32,9 +32,9 @@ boot=$(cat /proc/sys/kernel/random/boot_id)
 
 # cloud-init ends in the boot in which it began, or leaves out for good what it had begun.
 interrupted() {
-	if [ "$boot" = "$(cat /var/lib/ingot/first-boot.id)" ]; then
+	if [ "$boot" = "$INGOT_FIRST_BOOT_ID" ]; then
 		touch /var/lib/ingot/first-boot.ended && sync
-	elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance/boot-finished ]; then
+	elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance ]; then
 		printf ',"interrupted":true'
 	fi
 }
@@ -112,9 +112,9 @@ report() {
 }
 
 # 3. The token has served, and the script. A token that a power cut leaves goes in the next
-# boot.
+# boot, where there is systemd. It has another name by then: half of it must not be read.
 finish() {
-	mv -f /var/lib/ingot/first-boot.env /var/lib/ingot/first-boot.served 2> /dev/null
+	mv -f /var/lib/ingot/first-boot.env /var/lib/ingot/first-boot.served 2> /dev/null || destroy /var/lib/ingot/first-boot.env
 	sync
 	destroy /var/lib/ingot/first-boot.served
 	sync

@@ -108,7 +108,7 @@ func serveManager(t *testing.T, seg *segment, cert tls.Certificate, h http.Handl
 
 // TestAgentLine boots the agent's own image from the network and has it post
 // the server's inventory, on virtio hardware with BIOS, and on an Intel card
-// and an NVMe disk with UEFI.
+// and an NVMe disk with UEFI; and on a server whose disk its kernel has no driver for.
 func TestAgentLine(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -117,9 +117,12 @@ func TestAgentLine(t *testing.T) {
 		fwName   string
 		nic      qemu.NIC
 		disk     qemu.DiskModel
+		// without is a driver that the kernel does not load, for the controller with ID blind.
+		without, blind string
 	}{
-		{"BIOS and virtio", "bios", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.VirtioBlk},
-		{"UEFI, e1000e and NVMe", "all", qemu.UEFI, "UEFI", qemu.NIC{Model: qemu.E1000E}, qemu.NVMe},
+		{"BIOS and virtio", "bios", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.VirtioBlk, "", ""},
+		{"UEFI, e1000e and NVMe", "all", qemu.UEFI, "UEFI", qemu.NIC{Model: qemu.E1000E}, qemu.NVMe, "", ""},
+		{"no driver for NVMe", "all", qemu.BIOS, "BIOS", qemu.NIC{}, qemu.NVMe, "nvme", "1b36:0010"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			needs(t, tc.level)
@@ -137,7 +140,7 @@ func TestAgentLine(t *testing.T) {
 			host := newHost(pxe.Plan{Kind: pxe.Agent, Agent: pxe.AgentBoot{
 				Kernel: add("vmlinuz"), Initrds: []pxe.File{add("initramfs.cpio.zst")},
 				Server: "192.0.2.1:8843", Pin: pin, Token: agentapi.Sensitive(manager.token),
-				Arguments: []string{"console=ttyS0,115200"},
+				Arguments: []string{"console=ttyS0,115200", "module_blacklist=" + tc.without},
 			}})
 			seg := startSegment(t, host, &files, nil)
 			serveManager(t, seg, cert, manager)
@@ -169,8 +172,16 @@ func TestAgentLine(t *testing.T) {
 			if !slices.ContainsFunc(hw.NICs, func(n agentapi.NIC) bool { return n.MAC == host.MAC.String() }) {
 				t.Errorf("the boot card is not among %+v", hw.NICs)
 			}
-			if !slices.ContainsFunc(hw.Disks, func(d agentapi.Disk) bool { return d.Serial == "DISK-1" && d.SizeBytes == diskSize }) {
-				t.Errorf("the disk is not among %+v", hw.Disks)
+			seen := slices.ContainsFunc(hw.Disks, func(d agentapi.Disk) bool { return d.Serial == "DISK-1" && d.SizeBytes == diskSize })
+			if seen != (tc.blind == "") {
+				t.Errorf("the disk is seen: %t, among %+v", seen, hw.Disks)
+			}
+			var blind string
+			for _, c := range hw.StorageWithoutDriver {
+				blind += c.ID
+			}
+			if blind != tc.blind {
+				t.Errorf("without a driver: %+v, want %q", hw.StorageWithoutDriver, tc.blind)
 			}
 			select { // the acknowledgement said so
 			case <-orClosed(vm.Ended()):
