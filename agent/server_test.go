@@ -222,6 +222,9 @@ func (s *server) config(m *agenttest.Manager, addr string) agent.Config {
 	return agent.Config{
 		Servers: []string{addr}, Pins: pins, Token: m.Token, Identity: identity, Version: "test",
 		Probe: func(context.Context) (agentapi.Hardware, error) {
+			if s.lists == 0 {
+				s.t.Error("drivers are looked for before the disks were")
+			}
 			return agentapi.Hardware{Serial: "SN1", Architecture: "amd64"}, nil
 		},
 		Disks: s, Seeder: s, Assembles: s.assemblesHere, Log: s.log,
