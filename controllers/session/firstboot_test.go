@@ -155,13 +155,13 @@ func TestFirstBootIsRemembered(t *testing.T) {
 		if err := os.WriteFile(env, []byte(brought), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tree := filepath.Join(root, "ingot/first-boot.ended")
-		if err := os.WriteFile(tree, nil, 0o600); err != nil {
+		ended := filepath.Join(root, "ingot/first-boot.ended")
+		if err := os.WriteFile(ended, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		installVendorScript(t, root, cloudInitUnits)
 		holds("with an image's "+brought, bootID(t))
-		if _, err := os.Stat(tree); !os.IsNotExist(err) {
+		if _, err := os.Stat(ended); !os.IsNotExist(err) {
 			t.Errorf("with an image's %q: its first boot has ended: %v", brought, err)
 		}
 	}
