@@ -218,7 +218,7 @@ func sayWrongServer(in *input) Decision {
 }
 
 func sayMACMissing(in *input) Decision {
-	return warn(infrav1.ReasonMACNotFound, fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server; Ingot boots nothing before",
+	return warn(infrav1.ReasonMACNotFound, fmt.Sprintf("spec.bootMACAddress %s is not among the NICs that the BMC lists (%s); correct it, or spec.bmc.address if this is another server. A card that the BMC lists only once the server was on is found by switching it on by hand; Ingot boots nothing before, and asks the BMC again every few minutes",
 		in.host.Spec.BootMACAddress, listSome(in.obs.KnownMACs, 8)))
 }
 

@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -141,6 +140,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			}
 		}
 		if known.listed && !firstContact {
+			known = known.soughtAgain(ctx, conn, host.Spec.BootMACAddress, seen.Now)
 			return nil
 		}
 		facts, err := conn.Inventory(ctx)
@@ -148,6 +148,7 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 			facts, err = bmc.Inventory{}, nil
 		}
 		known.address, known.listed, known.macs = seen.target.Address, err == nil, facts.MACs
+		known.sought, known.soughtAt = host.Spec.BootMACAddress, seen.Now
 		known.identity, known.session, known.unsure = identityOf(facts.Identity), sessionOf(conn), err != nil
 		return err
 	})
@@ -212,7 +213,7 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 		return
 	}
 	o.KnownMACs = known.macs
-	o.BootMACMissing = len(known.macs) > 0 && !slices.Contains(known.macs, host.Spec.BootMACAddress)
+	o.BootMACMissing = known.misses(host.Spec.BootMACAddress)
 	if o.hardware != nil {
 		system := o.hardware.Spec.System
 		inspected := inventory.SystemIdentity{UUID: system.UUID, SerialNumber: system.SerialNumber}

@@ -36,6 +36,10 @@ type contact struct {
 	// listed: the BMC was asked for its NICs; macs are nil where it cannot tell.
 	listed bool
 	macs   []string
+	// sought is the boot MAC address that was last looked for among them, by asking the
+	// BMC, at soughtAt.
+	sought   string
+	soughtAt time.Time
 	// identity of the server that the BMC manages, as it tells it.
 	identity inventory.SystemIdentity
 	// session of the pool's by which identity was read; 0: the BMC's are not told apart.

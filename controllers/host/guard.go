@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -62,6 +64,29 @@ func (c contact) lookedAt(ctx context.Context, conn bmc.Conn) (contact, error) {
 	}
 	c.session, c.listed, c.unsure = session, same, false
 	return c, nil
+}
+
+// relistAfter is how often a BMC is asked again for its NICs where the boot MAC address is
+// not among them.
+const relistAfter = 10 * time.Minute
+
+// misses: the BMC lists NICs, and this is none of them.
+func (c contact) misses(mac string) bool {
+	return len(c.macs) > 0 && !slices.Contains(c.macs, mac)
+}
+
+// soughtAgain lists the NICs anew where the boot MAC address is not among them: a card may
+// have been put in since, and many BMCs list one only when the server has been on with it.
+// If that fails the old list stands: a slow BMC is none the worse for it.
+func (c contact) soughtAgain(ctx context.Context, conn bmc.Conn, mac string, now time.Time) contact {
+	if !c.misses(mac) || mac == c.sought && now.Before(c.soughtAt.Add(relistAfter)) {
+		return c
+	}
+	c.sought, c.soughtAt = mac, now
+	if facts, err := conn.Inventory(ctx); err == nil {
+		c.macs = facts.MACs
+	}
+	return c
 }
 
 type guardKey struct{}

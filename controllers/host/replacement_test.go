@@ -156,6 +156,54 @@ func testSlowAfterTimeout(t *testing.T, on *ground) {
 	}
 }
 
+// testNewCard: a NIC that the BMC did not list at first is found without a restart of the
+// manager, since most list a card only after the server was on with it; and at once where a
+// person corrects the boot MAC address, or asks for a try. Nothing is listed twice otherwise.
+func testNewCard(t *testing.T, on *ground) {
+	for name, tc := range map[string]struct {
+		then   func(y *yard, mac string)
+		after  time.Duration
+		listed int
+	}{
+		"listed later": {func(y *yard, mac string) { y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) }) }, relistAfter, 2},
+		"corrected": {func(y *yard, _ string) {
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:01" })
+		}, time.Minute, 1},
+		"asked for": {func(y *yard, mac string) {
+			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) })
+			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: "1"})
+		}, time.Minute, 2},
+		"put in with the address of the host": {func(y *yard, _ string) {
+			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, "52:54:00:ff:ff:02") })
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:02" })
+		}, time.Minute, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.bmc.set(func(f *fakeBMC) { f.macs = []string{"52:54:00:ff:ff:01"} })
+			metal := &identified{fakeBMC: y.bmc, identity: bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}}
+			y.BMC = metal
+			host := y.ready("h")
+			for range 4 {
+				y.step("h")
+				y.clock.Step(time.Minute)
+			}
+			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMACNotFound)
+			tc.then(y, host.Spec.BootMACAddress)
+			y.clock.Step(tc.after)
+			for range 3 {
+				y.step("h")
+			}
+			if ready := conditions.Get(y.get("h"), infrav1.ReadyCondition); ready.Reason == infrav1.ReasonMACNotFound {
+				t.Errorf("still: %s", ready.Message)
+			}
+			if metal.listed != tc.listed {
+				t.Errorf("NICs were read %d times, want %d", metal.listed, tc.listed)
+			}
+		})
+	}
+}
+
 // A BMC that was away may be another's when it is back, at the same address: BMCs that
 // get theirs by DHCP, or a chassis whose blades were swapped.
 func testSwapped(t *testing.T, on *ground) {
@@ -336,6 +384,7 @@ func testReplacement(t *testing.T, on *ground) {
 	t.Run("swapped unseen", func(t *testing.T) { testSwappedUnseen(t, on) })
 	t.Run("its password, unseen", func(t *testing.T) { testRotationSwapped(t, on) })
 	t.Run("slow after a timeout", func(t *testing.T) { testSlowAfterTimeout(t, on) })
+	t.Run("a new card", func(t *testing.T) { testNewCard(t, on) })
 	t.Run("its password", func(t *testing.T) { testRotationElsewhere(t, on) })
 	y := newYard(t, on)
 	server := bmc.Identity{UUID: uuid.NewString(), Serial: "A1"}
