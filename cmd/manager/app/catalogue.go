@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -40,9 +39,9 @@ func addCatalogue(mgr manager.Manager, o *Options, recorder events.EventRecorder
 		(&reservation.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, Clock: clock.RealClock{}, WatchFilterValue: o.WatchFilter,
 			Waits: o.ReservationWaits, Metrics: counted,
-		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: reservationConcurrency}),
+		}).SetupWithManager(mgr, workers(reservationConcurrency)),
 		(&image.Reconciler{
 			Client: mgr.GetClient(), HTTP: fetch, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.ImageWaits,
-		}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: imageConcurrency}),
+		}).SetupWithManager(mgr, workers(imageConcurrency)),
 	)
 }

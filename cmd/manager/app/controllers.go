@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -57,7 +56,6 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err := mgr.Add(closer{pool}); err != nil {
 		return err
 	}
-	concurrency := func(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }
 	recorder := mgr.GetEventRecorder("ingot")
 	hosts, err := hostReconciler(o, id)
 	if err != nil {
@@ -74,27 +72,27 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	}
 	return errors.Join(
 		addCatalogue(mgr, o, recorder),
-		hosts.SetupWithManager(mgr, concurrency(o.HostConcurrency)),
+		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
 			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
-		}).SetupWithManager(ctx, mgr, concurrency(o.MachineConcurrency)),
+		}).SetupWithManager(ctx, mgr, workers(o.MachineConcurrency)),
 		(&cluster.Reconciler{
 			Client: mgr.GetClient(), Recorder: recorder, WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(ctx, mgr, concurrency(o.ClusterConcurrency)),
+		}).SetupWithManager(ctx, mgr, workers(o.ClusterConcurrency)),
 		(&template.Reconciler{
 			Client: mgr.GetClient(), WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(mgr, concurrency(o.MachineTemplateConcurrency)),
+		}).SetupWithManager(mgr, workers(o.MachineTemplateConcurrency)),
 		(&remediation.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Recorder: recorder, Clock: clock.RealClock{},
 			MaxAttempts: o.Policy.MaxAttempts, Waits: o.RemediationWaits, WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(mgr, workloads, concurrency(o.RemediationConcurrency)),
+		}).SetupWithManager(mgr, workloads, workers(o.RemediationConcurrency)),
 		(&node.Reconciler{
 			Client: mgr.GetClient(), Clusters: workloads, Recorder: recorder, Clock: clock.RealClock{}, Waits: o.NodeWaits, WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(mgr, workloads, concurrency(o.MachineConcurrency)),
+		}).SetupWithManager(mgr, workloads, workers(o.MachineConcurrency)),
 		(&move.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
-		}).SetupWithManager(mgr, concurrency(moveConcurrency)),
+		}).SetupWithManager(mgr, workers(moveConcurrency)),
 	)
 }
 

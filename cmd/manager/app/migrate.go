@@ -8,7 +8,6 @@ import (
 
 	"sigs.k8s.io/cluster-api/controllers/crdmigrator"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -52,5 +51,5 @@ func addMigrator(ctx context.Context, mgr manager.Manager, o *Options) error {
 			&infrav1.IngotClusterTemplate{}:     {},
 			&infrav1.IngotRemediationTemplate{}: {},
 		},
-	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 1})
+	}).SetupWithManager(ctx, mgr, workers(1))
 }

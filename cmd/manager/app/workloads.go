@@ -10,7 +10,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -41,7 +40,7 @@ func addWorkloads(ctx context.Context, mgr manager.Manager, o *Options) (cluster
 		ClusterFilter:    onMetal,
 		Cache:            clustercache.CacheOptions{DefaultTransform: slim, Indexes: node.Indexes()},
 		Client:           clustercache.ClientOptions{QPS: o.Workloads.QPS, Burst: o.Workloads.Burst, UserAgent: workloadUserAgent},
-	}, controller.Options{MaxConcurrentReconciles: o.Workloads.Concurrency})
+	}, workers(o.Workloads.Concurrency))
 	if err != nil {
 		return nil, fmt.Errorf("workload clusters: %w", err)
 	}

@@ -1,0 +1,49 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// I13: what fails is tried again after ever longer, not all at once, and within five
+// minutes however often it failed; a success forgets it.
+func TestWorkersRetry(t *testing.T) {
+	options := workers(3)
+	if options.MaxConcurrentReconciles != 3 {
+		t.Errorf("%d workers", options.MaxConcurrentReconciles)
+	}
+	limiter := options.RateLimiter
+	item := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "h"}}
+	base := retryFirst
+	for n := range 30 {
+		got := limiter.When(item)
+		if longest := min(base+base/2, 5*time.Minute); got < min(base, longest) || got > longest {
+			t.Errorf("try %d after %s, want %s to %s", n+1, got, base, longest)
+		}
+		base = min(2*base, 5*time.Minute)
+	}
+	waits := map[time.Duration]bool{}
+	for n := range 20 {
+		other := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: string(rune('a' + n))}}
+		for range 10 {
+			limiter.When(other)
+		}
+		waits[limiter.When(other)] = true
+	}
+	if len(waits) < 2 {
+		t.Errorf("twenty that failed together are tried again together: %v", waits)
+	}
+	limiter.Forget(item)
+	if got := limiter.When(item); got > 2*retryFirst {
+		t.Errorf("after a success %s", got)
+	}
+	if again := workers(1).RateLimiter.When(item); again > 2*retryFirst {
+		t.Errorf("controllers share their failures: %s", again)
+	}
+}
