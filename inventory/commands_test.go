@@ -272,6 +272,34 @@ func TestSilenceCountsFromTheFirstReconcile(t *testing.T) {
 	}
 }
 
+// A host that never came on is not blamed for what its BMC refused in an earlier life of the
+// manager: whoever was started since tries once more.
+func TestNeverOnCountsFromTheFirstReconcile(t *testing.T) {
+	policy := DefaultPolicy()
+	for name, tc := range map[string]struct {
+		began   time.Duration // before now
+		refused bool
+		want    string
+	}{
+		"at work all the time":          {2 * time.Hour, false, "order/retry"},
+		"refused all the time":          {2 * time.Hour, true, "start/boot"},
+		"began a moment ago":            {time.Second, false, "start/boot"},
+		"began, and tried for its time": {policy.AgentDeadline, false, "order/retry"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Order, s.obs.Power = orderOf(infrav1.OrderInspect), infrav1.PowerStateOff
+				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-time.Hour)}
+				s.obs.LastReset = day().Add(-30 * time.Minute)
+				s.obs.SwitchRefused, s.obs.ListeningSince = tc.refused, day().Add(-tc.began)
+			})
+			if got := Next(s.host, s.obs, policy); got.Rule != tc.want {
+				t.Errorf("%s: %s, want %s", got.Rule, got.Message, tc.want)
+			}
+		})
+	}
+}
+
 // A server that was released by force may run on, and its system answers to the addresses
 // that the claim gave it.
 func TestForcedReleaseKeepsAddresses(t *testing.T) {

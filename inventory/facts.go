@@ -163,11 +163,15 @@ func (in *input) speaking() bool {
 }
 
 // neverOn: booted, by its record, and off all the time until the deadline. What its
-// BMC would not switch on was not booted, and is not the host's failure.
+// BMC would not switch on was not booted, and is not the host's failure. A manager that was
+// started since does not know that of the tries before, and gives its own the time.
 func (in *input) neverOn() bool {
-	created := in.order.CreatedAt.Time
+	created, since := in.order.CreatedAt.Time, in.order.CreatedAt.Time
+	if in.obs.ListeningSince.After(since) {
+		since = in.obs.ListeningSince
+	}
 	return !in.obs.SwitchRefused && !in.obs.LastReset.Before(created) &&
-		!in.obs.Now.Before(created.Add(in.policy.AgentDeadline))
+		!in.obs.Now.Before(since.Add(in.policy.AgentDeadline))
 }
 
 // bootDoubted: the last switch was a moment ago, and was the boot, since it was not
