@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -90,12 +89,8 @@ func (f *Finder) isCredentials(ctx context.Context, bundle client.Object) (bool,
 	if _, ok := bundle.(*corev1.Secret); !ok {
 		return false, nil
 	}
-	hosts := &infrav1.IngotHostList{}
-	err := f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCredentials: bundle.GetNamespace() + "/" + bundle.GetName()})
-	if err != nil {
-		return false, fmt.Errorf("hosts whose password is in Secret %s: %w", bundle.GetName(), err)
-	}
-	return len(hosts.Items) > 0, nil
+	users, err := f.users(ctx, bundle, 1)
+	return users > 0, err
 }
 
 // isHost says whether an owner is an IngotHost, of whatever version.

@@ -8,16 +8,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -90,9 +93,15 @@ func (f *Finder) read(ctx context.Context, host *infrav1.IngotHost, name string,
 	return err
 }
 
+// maxOwners is how many hosts own a Secret together. Each is an entry of the object that
+// every other's write carries along, and a read of the garbage collector's when one goes:
+// one Secret for a site of thousands would fill etcd before it is written for the last.
+const maxOwners = 16
+
 // adopt reads a Secret with credentials, labels it and makes every host that names it
 // an owner: so it is cached, watched and moved (I18), and goes with the last of its
-// hosts, not with the first. One without the keys that it was named for, by mistake
+// hosts, not with the first. One that more hosts name is nobody's: it moves by a label, and
+// stays. One without the keys that it was named for, by mistake
 // surely, is watched and gets no owner: it would be deleted with the host.
 func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
 	err := f.read(ctx, host, name, obj)
@@ -106,11 +115,43 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 	}
 	label(obj, infrav1.BMCCredentialsLabel)
 	if fits {
-		if err := controllerutil.SetOwnerReference(host, obj, f.Client.Scheme()); err != nil {
+		if err := f.own(ctx, host, obj); err != nil {
 			return err
 		}
 	}
 	return f.patchShared(ctx, base, obj)
+}
+
+// own makes the host one of a Secret's owners, or has the Secret be nobody's, where too many
+// would own it.
+func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
+	users, err := f.users(ctx, secret, maxOwners+1)
+	if err != nil {
+		return err
+	}
+	if users <= maxOwners {
+		return controllerutil.SetOwnerReference(host, secret, f.Client.Scheme())
+	}
+	label(secret, clusterctlv1.ClusterctlMoveLabel)
+	secret.SetOwnerReferences(slices.DeleteFunc(secret.GetOwnerReferences(), isHost))
+	return nil
+}
+
+// users counts the hosts that have their password in the Secret, to the limit.
+func (f *Finder) users(ctx context.Context, secret client.Object, limit int64) (int, error) {
+	hosts := &infrav1.IngotHostList{}
+	err := f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCredentials: secret.GetNamespace() + "/" + secret.GetName()},
+		client.Limit(limit), client.UnsafeDisableDeepCopy) // nothing of them is changed
+	if err != nil {
+		return 0, fmt.Errorf("hosts whose password is in Secret %s: %w", secret.GetName(), err)
+	}
+	return len(hosts.Items), nil
+}
+
+// isNobodys says whether a Secret moves by its label, and no host owns it.
+func isNobodys(secret client.Object) bool {
+	_, moves := secret.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
+	return moves && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
 }
 
 // patchShared writes what hosts change in an object that they may share, at the same
@@ -145,7 +186,7 @@ func label(obj client.Object, name string) {
 // it is to have one, since it fits.
 func adopted(host *infrav1.IngotHost, obj client.Object, fits bool) bool {
 	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	return labelled && (hardware.IsOwner(host, obj) || !fits)
+	return labelled && (hardware.IsOwner(host, obj) || isNobodys(obj) || !fits)
 }
 
 func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }

@@ -36,7 +36,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := kinds.Scheme(t)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithIndex(&infrav1.IngotHost{}, index.HostByCredentials, func(client.Object) []string { return nil }).Build()
+		WithIndex(&infrav1.IngotHost{}, index.HostByCredentials, bySecret).Build()
 	s := &scene{host: &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "1"}, Spec: infrav1.IngotHostSpec{
 		BMC: &infrav1.BMC{Address: "redfish://bmc.example", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 	}}}
@@ -44,6 +44,15 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		Fingerprint: func(context.Context, string) (string, error) { return "sha256:seen", nil },
 		Note:        func(_ *infrav1.IngotHost, reason, _ string) { s.notes = append(s.notes, reason) }}
 	return s
+}
+
+// bySecret is the index of hosts by their password's Secret.
+func bySecret(object client.Object) []string {
+	host, ok := object.(*infrav1.IngotHost)
+	if !ok || host.Spec.BMC == nil {
+		return nil
+	}
+	return []string{host.Namespace + "/" + host.Spec.BMC.CredentialsRef.Name}
 }
 
 func credentials(keys ...string) *corev1.Secret {

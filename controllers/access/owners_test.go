@@ -1,0 +1,79 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// A Secret belongs to the few hosts that name it, and goes with the last of them; one that a
+// whole site names is written once, moves by its label, and is nobody's: it neither grows
+// with each host nor goes with some of them.
+func TestOwnersOfASharedSecret(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after  int // hosts that adopt it; then some more
+		owners, writes int
+		moves          bool
+	}{
+		"one":                    {before: 1, owners: 1, writes: 1},
+		"a few":                  {before: 3, owners: 3, writes: 3},
+		"as many as may own it":  {before: maxOwners, owners: maxOwners, writes: maxOwners},
+		"a site":                 {before: 500, writes: 1, moves: true},
+		"a few, and then a site": {before: maxOwners, after: 200, writes: maxOwners + 1, moves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, credentials(secretKeys()...))
+			writes := 0
+			watched, ok := s.Client.(client.WithWatch)
+			if !ok {
+				t.Fatalf("%T does not watch", s.Client)
+			}
+			s.Client = interceptor.NewClient(watched, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+					writes++
+					return c.Patch(ctx, object, patch, options...)
+				},
+			})
+			var hosts []*infrav1.IngotHost
+			for _, group := range []int{tc.before, tc.after} {
+				for range group {
+					host := s.host.DeepCopy()
+					host.Name, host.UID = fmt.Sprintf("h%d", len(hosts)), types.UID(fmt.Sprint(len(hosts)+1))
+					if err := s.Client.Create(t.Context(), host); err != nil {
+						t.Fatal(err)
+					}
+					hosts = append(hosts, host)
+				}
+				for range 2 { // the second time nothing is to be done
+					for _, host := range hosts {
+						if _, err := s.Find(t.Context(), host, nil); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			secret := &corev1.Secret{}
+			if err := s.Live.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "bmc"}, secret); err != nil {
+				t.Fatal(err)
+			}
+			_, moves := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
+			if len(secret.OwnerReferences) != tc.owners || writes != tc.writes || moves != tc.moves {
+				t.Errorf("%d owners after %d writes, moves by its label: %t; want %d, %d, %t", len(secret.OwnerReferences), writes, moves, tc.owners, tc.writes, tc.moves)
+			}
+			if _, watched := secret.Labels[infrav1.BMCCredentialsLabel]; !watched {
+				t.Errorf("labels %v", secret.Labels)
+			}
+		})
+	}
+}
