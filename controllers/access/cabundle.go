@@ -76,7 +76,7 @@ func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name strin
 // keeps, which makes it at the target too, what holds a private key or a token, and
 // what was named by mistake.
 func travels(bundle client.Object) bool {
-	if missingKey(bundle, infrav1.CAKey) != "" || bundle.GetName() == infrav1.RootCAConfigMap || metav1.GetControllerOf(bundle) != nil {
+	if missingKey(bundle, infrav1.CAKey) != "" || bundle.GetName() == infrav1.RootCAConfigMap || isKept(bundle) {
 		return false
 	}
 	secret, ok := bundle.(*corev1.Secret)

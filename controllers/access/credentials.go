@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,8 +124,11 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 }
 
 // own makes the host one of a Secret's owners, or has the Secret be nobody's, where too many
-// would own it.
+// would own it. What a controller keeps is that one's.
 func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
+	if isKept(secret) {
+		return nil
+	}
 	users, err := f.users(ctx, secret, maxOwners+1)
 	if err != nil {
 		return err
@@ -135,6 +139,12 @@ func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client
 	label(secret, clusterctlv1.ClusterctlMoveLabel)
 	secret.SetOwnerReferences(slices.DeleteFunc(secret.GetOwnerReferences(), isHost))
 	return nil
+}
+
+// isKept says whether a controller keeps the object; an older version of the API is none.
+func isKept(object client.Object) bool {
+	keeper := metav1.GetControllerOf(object)
+	return keeper != nil && !isHost(*keeper)
 }
 
 // users counts the hosts that have their password in the Secret, to the limit.
@@ -148,10 +158,11 @@ func (f *Finder) users(ctx context.Context, secret client.Object, limit int64) (
 	return len(hosts.Items), nil
 }
 
-// isNobodys says whether a Secret moves by its label, and no host owns it.
+// isNobodys says whether no host owns a Secret, and none is to: it moves by its label, or a
+// controller keeps it.
 func isNobodys(secret client.Object) bool {
 	_, moves := secret.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
-	return moves && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
+	return (moves || isKept(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
 }
 
 // patchShared writes what hosts change in an object that they may share, at the same

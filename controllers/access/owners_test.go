@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -22,7 +24,8 @@ import (
 // with each host nor goes with some of them.
 func TestOwnersOfASharedSecret(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before, after  int // hosts that adopt it; then some more
+		before, after  int  // hosts that adopt it; then some more
+		kept           bool // by a controller
 		owners, writes int
 		moves          bool
 	}{
@@ -31,9 +34,14 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 		"as many as may own it":  {before: maxOwners, owners: maxOwners, writes: maxOwners},
 		"a site":                 {before: 500, writes: 1, moves: true},
 		"a few, and then a site": {before: maxOwners, after: 200, writes: maxOwners + 1, moves: true},
+		"a controller's":         {before: 2, after: maxOwners, kept: true, owners: 1, writes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, credentials(secretKeys()...))
+			password := credentials(secretKeys()...)
+			if tc.kept {
+				password.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "bmc", UID: "e", Controller: ptr.To(true)}}
+			}
+			s := newScene(t, password)
 			writes := 0
 			watched, ok := s.Client.(client.WithWatch)
 			if !ok {
