@@ -25,3 +25,14 @@ func Adopt[C prometheus.Collector](registry prometheus.Registerer, collector *C)
 	*collector = known
 	return nil
 }
+
+// Replace registers a collector, in the place of the one that is there: that of an earlier
+// manager of the process. It fails where the registry does.
+func Replace(registry prometheus.Registerer, collector prometheus.Collector) error {
+	err := registry.Register(collector)
+	var earlier prometheus.AlreadyRegisteredError
+	if errors.As(err, &earlier) && registry.Unregister(earlier.ExistingCollector) {
+		err = registry.Register(collector)
+	}
+	return err
+}

@@ -29,3 +29,27 @@ func TestAdopt(t *testing.T) {
 		t.Error("a gauge took the name of a counter")
 	}
 }
+
+// A manager that comes after another in its process is the one that is asked, and one that
+// is replaced is asked no more.
+func TestReplace(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	gauge := func(value float64) prometheus.Collector {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "same", Help: "The same."})
+		g.Set(value)
+		return g
+	}
+	for _, value := range []float64{1, 2} {
+		if err := Replace(registry, gauge(value)); err != nil {
+			t.Fatal(err)
+		}
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 || families[0].GetMetric()[0].GetGauge().GetValue() != value {
+			t.Errorf("with %v: %v, %v", value, families, err)
+		}
+	}
+	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "same", Help: "Not the same."})
+	if err := Replace(registry, other); err == nil {
+		t.Error("what the registry refuses is not told")
+	}
+}

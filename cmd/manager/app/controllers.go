@@ -72,6 +72,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	}
 	return errors.Join(
 		addCatalogue(mgr, o, recorder),
+		mgr.Add(&host.Census{Hosts: mgr.GetClient(), Registry: metrics.Registry}),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},

@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/host"
+	"github.com/ingot-metal/ingot/pxe/collect"
 )
 
 // sessionMark is by whom BMC sessions are opened: this installation, which its pin
@@ -72,12 +72,7 @@ func watchMetrics(registry prometheus.Registerer, counts func() bmc.WatchCounts)
 		told:    prometheus.NewDesc("ingot_bmc_events_total", "Events that BMCs told by themselves.", nil, nil),
 		ended:   prometheus.NewDesc("ingot_bmc_watches_ended_total", "Streams of events that ended by themselves.", nil, nil),
 	}
-	err := registry.Register(collector)
-	var earlier prometheus.AlreadyRegisteredError
-	if errors.As(err, &earlier) && registry.Unregister(earlier.ExistingCollector) {
-		err = registry.Register(collector)
-	}
-	if err != nil {
+	if err := collect.Replace(registry, collector); err != nil {
 		return fmt.Errorf("metrics of watches: %w", err)
 	}
 	return nil

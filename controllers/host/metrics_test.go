@@ -1,0 +1,87 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/test/await"
+	"github.com/ingot-metal/ingot/test/kinds"
+)
+
+// What Prometheus is told is how the hosts stand now, by numbers and without their names.
+func TestCensus(t *testing.T) {
+	host := func(namespace, name string, phase infrav1.IngotHostPhase, reachable metav1.ConditionStatus, reason string) *infrav1.IngotHost {
+		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Status: infrav1.IngotHostStatus{
+			Phase: phase, Conditions: []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: reachable, Reason: reason}},
+		}}
+	}
+	hosts := fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
+		host("dc1", "a", infrav1.PhaseAvailable, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
+		host("dc1", "b", infrav1.PhaseAvailable, metav1.ConditionFalse, infrav1.ReasonBMCTimeout),
+		host("dc1", "c", infrav1.PhaseQuarantined, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
+		host("dc2", "a", infrav1.PhaseProvisioned, metav1.ConditionTrue, infrav1.ReasonBMCAnswers),
+	).Build()
+	want := `
+# HELP ingot_host_conditions Hosts that have a condition, by namespace, type, status and reason.
+# TYPE ingot_host_conditions gauge
+ingot_host_conditions{namespace="dc1",reason="BMCAnswers",status="True",type="BMCReachable"} 2
+ingot_host_conditions{namespace="dc1",reason="BMCTimeout",status="False",type="BMCReachable"} 1
+ingot_host_conditions{namespace="dc2",reason="BMCAnswers",status="True",type="BMCReachable"} 1
+# HELP ingot_hosts Hosts, by namespace and phase.
+# TYPE ingot_hosts gauge
+ingot_hosts{namespace="dc1",phase="Available"} 2
+ingot_hosts{namespace="dc1",phase="Quarantined"} 1
+ingot_hosts{namespace="dc2",phase="Provisioned"} 1
+`
+	if err := testutil.CollectAndCompare(&Census{Hosts: hosts}, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	deaf := interceptor.NewClient(hosts, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no cache")
+		},
+	})
+	if _, err := testutil.CollectAndLint(&Census{Hosts: deaf}); err == nil {
+		t.Error("that hosts cannot be counted is not told")
+	}
+}
+
+// Only who leads counts; the next leader of the process does so too.
+func TestCensusOfTheLeader(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	census := &Census{Hosts: fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
+		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "a"}}).Build(), Registry: registry}
+	counted := func() int {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(families)
+	}
+	for range 2 {
+		if counted() != 0 {
+			t.Fatal("counted by one who does not lead")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- census.Start(ctx) }()
+		await.Wait{}.Until(t, "the leader's count", await.Holds(func() bool { return counted() > 0 }))
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
