@@ -96,7 +96,8 @@ type IngotHostSpec struct {
 
 	// bootMode is the firmware mode in which the server boots. With UEFISecureBoot
 	// Ingot has the BMC switch Secure Boot on before each boot of the agent, and boots
-	// nothing where it cannot; the key that signed the agent's image must be enrolled.
+	// nothing where it cannot. PXE boots by the keys as delivered; with HTTP and
+	// VirtualMedia the key that signed the agent's image must be enrolled.
 	// +optional
 	// +kubebuilder:default=UEFI
 	BootMode BootMode `json:"bootMode,omitempty"`

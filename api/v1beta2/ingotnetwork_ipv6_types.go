@@ -18,7 +18,7 @@ const (
 
 // NetworkIPv6 is IPv6 on a provisioning network, beside IPv4 or alone.
 // +kubebuilder:validation:XValidation:rule="self.subnet == oldSelf.subnet",fieldPath=".subnet",messageExpression="oldSelf.subnet + ' is immutable, because recorded addresses depend on it; create another IngotNetwork for ' + self.subnet"
-// +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",message="is required in mode Stateful, the addresses that hosts are given, and has no meaning in mode Stateless"
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Stateful') == has(self.range)",fieldPath=".range",messageExpression="has(self.range) ? 'has no meaning in mode ' + self.mode + ', in which hosts make their addresses; remove it, or say mode Stateful' : 'is required in mode Stateful: the addresses that hosts are given'"
 // +kubebuilder:validation:XValidation:rule="!has(self.range) || !isCIDR(self.subnet) || !isIP(self.range.start) || !isIP(self.range.end) || (cidr(self.subnet).containsIP(self.range.start) && cidr(self.subnet).containsIP(self.range.end))",fieldPath=".range",messageExpression="'must lie in spec.ipv6.subnet ' + self.subnet"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Stateful' || !isCIDR(self.subnet) || cidr(self.subnet).prefixLength() == 64",fieldPath=".subnet",messageExpression="self.subnet + ' must have a prefix length of 64 in mode Stateless: hosts make addresses in no other; or use mode Stateful with a range'"
 type NetworkIPv6 struct {

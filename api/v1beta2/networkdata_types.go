@@ -313,8 +313,8 @@ const (
 
 // LinkAddress is one address of a link.
 // +kubebuilder:validation:XValidation:rule="self.source == 'Static' ? has(self.address) : !has(self.address)",fieldPath=".address",messageExpression="has(self.address) ? self.address + ' has no meaning with source ' + self.source + '; remove it, or say source Static' : 'is required with source Static: the address with its prefix length'"
-// +kubebuilder:validation:XValidation:rule="(self.source == 'Pool') == has(self.poolRef)",fieldPath=".poolRef",message="is required with source Pool, and has no meaning with any other"
-// +kubebuilder:validation:XValidation:rule="(self.source == 'Reservation') == has(self.networkRef)",fieldPath=".networkRef",message="is required with source Reservation, the IngotNetwork that reserves it, and has no meaning with any other"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'Pool') == has(self.poolRef)",fieldPath=".poolRef",messageExpression="has(self.poolRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source Pool' : 'is required with source Pool: the pool that gives the address'"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'Reservation') == has(self.networkRef)",fieldPath=".networkRef",messageExpression="has(self.networkRef) ? 'has no meaning with source ' + self.source + '; remove it, or say source Reservation' : 'is required with source Reservation: the IngotNetwork that reserves the address'"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !(self.source in ['Static', 'RecordedIPv6'])",fieldPath=".gateway",messageExpression="self.gateway + ' has no meaning with source ' + self.source + ', which brings no gateway; leave it out, and give a route to 0.0.0.0/0 or ::/0 where there is none'"
 type LinkAddress struct {
 	// source of the address. Recorded and RecordedIPv6 bring what DHCP would on the
