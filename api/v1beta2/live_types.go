@@ -110,3 +110,17 @@ func (c *HostClaim) Files() map[string]string {
 	}
 	return files
 }
+
+// FileURL is where the file with this checksum lies, as Files says, without a map for each of
+// many claims that are asked.
+func (c *HostClaim) FileURL(checksum string) (string, bool) {
+	switch {
+	case checksum == "":
+		return "", false
+	case c.Live != nil && c.Live.Initrd.Checksum == checksum:
+		return c.Live.Initrd.URL, true
+	case c.Live != nil && c.Live.Kernel.Checksum == checksum:
+		return c.Live.Kernel.URL, true
+	}
+	return c.Image.URL, c.Image.Checksum == checksum
+}

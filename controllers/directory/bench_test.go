@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/dhcp"
+	"github.com/ingot-metal/ingot/pxe/httpd"
 	"github.com/ingot-metal/ingot/test/kinds"
 )
 
@@ -156,6 +158,67 @@ func BenchmarkLookup(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// benchSharers is how many hosts share one image: a rollout to a large site.
+const benchSharers = 5_000
+
+func benchChecksum(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
+
+// sharing is a directory of hosts whose claims name the image 1.
+func sharing(b *testing.B) *Directory {
+	b.Helper()
+	var hosts []client.Object
+	for i := range benchSharers {
+		host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("h%d", i)}}
+		host.Spec.BootMACAddress = benchMAC(i).String()
+		host.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned, Image: infrav1.Image{
+			URL: strings.Clone("https://images.example/os/ubuntu-24.04-k8s-1.36.0.raw.zst"), Checksum: benchChecksum("1")}}
+		if i%10 == 0 {
+			host.Spec.Claim.State = infrav1.ClaimProvisioning
+			host.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInstall, ID: orderID, CreatedAt: metav1.NewTime(now)}
+		}
+		hosts = append(hosts, host)
+	}
+	d, _ := following(b, hosts...)
+	return d
+}
+
+// BenchmarkImage is one question after an image that many claims name, and after one that
+// none does: as the boot server asks, and by the cache's reader.
+func BenchmarkImage(b *testing.B) {
+	d := sharing(b)
+	ways := map[string]objects{"stores": d.objects, "reader": reader{d.Cache}}
+	for what, digit := range map[string]string{"named": "1", "unknown": "2"} {
+		for name, by := range ways {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				d.objects = by
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, ok := d.Image(benchChecksum(digit)); ok != (what == "named") {
+						b.Fatalf("named: %t", ok)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkImageRequest is one request of a server that waits for such an image, but for the
+// sockets.
+func BenchmarkImageRequest(b *testing.B) {
+	images, err := httpd.NewImageCache(httpd.CacheConfig{Dir: b.TempDir(), MaxBytes: 1 << 20, Sources: sharing(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := &httpd.Handler{Images: images}
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/images/"+strings.Repeat("1", 64), nil)); w.Code != http.StatusServiceUnavailable {
+			b.Fatal(w.Code)
+		}
 	}
 }
 

@@ -6,14 +6,12 @@ package directory
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -21,13 +19,16 @@ import (
 // from, if the claim of a host names it: nothing else is ever fetched. Claims may name
 // several places, since machines keep the one that they were made with: those of hosts at
 // work come first, the youngest order before the others.
+//
+// It costs a look at each of these claims, so that whoever asks for many clients remembers
+// the answer for a moment.
 func (d *Directory) Image(checksum string) (pxe.ImageSource, bool) {
-	hosts := &infrav1.IngotHostList{}
-	err := d.Cache.List(context.Background(), hosts, client.MatchingFields{index.HostByImage: checksum}, client.UnsafeDisableDeepCopy)
+	hosts, err := d.objects.naming(context.Background(), checksum) // the cache neither blocks nor calls out
 	if err != nil {
+		d.Log.Error(err, "Could not look up an image", "checksum", checksum)
 		return pxe.ImageSource{}, false
 	}
-	places := placesOf(hosts.Items, checksum)
+	places := placesOf(hosts, checksum)
 	if len(places) == 0 {
 		return pxe.ImageSource{}, false
 	}
@@ -52,19 +53,19 @@ func (a need) compare(b need) int {
 
 // placesOf are the distinct URLs that claims name for a checksum, the one that is needed
 // most first.
-func placesOf(hosts []infrav1.IngotHost, checksum string) []string {
+func placesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) []string {
 	needs := map[string]need{}
-	for i := range hosts {
-		claim := hosts[i].Spec.Claim
+	for host := range hosts {
+		claim := host.Spec.Claim
 		if claim == nil {
 			continue
 		}
-		url, named := claim.Files()[checksum]
+		url, named := claim.FileURL(checksum)
 		if !named {
 			continue
 		}
 		n := need{working: claim.State == infrav1.ClaimProvisioning}
-		if order := hosts[i].Spec.Order; order != nil {
+		if order := host.Spec.Order; order != nil {
 			n.since = order.CreatedAt.Time
 		}
 		if known, there := needs[url]; !there || n.compare(known) > 0 {

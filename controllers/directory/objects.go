@@ -6,6 +6,8 @@ package directory
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -24,6 +26,8 @@ type objects interface {
 	host(ctx context.Context, mac string) (*infrav1.IngotHost, error)
 	hardware(ctx context.Context, of *infrav1.IngotHost) *infrav1.IngotHardware
 	network(ctx context.Context, name string) *infrav1.IngotNetwork
+	// naming are the hosts whose claim names a file with this checksum.
+	naming(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error)
 }
 
 // reader finds them in any cache.
@@ -53,14 +57,32 @@ func (r reader) network(ctx context.Context, name string) *infrav1.IngotNetwork 
 	return found
 }
 
+func (r reader) naming(ctx context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
+	hosts := &infrav1.IngotHostList{}
+	if err := r.List(ctx, hosts, client.MatchingFields{index.HostByImage: checksum}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return func(yield func(*infrav1.IngotHost) bool) {
+		for i := range hosts.Items {
+			if !yield(&hosts.Items[i]) {
+				return
+			}
+		}
+	}, nil
+}
+
 // stores finds them where the informers of a cache keep them: what a reader does besides,
 // with options, selectors and reflection, costs several times as much. They are the
 // same objects at the same moment.
 type stores struct{ hosts, hardwares, networks toolscache.Indexer }
 
-// byMAC is the index of hosts by their boot MAC address, beside index.HostByMAC, whose
-// form in the store is the reader's own affair.
-const byMAC = "ingot-boot-mac"
+// byMAC and byImage are the indexes of hosts by their boot MAC address and by the files of
+// their claim, beside index.HostByMAC and index.HostByImage, whose form in the store is the
+// reader's own affair.
+const (
+	byMAC   = "ingot-boot-mac"
+	byImage = "ingot-boot-image"
+)
 
 // Follow has the Directory look up hosts in the stores of the cache's informers, which is
 // faster than by Options.Cache and as fresh. It is called once, before the first look-up,
@@ -74,7 +96,7 @@ func (d *Directory) Follow(ctx context.Context, informers cache.Informers) error
 		store   *toolscache.Indexer
 		indexes toolscache.Indexers
 	}{
-		{&infrav1.IngotHost{}, &s.hosts, toolscache.Indexers{byMAC: bootMAC}},
+		{&infrav1.IngotHost{}, &s.hosts, toolscache.Indexers{byMAC: bootMAC, byImage: claimFiles}},
 		{&infrav1.IngotHardware{}, &s.hardwares, nil},
 		{&infrav1.IngotNetwork{}, &s.networks, nil},
 	} {
@@ -102,6 +124,13 @@ func bootMAC(object any) ([]string, error) {
 	return nil, nil
 }
 
+func claimFiles(object any) ([]string, error) {
+	if host, ok := object.(*infrav1.IngotHost); ok && host.Spec.Claim != nil {
+		return slices.Collect(maps.Keys(host.Spec.Claim.Files())), nil
+	}
+	return nil, nil
+}
+
 func (s stores) host(_ context.Context, mac string) (*infrav1.IngotHost, error) {
 	found, err := s.hosts.ByIndex(byMAC, mac)
 	if err != nil || len(found) != 1 {
@@ -121,6 +150,20 @@ func (s stores) network(_ context.Context, name string) *infrav1.IngotNetwork {
 	found, _, _ := s.networks.GetByKey(name)
 	network, _ := found.(*infrav1.IngotNetwork)
 	return network
+}
+
+func (s stores) naming(_ context.Context, checksum string) (iter.Seq[*infrav1.IngotHost], error) {
+	found, err := s.hosts.ByIndex(byImage, checksum)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(*infrav1.IngotHost) bool) {
+		for _, object := range found {
+			if host, ok := object.(*infrav1.IngotHost); ok && !yield(host) {
+				return
+			}
+		}
+	}, nil
 }
 
 // read is what was read of a network.
