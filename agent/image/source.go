@@ -369,8 +369,9 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
 }
 
-// wait sleeps before the next attempt: as long as the server asked, or backing
-// off with jitter. When the source has given nothing for too long it gives up, with
+// wait sleeps before the next attempt: as long as the server asked and up to a second more,
+// since it asks in whole seconds and many servers are told the same one, or backing off with
+// jitter. When the source has given nothing for too long it gives up, with
 // the kind of the last failure.
 func (s *Source) wait(after time.Duration, kind error, why string) error {
 	if s.problem != "" {
@@ -382,6 +383,8 @@ func (s *Source) wait(after time.Duration, kind error, why string) error {
 	if after == 0 {
 		after = min(minWait<<min(s.failures, 10), maxWait)
 		after = after/2 + rand.N(after/2+1)
+	} else {
+		after += rand.N(time.Second)
 	}
 	s.failures++
 	s.req.Log("image: %s, trying again in %s", why, after.Round(100*time.Millisecond))

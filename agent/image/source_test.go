@@ -70,6 +70,27 @@ func TestSourceAndABusyServer(t *testing.T) {
 	}
 }
 
+// Servers that are told the same second do not ask again at the same moment.
+func TestSourceWaitsAsAsked(t *testing.T) {
+	server := &agenttest.Images{Content: []byte("image"), Busy: 20} // it asks for one second
+	req := request(server.Start(t))
+	waits := map[time.Duration]bool{}
+	req.Sleep = func(_ context.Context, d time.Duration) error {
+		if waits[d] = true; d < time.Second || d >= 2*time.Second {
+			t.Errorf("waits for %s", d)
+		}
+		return nil
+	}
+	source := image.OpenSource(t.Context(), req)
+	defer func() { _ = source.Close() }()
+	if got, err := io.ReadAll(source); err != nil || string(got) != "image" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if len(waits) < 2 {
+		t.Error("it waits for the same time always")
+	}
+}
+
 func TestSourceGivesUpOnAServerThatIsGone(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
