@@ -82,7 +82,9 @@ type CacheConfig struct {
 // fetching.
 type ImageCache struct {
 	cfg   CacheConfig
-	queue chan pxe.ImageSource
+	names names
+	// queue holds the checksums of what is to be verified or fetched.
+	queue chan string
 	// create makes the file of a fetch.
 	create func(dir, pattern string) (*os.File, error)
 
@@ -156,7 +158,8 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make image cache: %w", err)
 	}
-	c := &ImageCache{cfg: cfg, queue: make(chan pxe.ImageSource, queueLength), images: map[string]*image{}, create: os.CreateTemp}
+	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now, at: map[string]time.Time{}},
+		queue: make(chan string, queueLength), images: map[string]*image{}, create: os.CreateTemp}
 	if err := c.scan(); err != nil {
 		return nil, err
 	}
@@ -183,10 +186,9 @@ func (o *OpenImage) Close() error {
 
 // Open opens a verified image for reading. It never waits: an image that is not
 // here yet is queued, and ErrFetching returned, as a RetryError where that has failed
-// before. Other errors wrap ErrUnknownImage or ErrFetchFailed.
+// before. Other errors wrap ErrUnknownImage or ErrFetchFailed. An image that claims have ceased to name is unknown within two seconds.
 func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
-	source, ok := c.cfg.Sources.Image(checksum)
-	if !ok || source.Checksum != checksum {
+	if !c.names.lately(checksum) {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
 	}
 	c.mu.Lock()
@@ -209,9 +211,8 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 	case im.state == stateFailed && now.Sub(im.failedAt) < im.pause():
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
-	source.URL = source.Place(im.failures)
 	select {
-	case c.queue <- source:
+	case c.queue <- checksum:
 		im.state, im.lastUsed, im.coming = stateQueued, now, false
 		c.images[checksum] = im
 	default: // the client asks again, when there may be room
@@ -267,9 +268,9 @@ func (c *ImageCache) Run(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
 					return nil
-				case source := <-c.queue:
-					identity, err := c.obtain(ctx, source)
-					c.finish(source.Checksum, identity, err)
+				case checksum := <-c.queue:
+					identity, err := c.obtain(ctx, checksum)
+					c.finish(checksum, identity, err)
 				}
 			}
 		})
@@ -282,31 +283,37 @@ func (c *ImageCache) Run(ctx context.Context) error {
 }
 
 // obtain makes sure that a verified copy is on disk and returns its identity.
-func (c *ImageCache) obtain(ctx context.Context, source pxe.ImageSource) (fileIdentity, error) {
-	identity, err := verifyFile(ctx, c.path(source.Checksum), source.Checksum)
+func (c *ImageCache) obtain(ctx context.Context, checksum string) (fileIdentity, error) {
+	identity, err := verifyFile(ctx, c.path(checksum), checksum)
 	switch {
 	case err == nil:
 		return identity, nil
 	case ctx.Err() != nil:
 		return fileIdentity{}, ctx.Err()
 	case !errors.Is(err, fs.ErrNotExist):
-		c.cfg.Log.Warn("cached image is unusable and will be fetched again", "image", source.Checksum, "error", err)
+		c.cfg.Log.Warn("cached image is unusable and will be fetched again", "image", checksum, "error", err)
 	}
-	c.discard(source.Checksum)
+	failures := c.discard(checksum)
+	source, named := c.names.source(checksum) // now: it has waited for a fetcher
+	if !named {
+		return fileIdentity{}, errUnnamed
+	}
+	source.URL = source.Place(failures)
 	return c.fetch(ctx, source)
 }
 
-// discard removes what is on disk of an image that is queued.
-func (c *ImageCache) discard(checksum string) {
+// discard removes what is on disk of an image that is queued, and returns how often in a
+// row it could not be fetched.
+func (c *ImageCache) discard(checksum string) (failures int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	im := c.images[checksum] // nothing removes it while it is queued
 	if err := os.Remove(c.path(checksum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.cfg.Log.Warn("unusable image not removed", "image", checksum, "error", err)
-		return
+		return im.failures
 	}
-	if im, ok := c.images[checksum]; ok {
-		im.size = 0
-	}
+	im.size = 0
+	return im.failures
 }
 
 func (c *ImageCache) finish(checksum string, identity fileIdentity, err error) {

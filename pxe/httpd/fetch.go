@@ -114,9 +114,6 @@ func (c cancellable) Read(p []byte) (int, error) {
 // fetch downloads an image into a temporary file, verifies it, syncs it, and
 // only then gives it its name.
 func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (identity fileIdentity, err error) {
-	if !c.named(source.Checksum) { // it has waited for a fetcher
-		return identity, errUnnamed
-	}
 	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
 		return identity, fmt.Errorf("make image file: %w", err)

@@ -40,17 +40,13 @@ func (c *ImageCache) watch(ctx context.Context, checksum string, arrived *atomic
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := w.judge(time.Now(), c.named(checksum), arrived.Load()); err != nil {
+			_, named := c.names.source(checksum)
+			if err := w.judge(time.Now(), named, arrived.Load()); err != nil {
 				callOff(err)
 				return
 			}
 		}
 	}
-}
-
-func (c *ImageCache) named(checksum string) bool {
-	source, ok := c.cfg.Sources.Image(checksum)
-	return ok && source.Checksum == checksum
 }
 
 // worth is whether a fetch is worth its fetcher.

@@ -66,6 +66,12 @@ func (c *claims) Image(checksum string) (pxe.ImageSource, bool) {
 	return c.images.Image(checksum)
 }
 
+func (c *claims) name(checksum string, source pxe.ImageSource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images[checksum] = source
+}
+
 func (c *claims) drop(checksum string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,9 +151,7 @@ func TestQueuedAndNotNamed(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.images[checksum] == nil
 	}))
-	images.mu.Lock()
-	images.images[checksum] = source
-	images.mu.Unlock()
+	images.name(checksum, source)
 	f, err := get(t, c, checksum)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,184 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/pxe"
+)
+
+// counted is a directory that counts what it is asked.
+type counted struct {
+	claims
+	asked int
+}
+
+func (c *counted) Image(checksum string) (pxe.ImageSource, bool) {
+	c.mu.Lock()
+	c.asked++
+	c.mu.Unlock()
+	return c.claims.Image(checksum)
+}
+
+// since is how often it was asked since the last call.
+func (c *counted) since() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.asked
+	c.asked = 0
+	return n
+}
+
+// many are as many clients as a rollout has.
+const many = 500
+
+// askAll has many clients ask for an image at once, and returns the different answers.
+func askAll(c *ImageCache, checksum string) map[string]bool {
+	var wg sync.WaitGroup
+	answers := make(chan string, many)
+	for range many {
+		wg.Go(func() {
+			f, err := c.Open(checksum)
+			if err == nil {
+				err = f.Close()
+			}
+			answers <- fmt.Sprint(err)
+		})
+	}
+	wg.Wait()
+	close(answers)
+	different := map[string]bool{}
+	for answer := range answers {
+		different[answer] = true
+	}
+	return different
+}
+
+// However many clients ask for an image, and whatever becomes of it, the directory, which
+// looks at all their claims, is asked once in a while.
+func TestClientsDoNotAskTheDirectory(t *testing.T) {
+	s := newStore(t)
+	good, bad := s.put('a', 1000), s.put('b', 1000)
+	s.content["/b1000"] = []byte("another")
+	now := time.Unix(1000, 0)
+	directory := &counted{claims: claims{images: s.images}}
+	cfg := CacheConfig{Dir: t.TempDir(), MaxBytes: 1 << 20, Sources: directory, Now: func() time.Time { return now }}
+
+	idle, err := NewImageCache(cfg) // nothing runs, and so images stay queued
+	must(t, err)
+	for range 3 {
+		got := askAll(idle, good)
+		if diff := cmp.Diff(map[string]bool{ErrFetching.Error(): true}, got); diff != "" {
+			t.Error(diff)
+		}
+		if n := directory.since(); n != 1 {
+			t.Errorf("asked %d times for a queued image", n)
+		}
+		now = now.Add(namedFor)
+	}
+
+	running := startCache(t, cfg, nil)
+	_ = mustGet(t, running, good).Close()
+	if _, err := get(t, running, bad); !errors.Is(err, errChecksum) {
+		t.Fatal(err)
+	}
+	for checksum, want := range map[string]string{good: "<nil>", bad: ErrFetchFailed.Error()} {
+		now = now.Add(namedFor)
+		_ = directory.since()
+		for answer := range askAll(running, checksum) {
+			if !strings.HasPrefix(answer, want) {
+				t.Errorf("%s, want %s", answer, want)
+			}
+		}
+		if n := directory.since(); n != 1 {
+			t.Errorf("asked %d times for an image that is there or has failed", n)
+		}
+	}
+}
+
+// An image that claims cease to name is served for a moment; one that they begin to name at
+// once, also to who asked for it before.
+func TestNamedImages(t *testing.T) {
+	s := newStore(t)
+	checksum := s.put('a', 1000)
+	source := s.images[checksum]
+	now := time.Unix(1000, 0)
+	images := &claims{images: s.images}
+	c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images, Now: func() time.Time { return now }}, nil)
+	_ = mustGet(t, c, checksum).Close()
+	now = now.Add(namedFor) // what the fetch has asked is forgotten
+	for _, step := range []struct {
+		name  string
+		named bool
+		after time.Duration
+		want  error
+	}{
+		{"named", true, 0, nil},
+		{"named a moment ago", false, namedFor - 1, nil},
+		{"named some time ago", false, 1, ErrUnknownImage},
+		{"still not", false, 0, ErrUnknownImage},
+		{"named again", true, 0, nil},
+		{"asked for meanwhile, and named no more", false, namedFor, ErrUnknownImage},
+		{"in another life", true, time.Hour, nil},
+	} {
+		if images.drop(checksum); step.named {
+			images.name(checksum, source)
+		}
+		now = now.Add(step.after)
+		f, err := c.Open(checksum)
+		if err == nil {
+			_ = f.Close()
+		}
+		if !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.want)
+		}
+	}
+}
+
+// What is remembered has an end, however many checksums are made up, or come and go.
+func TestNamesAreBounded(t *testing.T) {
+	now := time.Unix(1000, 0)
+	images := pxe.Images{}
+	n := names{directory: images, now: func() time.Time { return now }, at: map[string]time.Time{}}
+	for i := range 1000 {
+		unknown, named := fmt.Sprintf("sha256:%063d0", i), fmt.Sprintf("sha256:%063d1", i)
+		images[named] = pxe.ImageSource{Checksum: named}
+		if n.lately(unknown) || !n.lately(named) {
+			t.Fatal("not what the directory says")
+		}
+		delete(images, named)
+		now = now.Add(namedFor / 4)
+	}
+	if len(n.at) > 4 {
+		t.Errorf("%d are remembered", len(n.at))
+	}
+}
+
+// An image that has waited for its turn comes from where claims say then.
+func TestPlaceAtItsTurn(t *testing.T) {
+	s := newStore(t)
+	checksum := s.put('a', 1000)
+	there := s.images[checksum]
+	images := &claims{images: s.images}
+	images.name(checksum, pxe.ImageSource{URL: s.url + "/moved", Checksum: checksum})
+	c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images}, func(c *ImageCache) {
+		if _, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
+			t.Error(err)
+		}
+		images.name(checksum, there)
+	})
+	f, err := get(t, c, checksum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+}
