@@ -33,13 +33,24 @@ var (
 	ErrNoRoom = errors.New("the image cache is full of images in use")
 )
 
-// RetryError is an ErrFetching of an image whose last fetch failed.
-type RetryError struct{ Last error }
+// FetchingError is an ErrFetching of an image that waits for a fetcher, or has one.
+type FetchingError struct {
+	// Since is for how long.
+	Since time.Duration
+	// Last is what its last fetch failed with, unless this one has brought something; nil:
+	// nothing.
+	Last error
+}
 
-func (e *RetryError) Error() string { return ErrFetching.Error() + " again after: " + e.Last.Error() }
+func (e *FetchingError) Error() string {
+	if e.Last == nil {
+		return ErrFetching.Error()
+	}
+	return ErrFetching.Error() + " again after: " + e.Last.Error()
+}
 
 // Is makes it an ErrFetching, and nothing that the last fetch was.
-func (e *RetryError) Is(target error) bool { return target == ErrFetching }
+func (e *FetchingError) Is(target error) bool { return target == ErrFetching }
 
 const (
 	fetchers = 2
@@ -109,17 +120,20 @@ type image struct {
 	failure  error
 	failedAt time.Time
 	failures int
+	// queued is since when it is in state queued, if it is.
+	queued time.Time
 	// coming: the fetch under way has brought something.
 	coming bool
 }
 
 // fetching is the answer while the image is queued: what failed the last time will fail
 // again as a rule, and whoever waits should know.
-func (im *image) fetching() error {
-	if im.failure == nil || im.coming {
-		return ErrFetching
+func (im *image) fetching(now time.Time) error {
+	e := &FetchingError{Since: now.Sub(im.queued)}
+	if !im.coming {
+		e.Last = im.failure
 	}
-	return &RetryError{Last: im.failure}
+	return e
 }
 
 type imageState int
@@ -185,8 +199,8 @@ func (o *OpenImage) Close() error {
 }
 
 // Open opens a verified image for reading. It never waits: an image that is not
-// here yet is queued, and ErrFetching returned, as a RetryError where that has failed
-// before. Other errors wrap ErrUnknownImage or ErrFetchFailed. An image that claims have ceased to name is unknown within two seconds.
+// here yet is queued, and a FetchingError returned. Other errors wrap ErrUnknownImage or
+// ErrFetchFailed. An image that claims have ceased to name is unknown within two seconds.
 func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 	if !c.names.lately(checksum) {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
@@ -207,17 +221,18 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 			c.cfg.Log.Warn("cached image is gone or was touched, and will be verified again", "image", checksum, "error", err)
 		}
 	case im.state == stateQueued:
-		return nil, im.fetching()
+		return nil, im.fetching(now)
 	case im.state == stateFailed && now.Sub(im.failedAt) < im.pause():
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
+	im.queued = now
 	select {
 	case c.queue <- checksum:
 		im.state, im.lastUsed, im.coming = stateQueued, now, false
 		c.images[checksum] = im
 	default: // the client asks again, when there may be room
 	}
-	return nil, im.fetching()
+	return nil, im.fetching(now)
 }
 
 // comes notes that a fetch has brought something.

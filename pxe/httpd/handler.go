@@ -24,15 +24,8 @@ import (
 	"github.com/ingot-metal/ingot/pxe/script"
 )
 
-const (
-	// retryAfter is how soon a client should ask again for an image that is
-	// being fetched.
-	retryAfter = 2 * time.Second
-	// retryRoom is the same for one that waits for room.
-	retryRoom = 10 * time.Second
-	// bodyTimeout is how long a body that nobody wants may take to come.
-	bodyTimeout = 5 * time.Second
-)
+// bodyTimeout is how long a body that nobody wants may take to come.
+const bodyTimeout = 5 * time.Second
 
 // Handler answers the boot server's paths. It does its own routing, because
 // http.ServeMux redirects paths with two slashes, which shim asks for and
@@ -223,19 +216,20 @@ func (h *Handler) image(w http.ResponseWriter, r *http.Request, digest string) {
 		return
 	}
 	src, err := h.Images.Open(checksum)
+	fetching, waits := errors.AsType[*FetchingError](err)
 	switch {
 	case errors.Is(err, ErrUnknownImage):
 		http.Error(w, "unknown image", http.StatusNotFound)
-	case errors.Is(err, ErrFetching):
-		if retry, ok := errors.AsType[*RetryError](err); ok {
-			w.Header().Set(agentapi.HeaderImageProblem, retry.Last.Error())
+	case waits:
+		if fetching.Last != nil {
+			w.Header().Set(agentapi.HeaderImageProblem, fetching.Last.Error())
 		}
-		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
+		setRetryAfter(w.Header(), whileFetching(fetching.Since))
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.Is(err, ErrNoRoom):
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
 		w.Header().Set(agentapi.HeaderImageProblem, err.Error())
-		w.Header().Set("Retry-After", strconv.Itoa(int(retryRoom/time.Second)))
+		setRetryAfter(w.Header(), retryRoom)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		h.observe(r, nil, pxe.StageFailed, fmt.Sprintf("image %s: %v", checksum, err))
