@@ -60,8 +60,10 @@ type recentPick struct {
 	until      time.Time
 }
 
-// choose selects a host and remembers the choice.
+// choose selects a host and remembers the choice. One machine chooses at a time: two that
+// judge at once would not see each other's choice.
 func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (allocation.Selection, infrav1.ProviderID) {
+	candidates := allocation.Candidates(in.hosts, in.hardware)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid, pick := range p.recent {
@@ -69,7 +71,7 @@ func (p *picks) choose(s *scope, in stock, now time.Time, newID func() string) (
 			delete(p.recent, uid)
 		}
 	}
-	selection := allocation.Select(p.request(s, in, now), allocation.Candidates(in.hosts, in.hardware))
+	selection := allocation.Select(p.request(s, in, now), candidates)
 	if selection.Host == nil {
 		return selection, infrav1.ProviderID{}
 	}

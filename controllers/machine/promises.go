@@ -54,6 +54,7 @@ func (r *Reconciler) keepsPromises(ctx context.Context, s *scope, id infrav1.Pro
 // the machine's own: then it shows all that were written before. So of two intents the
 // later one sees the earlier, whichever process wrote it.
 func (p *picks) keeps(s *scope, in stock, now time.Time, id infrav1.ProviderID) (promise, error) {
+	candidates := allocation.Candidates(in.hosts, in.hardware)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	request := p.request(s, in, now)
@@ -67,7 +68,7 @@ func (p *picks) keeps(s *scope, in stock, now time.Time, id infrav1.ProviderID) 
 	if !shown {
 		return unsure, nil
 	}
-	ok, err := allocation.KeepsPromises(request, allocation.Candidates(in.hosts, in.hardware), id.Host)
+	ok, err := allocation.KeepsPromises(request, candidates, id.Host)
 	switch {
 	case err != nil:
 		return unsure, fmt.Errorf("promises of hosts: %w", err)
