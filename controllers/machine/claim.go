@@ -27,6 +27,8 @@ const (
 	retryPlacement = 30 * time.Second
 	retryConflict  = time.Second
 	retryJitter    = 0.5
+	// restingLooks is for how many such waits the message of why stays as it is.
+	restingLooks = 4
 )
 
 // waitForPrerequisites: the cluster's infrastructure is there (M49), and so is the
@@ -184,7 +186,8 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	}
 	selection, id := r.picks.choose(s, in, r.Clock.Now(), r.NewID)
 	if selection.Host == nil {
-		if s.notClaimed(selection.Reason, selection.Message) {
+		message := r.words.choose(s.machine, selection.Reason, selection.Message, r.Clock.Now(), restingLooks*r.waits().Placement)
+		if s.notClaimed(selection.Reason, message) {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, selection.Reason, action, "%s", selection.Message)
 		}
 		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil

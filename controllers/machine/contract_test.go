@@ -284,10 +284,13 @@ func TestDeletionShows(t *testing.T) {
 	}
 }
 
-// Of a host that nobody owns only what changes whom it suits wakes machines.
+// Of a host that nobody owns only what changes whom it suits wakes machines; and those
+// that wait for one wakes only a host that they can have.
 func TestMatters(t *testing.T) {
 	host := func(changes ...func(*infrav1.IngotHost)) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Name: "h", Generation: 1, Labels: map[string]string{"a": "b"}}}
+		h.Spec.BMC = &infrav1.BMC{Address: "redfish://h"}
+		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Unix(1, 0)}
 		for _, change := range changes {
 			change(h)
 		}
@@ -295,25 +298,40 @@ func TestMatters(t *testing.T) {
 	}
 	claimed := func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{} }
 	available := func(h *infrav1.IngotHost) {
-		conditions.Set(h, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: isTrue, Reason: "Available"})
+		conditions.Set(h, metav1.Condition{Type: infrav1.HostAvailableCondition, Status: isTrue, Reason: "Available", ObservedGeneration: h.Generation})
 	}
+	changed := func(h *infrav1.IngotHost) { h.Generation = 2 }
+	paused := func(h *infrav1.IngotHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }
 	polled := func(h *infrav1.IngotHost) { h.Status.Power = infrav1.PowerStateOff }
+	labelled := func(h *infrav1.IngotHost) { h.Labels["c"] = "d" }
 	for name, tc := range map[string]struct {
 		before, after *infrav1.IngotHost
-		want          bool
+		// its: the machine that has chosen it, or has it; waiting: those that wait for one.
+		its, waiting bool
 	}{
-		"a poll of a free host":    {host(available), host(available, polled), false},
-		"a poll of a claimed host": {host(claimed), host(claimed, polled), true},
-		"becomes free":             {host(), host(available), true},
-		"is free no more":          {host(available), host(), true},
-		"gets a label":             {host(available), host(available, func(h *infrav1.IngotHost) { h.Labels["c"] = "d" }), true},
-		"gets another spec":        {host(available), host(available, func(h *infrav1.IngotHost) { h.Generation = 2 }), true},
-		"is released":              {host(claimed), host(), true},
+		"a poll of a free host":       {host(available), host(available, polled), false, false},
+		"a poll of a claimed host":    {host(claimed), host(claimed, polled), true, false},
+		"becomes free":                {host(), host(available), true, true},
+		"is free no more":             {host(available), host(), true, false},
+		"is claimed":                  {host(available), host(available, changed, claimed), true, false},
+		"gets a label":                {host(available), host(available, labelled), true, true},
+		"gets a label while claimed":  {host(claimed), host(claimed, labelled), true, false},
+		"gets another spec":           {host(available), host(available, changed), true, false},
+		"gets another spec, observed": {host(available, changed), host(changed, available), false, true},
+		"is released":                 {host(claimed), host(), true, false},
+		"is paused no more":           {host(available, paused), host(available), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := matters().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
-				t.Errorf("wakes machines: %t, want %t", got, tc.want)
+			update := event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}
+			if got := matters().Update(update); got != tc.its {
+				t.Errorf("wakes its machine: %t, want %t", got, tc.its)
+			}
+			if got := comesFree().Update(update); got != tc.waiting {
+				t.Errorf("wakes those that wait: %t, want %t", got, tc.waiting)
 			}
 		})
+	}
+	if !comesFree().Create(event.CreateEvent{Object: host(available)}) || comesFree().Create(event.CreateEvent{Object: host()}) || comesFree().Delete(event.DeleteEvent{Object: host(available)}) {
+		t.Error("a host is had when it is there and free")
 	}
 }

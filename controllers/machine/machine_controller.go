@@ -63,6 +63,7 @@ type Reconciler struct {
 	Addresses *address.Memory
 
 	picks     picks
+	words     words
 	addresses address.Memory
 }
 

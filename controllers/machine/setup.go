@@ -5,19 +5,15 @@ package machine
 
 import (
 	"context"
-	"maps"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -38,12 +34,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(&infrav1.IngotMachine{}).
+		For(&infrav1.IngotMachine{}, builder.WithPredicates(news())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(
-			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine")))).
+			util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IngotMachine"))), builder.WithPredicates(newsOfOwner())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
 		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfHost), builder.WithPredicates(matters())).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.machinesThatWait), builder.WithPredicates(comesFree())).
 		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.machineOfHardware),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // reported addresses
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.machinesWithoutHost),
@@ -60,46 +57,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return b.Complete(r)
 }
 
-// matters lets through what a machine shows of its host, and what changes whom a
-// host without a claim suits: not every status of a free host.
-func matters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHost)
-		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
-		if !ok || !isHost || before.Spec.Claim != nil || after.Spec.Claim != nil {
-			return true
-		}
-		return free(before) != free(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
-	}}
-}
-
-// relaxes lets through what may leave a host to others: a promise that ends, asks for
-// less, or shrinks by more than the hosts that its Cluster has claimed. One that shrinks
-// by a claim leaves nothing to anybody, and to look at all hosts for each machine that
-// waits would be dear just while many claim.
-func relaxes() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok := e.ObjectOld.(*infrav1.IngotReservation)
-			after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
-			if !ok || !isReservation {
-				return false
-			}
-			fell := ptr.Deref(before.Status.Outstanding, 0) - ptr.Deref(after.Status.Outstanding, 0)
-			claimed := ptr.Deref(after.Status.Claimed, 0) - ptr.Deref(before.Status.Claimed, 0)
-			return before.Generation != after.Generation || fell > max(claimed, 0)
-		},
-	}
-}
-
-func free(host *infrav1.IngotHost) bool {
-	return conditions.IsTrue(host, infrav1.HostAvailableCondition)
-}
-
-// machinesOfHost maps a claimed host to its machine; one that is not, to the machine
-// that has chosen it; and one that can be claimed to the machines that wait for a
-// host with its labels.
+// machinesOfHost maps a claimed host to its machine, and one that is not to the machine
+// that has chosen it.
 func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*infrav1.IngotHost)
 	if !ok {
@@ -108,15 +67,20 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, o client.Object) []reco
 	if host.Spec.Claim != nil {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.MachineRef.Name}}}
 	}
-	inNamespace := client.InNamespace(host.Namespace)
-	requests := index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, inNamespace,
+	return index.Requests(ctx, r.Client, &infrav1.IngotMachineList{}, client.InNamespace(host.Namespace),
 		client.MatchingFields{index.MachineByHost: host.Namespace + "/" + host.Name})
-	if !free(host) {
-		return requests
+}
+
+// machinesThatWait maps a host that can be claimed to the machines that wait for one with
+// its labels.
+func (r *Reconciler) machinesThatWait(ctx context.Context, o client.Object) []reconcile.Request {
+	host, ok := o.(*infrav1.IngotHost)
+	if !ok || !claimable(host) {
+		return nil
 	}
-	return append(requests, index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
+	return index.RequestsIf(ctx, r.Client, &infrav1.IngotMachineList{}, func(machine *infrav1.IngotMachine) bool {
 		return allocation.SelectsLabels(machine.Spec.HostSelector, host.Labels)
-	}, inNamespace, client.MatchingFields{index.MachineWithoutHost: host.Namespace})...)
+	}, client.InNamespace(host.Namespace), client.MatchingFields{index.MachineWithoutHost: host.Namespace})
 }
 
 // machinesWithoutHost maps a reservation to the machines that wait for a host.

@@ -45,7 +45,7 @@ func TestMachine(t *testing.T) {
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage,
 		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network data with Ignition": testNetworkDataWithIgnition, "Ignition that nobody reads": testIgnitionUnreadable, "a mirror with Ignition": testMirrorWithIgnition,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
-		"changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
+		"a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, cfg, scheme) })
 	}

@@ -1,0 +1,137 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// This file is what wakes the reconciler, and what does not (decision 0277).
+
+// news holds back what a machine without a host says anew of why. That message counts hosts,
+// so that in a busy inventory it is another at each look; woken by writing it, all machines
+// that wait would look at all hosts without end. They look again by themselves. Every other
+// change passes: a message that is not written again by itself must not stay as an older
+// view of the cache had it.
+func news() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotMachine)
+		after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
+		if !ok || !isMachine || before.ResourceVersion == after.ResourceVersion { // all is looked at again
+			return true
+		}
+		return !looksAgain(before) || !looksAgain(after) || !equality.Semantic.DeepEqual(wordless(before), wordless(after))
+	}}
+}
+
+// looksAgain says of a machine that it waits for a host to suit it.
+func looksAgain(machine *infrav1.IngotMachine) bool {
+	return conditions.GetReason(machine, infrav1.MachineHostClaimedCondition) == infrav1.ReasonNoMatchingHost
+}
+
+// wordless is a machine without the messages of its conditions.
+func wordless(machine *infrav1.IngotMachine) *infrav1.IngotMachine {
+	mute := machine.DeepCopy()
+	mute.ResourceVersion, mute.ManagedFields = "", nil
+	for i := range mute.Status.Conditions {
+		mute.Status.Conditions[i].Message = ""
+	}
+	old := mute.GetV1Beta1Conditions()
+	for i := range old {
+		old[i].Message = ""
+	}
+	return mute
+}
+
+// newsOfOwner holds back changes of a Machine's conditions. Cluster API copies into them
+// what its IngotMachine says, and nothing here looks at them.
+func newsOfOwner() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*clusterv1.Machine)
+		after, isMachine := e.ObjectNew.(*clusterv1.Machine)
+		if !ok || !isMachine || before.ResourceVersion == after.ResourceVersion {
+			return true
+		}
+		return !equality.Semantic.DeepEqual(unconditional(before), unconditional(after))
+	}}
+}
+
+// unconditional is a Machine without conditions, old and new.
+func unconditional(owner *clusterv1.Machine) *clusterv1.Machine {
+	mute := owner.DeepCopy()
+	mute.ResourceVersion, mute.ManagedFields = "", nil
+	mute.Status.Conditions, mute.Status.Deprecated = nil, nil
+	return mute
+}
+
+// matters lets through what a machine shows of its host, and what changes whether a
+// host without a claim suits the machine that has chosen it: not every status of a free host.
+func matters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+		if !ok || !isHost || before.Spec.Claim != nil || after.Spec.Claim != nil {
+			return true
+		}
+		return free(before) != free(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
+	}}
+}
+
+// comesFree lets through the hosts that can be claimed, when that is new, or whom they suit.
+// What is claimed, or kept from machines, is nothing to those that wait.
+func comesFree() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			host, ok := e.Object.(*infrav1.IngotHost)
+			return ok && claimable(host)
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*infrav1.IngotHost)
+			after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+			return ok && isHost && claimable(after) &&
+				(!claimable(before) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels))
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// relaxes lets through what may leave a host to others: a promise that ends, asks for
+// less, or shrinks by more than the hosts that its Cluster has claimed. One that shrinks
+// by a claim leaves nothing to anybody, and to look at all hosts for each machine that
+// waits would be dear just while many claim.
+func relaxes() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*infrav1.IngotReservation)
+			after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
+			if !ok || !isReservation {
+				return false
+			}
+			fell := ptr.Deref(before.Status.Outstanding, 0) - ptr.Deref(after.Status.Outstanding, 0)
+			claimed := ptr.Deref(after.Status.Claimed, 0) - ptr.Deref(before.Status.Claimed, 0)
+			return before.Generation != after.Generation || fell > max(claimed, 0)
+		},
+	}
+}
+
+func free(host *infrav1.IngotHost) bool {
+	return conditions.IsTrue(host, infrav1.HostAvailableCondition)
+}
+
+// claimable is what a choice asks of any host.
+func claimable(host *infrav1.IngotHost) bool {
+	ok, _ := inventory.Claimable(host)
+	return ok
+}
