@@ -6,14 +6,12 @@ package cluster
 import (
 	"context"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,8 +24,6 @@ import (
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := mgr.GetLogger().WithValues("controller", "ingotcluster")
-	// What hosts offer changes with labels and ledger, not with status.
-	offer := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotCluster{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			object, ok := o.(*infrav1.IngotCluster)
@@ -36,8 +32,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
 			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IngotCluster"), r.Client, &infrav1.IngotCluster{})),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})). // paused, endpoint
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offer)).
-		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offer)).
+		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfHost), builder.WithPredicates(offers())).
+		Watches(&infrav1.IngotHardware{}, soon(r.clustersOfHost), builder.WithPredicates(facts())).
 		Watches(&infrav1.IngotMachine{}, handler.EnqueueRequestsFromMapFunc(r.clusterOfMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotReservation{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfNamespace), builder.WithPredicates(promises())).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.clustersOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -45,31 +41,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
-}
-
-// comesOrGoes lets deletions through, which may be what a cluster waits for, and new
-// machines of a control plane, which say what it asks for.
-func comesOrGoes() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-}
-
-// promises lets through what changes which hosts are promised: a promise that comes,
-// goes, or is another. What is left of it changes with every claim, and when it expires.
-func promises() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotReservation)
-		after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
-		return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
-	}}
-}
-
-func ofControlPlane(o client.Object) bool {
-	_, ok := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
-	return ok
 }
 
 // clusterOfMachine maps a machine of a control plane to the IngotClusters of its

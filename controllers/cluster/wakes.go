@@ -1,0 +1,96 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory/allocation"
+)
+
+// This file is what wakes the reconciler, and what does not (decision 0277): each time it
+// looks at all hosts of the namespace, for each cluster there.
+
+// offers lets through the hosts of which something else is made than before. Status does
+// not count, nor most of what is written in the ledger while a host is installed or cleaned.
+func offers() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+		return ok && isHost && !allocation.SameOffer(before, after)
+	}}
+}
+
+// facts is offers for what hosts are made of.
+func facts() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHardware)
+		after, isHardware := e.ObjectNew.(*infrav1.IngotHardware)
+		return ok && isHardware && !allocation.SameFacts(before, after)
+	}}
+}
+
+// gathered is how long facts wait for those of other hosts.
+const gathered = 2 * time.Second
+
+// soon maps as handler.EnqueueRequestsFromMapFunc does, and has what is mapped looked at a
+// little later, once for all that comes until then. It is for what many hosts say at once
+// when they are registered, while none of them is free yet. What a claim or a release
+// changes must not wait: a control plane picks its racks by it.
+func soon(of handler.MapFunc) handler.EventHandler {
+	add := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
+		for _, object := range objects {
+			for _, request := range of(ctx, object) {
+				queue.AddAfter(request, gathered)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, queue, e.Object)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, queue, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(ctx, queue, e.Object)
+		},
+	}
+}
+
+// comesOrGoes lets deletions through, which may be what a cluster waits for, and new
+// machines of a control plane, which say what it asks for.
+func comesOrGoes() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// promises lets through what changes which hosts are promised: a promise that comes,
+// goes, or is another. What is left of it changes with every claim, and when it expires.
+func promises() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotReservation)
+		after, isReservation := e.ObjectNew.(*infrav1.IngotReservation)
+		return ok && isReservation && (before.Generation != after.Generation || !ptr.Equal(before.Status.Outstanding, after.Status.Outstanding))
+	}}
+}
+
+func ofControlPlane(o client.Object) bool {
+	_, ok := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	return ok
+}

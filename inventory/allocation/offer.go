@@ -1,0 +1,67 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package allocation
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+	"github.com/ingot-metal/ingot/inventory/addressuse"
+)
+
+// SameOffer says whether a host after a change is the same as before to the failure domains
+// of any cluster (see FailureDomains), and to those who ask which addresses are in use
+// (addressuse.Holders). Of the ledger, which Ingot itself writes a dozen times between one
+// claim and the next, it compares what the functions there make of it; of the rest of the
+// spec, which people write, everything: it may be asked for tomorrow. Status and
+// generation are nothing to either.
+func SameOffer(before, after *infrav1.IngotHost) bool {
+	return offerOf(before) == offerOf(after) && maps.Equal(before.Labels, after.Labels) &&
+		slices.Equal(addressuse.InLedger(before), addressuse.InLedger(after)) &&
+		equality.Semantic.DeepEqual(wishes(before), wishes(after))
+}
+
+// offer is what the ledger comes to.
+type offer struct {
+	free, returning bool
+	// claimed is by whom, and domain what the claim froze.
+	claimed, domain string
+	// data is whose the host holds.
+	data string
+}
+
+func offerOf(host *infrav1.IngotHost) offer {
+	o := offer{free: inventory.FreeBySpec(host)}
+	if claim := host.Spec.Claim; claim != nil {
+		o.claimed, o.domain = claim.ClusterName, claim.FailureDomain
+		o.returning = inventory.Returning(host, claim.ClusterName)
+	}
+	if record := host.Spec.Record; record != nil {
+		o.data = record.LastClusterName
+	}
+	return o
+}
+
+// wishes are the spec without the ledger and the order of the moment.
+func wishes(host *infrav1.IngotHost) infrav1.IngotHostSpec {
+	spec := host.Spec
+	spec.Claim, spec.Record, spec.Order = nil, nil, nil
+	return spec
+}
+
+// SameFacts is SameOffer of a host's hardware: all counts but what the system installed
+// there says of itself, once for each installation, and how the BMC is known.
+func SameFacts(before, after *infrav1.IngotHardware) bool {
+	return equality.Semantic.DeepEqual(factsOf(before), factsOf(after))
+}
+
+func factsOf(hardware *infrav1.IngotHardware) infrav1.IngotHardwareSpec {
+	spec := hardware.Spec
+	spec.Booted, spec.BMC = nil, nil
+	return spec
+}
