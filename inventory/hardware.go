@@ -28,6 +28,16 @@ const (
 	maxControllers = 32
 )
 
+// Inspected says whether an agent has told of the hardware. Before that there may be an
+// address in it already, which the host needs to boot the agent.
+func Inspected(hardware *infrav1.IngotHardware) bool {
+	if hardware == nil {
+		return false
+	}
+	facts := hardware.Spec
+	return facts.Architecture != "" || len(facts.NICs) > 0 || len(facts.Disks) > 0
+}
+
 // HardwareFromAgent turns what an agent says into facts that the schema of
 // IngotHardware takes, whatever it says: the agent runs on a server that may be
 // broken or hostile. Names for people are cut to their bounds. What identifies

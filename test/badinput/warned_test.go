@@ -76,7 +76,7 @@ func (s *server) testWarned(t *testing.T) {
 			`spec.hostSelector: "gpu notin (a100),tier=gold" matches no IngotHost of namespace default; label the hosts so, or correct it, until then its machines wait`}},
 		{"a template with one name, and cores that no host has", testCase{Base: "ingotmachinetemplate-maximal",
 			Set: map[string]any{"spec.template.spec.hostSelector": map[string]any{"minimum": map[string]any{"cores": int64(96)}}}}, []string{
-			"spec.template.spec.hostSelector.minimum.cores: none of the 2 inspected hosts has 96 cores, the most are 24; correct it, or register such hosts, until then its machines wait",
+			"spec.template.spec.hostSelector.minimum.cores: none of the 1 inspected hosts has 96 cores, the most are 24; correct it, or register such hosts, until then its machines wait",
 			`spec.template.spec.hostname: "m1" becomes the name of every machine made from the template; leave it out, each then has the name of its Machine`}},
 		{"a template in a namespace without hosts", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{"metadata.namespace": "kube-public"}}, []string{
 			`metadata.namespace: "kube-public" has no IngotHost; register hosts there, until then its machines wait (a machine is given hosts of its own namespace)`}},

@@ -115,7 +115,7 @@ func (o Outlook) best(ctx context.Context, namespace string, selector labels.Sel
 	}
 	var best built
 	for _, candidate := range allocation.Candidates(hosts.Items, hardware.Items) {
-		if candidate.Hardware != nil {
+		if inventory.Inspected(candidate.Hardware) {
 			best.add(candidate, wish)
 		}
 	}

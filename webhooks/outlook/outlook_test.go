@@ -58,6 +58,13 @@ func hardware(name, arch string, cores int32, memoryGiB, diskGB int64) *v1beta2.
 	return out
 }
 
+// recorded is what there is of a host before its inspection: an address to boot with.
+func recorded(name string) *v1beta2.IngotHardware {
+	out := &v1beta2.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	out.Spec.Address = &v1beta2.RecordedAddress{NetworkName: "rack-a", MAC: "52:54:00:00:00:09", IP: "10.0.0.9"}
+	return out
+}
+
 func check(t *testing.T, want, got []string) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -77,6 +84,7 @@ func TestMachine(t *testing.T) {
 		host("h2", "tier", "gold"), hardware("h2", "amd64", 16, 512, 2000),
 		host("h3", "tier", "iron"), hardware("h3", "arm64", 128, 1024, 4000),
 		host("new", "tier", "new"),
+		host("addressed", "tier", "new"), recorded("addressed"),
 	}
 	gold := func(change func(*v1beta2.HostSelector)) v1beta2.IngotMachineSpec {
 		s := labelled(map[string]string{"tier": "gold"})
