@@ -71,7 +71,7 @@ func testNetworkData(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s.host("h", "a")
 	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "uplink0: none of 0 interfaces boot the host")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "networkData.ethernets[0].nic of uplink0: none of 0 interfaces boot the host")
 	s.nics("h")
 	s.provision("m")
 	host := s.getHost("h")

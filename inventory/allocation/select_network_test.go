@@ -34,7 +34,7 @@ func TestSelectByNetwork(t *testing.T) {
 		host Candidate
 		want string
 	}{
-		{bare, "bare (the network asked for does not fit the host: ethernet uplink0: none of 0 interfaces boot the host); of 1 hosts 1 without the network asked for"},
+		{bare, "bare (the network asked for does not fit the host: networkData.ethernets[0].nic of uplink0: none of 0 interfaces boot the host); of 1 hosts 1 without the network asked for"},
 		{unrecorded, "no IPv4 address is recorded for the host"},
 	} {
 		got := Select(networked, []Candidate{tc.host})

@@ -27,6 +27,34 @@ type Host struct {
 	NICs    []infrav1.HardwareNIC
 }
 
+// Misfit is an ethernet of networkData that a host has no interface for. Another may do.
+type Misfit struct {
+	// Ethernet is its place in ethernets; Name is its name.
+	Ethernet int
+	Name     string
+	// Why in words for people, of this host's interfaces.
+	Why string
+}
+
+func (m Misfit) Error() string {
+	return fmt.Sprintf("networkData.ethernets[%d].nic of %s: %s", m.Ethernet, m.Name, m.Why)
+}
+
+// Misfits lists every ethernet that a host has no interface for; Fit tells of the first.
+func Misfits(data *infrav1.NetworkData, host Host) []Misfit {
+	if data == nil {
+		return nil
+	}
+	var out []Misfit
+	c := newChoice(host)
+	for i := range data.Ethernets {
+		if why := c.add(data.Ethernets[i]); why != "" {
+			out = append(out, Misfit{Ethernet: i, Name: data.Ethernets[i].Name, Why: why})
+		}
+	}
+	return out
+}
+
 // Fit says whether a host has the interfaces that networkData asks for, wherever their
 // addresses come from: ErrMisfit if not. Without networkData any host has.
 func Fit(data *infrav1.NetworkData, host Host) error {
@@ -64,22 +92,41 @@ func FitHost(data *infrav1.NetworkData, from Sources) error {
 	return nil
 }
 
-// choose finds the interface of each ethernet, by its name. Two that mean the same one
-// are a misfit: the second would take the interface's name away.
+// choose finds the interface of each ethernet, by its name.
 func choose(ethernets []infrav1.NetworkEthernet, host Host) (map[string]infrav1.HardwareNIC, error) {
-	chosen, takenBy := map[string]infrav1.HardwareNIC{}, map[string]string{}
+	c := newChoice(host)
 	for i := range ethernets {
-		name := ethernets[i].Name
-		nic, err := find(ethernets[i].NIC, host)
-		if err != nil {
-			return nil, fmt.Errorf("%w: ethernet %s: %w", ErrMisfit, name, err)
+		if why := c.add(ethernets[i]); why != "" {
+			return nil, fmt.Errorf("%w: %w", ErrMisfit, Misfit{Ethernet: i, Name: ethernets[i].Name, Why: why})
 		}
-		if other, taken := takenBy[nic.MAC]; taken {
-			return nil, fmt.Errorf("%w: ethernets %s and %s both mean %s", ErrMisfit, other, name, describe(nic))
-		}
-		chosen[name], takenBy[nic.MAC] = nic, name
 	}
-	return chosen, nil
+	return c.chosen, nil
+}
+
+// choice is of the interfaces of one host.
+type choice struct {
+	host Host
+	// chosen by the name of the ethernet, and the names by MAC address.
+	chosen  map[string]infrav1.HardwareNIC
+	takenBy map[string]string
+}
+
+func newChoice(host Host) *choice {
+	return &choice{host: host, chosen: map[string]infrav1.HardwareNIC{}, takenBy: map[string]string{}}
+}
+
+// add says why the host has no interface for an ethernet; empty: it has. Two that mean the
+// same one are a misfit: the second would take the interface's name away.
+func (c *choice) add(ethernet infrav1.NetworkEthernet) (why string) {
+	nic, err := find(ethernet.NIC, c.host)
+	if err != nil {
+		return err.Error()
+	}
+	if other, taken := c.takenBy[nic.MAC]; taken {
+		return fmt.Sprintf("means %s, as %s does", describe(nic), other)
+	}
+	c.chosen[ethernet.Name], c.takenBy[nic.MAC] = nic, ethernet.Name
+	return ""
 }
 
 // find returns the one interface that the selector means.

@@ -74,13 +74,13 @@ func TestMisfits(t *testing.T) {
 		want string
 	}{
 		"no such interface": {one(infrav1.NICSelector{Driver: "bnxt_en", MinSpeedMbps: new(int32(100))}, addressed(recorded)), sources(),
-			"ethernet uplink0: none of 4 interfaces have driver bnxt_en and had a link of 100 Mbit/s or more when inspected"},
+			"networkData.ethernets[0].nic of uplink0: none of 4 interfaces have driver bnxt_en and had a link of 100 Mbit/s or more when inspected"},
 		"too few": {one(infrav1.NICSelector{PCI: "0000:3b:00.*", Position: new(int32(3))}, addressed(recorded)), sources(),
 			"position 3 of 2 interfaces that have bus address 0000:3b:00.*"},
 		"several": {one(infrav1.NICSelector{MinSpeedMbps: new(int32(10000))}, addressed(recorded)), sources(),
 			"2 interfaces had a link of 10000 Mbit/s or more when inspected, and no position says which"},
 		"the same twice": {change(func(d *infrav1.NetworkData) { d.Ethernets[1].NIC = port(1) }), sources(),
-			"ethernets uplink0 and uplink1 both mean interface " + portA + " (eth2, 0000:3b:00.0)"},
+			"networkData.ethernets[1].nic of uplink1: means interface " + portA + " (eth2, 0000:3b:00.0), as uplink0 does"},
 		"nothing recorded":          {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
 		"no IPv6 recorded":          {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
 		"nothing reserved":          {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},

@@ -54,10 +54,8 @@ type built struct {
 	known                  int
 	cores, memoryGiB, disk int64
 	architecture, rootDisk bool
-	// interfaces says that one has those of networkData; lacks why the first has not.
-	interfaces bool
-	lacks      string
-	all        bool
+	interfaces             fitting
+	all                    bool
 }
 
 // hardware warns of what no host that the selector matches is built with. Hosts that
@@ -72,9 +70,9 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 		return nil
 	}
 	var warnings []string
-	warn := func(path *field.Path, format string, arguments ...any) {
+	warn := func(where fmt.Stringer, format string, arguments ...any) {
 		warnings = append(warnings, fmt.Sprintf("%s: none of the %d inspected hosts has %s; correct it, or register such hosts, until then its machines wait",
-			path, best.known, fmt.Sprintf(format, arguments...)))
+			where, best.known, fmt.Sprintf(format, arguments...)))
 	}
 	chosen := path.Child("hostSelector")
 	if !best.architecture {
@@ -94,9 +92,7 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 	case n != nil && *n > best.disk:
 		warn(chosen.Child("minimum", "diskGB"), "a root disk of %d GB, the most are %d", *n, best.disk)
 	}
-	if !best.interfaces {
-		warn(path.Child("networkData"), "the interfaces that it asks for (%s)", best.lacks)
-	}
+	best.interfaces.tell(path.Child("networkData"), wish.network, warn)
 	if len(warnings) == 0 {
 		warn(path, "all that hostSelector, rootDeviceHints and networkData ask for, though each part is there")
 	}
@@ -131,18 +127,15 @@ func (b *built) add(candidate allocation.Candidate, wish wish) {
 	rootDisks, err := inventory.SelectRootDisks(facts.Disks, hints, wish.raid)
 	bytes := inventory.RootBytes(rootDisks)
 	architecture := wish.architecture == "" || wish.architecture == facts.Architecture
-	misfit := networkdata.Fit(wish.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
-	if misfit != nil && b.lacks == "" {
-		b.lacks = fmt.Sprintf("IngotHost %s: %s", candidate.Host.Name, inventory.Truncate(misfit.Error(), maxLack))
-	}
+	misfits := networkdata.Misfits(wish.network, networkdata.Host{BootMAC: candidate.Host.Spec.BootMACAddress, NICs: facts.NICs})
+	b.interfaces.add(candidate.Host.Name, misfits)
 	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
 	least := wish.least
 	b.known++
 	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
 	b.architecture = b.architecture || architecture
 	b.rootDisk = b.rootDisk || err == nil
-	b.interfaces = b.interfaces || misfit == nil
-	b.all = b.all || architecture && err == nil && misfit == nil &&
+	b.all = b.all || architecture && err == nil && len(misfits) == 0 &&
 		(least.Cores == nil || cores >= int64(*least.Cores)) &&
 		(least.MemoryGiB == nil || memory >= *least.MemoryGiB) &&
 		(least.DiskGB == nil || bytes >= *least.DiskGB*bytesPerGB)

@@ -133,7 +133,7 @@ func TestMachine(t *testing.T) {
 			"spec.softwareRAID: none of the 3 inspected hosts has two disks that it could be made of; correct it, or register such hosts, " + waits}},
 		{"interfaces that hosts have", "ns", driver("igb"), nil},
 		{"interfaces that none has", "ns", driver("mlx5_cor"), []string{
-			"spec.networkData: none of the 3 inspected hosts has the interfaces that it asks for (IngotHost h1: the network asked for does not fit the host: ethernet uplink0: " +
+			`spec.networkData.ethernets[0].nic: {"driver":"mlx5_cor"}: none of the 3 inspected hosts has an interface for uplink0 (IngotHost h1: ` +
 				"none of 1 interface have driver mlx5_cor); correct it, or register such hosts, " + waits}},
 		{"hosts that nobody has inspected say nothing", "ns", v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{
 			MatchLabels: map[string]string{"tier": "new"}, Arch: "arm64"}}, nil},
