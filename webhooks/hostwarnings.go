@@ -39,6 +39,7 @@ func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.Ingo
 	if host.Spec.Cleaning == v1beta2.CleaningNone && before.Spec.Cleaning != v1beta2.CleaningNone {
 		out = append(out, keptData("spec.cleaning"))
 	}
+	out = append(out, v.outlook.RootDisk(ctx, before, host)...)
 	out = append(out, v.missingReferences(ctx, before, host)...)
 	if host.Spec.NetworkRef != before.Spec.NetworkRef {
 		out = append(out, v.missingNetwork(ctx, host)...)

@@ -61,6 +61,9 @@ func TestHostWarnings(t *testing.T) {
 		now := metav1.Now()
 		h.DeletionTimestamp = &now
 	}
+	facts := &v1beta2.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}}
+	facts.Spec.Disks = []v1beta2.HardwareDisk{{Name: "/dev/sda", SerialNumber: "S-1", SizeBytes: new(int64(500_000_000_000))}}
+	hinting := func(h *v1beta2.IngotHost) { h.Spec.RootDeviceHints = &v1beta2.RootDeviceHints{SerialNumber: "S-9"} }
 	at := func(address string) func(*v1beta2.IngotHost) {
 		return func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = address }
 	}
@@ -119,6 +122,10 @@ func TestHostWarnings(t *testing.T) {
 		}), racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.BMC.CABundleRef = &v1beta2.CABundleReference{Name: "bmc", Kind: v1beta2.CABundleSecret}
 		}), nil},
+		{"a disk that it has not", racked("h", nil), racked("h", hinting), admission.Warnings{
+			`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-1"; correct it, or put such a disk in and annotate the host ` +
+				"with ingot.infrastructure.cluster.x-k8s.io/inspect while it is free, until then only machines with hints of their own get the host"}},
+		{"a disk that it has not, and changed otherwise", racked("h", hinting), racked("h", func(h *v1beta2.IngotHost) { hinting(h); h.Finalizers = []string{"x"} }), nil},
 		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
 			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},
 		{"its BMC taken away while it is free", racked("h", func(h *v1beta2.IngotHost) { h.Spec.Claim = nil }), racked("h", func(h *v1beta2.IngotHost) {
@@ -127,7 +134,7 @@ func TestHostWarnings(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newHostValidator(t, "ingot", neighbour.DeepCopy(), secret.DeepCopy(), there.DeepCopy())
+			v := newHostValidator(t, "ingot", neighbour.DeepCopy(), secret.DeepCopy(), there.DeepCopy(), facts.DeepCopy())
 			ctx := request(t.Context(), "ingot")
 			var got admission.Warnings
 			var err error

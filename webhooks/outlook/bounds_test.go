@@ -123,6 +123,9 @@ func TestStuckCache(t *testing.T) {
 	// Ends with the test binary's own deadline if it does not end by itself.
 	check(t, nil, o.Machine(context.WithoutCancel(t.Context()), "ns", field.NewPath("spec"), spec))
 	check(t, nil, o.Crowded(context.WithoutCancel(t.Context()), host("h")))
+	hinted := host("h")
+	hinted.Spec.RootDeviceHints = &v1beta2.RootDeviceHints{SerialNumber: "S"}
+	check(t, nil, o.RootDisk(context.WithoutCancel(t.Context()), nil, hinted))
 }
 
 // BenchmarkOutlook is the dearest question: hardware that no host has.
