@@ -83,6 +83,12 @@ func (s *server) testWarned(t *testing.T) {
 		{"a template with a reservation on a network that does not exist", testCase{Base: "ingotmachinetemplate-minimal",
 			Set: map[string]any{"spec.template.spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "later"}})}}, []string{
 			`spec.template.spec.networkData.ethernets[0].addresses[0].networkRef.name: IngotNetwork "later" does not exist; create it, or correct the name, until then no host is given to its machines`}},
+		{"a template with a slip in a driver, and a disk that no host has", testCase{Base: "ingotmachinetemplate-minimal", Set: map[string]any{
+			"spec.template.spec.rootDeviceHints": map[string]any{"serialNumber": "S4XXNX0N"},
+			"spec.template.spec.networkData":     map[string]any{"ethernets": []any{map[string]any{"name": "uplink0", "nic": map[string]any{"driver": "bnxt_em"}, "dhcp": "IPv4"}}}}}, []string{
+			`spec.template.spec.networkData.ethernets[0].nic: {"driver":"bnxt_em"}: none of the 1 inspected hosts has an interface for uplink0 ` +
+				"(IngotHost a02: none of 1 interface have driver bnxt_em); correct it, or register such hosts, until then its machines wait",
+			`spec.template.spec.rootDeviceHints.serialNumber: "S4XXNX0N": none of the 1 inspected hosts has a disk for which it holds; correct it, or register such hosts, until then its machines wait`}},
 		{"a machine with a gateway beside a default route", testCase{Base: "ingotmachine-minimal",
 			Set: map[string]any{"spec.networkData": oneEthernet(map[string]any{"source": "Reservation", "networkRef": map[string]any{"name": "rack-a"}, "gateway": "DefaultRoute"},
 				map[string]any{"to": "0.0.0.0/0", "via": "10.10.0.2"})}}, []string{

@@ -128,13 +128,20 @@ func TestStuckCache(t *testing.T) {
 	check(t, nil, o.RootDisk(context.WithoutCancel(t.Context()), nil, hinted))
 }
 
-// BenchmarkOutlook is the dearest question: hardware that no host has.
+// BenchmarkOutlook is the dearest questions: hardware that no host has.
 func BenchmarkOutlook(b *testing.B) {
-	o := outlook.Outlook{Reader: newBigCache()}
-	spec := v1beta2.IngotMachineSpec{HostSelector: &v1beta2.HostSelector{Minimum: &v1beta2.HardwareMinimum{Cores: new(int32(1000))}}}
-	for b.Loop() {
-		if got := o.Machine(b.Context(), "ns", field.NewPath("spec"), spec); len(got) != 1 {
-			b.Fatal(got)
-		}
+	for name, spec := range map[string]v1beta2.IngotMachineSpec{
+		"cores":      {HostSelector: &v1beta2.HostSelector{Minimum: &v1beta2.HardwareMinimum{Cores: new(int32(1000))}}},
+		"hints":      {RootDeviceHints: &v1beta2.RootDeviceHints{SerialNumber: "S", Rotational: new(true)}},
+		"interfaces": asking(v1beta2.NICSelector{Driver: "igc"}, v1beta2.NICSelector{Driver: "mlx5_cor"}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			o := outlook.Outlook{Reader: newBigCache()}
+			for b.Loop() {
+				if got := o.Machine(b.Context(), "ns", field.NewPath("spec"), spec); len(got) == 0 {
+					b.Fatal("nobody is warned")
+				}
+			}
+		})
 	}
 }

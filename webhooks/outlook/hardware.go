@@ -6,6 +6,7 @@ package outlook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -54,8 +55,10 @@ type built struct {
 	known                  int
 	cores, memoryGiB, disk int64
 	architecture, rootDisk bool
-	interfaces             fitting
-	all                    bool
+	// unmet hints of a machine hold for no disk of any host.
+	unmet      []inventory.UnmetHint
+	interfaces fitting
+	all        bool
 }
 
 // hardware warns of what no host that the selector matches is built with. Hosts that
@@ -87,6 +90,10 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 	switch n := wish.least.DiskGB; {
 	case !best.rootDisk && wish.raid != nil:
 		warn(path.Child("softwareRAID"), "two disks that it could be made of")
+	case !best.rootDisk && len(best.unmet) > 0:
+		for _, h := range best.unmet {
+			warn(hinted(path.Child("rootDeviceHints"), h), "a disk for which it holds")
+		}
 	case !best.rootDisk && wish.hints != nil:
 		warn(path.Child("rootDeviceHints"), "a disk that they choose")
 	case n != nil && *n > best.disk:
@@ -131,6 +138,9 @@ func (b *built) add(candidate allocation.Candidate, wish wish) {
 	b.interfaces.add(candidate.Host.Name, misfits)
 	cores, memory := int64(facts.CPU.Cores), inventory.MemoryGiB(facts.MemoryBytes)
 	least := wish.least
+	if b.known == 0 || len(b.unmet) > 0 {
+		b.keepUnmet(inventory.UnmetHints(facts.Disks, wish.hints))
+	}
 	b.known++
 	b.cores, b.memoryGiB, b.disk = max(b.cores, cores), max(b.memoryGiB, memory), max(b.disk, bytes/bytesPerGB)
 	b.architecture = b.architecture || architecture
@@ -139,4 +149,15 @@ func (b *built) add(candidate allocation.Candidate, wish wish) {
 		(least.Cores == nil || cores >= int64(*least.Cores)) &&
 		(least.MemoryGiB == nil || memory >= *least.MemoryGiB) &&
 		(least.DiskGB == nil || bytes >= *least.DiskGB*bytesPerGB)
+}
+
+// keepUnmet keeps the hints that another host does not meet either.
+func (b *built) keepUnmet(unmet []inventory.UnmetHint) {
+	if b.known == 0 {
+		b.unmet = unmet
+		return
+	}
+	b.unmet = slices.DeleteFunc(b.unmet, func(h inventory.UnmetHint) bool {
+		return !slices.ContainsFunc(unmet, func(other inventory.UnmetHint) bool { return other.Field == h.Field })
+	})
 }

@@ -96,7 +96,10 @@ func TestMachine(t *testing.T) {
 			s.Minimum = &v1beta2.HardwareMinimum{Cores: &cores, MemoryGiB: &memory, DiskGB: &disk}
 		}
 	}
-	spinning := v1beta2.IngotMachineSpec{RootDeviceHints: &v1beta2.RootDeviceHints{Rotational: new(true)}}
+	hinting := func(hints v1beta2.RootDeviceHints) v1beta2.IngotMachineSpec {
+		return v1beta2.IngotMachineSpec{RootDeviceHints: &hints}
+	}
+	spinning := hinting(v1beta2.RootDeviceHints{Rotational: new(true)})
 	driver := func(name string) v1beta2.IngotMachineSpec {
 		return v1beta2.IngotMachineSpec{NetworkData: &v1beta2.NetworkData{Ethernets: []v1beta2.NetworkEthernet{
 			{Name: "uplink0", NIC: v1beta2.NICSelector{Driver: name}}}}}
@@ -128,7 +131,13 @@ func TestMachine(t *testing.T) {
 		{"an architecture that other hosts have", "ns", gold(func(s *v1beta2.HostSelector) { s.Arch = "arm64" }), []string{
 			`spec.hostSelector.arch: none of the 2 inspected hosts has architecture "arm64"; correct it, or register such hosts, ` + waits}},
 		{"hints that choose nothing", "ns", spinning, []string{
+			"spec.rootDeviceHints.rotational: true: none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, " + waits}},
+		{"hints of which two hold for nothing", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-9", MinSizeGigabytes: new(int64(5000)), Rotational: new(false)}), []string{
+			`spec.rootDeviceHints.serialNumber: "S-9": none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, ` + waits,
+			"spec.rootDeviceHints.minSizeGigabytes: 5000: none of the 3 inspected hosts has a disk for which it holds; correct it, or register such hosts, " + waits}},
+		{"hints that hold for different disks", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h1", MinSizeGigabytes: new(int64(1000))}), []string{
 			"spec.rootDeviceHints: none of the 3 inspected hosts has a disk that they choose; correct it, or register such hosts, " + waits}},
+		{"hints that a host has a disk for", "ns", hinting(v1beta2.RootDeviceHints{SerialNumber: "S-h2", MinSizeGigabytes: new(int64(1000))}), nil},
 		{"a mirror on hosts with one disk each", "ns", v1beta2.IngotMachineSpec{SoftwareRAID: &v1beta2.SoftwareRAID{Level: v1beta2.SoftwareRAIDLevel1}}, []string{
 			"spec.softwareRAID: none of the 3 inspected hosts has two disks that it could be made of; correct it, or register such hosts, " + waits}},
 		{"interfaces that hosts have", "ns", driver("igb"), nil},
