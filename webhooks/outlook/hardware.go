@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,12 +62,12 @@ type built struct {
 
 // hardware warns of what no host that the selector matches is built with. Hosts that
 // are not inspected yet say nothing. path leads to spec.
-func (o Outlook) hardware(ctx context.Context, namespace string, selector labels.Selector, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
+func (o Outlook) hardware(ctx context.Context, in scope, path *field.Path, spec v1beta2.IngotMachineSpec) []string {
 	wish := wishOf(spec)
 	if wish.empty() {
 		return nil
 	}
-	best, err := o.best(ctx, namespace, selector, wish)
+	best, err := o.best(ctx, in, wish)
 	if err != nil || best.known == 0 || best.all {
 		return nil
 	}
@@ -99,30 +98,41 @@ func (o Outlook) hardware(ctx context.Context, namespace string, selector labels
 	case n != nil && *n > best.disk:
 		warn(chosen.Child("minimum", "diskGB"), "a root disk of %d GB, the most are %d", *n, best.disk)
 	}
-	best.interfaces.tell(path.Child("networkData"), wish.network, warn)
-	if len(warnings) == 0 {
+	ethernets := path.Child("networkData", "ethernets")
+	strays, settled := o.strays(ctx, in, ethernets, wish.network, best.interfaces.missing())
+	warnings = append(warnings, strays...)
+	best.interfaces.tell(ethernets, wish.network, settled, warn)
+	if len(warnings)+len(settled) == 0 {
 		warn(path, "all that hostSelector, rootDeviceHints and networkData ask for, though each part is there")
 	}
 	return warnings
 }
 
 // best looks at every host that the selector matches.
-func (o Outlook) best(ctx context.Context, namespace string, selector labels.Selector, wish wish) (built, error) {
-	hosts, hardware := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
-	err := o.Reader.List(ctx, hosts, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+func (o Outlook) best(ctx context.Context, in scope, wish wish) (built, error) {
+	all, err := o.candidates(ctx, in)
 	if err != nil {
 		return built{}, err
 	}
-	if err := o.Reader.List(ctx, hardware, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return built{}, err
-	}
 	var best built
-	for _, candidate := range allocation.Candidates(hosts.Items, hardware.Items) {
+	for _, candidate := range all {
 		if inventory.Inspected(candidate.Hardware) {
 			best.add(candidate, wish)
 		}
 	}
 	return best, nil
+}
+
+func (o Outlook) candidates(ctx context.Context, in scope) ([]allocation.Candidate, error) {
+	hosts, hardware := &v1beta2.IngotHostList{}, &v1beta2.IngotHardwareList{}
+	err := o.Reader.List(ctx, hosts, client.InNamespace(in.namespace), client.MatchingLabelsSelector{Selector: in.selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Reader.List(ctx, hardware, client.InNamespace(in.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return allocation.Candidates(hosts.Items, hardware.Items), nil
 }
 
 func (b *built) add(candidate allocation.Candidate, wish wish) {

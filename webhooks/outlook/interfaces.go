@@ -51,18 +51,28 @@ type valued struct {
 
 func (v valued) String() string { return v.path.String() + ": " + v.value }
 
-// tell warns of each ethernet that no host has an interface for, or that none has one for
-// all of them. path leads to networkData.
-func (f *fitting) tell(path *field.Path, data *v1beta2.NetworkData, warn func(where fmt.Stringer, format string, arguments ...any)) {
+// missing are the ethernets that no host has an interface for.
+func (f *fitting) missing() []int {
+	var all []int
+	for _, misfit := range f.lacks { // what none has the nearest has not either
+		if f.without[misfit.Ethernet] == f.hosts {
+			all = append(all, misfit.Ethernet)
+		}
+	}
+	return all
+}
+
+// tell warns of each ethernet that no host has an interface for, but for those settled
+// already, or that none has one for all of them. path leads to ethernets.
+func (f *fitting) tell(path *field.Path, data *v1beta2.NetworkData, settled map[int]bool, warn func(where fmt.Stringer, format string, arguments ...any)) {
 	if len(f.lacks) == 0 {
 		return
 	}
-	path = path.Child("ethernets")
 	var told int
 	var more []string
-	for _, misfit := range f.lacks { // what none has the nearest has not either
+	for _, misfit := range f.lacks {
 		switch {
-		case f.without[misfit.Ethernet] < f.hosts:
+		case f.without[misfit.Ethernet] < f.hosts || settled[misfit.Ethernet]:
 		case told == maxTold:
 			more = append(more, misfit.Name)
 		default:
@@ -74,7 +84,7 @@ func (f *fitting) tell(path *field.Path, data *v1beta2.NetworkData, warn func(wh
 	switch {
 	case len(more) > 0:
 		warn(path, "an interface for %s either", strings.Join(more, ", "))
-	case told == 0:
+	case told == 0 && len(settled) == 0:
 		warn(path, "an interface for each, though each has one on some host (IngotHost %s: %s)",
 			f.nearest, inventory.Truncate(f.lacks[0].Error(), maxLack))
 	}

@@ -76,3 +76,71 @@ func TestInterfaces(t *testing.T) {
 		})
 	}
 }
+
+// An interface named by its MAC address is that of one host: a warning says whose it is,
+// where the selector leaves that out, and that it is nobody's, where that is known.
+func TestInterfacesByMAC(t *testing.T) {
+	inspected := append(wired(1, "igb", "mlx5_core"), wired(2, "igb", "ice")...)
+	storage := wired(3, "igb")
+	storage[0].SetLabels(map[string]string{"tier": "storage"})
+	coming := host("coming", "tier", "wired")
+	coming.Spec.BootMACAddress = "52:54:00:00:04:00"
+	elsewhere := host("coming", "tier", "wired")
+	elsewhere.Namespace, elsewhere.Spec.BootMACAddress = "other", "52:54:00:00:05:00"
+	with := func(more ...client.Object) []client.Object {
+		return append(append([]client.Object{}, inspected...), more...)
+	}
+	addressed := with(coming, recorded("coming"))
+	wanting := func(macs ...string) v1beta2.IngotMachineSpec {
+		var nics []v1beta2.NICSelector
+		for _, mac := range macs {
+			nics = append(nics, v1beta2.NICSelector{MAC: mac})
+		}
+		spec := asking(nics...)
+		spec.HostSelector = labelled(map[string]string{"tier": "wired"})
+		return spec
+	}
+	driven := wanting("52:54:00:00:01:01")
+	driven.NetworkData.Ethernets[0].NIC.Driver = "ice"
+	const mine, nobodys = "52:54:00:00:01:01", "52:54:00:00:00:99"
+	nobody := func(i, hosts int, mac string) string {
+		return fmt.Sprintf(`spec.networkData.ethernets[%d].nic.mac: %q is of none of the %d hosts of namespace ns, all of which are inspected; correct it, register its host, `+
+			"or, where the interface was put in since, annotate that host with ingot.infrastructure.cluster.x-k8s.io/inspect, "+waits, i, mac, hosts)
+	}
+	tests := []struct {
+		name  string
+		exist []client.Object
+		spec  v1beta2.IngotMachineSpec
+		want  []string
+	}{
+		{"of a host", inspected, wanting(mine), nil},
+		{"of nobody", inspected, wanting(nobodys), []string{nobody(0, 2, nobodys)}},
+		{"the second of nobody", inspected, wanting(mine, nobodys), []string{nobody(1, 2, nobodys)}},
+		{"more of nobody than anybody reads", inspected, wanting(nobodys, nobodys, nobodys, nobodys, nobodys), []string{
+			nobody(0, 2, nobodys), nobody(1, 2, nobodys), nobody(2, 2, nobodys), nobody(3, 2, nobodys),
+			`spec.networkData.ethernets[4].nic: {"mac":"52:54:00:00:00:99"}: none of the 2 inspected hosts has an interface for uplink4 ` +
+				"(IngotHost w1: none of 2 interfaces have MAC address 52:54:00:00:00:99); correct it, or register such hosts, " + waits}},
+		{"of nobody whom one knows", with(host("new", "tier", "new")), wanting(nobodys), []string{
+			`spec.networkData.ethernets[0].nic: {"mac":"52:54:00:00:00:99"}: none of the 2 inspected hosts has an interface for uplink0 ` +
+				"(IngotHost w1: none of 2 interfaces have MAC address 52:54:00:00:00:99); correct it, or register such hosts, " + waits}},
+		{"of a host that the selector leaves out", with(storage...), wanting("52:54:00:00:03:00"), []string{
+			`spec.networkData.ethernets[0].nic.mac: "52:54:00:00:03:00" is of IngotHost w3, which hostSelector does not match; correct one of both, ` + waits}},
+		{"of a host to come", with(coming), wanting(coming.Spec.BootMACAddress), nil},
+		{"of a host to come that has its address", addressed, wanting(coming.Spec.BootMACAddress), nil},
+		{"of a host to come, and a slip", with(coming), wanting(coming.Spec.BootMACAddress, nobodys), []string{
+			`spec.networkData.ethernets[1].nic: {"mac":"52:54:00:00:00:99"}: none of the 2 inspected hosts has an interface for uplink1 ` +
+				"(IngotHost w1: none of 2 interfaces have MAC address 52:54:00:00:00:99); correct it, or register such hosts, " + waits}},
+		{"of a host of another namespace, which stays unnamed", with(elsewhere), wanting(elsewhere.Spec.BootMACAddress), []string{nobody(0, 2, elsewhere.Spec.BootMACAddress)}},
+		{"of a host, and of another driver than asked for", inspected, driven, []string{
+			`spec.networkData.ethernets[0].nic: {"mac":"52:54:00:00:01:01","driver":"ice"}: none of the 2 inspected hosts has an interface for uplink0 ` +
+				"(IngotHost w1: none of 2 interfaces have MAC address 52:54:00:00:01:01 and have driver ice); correct it, or register such hosts, " + waits}},
+		{"of two hosts", inspected, wanting(mine, "52:54:00:00:02:01"), []string{
+			"spec.networkData.ethernets: none of the 2 inspected hosts has an interface for each, though each has one on some host " +
+				"(IngotHost w1: networkData.ethernets[1].nic of uplink1: none of 2 interfaces have MAC address 52:54:00:00:02:01); correct it, or register such hosts, " + waits}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			check(t, tt.want, newOutlook(t, tt.exist...).Machine(t.Context(), "ns", field.NewPath("spec"), tt.spec))
+		})
+	}
+}

@@ -47,7 +47,7 @@ func (o Outlook) Machine(ctx context.Context, namespace string, path *field.Path
 			return append(warnings, unmatched(path.Child("hostSelector"), selector, "of namespace "+namespace))
 		}
 	}
-	return append(warnings, o.hardware(ctx, namespace, selector, path, spec)...)
+	return append(warnings, o.hardware(ctx, scope{namespace, selector}, path, spec)...)
 }
 
 // Cluster warns of selectors and of a failure domain label of an IngotCluster, or of
