@@ -159,6 +159,8 @@ const (
 	ReasonTransferFailed = "TransferFailed"
 	// ReasonMirrorRefused: the disks that were chosen cannot be one mirror.
 	ReasonMirrorRefused = agentapi.FailureMirrorRefused
+	// ReasonSectorsDiffer: the image is for disks with sectors of another size.
+	ReasonSectorsDiffer = agentapi.FailureSectorsDiffer
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it

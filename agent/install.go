@@ -174,7 +174,7 @@ func imageFailure(err error) error {
 		{image.ErrUnreachable, ReasonTransferFailed},
 		{image.ErrFormat, ReasonImageInvalid},
 		{image.ErrReserved, ReasonImageInvalid},
-		{image.ErrSectors, ReasonImageInvalid},
+		{image.ErrSectors, ReasonSectorsDiffer},
 		{image.ErrTooLarge, ReasonDiskTooSmall},
 		{raid.ErrMembers, ReasonMirrorRefused},
 	} {

@@ -159,7 +159,7 @@ func TestInstallFailures(t *testing.T) {
 		{name: "an image that cannot be mounted", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: mount disk0p1 as xfs: %w", seed.ErrImage, syscall.EINVAL)
 		}},
-		{name: "an image for disks with other sectors", want: agent.ReasonImageInvalid, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
+		{name: "an image for disks with other sectors", want: agent.ReasonSectorsDiffer, written: true, change: func(m *agenttest.Manager, i *agenttest.Images, s *server) {
 			copy(i.Content[512:], "EFI PART")
 			m.Order.Install.Checksum = i.Checksum()
 			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return sectored{dev, 4096} }

@@ -300,8 +300,8 @@ const (
 	// FailureImageUnavailable: the source has answered that it does not give the image.
 	FailureImageUnavailable = "ImageUnavailable"
 	// FailureImageInvalid: it cannot be decoded, or has content at the marker's place, or
-	// is for disks with other sectors, or has no file system that takes the seed, or it is
-	// to be on a mirror, which its system could not assemble.
+	// has no file system that takes the seed, or it is to be on a mirror, which its system
+	// could not assemble.
 	FailureImageInvalid = "ImageInvalid"
 	// FailureChecksumMismatch: the source is not what the order names.
 	FailureChecksumMismatch = "ChecksumMismatch"
@@ -313,6 +313,9 @@ const (
 	// FailureDiskTooSmall: the decoded image does not fit on the disk that was chosen, which
 	// is good for another.
 	FailureDiskTooSmall = "DiskTooSmall"
+	// FailureSectorsDiffer: the image's partition table is for disks whose sectors have
+	// another size than those of the disk that was chosen. Both are good.
+	FailureSectorsDiffer = "SectorsDiffer"
 )
 
 // FailureDiskNotFound: a disk that the order needs, or that is known of the server, is

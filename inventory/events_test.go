@@ -55,6 +55,11 @@ func agentEvents() []event {
 			w.agentStep(infrav1.OrderFailed)
 			w.imageBroken = false
 		}},
+		{name: "agent: finds the image too large", weight: 2, fault: true, when: agentWorks, do: func(w *world) {
+			w.imageRefused = true
+			w.agentStep(infrav1.OrderFailed)
+			w.imageRefused = false
+		}},
 		{name: "agent: second key", weight: 1, fault: true, when: agentWorks, do: (*world).secondKey},
 		{name: "live system: goes off", weight: 8, fault: true, when: func(w *world) bool {
 			return agentWorks(w) && !w.order().LiveStartedAt.IsZero()

@@ -209,15 +209,16 @@ func (in *input) networkToBlame() bool {
 	return !in.revoked() && in.order.Result != nil && in.order.Result.Reason == infrav1.ReasonNetworkSilent
 }
 
-// imageToBlame: the install failed for a reason that would be the same on any host, or by
-// the choice of disks that are good each.
+// imageToBlame: the install failed for a reason that would be the same on any host, or that
+// lies in the choice of a host or of disks that are good each (see refusedByHost).
 func (in *input) imageToBlame() bool {
 	if in.revoked() || in.order.Kind != infrav1.OrderInstall || in.order.Result == nil || in.order.Result.Outcome != infrav1.OrderFailed {
 		return false
 	}
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
-		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, infrav1.ReasonLiveSystemSilent:
+		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer,
+		infrav1.ReasonLiveSystemSilent:
 		return true
 	}
 	return false

@@ -449,11 +449,12 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 // asked for in a hurry.
 func (w *world) checkImageFailure(before, next Ledger) {
 	was := before.Order
-	if was == nil || was.Revoked != nil || was.Result == nil || was.Result.Reason != agentapi.FailureImageUnavailable || !w.orderFits(w.host) {
+	if was == nil || was.Revoked != nil || was.Result == nil ||
+		was.Result.Reason != agentapi.FailureImageUnavailable && was.Result.Reason != agentapi.FailureDiskTooSmall || !w.orderFits(w.host) {
 		return
 	}
 	if failuresOf(next) > failuresOf(before) || next.Record != nil && next.Record.Quarantine != nil {
-		w.violate("a host is blamed for an image that is not there")
+		w.violate("a host is blamed for an image that is not there, or too large for its disk")
 	}
 	if due := was.Result.At.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
 		w.violate("I13: an image is tried again %s too soon", due.Sub(w.now))

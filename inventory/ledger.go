@@ -204,6 +204,7 @@ func concludeInspection(in *input) Decision {
 	record := ledger.recorded()
 	record.InspectedAt = in.order.Result.At
 	record.Failures = 0
+	record.RefusedImages = nil // disks may have been changed
 	ledger.Order = nil
 	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonInspected, Message: "the hardware is inspected and the host is off"}
 }

@@ -120,4 +120,5 @@ func (w *world) checkKept(before, next Ledger) {
 	if before.Claim != nil && before.Claim.Quarantine != nil && next.Claim == nil && (next.Record == nil || next.Record.Quarantine == nil) {
 		w.violate("a host is free whose machine was handed over since nothing helped")
 	}
+	w.checkRefusals(before, next)
 }

@@ -194,8 +194,13 @@ func waitImage(in *input) Decision {
 	switch result.Reason {
 	case agentapi.FailureDiskTooSmall:
 		remedy = "roll out a template that asks for a larger disk, by rootDeviceHints or hostSelector.minimum, or that names a smaller image"
+	case agentapi.FailureSectorsDiffer:
+		remedy = "roll out a template that names an image for the disk's sectors, or whose rootDeviceHints or hostSelector choose a disk with sectors as the image's"
 	case agentapi.FailureMirrorRefused:
 		remedy = "roll out a template whose softwareRAID.members, or rootDeviceHints, choose two disks of a kind"
+	}
+	if note := RefusalNote(result.Reason); note != "" {
+		remedy += "; " + note
 	}
 	return Decision{
 		Step: Wait{Until: in.imageAt()}, Event: "Warning", Reason: infrav1.ReasonInstallFailed,

@@ -44,7 +44,7 @@ type world struct {
 	powerUnknown, duplicate, mac, network      bool
 	addressed, exhausted, machine, apiSilent   bool
 	osIgnoresSoftOff, bootBroken, agentsBroken bool
-	imageBroken, wrongServer                   bool
+	imageBroken, imageRefused, wrongServer     bool
 	deleting                                   bool
 
 	fw firmwareWorld
@@ -406,6 +406,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	}
 	if order.Kind == infrav1.OrderInstall && outcome == infrav1.OrderSucceeded {
 		w.write(func(h *infrav1.IngotHost) {
+			ForgetRefusal(h)
 			h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil
 			if len(ApprovedInstances(h)) > 0 {
 				delete(h.Annotations, infrav1.ApproveAnnotation)
@@ -421,7 +422,13 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 	if w.imageBroken && outcome == infrav1.OrderFailed && order.Kind == infrav1.OrderInstall {
 		result.Reason, result.Message = agentapi.FailureImageUnavailable, "the server answered 404 Not Found"
 	}
-	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Result = result })
+	if w.imageRefused && outcome == infrav1.OrderFailed && order.Kind == infrav1.OrderInstall {
+		result.Reason, result.Message = agentapi.FailureDiskTooSmall, "40 GB of image, 32 GB of disk"
+	}
+	w.write(func(h *infrav1.IngotHost) {
+		h.Spec.Order.Result = result
+		RememberRefusal(h)
+	})
 }
 
 // secondKey: another agent comes with the same token. After the start of a live system
@@ -455,7 +462,7 @@ func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
 	w.write(func(h *infrav1.IngotHost) {
 		h.Spec.Claim = &infrav1.HostClaim{
 			MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: cluster, InstanceID: w.id(),
-			State: infrav1.ClaimProvisioning, Cleaning: cleaning, Live: live,
+			State: infrav1.ClaimProvisioning, Cleaning: cleaning, Live: live, Image: infrav1.Image{Checksum: "sha256:1"},
 		}
 	})
 }

@@ -224,6 +224,12 @@ type HostRecord struct {
 	// before the host is Available again.
 	// +optional
 	CleaningDue CleaningMode `json:"cleaningDue,omitempty"`
+	// refusedImages is what the host was found not to take, the latest last: another host is
+	// preferred for it. It goes with the next inspection; beyond 8 the oldest are forgotten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	RefusedImages []RefusedImage `json:"refusedImages,omitempty"`
 	// failures counts installs and inspections that failed in a row.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -238,6 +244,31 @@ type HostRecord struct {
 	// preparation is how far spec.bios and spec.firmware are in force.
 	// +optional
 	Preparation *HostPreparation `json:"preparation,omitempty"`
+}
+
+// RefusedImage is an image, or a live system, that does not go together with what is built
+// into the host, though both may be good.
+type RefusedImage struct {
+	// checksums of the image, or of the live system's kernel and initrd.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$'))",message="must be sha256: and 64, or sha512: and 128 hexadecimal digits in lower case"
+	Checksums []string `json:"checksums,omitempty"`
+	// disks that it was to be installed on: on others it may go. None: they do not matter.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	Disks []DiskReference `json:"disks,omitempty"`
+	// reason by which the agent has refused it: DiskTooSmall, SectorsDiffer, MirrorRefused
+	// or LiveSystemRefused.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
 }
 
 // QuarantineReason says why a host is out of service.

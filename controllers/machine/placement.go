@@ -126,6 +126,7 @@ func (s *scope) asks() allocation.SelectionRequest {
 		ControlPlane:  util.IsControlPlaneMachine(s.owner),
 		FailureDomain: s.failureDomain(),
 		Architecture:  s.architecture(),
+		Checksums:     inventory.ChecksumsOf(&infrav1.HostClaim{Image: s.image(), Live: s.machine.Spec.Live}),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -114,6 +115,32 @@ func testCataloguedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme)
 	}
 	if got := s.machinesOfImage(s.ctx, image); len(got) != 0 {
 		t.Errorf("m1 has its host, and the image brings up %v", got)
+	}
+}
+
+// A host that was found not to take the image is not chosen while another is free, whichever
+// way the image is named.
+func testRefusedImage(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	for _, name := range []string{"h1", "h2", "h3"} {
+		s.host(name, "")
+	}
+	for _, name := range []string{"h1", "h2"} {
+		s.editHost(name, func(h *infrav1.IngotHost) {
+			h.Spec.Record.RefusedImages = []infrav1.RefusedImage{{Checksums: []string{image().Checksum}, Reason: "DiskTooSmall",
+				Disks: []infrav1.DiskReference{{SerialNumber: "d-" + name, SizeBytes: ptr.To[int64](500e9)}}}}
+		})
+		s.available(name)
+	}
+	catalogued := "refused-" + s.ns
+	s.catalogue(catalogued, "amd64")
+	s.machine("m1", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Spec.Image, m.Spec.ImageRef = infrav1.Image{}, &infrav1.ImageReference{Name: catalogued}
+	})
+	s.machine("m2")
+	got := append(s.settleOn("m1"), s.settleOn("m2")...)
+	if len(got) != 2 || got[0] != "h3" {
+		t.Errorf("m1 and m2 have %v, want h3, which may take the image, and then one of the others", got)
 	}
 }
 

@@ -143,6 +143,7 @@ func compareMirror(host *infrav1.IngotHost, in agentapi.Report) agentapi.Report 
 // conclude writes the report into the ledger.
 func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
+		inventory.ForgetRefusal(host)
 		host.Spec.Claim.State = infrav1.ClaimProvisioned
 		host.Spec.Order = nil
 		if len(inventory.ApprovedInstances(host)) > 0 { // its disk is written: the approval is used up
@@ -158,6 +159,7 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 		result.Reason, result.Message = cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage)
 	}
 	host.Spec.Order.Result = result
+	inventory.RememberRefusal(host)
 }
 
 // failed is the reason of the event about a try that failed.
@@ -177,7 +179,7 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 	switch {
 	case in.Outcome == agentapi.Failed:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, failed(c.claims.Purpose), action,
-			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again, or quarantines it after too many failures", c.claims.Attempt, cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage))
+			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again%s", c.claims.Attempt, cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage), unlessFor(c.claims.Purpose, in.Reason))
 	case c.claims.Purpose == token.Install:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
 			"The image is on %s and verified (%s written); the server now boots from it", where(in), bytesText(in.BytesWritten))
@@ -186,6 +188,14 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 	default:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonInspected, action, "The hardware was inspected")
 	}
+}
+
+// unlessFor says what else may come of a try that failed.
+func unlessFor(purpose token.Purpose, reason string) string {
+	if note := inventory.RefusalNote(reason); note != "" && purpose == token.Install {
+		return "; " + note
+	}
+	return ", or quarantines it after too many failures"
 }
 
 func where(in agentapi.Report) string {

@@ -49,6 +49,8 @@ type SelectionRequest struct {
 	DomainUse map[string]int
 	// Architecture of the image that the machine names; empty: any.
 	Architecture string
+	// Checksums of the image, or of the live system's files, that the machine names.
+	Checksums []string
 	// Promises that are outstanding, the machine's own Cluster's among them (see
 	// Outstanding): no host is taken without which they were worse off.
 	Promises []Promise
@@ -75,10 +77,11 @@ type Selection struct {
 }
 
 // Select picks a host for a machine, or says why there is none. It is pure: the same
-// request and candidates, in any order, give the same pick. Of the hosts that suit
-// it takes the one in the failure domain that the owner set uses least, then one that
-// is not critically ill, then the one with the least to spare, then one by a hash of machine and host, so that many
-// machines that choose at once do not all want the same host.
+// request and candidates, in any order, give the same pick. Of the hosts that suit it takes
+// one that is not known to refuse what the machine names, of those one in the failure domain
+// that the owner set uses least, then one that is not critically ill, then the one with the
+// least to spare, then one by a hash of machine and host, so that many machines that choose
+// at once do not all want the same host.
 func Select(request SelectionRequest, candidates []Candidate) Selection {
 	criteria, err := newCriteria(request)
 	if err != nil {
@@ -192,15 +195,16 @@ type judgement struct {
 
 // rank orders the hosts that suit; less is better.
 type rank struct {
-	domainUse, ailing   int
-	memory, cores, disk int64
-	hash                uint64
-	name                string
+	refused, domainUse, ailing int
+	memory, cores, disk        int64
+	hash                       uint64
+	name                       string
 }
 
 func (j *judgement) compare(other *judgement) int {
 	a, b := j.rank, other.rank
 	return cmp.Or(
+		cmp.Compare(a.refused, b.refused), // an install there fails, in whatever domain it is
 		cmp.Compare(a.domainUse, b.domainUse),
 		cmp.Compare(a.ailing, b.ailing),
 		cmp.Compare(a.memory, b.memory),
@@ -222,6 +226,7 @@ func (c *criteria) judge(candidate Candidate) judgement {
 		return j
 	}
 	j.rank = rank{
+		refused:   inventory.Refuses(candidate.Host, c.Checksums, j.rootDisks),
 		domainUse: c.DomainUse[c.domain(candidate.Host)],
 		ailing:    inventory.Ailing(candidate.Host),
 		memory:    inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
