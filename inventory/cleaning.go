@@ -104,22 +104,28 @@ func NotCleaned(order agentapi.WipeOrder, report agentapi.Report) []infrav1.Disk
 	return left
 }
 
-// Bounds of what is kept of a cleaning (the schema's).
+// Bounds of what is kept of a cleaning (the schema's). It has room for every disk that an
+// IngotHardware holds; a host with more is not cleaned.
 const (
-	maxCleanedDisks = 64
+	maxCleanedDisks = maxDisks
 	maxMethod       = 64
 	maxFailedBefore = 512
 	maxDiskName     = 128
+	// maxFailedBeforeAll is for all disks together: of many less is said of each, so that
+	// the object stays within what etcd takes.
+	maxFailedBeforeAll = 64 * maxFailedBefore
 )
 
 // CleanedDisks is what the ledger keeps of an agent's report about its disks. What
 // the schema would not take is left out, so that the report itself is taken.
 func CleanedDisks(reported []agentapi.CleanedDisk) []infrav1.CleanedDisk {
 	var out []infrav1.CleanedDisk
-	for _, r := range reported[:min(len(reported), maxCleanedDisks)] {
+	reported = reported[:min(len(reported), maxCleanedDisks)]
+	words := min(maxFailedBefore, maxFailedBeforeAll/max(1, len(reported)))
+	for _, r := range reported {
 		disk := infrav1.CleanedDisk{
 			Disk: diskReference(r.Disk), Mode: infrav1.CleaningMode(r.Mode),
-			Method: Truncate(r.Method, maxMethod), FailedBefore: Truncate(r.FailedBefore, maxFailedBefore),
+			Method: Truncate(r.Method, maxMethod), FailedBefore: Truncate(r.FailedBefore, words),
 		}
 		known := disk.Mode == infrav1.CleaningMetadata || disk.Mode == infrav1.CleaningFull
 		if !known || disk.Method == "" || disk.Disk == (infrav1.DiskReference{}) {

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,16 +126,53 @@ func TestCleanedDisks(t *testing.T) {
 			}
 		})
 	}
-	many := make([]agentapi.CleanedDisk, 100)
+}
+
+// No disk that a host can have is left out of the record, and what is said of many disks
+// is said in fewer words of each: the object has room for the disks, and not for an essay
+// about every one.
+func TestCleanedDisksOfManyBays(t *testing.T) {
+	for _, c := range []struct{ reported, kept, words int }{
+		{1, 1, 512}, {64, 64, 512}, {90, 90, 364}, {maxDisks, maxDisks, 128}, {maxDisks + 1, maxDisks, 128},
+	} {
+		t.Run(fmt.Sprint(c.reported), func(t *testing.T) {
+			many := make([]agentapi.CleanedDisk, c.reported)
+			for i := range many {
+				many[i] = agentapi.CleanedDisk{Disk: agentapi.DiskRef{Serial: fmt.Sprint(i)}, Mode: "Full", Method: "Overwrite", FailedBefore: strings.Repeat("é", 2000)}
+			}
+			kept := CleanedDisks(many)
+			if len(kept) != c.kept {
+				t.Errorf("%d disks kept, want %d", len(kept), c.kept)
+			}
+			for _, disk := range kept {
+				if n := len([]rune(disk.FailedBefore)); n != c.words {
+					t.Fatalf("%d characters kept of each, want %d", n, c.words)
+				}
+			}
+		})
+	}
+}
+
+// A host with as many disks as can be, each with names and words as long as can be, both in
+// the report of a cleaning and in the record of the one before, is an object that etcd
+// takes (1.5 MiB, and the rest of the object needs room too).
+func TestCleanedDisksFitIntoTheObject(t *testing.T) {
+	many := make([]agentapi.CleanedDisk, maxDisks)
 	for i := range many {
-		many[i] = good
+		name := strings.Repeat("x", maxDiskName)
+		many[i] = agentapi.CleanedDisk{Disk: agentapi.DiskRef{Serial: name, WWN: name, Path: name + name, SizeBytes: 1 << 60}, Mode: "Metadata",
+			Method: strings.Repeat("x", maxMethod), ErasedBytes: 1 << 60, VerifiedBytes: 1 << 60, FailedBefore: strings.Repeat("\x01", maxFailedBefore)}
 	}
-	if n := len(CleanedDisks(many)); n != 64 {
-		t.Errorf("%d disks kept", n)
+	host := &infrav1.IngotHost{}
+	kept := CleanedDisks(many)
+	host.Spec.Record = &infrav1.HostRecord{CleanedDisks: kept}
+	host.Spec.Order = &infrav1.HostOrder{Result: &infrav1.OrderResult{CleanedDisks: kept}}
+	text, err := json.Marshal(host)
+	if err != nil {
+		t.Fatal(err)
 	}
-	long := CleanedDisks(change(func(c *agentapi.CleanedDisk) { c.FailedBefore = strings.Repeat("é", 2000) }))
-	if n := len([]rune(long[0].FailedBefore)); n > 512 {
-		t.Errorf("%d characters kept", n)
+	if len(text) > 1<<20 {
+		t.Errorf("%d bytes", len(text))
 	}
 }
 

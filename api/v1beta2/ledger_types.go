@@ -184,11 +184,10 @@ type HostRecord struct {
 	// sanitizedAt is when cleaning was last confirmed. It goes with the next install.
 	// +optional
 	SanitizedAt metav1.Time `json:"sanitizedAt,omitempty,omitzero"`
-	// cleanedDisks is what was done to each disk then, of 64 at most; the event Cleaned
-	// counts all. It goes with the next install.
+	// cleanedDisks is what was done to each disk then. It goes with the next install.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=256
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
 	// uncleanedStorage are the storage controllers that no driver of the agent's kernel had
 	// taken then: whatever disks they have were not cleaned. It goes with the next install.
@@ -413,7 +412,7 @@ type OrderResult struct {
 	// cleanedDisks are those that were cleaned, also where others could not be.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=256
 	CleanedDisks []CleanedDisk `json:"cleanedDisks,omitempty"`
 }
 
@@ -441,7 +440,8 @@ type CleanedDisk struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	VerifiedBytes *int64 `json:"verifiedBytes,omitempty"`
-	// failedBefore names better methods that the disk has and that failed, and why.
+	// failedBefore names better methods that the disk has and that failed, and why; in
+	// fewer words where a host has more than 64 disks.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
