@@ -6,7 +6,6 @@ package qemu_test
 import (
 	"context"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +17,6 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/controllers/session"
-	"github.com/ingot-metal/ingot/controllers/token"
-	"github.com/ingot-metal/ingot/hack/debian"
-	"github.com/ingot-metal/ingot/hack/tools"
-	"github.com/ingot-metal/ingot/lab/qemu"
-	"github.com/ingot-metal/ingot/pxe"
 )
 
 // ignitionDeadline bounds each of install, and boot of what was installed.
@@ -52,21 +46,6 @@ func workerConfig(t *testing.T) []byte {
 	return data
 }
 
-// ignitionImage is that of `make ignition-image`.
-func ignitionImage(t *testing.T) (path, checksum string) {
-	t.Helper()
-	cache, err := tools.CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "images", "ignition", "current")
-	checksum, err = debian.Checksum(dir)
-	if err != nil {
-		t.Fatalf("no image with Ignition: make ignition-image: %v", err)
-	}
-	return filepath.Join(dir, debian.DiskFile), "sha256:" + checksum
-}
-
 // serveFile serves one file on the segment until the test ends, under any path.
 func serveFile(t *testing.T, seg *segment, path string) {
 	t.Helper()
@@ -88,39 +67,20 @@ func serveFile(t *testing.T, seg *segment, path string) {
 // system reports itself, and the configuration is gone from the disk.
 func TestIgnition(t *testing.T) {
 	needs(t, "all")
-	path, checksum := ignitionImage(t)
-	var key managerKey
-	key.certificate, key.pin = newManagerKey(t)
-	config, err := session.RenderIgnition(workerConfig(t), session.SeedInput{
-		ProviderID: "ingot://default/server-1/i1", InstanceID: "i1", Attempt: 1, Hostname: "worker-1", FailureDomain: "rack-a",
-		Address: "192.0.2.1:8843", Pins: []token.Pin{token.Pin(key.pin)}, Token: "token-of-the-system",
+	in := install(t, "ignition", ignitionDeadline, func(facts session.SeedInput) (agentapi.Bootstrap, error) {
+		config, err := session.RenderIgnition(workerConfig(t), facts)
+		return agentapi.Bootstrap{Format: agentapi.FormatIgnition, UserData: agentapi.Sensitive(config)}, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk := filepath.Join(t.TempDir(), "disk.raw")
-	makeDisk(t, disk, 4<<30)
-	manager := &orderer{
-		key: &key, bootedToken: "token-of-the-system", booted: make(chan agentapi.Booted, 100), then: agentapi.BootDisk,
-		seed: agentapi.Bootstrap{Format: agentapi.FormatIgnition, UserData: agentapi.Sensitive(config)},
-		order: agentapi.Order{Kind: agentapi.Install, ID: "order-1", InstanceID: "i1", Attempt: 1, Install: &agentapi.InstallOrder{
-			ImageURL: "http://192.0.2.1:8080/disk", Checksum: checksum, RootDisk: agentapi.DiskRef{Serial: "DISK-1"},
-		}},
-	}
-	var files pxe.Files
-	_, vm := manager.boot(t, &files, qemu.Config{Disks: []qemu.Disk{{Path: disk, Serial: "DISK-1"}}},
-		func(seg *segment) { serveFile(t, seg, path) })
-	manager.report(t, vm, ignitionDeadline)
 	ctx, cancel := context.WithTimeout(t.Context(), ignitionDeadline)
 	defer cancel()
 	go func() { // it goes off where Ignition fails
 		select {
-		case <-orClosed(vm.Ended()):
+		case <-orClosed(in.vm.Ended()):
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	text, err := waitSerial(ctx, vm, "] END")
+	text, err := waitSerial(ctx, in.vm, "] END")
 	if err != nil {
 		t.Fatalf("%v; the console ends in:\n%s", err, tail(text, 6000))
 	}
@@ -130,13 +90,5 @@ func TestIgnition(t *testing.T) {
 	if diff := cmp.Diff(strings.Fields(want), strings.Fields(said)); diff != "" {
 		t.Error(diff)
 	}
-	select {
-	case got := <-manager.booted:
-		got.BootID = ""
-		if diff := cmp.Diff(agentapi.Booted{InstanceID: "i1", Hostname: "worker-1", Addresses: []string{"192.0.2.17"}}, got); diff != "" {
-			t.Error(diff)
-		}
-	case <-ctx.Done():
-		t.Fatalf("the system does not report itself; the console ends in:\n%s", tail(console(vm), 6000))
-	}
+	in.reports(ctx, t, "192.0.2.17", false)
 }

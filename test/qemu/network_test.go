@@ -45,6 +45,9 @@ type segment struct {
 	stack  *network.Stack
 	server *bootserver.Server
 	record *recorder
+	// stop ends the boot server, as the end of the test does, and whatever else is reached
+	// at its address.
+	stop func()
 }
 
 // startSegment runs a boot server for one host. The wrapper, if any, stands
@@ -71,7 +74,6 @@ func startSegment(t *testing.T, host pxe.Host, files *pxe.Files, wrap func(net.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = st.Close() })
 	s := &segment{Switch: sw, stack: st, record: &recorder{start: time.Now()}}
 	cfg := bootserver.Config{
 		Address:   address.Addr(),
@@ -116,12 +118,14 @@ func (s *segment) run(t *testing.T, wrap func(net.PacketConn) net.PacketConn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.server.Run(ctx, sockets) }()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("boot server: %v", err)
 		}
+		_ = s.stack.Close()
 	})
+	t.Cleanup(s.stop)
 }
 
 // recorder keeps the events of a boot with their times since power-on.
