@@ -88,7 +88,7 @@ func management(t *testing.T) ctrlclient.Client {
 }
 
 // slowEtcd is how many control planes the cluster has whose etcd and leases have times of
-// their own, and whose keys are not RSA.
+// their own, whose keys are not RSA, and whose Nodes are given labels of their hosts.
 const slowEtcd = 3
 
 // apply creates all objects of a template in a namespace of their own.
@@ -103,6 +103,7 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "500", "INGOT_ETCD_ELECTION_MILLISECONDS": "5000",
 			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
 			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
+			"INGOT_NODE_LABELS":   "[dc.example/gpu, storage.example/*]",
 		})
 	}
 	for _, o := range generate(t, r, flavor, controlPlanes, variables).Objs() {
@@ -175,6 +176,9 @@ func (p topology) checkCluster(t *testing.T, cluster infrav1.IngotCluster) {
 		ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}},
 		FailureDomainLabel:   infrav1.RackLabel,
 	}
+	if p.controlPlanes == slowEtcd {
+		want.NodeLabels = []string{"dc.example/gpu", "storage.example/*"}
+	}
 	if diff := cmp.Diff(want, cluster.Spec); diff != "" {
 		t.Errorf("IngotCluster (-want +got):\n%s", diff)
 	}
@@ -220,18 +224,20 @@ func (p topology) checkControlPlane(t *testing.T, kcp controlplanev1.KubeadmCont
 }
 
 // checkRefusals: times with which parts of a control plane would not start are refused by
-// the class, with the values and what to do.
+// the class, with the values and what to do; and what is no list of labels.
 func (p topology) checkRefusals(t *testing.T) {
 	t.Helper()
 	for name, tc := range map[string]struct {
 		variable string
-		value    map[string]any
+		value    any
 		want     string
 	}{
 		"as long as the lease":        {"leases", map[string]any{"durationSeconds": int64(20), "renewSeconds": int64(20)}, "renewSeconds is 20, which must be less than durationSeconds, 20"},
 		"tries too seldom":            {"leases", map[string]any{"retrySeconds": int64(9)}, "retrySeconds is 9, which must be less than five sixths of renewSeconds, 10"},
 		"a short lease by itself":     {"leases", map[string]any{"durationSeconds": int64(8)}, "renewSeconds is 10, which must be less than durationSeconds, 8"},
 		"elections before heartbeats": {"etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(1000)}, "raise it to 5000 or more"},
+		"no key of a label":           {"nodeLabels", []any{"dc.example/gpu=a100"}, "should match"},
+		"a label twice":               {"nodeLabels", []any{"gpu", "gpu"}, "duplicate"},
 	} {
 		cluster := &unstructured.Unstructured{}
 		cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))

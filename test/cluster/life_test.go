@@ -67,20 +67,43 @@ func scaleIn(t *testing.T, s *stage) {
 	s.site.AwaitFor(t, patience, "both pods on the worker that is left", s.greeters(t, 2))
 }
 
-// relabel: the Node follows the label of its host's rack, there and back.
+// chosenDomain is that of the labels which the operator has chosen for Nodes, chosenLabel
+// one of it.
+const chosenDomain, chosenLabel = "dc.example", chosenDomain + "/disks"
+
+// relabel: the Node follows the label of its host's rack, there and back, and beside it one
+// that the operator chose when the cluster was made: given, changed and taken away. A label
+// that nobody chose stays the host's.
 func relabel(t *testing.T, s *stage) {
 	worker := s.workers(t)[0]
-	host := hostOf(t, worker)
-	for _, rack := range []string{"rack-moved", s.world.Rack(host)} {
-		s.site.Kubectl(t, "label", "ingothost", host, "--overwrite", site.RackLabel+"="+rack)
-		s.site.AwaitFor(t, patience, "the zone "+rack, func(ctx context.Context) (string, error) {
-			node, err := s.workload.node(ctx, worker.Status.NodeRef.Name)
-			if err != nil || node.Labels[corev1.LabelTopologyZone] == rack {
+	host, name := hostOf(t, worker), worker.Status.NodeRef.Name
+	const own = "other.example/note"
+	for _, step := range []struct{ rack, chosen string }{
+		{"rack-moved", "flash"}, {"rack-moved", "spinning"}, {s.world.Rack(host), ""},
+	} {
+		chosen := chosenLabel + "=" + step.chosen
+		if step.chosen == "" {
+			chosen = chosenLabel + "-"
+		}
+		s.site.Kubectl(t, "label", "ingothost", host, "--overwrite", site.RackLabel+"="+step.rack, chosen, own+"=mine")
+		s.site.AwaitFor(t, patience, "the labels of "+host, func(ctx context.Context) (string, error) {
+			node, err := s.workload.node(ctx, name)
+			if err != nil {
 				return "", err
 			}
-			return "the Node is in " + node.Labels[corev1.LabelTopologyZone], nil
+			zone, value := node.Labels[corev1.LabelTopologyZone], node.Labels[chosenLabel]
+			if _, there := node.Labels[chosenLabel]; zone == step.rack && value == step.chosen && there == (step.chosen != "") {
+				return "", nil
+			}
+			return fmt.Sprintf("the Node is in %q, want %q; its %s is %q, want %q", zone, step.rack, chosenLabel, value, step.chosen), nil
 		})
 	}
+	node, err := s.workload.node(t.Context(), name)
+	check(t, err)
+	if value, there := node.Labels[own]; there {
+		t.Errorf("nobody chose the label %s, and the Node has it as %q", own, value)
+	}
+	s.site.Kubectl(t, "label", "ingothost", host, own+"-")
 }
 
 // heal pulls the plug of a worker's server. Cluster API's health check and an

@@ -36,6 +36,7 @@ func create(t *testing.T, s *stage) {
 			"INGOT_ETCD_HEARTBEAT_MILLISECONDS": "1000", "INGOT_ETCD_ELECTION_MILLISECONDS": "10000",
 			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
 			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
+			"INGOT_NODE_LABELS":   "[" + chosenDomain + "/*]",
 		},
 	})
 	s.workload = connect(t, s)
