@@ -39,17 +39,23 @@ type InstalledSystem struct {
 // WhichNode says which of the Nodes without a provider ID is the machine's, by its
 // place; -1: none is for certain. It is the one of the machine's UUID, where
 // that tells one server from another and is that of no other of the inventory's uuids,
-// where the name or an address agrees as well, and where the Node lives. Where a Node has
-// the UUID and none is the machine's, why says what does not fit.
+// where the name or an address agrees as well, and where the Node lives. Where none is and a
+// Node has the UUID, or agrees otherwise and its UUID cannot be known for the machine's, why
+// says what does not fit.
 func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (at int, why string) {
 	var fit []int
 	var misfits []string
 	for i, node := range nodes {
 		switch {
+		case likeUUIDs(machine.UUID, node.UUID) == unknowable:
+			// One that is not heard may be of an earlier life: if it lives it will be heard.
+			if machine.Alike(node.System) && machine.hears(node) {
+				misfits = append(misfits, fmt.Sprintf("Node %s has the machine's name or an address of it, but %s: tell the kubelet its provider ID by the template", node.Name, whyUnknowable(machine.UUID, node.UUID)))
+			}
 		case likeUUIDs(machine.UUID, node.UUID) != same:
 		case !machine.Alike(node.System):
 			misfits = append(misfits, fmt.Sprintf("Node %s has neither the machine's name nor an address of it", node.Name))
-		case node.Heard.IsZero() || node.Heard.Before(machine.Since):
+		case !machine.hears(node):
 			misfits = append(misfits, fmt.Sprintf("Node %s was not heard since the system was installed, by its kubelet's clock and Ingot's: if it is left over from an earlier life of the server, delete it; "+
 				"if it runs, the server's clock is behind, and Ingot takes the Node once it has passed that moment", node.Name))
 		default:
@@ -72,6 +78,19 @@ func WhichNode(machine InstalledSystem, nodes []NamelessNode, uuids []string) (a
 		return -1, fmt.Sprintf("Nodes %s all fit", strings.Join(slices.Sorted(slices.Values(names)), " and "))
 	}
 	return fit[0], ""
+}
+
+// hears says whether the Node's kubelet has reported since the machine is installed.
+func (s InstalledSystem) hears(node NamelessNode) bool {
+	return !node.Heard.IsZero() && !node.Heard.Before(s.Since)
+}
+
+// whyUnknowable says whose UUID tells nothing: that of the machine's server, or the Node's.
+func whyUnknowable(machine, node string) string {
+	if uuidBytes(machine) == nil {
+		return "its server has no UUID of its own, by its inspection " + orNone(machine)
+	}
+	return fmt.Sprintf("tells no UUID of its own, %s, where its server has %s", orNone(node), orNone(machine))
 }
 
 // Alike says whether two systems have the name or an address in common.

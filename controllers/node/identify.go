@@ -88,7 +88,7 @@ func (r *Reconciler) identify(ctx context.Context, s *scope) (time.Duration, err
 	}
 	if r.memory.news(client.ObjectKeyFromObject(s.machine), infrav1.ReasonNodeNotIdentified, why) {
 		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonNodeNotIdentified, action,
-			"A Node without a provider ID has the UUID of this machine's server, and it is not certain that it is this machine: %s. Ingot looks again every minute", why)
+			"A Node without a provider ID may be this machine's, and it is not certain: %s. Ingot looks again every minute", why)
 	}
 	return again, nil
 }

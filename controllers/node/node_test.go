@@ -339,10 +339,17 @@ func TestIdentify(t *testing.T) {
 		}, map[string]string{"n1": ""}, "not heard since"},
 		"beside one from an earlier life": {func(w *world) { w.nodes = append(w.nodes, earlier(node("n0", ""))) }, map[string]string{"n0": "", "n1": provider, "n2": ""}, ""},
 		"no address yet":                  {func(w *world) { w.machine.Status.Addresses = nil }, map[string]string{"n1": "", "n2": ""}, "neither the machine's name nor an address"},
-		"not inspected":                   {func(w *world) { w.hardware = nil }, map[string]string{"n1": "", "n2": ""}, ""},
-		"status lost":                     {func(w *world) { w.machine.Status.Conditions = nil }, map[string]string{"n1": "", "n2": ""}, ""},
-		"registered again":                {func(w *world) { w.owner.Status.NodeRef.Name = "n1" }, map[string]string{"n1": provider, "n2": ""}, ""},
-		"registered again as another":     {func(w *world) { w.owner.Status.NodeRef.Name = "n0" }, map[string]string{"n1": provider, "n2": ""}, ""},
+		"not inspected": {func(w *world) { w.hardware = nil }, map[string]string{"n1": "", "n2": ""},
+			"may be this machine's, and it is not certain: Node n1 has the machine's name or an address of it, but its server has no UUID of its own"},
+		"not inspected, and nobody's": {func(w *world) { w.hardware, w.machine.Status.Addresses = nil, nil }, map[string]string{"n1": "", "n2": ""}, ""},
+		"a maker's UUID": {func(w *world) {
+			const makers = "03000200-0400-0500-0006-000700080009"
+			w.hardware = []client.Object{hardware("h1", makers), hardware("h2", makers)}
+			w.nodes[0].(*corev1.Node).Status.NodeInfo.SystemUUID = makers
+		}, map[string]string{"n1": "", "n2": ""}, "its server has no UUID of its own, by its inspection 03000200-0400-0500-0006-000700080009: tell the kubelet its provider ID by the template"},
+		"status lost":                 {func(w *world) { w.machine.Status.Conditions = nil }, map[string]string{"n1": "", "n2": ""}, ""},
+		"registered again":            {func(w *world) { w.owner.Status.NodeRef.Name = "n1" }, map[string]string{"n1": provider, "n2": ""}, ""},
+		"registered again as another": {func(w *world) { w.owner.Status.NodeRef.Name = "n0" }, map[string]string{"n1": provider, "n2": ""}, ""},
 		"found, and without it since an earlier life": {func(w *world) {
 			w.owner.Status.NodeRef.Name, w.nodes = "n1", []client.Object{earlier(node("n1", ""))}
 		}, map[string]string{"n1": ""}, "not heard since"},
