@@ -57,13 +57,16 @@ type NIC struct {
 // Disk is one whole, writable, non-removable block device.
 type Disk struct {
 	// Name is the kernel's name during this boot ("/dev/sda"); it identifies nothing.
-	Name       string `json:"name"`
-	Model      string `json:"model,omitempty"`
-	Vendor     string `json:"vendor,omitempty"`
-	Serial     string `json:"serial,omitempty"`
-	WWN        string `json:"wwn,omitempty"`
-	HCTL       string `json:"hctl,omitempty"`
+	Name   string `json:"name"`
+	Model  string `json:"model,omitempty"`
+	Vendor string `json:"vendor,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
+	HCTL   string `json:"hctl,omitempty"`
+	// Path is the place on the buses, which tells apart what has no name of its own, ByPath
+	// the name that udev gives the disk below /dev/disk/by-path, where that is known.
 	Path       string `json:"path,omitempty"`
+	ByPath     string `json:"byPath,omitempty"`
 	SizeBytes  int64  `json:"sizeBytes"`
 	Rotational bool   `json:"rotational,omitempty"`
 	// Marker is the Ingot marker found on the disk, if any (I8).

@@ -37,7 +37,8 @@ var (
 //
 // It fails with ErrNoDisk when none suits, and with ErrDiskAmbiguous when serial
 // number and WWN (or the path, where a disk has neither) of the disk chosen also
-// name another one: better no disk than perhaps the wrong one.
+// name another one, or the place that the hints name is that of several: better no disk
+// than perhaps the wrong one.
 func SelectRootDisk(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) (infrav1.HardwareDisk, error) {
 	var suitable []infrav1.HardwareDisk
 	for _, disk := range disks {
@@ -49,7 +50,7 @@ func SelectRootDisk(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints
 		return infrav1.HardwareDisk{}, fmt.Errorf("%w: %s, of %s", ErrNoDisk, describeHints(hints), describeDisks(disks))
 	}
 	chosen := slices.MinFunc(suitable, compareDisks)
-	if err := toldApart(chosen, disks); err != nil {
+	if err := cmp.Or(placedApart(chosen, disks, hints), toldApart(chosen, disks)); err != nil {
 		return infrav1.HardwareDisk{}, err
 	}
 	return *chosen.DeepCopy(), nil
@@ -88,7 +89,7 @@ func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 	if hints == nil {
 		return true
 	}
-	return (hints.DeviceName == "" || hints.DeviceName == disk.Name) &&
+	return deviceNameHolds(disk, hints.DeviceName) &&
 		(hints.HCTL == "" || hints.HCTL == disk.HCTL) &&
 		containsFold(disk.Model, hints.Model) &&
 		containsFold(disk.Vendor, hints.Vendor) &&
@@ -97,6 +98,39 @@ func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 		(hints.MinSizeGigabytes == nil || diskSize(disk) >= *hints.MinSizeGigabytes*BytesPerGB) &&
 		(hints.MaxSizeGigabytes == nil || diskSize(disk) <= *hints.MaxSizeGigabytes*BytesPerGB) &&
 		(hints.Rotational == nil || disk.Rotational != nil && *disk.Rotational == *hints.Rotational)
+}
+
+// byPath is where udev names disks by their places.
+const byPath = "/dev/disk/by-path/"
+
+// deviceNameHolds compares the kernel's name, or the place. That is the one that udev names,
+// or the one that is recorded, which of a SATA disk is udev's older name; of virtio disks
+// udev has an older one too.
+func deviceNameHolds(disk infrav1.HardwareDisk, name string) bool {
+	place, isPlace := strings.CutPrefix(name, byPath)
+	if !isPlace {
+		return name == "" || name == disk.Name
+	}
+	if older, virtio := strings.CutPrefix(place, "virtio-"); virtio && strings.HasPrefix(disk.Name, "/dev/vd") {
+		place = older
+	}
+	return place != "" && (place == disk.ByPath || place == disk.Path)
+}
+
+// placedApart sees to it that a place which a hint names is that of one disk: what is
+// recorded is the same for master and slave of a port, and for all disks behind one USB
+// controller.
+func placedApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) error {
+	if hints == nil || !strings.HasPrefix(hints.DeviceName, byPath) {
+		return nil
+	}
+	for _, other := range disks {
+		if other.Name != chosen.Name && hintsHold(other, hints) {
+			return fmt.Errorf("%w: %s and %s are both at %s; name the disk by byPath of the IngotHardware, or by its serial number or WWN",
+				ErrDiskAmbiguous, chosen.Name, other.Name, hints.DeviceName)
+		}
+	}
+	return nil
 }
 
 // wwnHolds compares the three hints about a World Wide Name. A name of NAA format 6

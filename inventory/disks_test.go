@@ -6,6 +6,7 @@ package inventory
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +20,23 @@ func disk(name string, gigabytes int64, serial string) infrav1.HardwareDisk {
 	return infrav1.HardwareDisk{Name: name, SerialNumber: serial, SizeBytes: &size, Rotational: &spins}
 }
 
+// placed is a disk with the place that udev names, and the one that is recorded.
+func placed(disk infrav1.HardwareDisk, byPath, path string) infrav1.HardwareDisk {
+	disk.ByPath, disk.Path = byPath, path
+	return disk
+}
+
 func TestSelectRootDisk(t *testing.T) {
 	big := int64(100)
+	at := func(place string) *infrav1.RootDeviceHints {
+		return &infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/" + place}
+	}
+	places := []infrav1.HardwareDisk{
+		placed(disk("/dev/sda", 500, "a"), "pci-1-ata-1.0", "pci-1-ata-1"), placed(disk("/dev/sdb", 100, "b"), "pci-1-ata-1.1", "pci-1-ata-1"),
+		placed(disk("/dev/sdc", 100, "c"), "pci-1-ata-2.0", "pci-1-ata-2"), placed(disk("/dev/sdd", 2, "d"), "pci-2-sas-phy3-lun-0", "pci-2-scsi-0:0:3:0"),
+		placed(disk("/dev/sde", 100, "e"), "", "pci-3-nvme-1"), placed(disk("/dev/vda", 100, "f"), "pci-4", "pci-4"), placed(disk("/dev/sdf", 100, "g"), "", ""),
+		disk("/dev/cciss/c0d0", 900, "h"),
+	}
 	for _, tc := range []struct {
 		name  string
 		disks []infrav1.HardwareDisk
@@ -37,6 +53,21 @@ func TestSelectRootDisk(t *testing.T) {
 		{"all hints hold", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a")}, &infrav1.RootDeviceHints{SerialNumber: "a", Model: "x"}, "", ErrNoDisk},
 		{"no disk", nil, nil, "", ErrNoDisk},
 		{"the same serial number twice", []infrav1.HardwareDisk{disk("/dev/sda", 500, "a"), disk("/dev/sdb", 500, "a")}, nil, "", ErrDiskAmbiguous},
+		{"at a place", places, at("pci-1-ata-2.0"), "/dev/sdc", nil},
+		{"at a place, by its older name", places, at("pci-1-ata-2"), "/dev/sdc", nil},
+		{"a slave", places, at("pci-1-ata-1.1"), "/dev/sdb", nil},
+		{"master or slave", places, at("pci-1-ata-1"), "", ErrDiskAmbiguous},
+		{"master or slave, told apart", places, &infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-1", SerialNumber: "a"}, "/dev/sda", nil},
+		{"a small one at a place", places, at("pci-2-sas-phy3-lun-0"), "/dev/sdd", nil},
+		{"as it is recorded", places, at("pci-2-scsi-0:0:3:0"), "/dev/sdd", nil},
+		{"inspected by an older release", places, at("pci-3-nvme-1"), "/dev/sde", nil},
+		{"virtio by its older name", places, at("virtio-pci-4"), "/dev/vda", nil},
+		{"nothing is virtio there", places, at("virtio-pci-3-nvme-1"), "", ErrNoDisk},
+		{"nothing at the place", places, at("pci-1-ata-3"), "", ErrNoDisk},
+		{"no place", places, at(""), "", ErrNoDisk},
+		{"a part of a place", places, at("pci-1-ata"), "", ErrNoDisk},
+		{"two paths to the disk at a place", append([]infrav1.HardwareDisk{placed(disk("/dev/sdz", 100, "c"), "pci-9-ata-2.0", "pci-9-ata-2")}, places...), at("pci-1-ata-2.0"), "", ErrDiskAmbiguous},
+		{"a name with a slash", places, &infrav1.RootDeviceHints{DeviceName: "/dev/cciss/c0d0"}, "/dev/cciss/c0d0", nil},
 		{"nothing names it", []infrav1.HardwareDisk{disk("/dev/sda", 500, "")}, nil, "", ErrDiskAmbiguous},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,7 +92,7 @@ func randomDisks(r *rand.Rand) []infrav1.HardwareDisk {
 		disks = append(disks, infrav1.HardwareDisk{
 			Name: "/dev/sd" + string(rune('a'+i)), Model: pick(r, "", "FastDisk 9", "slow"), Vendor: pick(r, "", "ACME"),
 			SerialNumber: pick(r, "", "s1", "s2", "s3", "s4", "s5"), WWN: pick(r, "", "w1", "0xW2"),
-			HCTL: pick(r, "", "0:0:0:0", "1:0:0:0"), Path: pick(r, "", "pci-1", "pci-2", "pci-3"), SizeBytes: &size, Rotational: &spins,
+			HCTL: pick(r, "", "0:0:0:0", "1:0:0:0"), Path: pick(r, "", "pci-1", "pci-2", "pci-3"), ByPath: pick(r, "", "pci-1", "at-2"), SizeBytes: &size, Rotational: &spins,
 		})
 	}
 	return disks
@@ -77,7 +108,7 @@ func randomHints(r *rand.Rand) *infrav1.RootDeviceHints {
 		}
 		return pick(r, values...)
 	}
-	h := &infrav1.RootDeviceHints{DeviceName: some("/dev/sda", "/dev/sdb"), HCTL: some("0:0:0:0"), Model: some("fastdisk", "SLOW"),
+	h := &infrav1.RootDeviceHints{DeviceName: some("/dev/sda", "/dev/sdb", byPath+"pci-1", byPath+"at-2"), HCTL: some("0:0:0:0"), Model: some("fastdisk", "SLOW"),
 		Vendor: some("acme"), SerialNumber: some("s1", "s2"), WWN: some("w1", "0xw2")}
 	if r.IntN(3) == 0 {
 		least, most := pick(r, int64(1), 50), pick(r, int64(64), 100)
@@ -132,7 +163,7 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 	}
 	gigabytes := float64(*d.SizeBytes) / 1e9
 	for name, broken := range map[string]bool{
-		"deviceName":       h.DeviceName != "" && d.Name != h.DeviceName,
+		"deviceName":       !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.Path, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
 		"hctl":             h.HCTL != "" && d.HCTL != h.HCTL,
 		"model":            strings.Index(strings.ToUpper(d.Model), strings.ToUpper(h.Model)) < 0,
 		"vendor":           strings.Index(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)) < 0,

@@ -130,6 +130,7 @@ func disksFromAgent(disks []agentapi.Disk) []infrav1.HardwareDisk {
 			WWN:          whole(disk.WWN, maxDiskID),
 			HCTL:         whole(disk.HCTL, maxSCSI),
 			Path:         whole(disk.Path, maxDiskPath),
+			ByPath:       whole(disk.ByPath, maxDiskPath),
 			SizeBytes:    &size,
 			Rotational:   &rotational,
 		}

@@ -91,6 +91,7 @@ func FuzzHardwareFromAgent(f *testing.F) {
 			fits(d.WWN, maxDiskID)
 			fits(d.HCTL, maxSCSI)
 			fits(d.Path, maxDiskPath)
+			fits(d.ByPath, maxDiskPath)
 			if *d.SizeBytes < 0 || d.Name == "" || i > 0 && got.Disks[i-1].Name >= d.Name {
 				t.Errorf("disk %d: %+v", i, d)
 			}

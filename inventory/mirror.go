@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,7 +45,7 @@ func memberDisks(disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints, r
 		for _, a := range one {
 			for _, b := range other {
 				if a.Name != b.Name {
-					return []infrav1.HardwareDisk{a, b}, nil
+					return []infrav1.HardwareDisk{a, b}, cmp.Or(placedApart(a, disks, &raid.Members[0]), placedApart(b, disks, &raid.Members[1]))
 				}
 			}
 		}

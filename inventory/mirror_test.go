@@ -49,6 +49,10 @@ func TestSelectRootDisks(t *testing.T) {
 		{name: "members by name, the first first", disks: []infrav1.HardwareDisk{a, b, c}, raid: mirror(infrav1.RootDeviceHints{SerialNumber: "C"}, infrav1.RootDeviceHints{SerialNumber: "A"}), want: "C A", size: 480},
 		{name: "the first member leaves the second its only disk", disks: []infrav1.HardwareDisk{a, b},
 			raid: mirror(infrav1.RootDeviceHints{Rotational: new(false)}, infrav1.RootDeviceHints{SerialNumber: "A"}), want: "B A", size: 480},
+		{name: "members by their places", disks: []infrav1.HardwareDisk{placed(a, "pci-1-ata-1.0", "pci-1-ata-1"), placed(b, "pci-1-ata-2.0", "pci-1-ata-2"), c},
+			raid: mirror(infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-2"}, infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-1.0"}), want: "B A", size: 480},
+		{name: "a member at a place of two disks", disks: []infrav1.HardwareDisk{placed(a, "pci-1-ata-1.0", "pci-1-ata-1"), placed(b, "pci-1-ata-1.1", "pci-1-ata-1"), c}, err: ErrDiskAmbiguous,
+			message: "both at /dev/disk/by-path/pci-1-ata-1", raid: mirror(infrav1.RootDeviceHints{SerialNumber: "C"}, infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-1"})},
 		{name: "members of which one is not there", disks: []infrav1.HardwareDisk{a, b}, err: ErrNoDisk, message: "serialNumber X (0 disks)",
 			raid: mirror(infrav1.RootDeviceHints{SerialNumber: "A"}, infrav1.RootDeviceHints{SerialNumber: "X"})},
 	} {

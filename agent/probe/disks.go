@@ -68,6 +68,7 @@ func disk(root fs.FS, name string) (agentapi.Disk, bool) {
 		d.HCTL = address
 	}
 	d.Path = busPath(root, name, link(root, dir), d.HCTL)
+	d.ByPath = byPath(root, name, link(root, dir), d.HCTL)
 	return d, true
 }
 
@@ -101,7 +102,8 @@ func wwn(root fs.FS, dir string) string {
 	return ""
 }
 
-// busPath names the place of a disk like /dev/disk/by-path does.
+// busPath names the place of a disk much as /dev/disk/by-path does: of what that is there
+// see byPath.
 func busPath(root fs.FS, name, sysfs, address string) string {
 	pci := lastPCI(sysfs)
 	if pci == "" {

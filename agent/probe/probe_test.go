@@ -121,14 +121,14 @@ func TestDisks(t *testing.T) {
 			sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda/queue/rotational = 1\n
 			sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda/device -> ../..
 			sys/devices/pci0000:00/0000:00:04.0/virtio1/vendor = 0x1af4\n`,
-			[]agentapi.Disk{{Name: "/dev/vda", Serial: "VD1", SizeBytes: 1 << 20, Rotational: true, Path: "pci-0000:00:04.0"}},
+			[]agentapi.Disk{{Name: "/dev/vda", Serial: "VD1", SizeBytes: 1 << 20, Rotational: true, Path: "pci-0000:00:04.0", ByPath: "pci-0000:00:04.0"}},
 		},
 		{"virtio without a serial is named by its place", `
 			sys/block/vdb -> ../devices/pci0000:00/0000:00:05.0/virtio2/block/vdb
 			sys/devices/pci0000:00/0000:00:05.0/virtio2/block/vdb/size = 2048\n
 			sys/devices/pci0000:00/0000:00:05.0/virtio2/block/vdb/device -> ../..
 			sys/devices/pci0000:00/0000:00:05.0/virtio2/vendor = 0x1af4\n`,
-			[]agentapi.Disk{{Name: "/dev/vdb", SizeBytes: 1 << 20, Path: "pci-0000:00:05.0"}},
+			[]agentapi.Disk{{Name: "/dev/vdb", SizeBytes: 1 << 20, Path: "pci-0000:00:05.0", ByPath: "pci-0000:00:05.0"}},
 		},
 		{"NVMe", `
 			sys/block/nvme0n1 -> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1
@@ -140,7 +140,7 @@ func TestDisks(t *testing.T) {
 			sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/serial = S1        \n`,
 			[]agentapi.Disk{{
 				Name: "/dev/nvme0n1", Model: "Fast Disk", Serial: "S1", WWN: "eui.0025385b71b00001", SizeBytes: 2 << 20,
-				Path: "pci-0000:01:00.0-nvme-1",
+				Path: "pci-0000:01:00.0-nvme-1", ByPath: "pci-0000:01:00.0-nvme-1",
 			}},
 		},
 		{"SATA", `
@@ -155,7 +155,7 @@ func TestDisks(t *testing.T) {
 			sys/devices/pci0000:00/0000:00:1f.2/ata3/host2/target2:0:0/2:0:0:0/vpd_pg80 = \0` + `\x80\0` + "\x14" + `  QM00001   `,
 			[]agentapi.Disk{{
 				Name: "/dev/sda", Vendor: "ATA", Model: "QEMU HARDDISK", Serial: "QM00001", WWN: "0x5000c500a1b2c3d4", SizeBytes: 1 << 20,
-				HCTL: "2:0:0:0", Path: "pci-0000:00:1f.2-ata-1",
+				HCTL: "2:0:0:0", Path: "pci-0000:00:1f.2-ata-1", ByPath: "pci-0000:00:1f.2-ata-1.0",
 			}},
 		},
 		{"SAS behind a controller, name made of vendor and serial", `
@@ -164,7 +164,7 @@ func TestDisks(t *testing.T) {
 			sys/devices/pci0000:00/0000:03:00.0/host7/target7:2:5/7:2:5:0/block/sdb/device -> ../../../7:2:5:0
 			sys/devices/pci0000:00/0000:03:00.0/host7/target7:2:5/7:2:5:0/type = 0\n
 			sys/devices/pci0000:00/0000:03:00.0/host7/target7:2:5/7:2:5:0/wwid = t10.ATA SOMETHING\n`,
-			[]agentapi.Disk{{Name: "/dev/sdb", SizeBytes: 1 << 20, HCTL: "7:2:5:0", Path: "pci-0000:03:00.0-scsi-0:2:5:0"}},
+			[]agentapi.Disk{{Name: "/dev/sdb", SizeBytes: 1 << 20, HCTL: "7:2:5:0", Path: "pci-0000:03:00.0-scsi-0:2:5:0", ByPath: "pci-0000:03:00.0-scsi-0:2:5:0"}},
 		},
 		{"what is no disk to install on", `
 			sys/block/loop0/size = 2048

@@ -43,12 +43,15 @@ type DiskCleaning struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.wwnVendorExtension) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().endsWith(self.wwnVendorExtension.lowerAscii().substring(2))",fieldPath=".wwnVendorExtension",messageExpression="self.wwnVendorExtension + ' is not the end of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.wwn) || !has(self.wwnWithExtension) || self.wwnWithExtension.lowerAscii().startsWith(self.wwn.lowerAscii())",fieldPath=".wwn",messageExpression="self.wwn + ' is not the beginning of wwnWithExtension ' + self.wwnWithExtension + ', so no disk has both; correct or remove one'"
 type RootDeviceHints struct {
-	// deviceName is the kernel's name, for example "/dev/sda". Names change
-	// between boots: prefer a serial number or a WWN.
+	// deviceName is the kernel's name, for example "/dev/sda", or the disk's place, as
+	// udev names it below /dev/disk/by-path, for example
+	// "/dev/disk/by-path/pci-0000:00:1f.2-ata-1". The kernel's names change between boots:
+	// prefer a place, a serial number or a WWN.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9._-]+$')",message="must be a kernel name such as /dev/sda; for a path below /dev/disk use serialNumber, wwn or hctl"
+	// +kubebuilder:validation:MaxLength=274
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/([A-Za-z0-9._-]+/)?[A-Za-z0-9._-]+$') && !self.matches('^/dev/(disk|mapper|md)/') || self.matches('^/dev/disk/by-path/[A-Za-z0-9._:+-]+$')",message="must be a kernel name such as /dev/sda, or a place such as /dev/disk/by-path/pci-0000:00:1f.2-ata-1; for other paths below /dev/disk use serialNumber or wwn"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/disk/by-path/.*-part[0-9]+$')",messageExpression="self + ' is a partition: it must be the name of the whole disk, without -part and its number'"
 	DeviceName string `json:"deviceName,omitempty"`
 	// hctl is the SCSI address host:channel:target:lun.
 	// +optional

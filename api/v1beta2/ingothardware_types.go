@@ -177,6 +177,10 @@ type HardwareDisk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Path string `json:"path,omitempty"`
+	// byPath is the name that udev gives the disk below /dev/disk/by-path.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ByPath string `json:"byPath,omitempty"`
 	// sizeBytes of the disk.
 	// +required
 	// +kubebuilder:validation:Minimum=0

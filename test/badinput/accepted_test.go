@@ -41,6 +41,9 @@ func (s *server) testAccepted(t *testing.T) {
 		{"two systems behind one BMC", testCase{Base: "ingothost-operator", Op: "create", As: operatorUser, Set: map[string]any{
 			"metadata.name": "a03", "spec.bootMACAddress": "52:54:00:00:00:04",
 			"spec.bmc.address": "redfish://BMC-A01.dc1.example:8443/redfish/v1/Systems/2"}}},
+		{"a root disk by its place", acceptedDisk("/dev/disk/by-path/pci-0000:03:00.0-sas-exp0x500304801f0c2f3f-phy12-lun-0")},
+		{"a root disk at a host's own bus", acceptedDisk("/dev/disk/by-path/pci-0000:64:00.5-pci-10000:01:00.0-nvme-1")},
+		{"a root disk by a name with a slash", acceptedDisk("/dev/cciss/c0d0")},
 		{"a BMC by IPMI", acceptedAddress("ipmi://10.0.0.9")},
 		{"a BMC by IPMI on another port", acceptedAddress("ipmi://[2001:db8::9]:6230/")},
 		{"a BMC in clear", acceptedAddress("redfish+http://10.0.0.9:8000/redfish/v1/Systems/1")},
@@ -85,6 +88,11 @@ func (s *server) testAccepted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// acceptedDisk names a host's root disk.
+func acceptedDisk(name string) testCase {
+	return testCase{Base: "ingothost-operator", Op: "update", As: operatorUser, Set: map[string]any{"spec.rootDeviceHints.deviceName": name}}
 }
 
 // acceptedAddress is a new host by that address, whose certificate is the BMC's own
