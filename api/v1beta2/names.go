@@ -10,6 +10,10 @@ const RackLabel = "topology.infrastructure.cluster.x-k8s.io/rack"
 // are cached, watched and moved (I18).
 const BMCCredentialsLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials"
 
+// BMCCredentialsSharedLabel marks such a Secret that serves too many hosts to be owned by
+// them: it moves by clusterctl's label, and stays when they go.
+const BMCCredentialsSharedLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials-shared"
+
 // Keys of the Secrets and ConfigMaps that Ingot reads.
 const (
 	SecretKeyUsername = "username"

@@ -126,7 +126,9 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 // own makes the host one of a Secret's owners, or has the Secret be nobody's, where too many
 // would own it. What a controller keeps is that one's.
 func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
+	nobodys := slices.DeleteFunc(slices.Clone(secret.GetOwnerReferences()), isHost)
 	if isKept(secret) {
+		secret.SetOwnerReferences(nobodys)
 		return nil
 	}
 	users, err := f.users(ctx, secret, maxOwners+1)
@@ -136,8 +138,9 @@ func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client
 	if users <= maxOwners {
 		return controllerutil.SetOwnerReference(host, secret, f.Client.Scheme())
 	}
+	label(secret, infrav1.BMCCredentialsSharedLabel)
 	label(secret, clusterctlv1.ClusterctlMoveLabel)
-	secret.SetOwnerReferences(slices.DeleteFunc(secret.GetOwnerReferences(), isHost))
+	secret.SetOwnerReferences(nobodys)
 	return nil
 }
 
@@ -158,11 +161,11 @@ func (f *Finder) users(ctx context.Context, secret client.Object, limit int64) (
 	return len(hosts.Items), nil
 }
 
-// isNobodys says whether no host owns a Secret, and none is to: it moves by its label, or a
+// isNobodys says whether no host owns a Secret, and none is to: too many use it, or a
 // controller keeps it.
 func isNobodys(secret client.Object) bool {
-	_, moves := secret.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
-	return (moves || isKept(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
+	_, shared := secret.GetLabels()[infrav1.BMCCredentialsSharedLabel]
+	return (shared || isKept(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
 }
 
 // patchShared writes what hosts change in an object that they may share, at the same

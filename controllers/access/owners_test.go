@@ -26,6 +26,7 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after  int  // hosts that adopt it; then some more
 		kept           bool // by a controller
+		earlier        bool // owned by a host before
 		owners, writes int
 		moves          bool
 	}{
@@ -35,11 +36,16 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 		"a site":                 {before: 500, writes: 1, moves: true},
 		"a few, and then a site": {before: maxOwners, after: 200, writes: maxOwners + 1, moves: true},
 		"a controller's":         {before: 2, after: maxOwners, kept: true, owners: 1, writes: 1},
+		"a controller's now":     {before: 2, after: 1, kept: true, earlier: true, owners: 1, writes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			password := credentials(secretKeys()...)
 			if tc.kept {
 				password.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "bmc", UID: "e", Controller: ptr.To(true)}}
+			}
+			if tc.earlier {
+				password.OwnerReferences = append(password.OwnerReferences, metav1.OwnerReference{
+					APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "gone", UID: "g"})
 			}
 			s := newScene(t, password)
 			writes := 0
@@ -76,6 +82,9 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, moves := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
+			if _, shared := secret.Labels[infrav1.BMCCredentialsSharedLabel]; shared != moves {
+				t.Errorf("labels %v", secret.Labels)
+			}
 			if len(secret.OwnerReferences) != tc.owners || writes != tc.writes || moves != tc.moves {
 				t.Errorf("%d owners after %d writes, moves by its label: %t; want %d, %d, %t", len(secret.OwnerReferences), writes, moves, tc.owners, tc.writes, tc.moves)
 			}

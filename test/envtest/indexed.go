@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,19 +40,20 @@ func (c *Indexed) IndexField(_ context.Context, obj client.Object, field string,
 	return nil
 }
 
-// List answers from the API server, and filters by the index that is asked for.
+// List answers from the API server, and filters by the index that is asked for; a limit is
+// that of what is left, as it is a cache's.
 func (c *Indexed) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	selector := options.FieldSelector
-	options.FieldSelector = nil
-	if err := c.Client.List(ctx, list, options); err != nil || selector == nil {
+	selector, limit := options.FieldSelector, options.Limit
+	options.FieldSelector, options.Limit = nil, 0
+	if err := c.Client.List(ctx, list, options); err != nil || selector == nil && limit == 0 {
 		return err
 	}
 	items, err := meta.ExtractList(list)
 	if err != nil {
 		return err
 	}
-	for _, wanted := range selector.Requirements() {
+	for _, wanted := range requirements(selector) {
 		items = slices.DeleteFunc(items, func(item runtime.Object) bool {
 			values, known := c.indexers[fmt.Sprintf("%T/%s", item, wanted.Field)]
 			if !known {
@@ -64,5 +66,15 @@ func (c *Indexed) List(ctx context.Context, list client.ObjectList, opts ...clie
 	if err != nil {
 		return err
 	}
+	if limit > 0 {
+		items = items[:min(len(items), int(limit))]
+	}
 	return meta.SetList(list, items)
+}
+
+func requirements(selector fields.Selector) fields.Requirements {
+	if selector == nil {
+		return nil
+	}
+	return selector.Requirements()
 }
