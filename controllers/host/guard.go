@@ -77,13 +77,20 @@ func (c contact) misses(mac string) bool {
 
 // soughtAgain lists the NICs anew where the boot MAC address is not among them: a card may
 // have been put in since, and many BMCs list one only when the server has been on with it.
-// If that fails the old list stands: a slow BMC is none the worse for it.
+// If that fails, or shows none, the old list stands: a slow BMC is none the worse for it, and
+// one that leaves them out for once does not prove that the server is the right one. What
+// another server's BMC lists counts for nothing until that one is looked at (I8).
 func (c contact) soughtAgain(ctx context.Context, conn bmc.Conn, mac string, now time.Time) contact {
 	if !c.misses(mac) || mac == c.sought && now.Before(c.soughtAt.Add(relistAfter)) {
 		return c
 	}
 	c.sought, c.soughtAt = mac, now
-	if facts, err := conn.Inventory(ctx); err == nil {
+	facts, err := conn.Inventory(ctx)
+	switch {
+	case err != nil || len(facts.MACs) == 0:
+	case identityOf(facts.Identity) != c.identity:
+		c.listed = false
+	default:
 		c.macs = facts.MACs
 	}
 	return c

@@ -164,19 +164,21 @@ func testNewCard(t *testing.T, on *ground) {
 		then   func(y *yard, mac string)
 		after  time.Duration
 		listed int
+		still  bool
 	}{
-		"listed later": {func(y *yard, mac string) { y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) }) }, relistAfter, 2},
-		"corrected": {func(y *yard, _ string) {
+		"none for once": {then: func(y *yard, _ string) { y.bmc.set(func(f *fakeBMC) { f.macs = nil }) }, after: relistAfter, listed: 2, still: true},
+		"listed later":  {then: func(y *yard, mac string) { y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) }) }, after: relistAfter, listed: 2},
+		"corrected": {then: func(y *yard, _ string) {
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:01" })
-		}, time.Minute, 1},
-		"asked for": {func(y *yard, mac string) {
+		}, after: time.Minute, listed: 1},
+		"asked for": {then: func(y *yard, mac string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) })
 			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: "1"})
-		}, time.Minute, 2},
-		"put in with the address of the host": {func(y *yard, _ string) {
+		}, after: time.Minute, listed: 2},
+		"put in with the address of the host": {then: func(y *yard, _ string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, "52:54:00:ff:ff:02") })
 			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = "52:54:00:ff:ff:02" })
-		}, time.Minute, 2},
+		}, after: time.Minute, listed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)
@@ -194,8 +196,8 @@ func testNewCard(t *testing.T, on *ground) {
 			for range 3 {
 				y.step("h")
 			}
-			if ready := conditions.Get(y.get("h"), infrav1.ReadyCondition); ready.Reason == infrav1.ReasonMACNotFound {
-				t.Errorf("still: %s", ready.Message)
+			if ready := conditions.Get(y.get("h"), infrav1.ReadyCondition); (ready.Reason == infrav1.ReasonMACNotFound) != tc.still {
+				t.Errorf("now %s: %s", ready.Reason, ready.Message)
 			}
 			if metal.listed != tc.listed {
 				t.Errorf("NICs were read %d times, want %d", metal.listed, tc.listed)
