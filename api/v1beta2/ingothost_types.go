@@ -218,6 +218,12 @@ const (
 	PhaseUnmanaged      IngotHostPhase = "Unmanaged"
 )
 
+// HostPhases are all of them.
+var HostPhases = []IngotHostPhase{
+	PhaseRegistering, PhaseInspecting, PhasePreparing, PhaseAvailable, PhaseProvisioning, PhaseProvisioned,
+	PhaseDeprovisioning, PhaseMaintenance, PhaseQuarantined, PhaseDecommissioned, PhaseUnmanaged,
+}
+
 // PowerState is the power state that the BMC last told. On is everything that has power,
 // on its way on or off too.
 // +kubebuilder:validation:Enum=On;Off;Unknown

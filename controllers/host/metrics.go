@@ -6,6 +6,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,19 +26,26 @@ var (
 // Census counts hosts for Prometheus, each time that it asks. It names no host: the number
 // of series does not grow with that of hosts.
 type Census struct {
-	// Hosts is read at each scrape: a cache.
-	Hosts client.Reader
-	// Registry has the gauges while the manager leads: replicas would each count all hosts.
-	Registry prometheus.Registerer
+	hosts client.Reader
+	leads atomic.Bool
 }
 
-// Start implements manager.Runnable; a manager runs it while it leads.
-func (c *Census) Start(ctx context.Context) error {
-	if err := collect.Replace(c.Registry, c); err != nil {
-		return fmt.Errorf("metrics of hosts: %w", err)
+// NewCensus registers the gauges, in the place of an earlier manager's of this process.
+// hosts is read at each scrape: a cache.
+func NewCensus(hosts client.Reader, registry prometheus.Registerer) (*Census, error) {
+	c := &Census{hosts: hosts}
+	if err := collect.Replace(registry, c); err != nil {
+		return nil, fmt.Errorf("metrics of hosts: %w", err)
 	}
+	return c, nil
+}
+
+// Start implements manager.Runnable; a manager runs it while it leads. Only then hosts are
+// counted: replicas would each count all of them.
+func (c *Census) Start(ctx context.Context) error {
+	c.leads.Store(true)
 	<-ctx.Done()
-	c.Registry.Unregister(c)
+	c.leads.Store(false)
 	return nil
 }
 
@@ -49,14 +57,22 @@ func (c *Census) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Census) Collect(out chan<- prometheus.Metric) {
+	if !c.leads.Load() {
+		return
+	}
 	hosts := &infrav1.IngotHostList{}
-	if err := c.Hosts.List(context.Background(), hosts, client.UnsafeDisableDeepCopy); err != nil { // nothing of them is changed
+	if err := c.hosts.List(context.Background(), hosts, client.UnsafeDisableDeepCopy); err != nil { // nothing of them is changed
 		out <- prometheus.NewInvalidMetric(hostsOfPhase, err)
 		return
 	}
 	phases, states := map[[2]string]int{}, map[[4]string]int{}
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
+		// Where there is one host, that there is none of a phase is told: an alarm that
+		// none is free must not end when the last one goes.
+		for _, phase := range infrav1.HostPhases {
+			phases[[2]string{host.Namespace, string(phase)}] += 0
+		}
 		phases[[2]string{host.Namespace, string(host.Status.Phase)}]++
 		for _, c := range host.Status.Conditions {
 			states[[4]string{host.Namespace, c.Type, string(c.Status), c.Reason}]++

@@ -21,7 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/test/kinds"
 )
 
-// What Prometheus is told is how the hosts stand now, by numbers and without their names.
+// What Prometheus is told is how the hosts stand now, by numbers and without their names; also
+// that none is free any more.
 func TestCensus(t *testing.T) {
 	host := func(namespace, name string, phase infrav1.IngotHostPhase, reachable metav1.ConditionStatus, reason string) *infrav1.IngotHost {
 		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Status: infrav1.IngotHostStatus{
@@ -43,10 +44,29 @@ ingot_host_conditions{namespace="dc2",reason="BMCAnswers",status="True",type="BM
 # HELP ingot_hosts Hosts, by namespace and phase.
 # TYPE ingot_hosts gauge
 ingot_hosts{namespace="dc1",phase="Available"} 2
+ingot_hosts{namespace="dc1",phase="Decommissioned"} 0
+ingot_hosts{namespace="dc1",phase="Deprovisioning"} 0
+ingot_hosts{namespace="dc1",phase="Inspecting"} 0
+ingot_hosts{namespace="dc1",phase="Maintenance"} 0
+ingot_hosts{namespace="dc1",phase="Preparing"} 0
+ingot_hosts{namespace="dc1",phase="Provisioned"} 0
+ingot_hosts{namespace="dc1",phase="Provisioning"} 0
 ingot_hosts{namespace="dc1",phase="Quarantined"} 1
+ingot_hosts{namespace="dc1",phase="Registering"} 0
+ingot_hosts{namespace="dc1",phase="Unmanaged"} 0
+ingot_hosts{namespace="dc2",phase="Available"} 0
+ingot_hosts{namespace="dc2",phase="Decommissioned"} 0
+ingot_hosts{namespace="dc2",phase="Deprovisioning"} 0
+ingot_hosts{namespace="dc2",phase="Inspecting"} 0
+ingot_hosts{namespace="dc2",phase="Maintenance"} 0
+ingot_hosts{namespace="dc2",phase="Preparing"} 0
 ingot_hosts{namespace="dc2",phase="Provisioned"} 1
+ingot_hosts{namespace="dc2",phase="Provisioning"} 0
+ingot_hosts{namespace="dc2",phase="Quarantined"} 0
+ingot_hosts{namespace="dc2",phase="Registering"} 0
+ingot_hosts{namespace="dc2",phase="Unmanaged"} 0
 `
-	if err := testutil.CollectAndCompare(&Census{Hosts: hosts}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(leading(t, hosts), strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 	deaf := interceptor.NewClient(hosts, interceptor.Funcs{
@@ -54,34 +74,67 @@ ingot_hosts{namespace="dc2",phase="Provisioned"} 1
 			return errors.New("no cache")
 		},
 	})
-	if _, err := testutil.CollectAndLint(&Census{Hosts: deaf}); err == nil {
+	if _, err := testutil.CollectAndLint(leading(t, deaf)); err == nil {
 		t.Error("that hosts cannot be counted is not told")
 	}
 }
 
-// Only who leads counts; the next leader of the process does so too.
+// leading is a census of a manager that leads until the test ends.
+func leading(t *testing.T, hosts client.Reader) *Census {
+	t.Helper()
+	census := &Census{hosts: hosts}
+	lead(t, census)
+	return census
+}
+
+// lead has the census count until what is returned is called.
+func lead(t *testing.T, census *Census) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- census.Start(ctx) }()
+	await.Wait{}.Until(t, "the lead", await.Holds(census.leads.Load))
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Only who leads counts; and who comes after another in its process, not the other's end.
 func TestCensusOfTheLeader(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	census := &Census{Hosts: fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
-		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "a"}}).Build(), Registry: registry}
-	counted := func() int {
+	hosts := fake.NewClientBuilder().WithScheme(kinds.Scheme(t)).WithObjects(
+		&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc1", Name: "a"}}).Build()
+	counted := func() bool {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(families)
+		return len(families) > 0
 	}
-	for range 2 {
-		if counted() != 0 {
-			t.Fatal("counted by one who does not lead")
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- census.Start(ctx) }()
-		await.Wait{}.Until(t, "the leader's count", await.Holds(func() bool { return counted() > 0 }))
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+	first, err := NewCensus(hosts, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted() {
+		t.Error("counted by one who does not lead")
+	}
+	end := lead(t, first)
+	if !counted() {
+		t.Error("not counted by the leader")
+	}
+	second, err := NewCensus(hosts, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endSecond := lead(t, second)
+	end()
+	if !counted() {
+		t.Error("the end of the first ends the count of the second")
+	}
+	if endSecond(); counted() {
+		t.Error("counted after the end")
 	}
 }

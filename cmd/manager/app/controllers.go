@@ -61,6 +61,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
+	census, err := host.NewCensus(mgr.GetClient(), metrics.Registry)
+	if err != nil {
+		return err
+	}
 	given := &address.Memory{} // one, since an address may be a host's or a machine's
 	hosts.Client, hosts.Live, hosts.BMC, hosts.Recorder, hosts.Addresses = mgr.GetClient(), mgr.GetAPIReader(), pool, recorder, given
 	if err := watchBMCs(mgr, o, pool, hosts); err != nil {
@@ -72,7 +76,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	}
 	return errors.Join(
 		addCatalogue(mgr, o, recorder),
-		mgr.Add(&host.Census{Hosts: mgr.GetClient(), Registry: metrics.Registry}),
+		mgr.Add(census),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
