@@ -17,7 +17,7 @@ import (
 // webhook, a fence would stand still for as long again.
 const (
 	retryFirst  = 5 * time.Millisecond
-	retryMax    = 5 * time.Minute
+	retryMax    = 5 * time.Minute // with jitter
 	retryJitter = 0.5
 )
 
@@ -25,7 +25,7 @@ const (
 func workers(n int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: n,
-		RateLimiter:             jittered{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax)},
+		RateLimiter:             jittered{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMax*2/3)},
 	}
 }
 
@@ -36,5 +36,5 @@ type jittered struct {
 
 // When implements workqueue.TypedRateLimiter.
 func (j jittered) When(item reconcile.Request) time.Duration {
-	return min(wait.Jitter(j.TypedRateLimiter.When(item), retryJitter), retryMax)
+	return wait.Jitter(j.TypedRateLimiter.When(item), retryJitter)
 }
