@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -106,8 +107,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err := r.publishFailureDomains(ctx, object, owner.Name); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.checkEndpoint(ctx, object, owner)
+	return ctrl.Result{RequeueAfter: wait.Jitter(lookAgain, 1)}, r.checkEndpoint(ctx, object, owner)
 }
+
+// lookAgain is how soon a cluster is looked at by itself, at the earliest: what wakes it are
+// changes of one kind of object, and it joins several, whose caches do not go in step. A
+// machine that has chosen a host and is deleted without it wakes nobody, either.
+const lookAgain = 5 * time.Minute
 
 // leftToOthers says whether somebody else manages a cluster (C13). The finalizer that was
 // put on it before that was said is ours to take off all the same: nobody else would.

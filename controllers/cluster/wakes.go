@@ -71,11 +71,15 @@ func soon(of handler.MapFunc) handler.EventHandler {
 }
 
 // comesOrGoes lets deletions through, which may be what a cluster waits for, and new
-// machines of a control plane, which say what it asks for.
+// machines of a control plane, which say what it asks for, and which host they choose.
 func comesOrGoes() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool { return ofControlPlane(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*infrav1.IngotMachine)
+			after, isMachine := e.ObjectNew.(*infrav1.IngotMachine)
+			return ok && isMachine && ofControlPlane(after) && before.Spec.ProviderID != after.Spec.ProviderID
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

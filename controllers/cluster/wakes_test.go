@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -117,4 +118,30 @@ type countingQueue struct {
 
 func (q *countingQueue) AddAfter(request reconcile.Request, after time.Duration) {
 	q.later[request] = after
+}
+
+// A machine of a control plane is told when it comes, chooses a host, and goes; another when
+// it goes. What else it says of itself changes no cluster.
+func TestComesOrGoes(t *testing.T) {
+	machine := func(providerID string, labels map[string]string) *infrav1.IngotMachine {
+		return &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: infrav1.IngotMachineSpec{ProviderID: providerID}}
+	}
+	controlPlane := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+	for name, tc := range map[string]struct {
+		before, after *infrav1.IngotMachine
+		want          bool
+	}{
+		"chooses":          {machine("", controlPlane), machine("ingot://n/h/i", controlPlane), true},
+		"chooses again":    {machine("ingot://n/h/i", controlPlane), machine("", controlPlane), true},
+		"says more":        {machine("ingot://n/h/i", controlPlane), machine("ingot://n/h/i", controlPlane), false},
+		"a worker chooses": {machine("", nil), machine("ingot://n/h/i", nil), false},
+	} {
+		if got := comesOrGoes().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+	if !comesOrGoes().Create(event.CreateEvent{Object: machine("", controlPlane)}) || comesOrGoes().Create(event.CreateEvent{Object: machine("", nil)}) ||
+		!comesOrGoes().Delete(event.DeleteEvent{Object: machine("", nil)}) {
+		t.Error("what comes or goes")
+	}
 }
