@@ -103,9 +103,9 @@ func hintsHold(disk infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) bool {
 // byPath is where udev names disks by their places.
 const byPath = "/dev/disk/by-path/"
 
-// deviceNameHolds compares the kernel's name, or the place. That is the one that udev names,
-// or the one that is recorded, which of a SATA disk is udev's older name; of virtio disks
-// udev has an older one too.
+// deviceNameHolds compares the kernel's name, or the place that udev names: of SATA and virtio
+// disks it has an older name too. The recorded path is no place: behind SAS its numbers go
+// by the order of discovery.
 func deviceNameHolds(disk infrav1.HardwareDisk, name string) bool {
 	place, isPlace := strings.CutPrefix(name, byPath)
 	if !isPlace {
@@ -114,12 +114,11 @@ func deviceNameHolds(disk infrav1.HardwareDisk, name string) bool {
 	if older, virtio := strings.CutPrefix(place, "virtio-"); virtio && strings.HasPrefix(disk.Name, "/dev/vd") {
 		place = older
 	}
-	return place != "" && (place == disk.ByPath || place == disk.Path)
+	return place != "" && (place == disk.ByPath || strings.HasPrefix(disk.ByPath, place+".") && strings.Contains(place, "-ata-"))
 }
 
-// placedApart sees to it that a place which a hint names is that of one disk: what is
-// recorded is the same for master and slave of a port, and for all disks behind one USB
-// controller.
+// placedApart sees to it that a place which a hint names is that of one disk: udev's older
+// name is the same for master and slave of a SATA port.
 func placedApart(chosen infrav1.HardwareDisk, disks []infrav1.HardwareDisk, hints *infrav1.RootDeviceHints) error {
 	if hints == nil || !strings.HasPrefix(hints.DeviceName, byPath) {
 		return nil

@@ -59,8 +59,8 @@ func TestSelectRootDisk(t *testing.T) {
 		{"master or slave", places, at("pci-1-ata-1"), "", ErrDiskAmbiguous},
 		{"master or slave, told apart", places, &infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-1", SerialNumber: "a"}, "/dev/sda", nil},
 		{"a small one at a place", places, at("pci-2-sas-phy3-lun-0"), "/dev/sdd", nil},
-		{"as it is recorded", places, at("pci-2-scsi-0:0:3:0"), "/dev/sdd", nil},
-		{"inspected by an older release", places, at("pci-3-nvme-1"), "/dev/sde", nil},
+		{"as it is recorded, which is no place", places, at("pci-2-scsi-0:0:3:0"), "", ErrNoDisk},
+		{"inspected by an older release", places, at("pci-3-nvme-1"), "", ErrNoDisk},
 		{"virtio by its older name", places, at("virtio-pci-4"), "/dev/vda", nil},
 		{"nothing is virtio there", places, at("virtio-pci-3-nvme-1"), "", ErrNoDisk},
 		{"nothing at the place", places, at("pci-1-ata-3"), "", ErrNoDisk},
@@ -163,7 +163,7 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 	}
 	gigabytes := float64(*d.SizeBytes) / 1e9
 	for name, broken := range map[string]bool{
-		"deviceName":       !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.Path, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
+		"deviceName":       !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
 		"hctl":             h.HCTL != "" && d.HCTL != h.HCTL,
 		"model":            strings.Index(strings.ToUpper(d.Model), strings.ToUpper(h.Model)) < 0,
 		"vendor":           strings.Index(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)) < 0,

@@ -57,7 +57,11 @@ func apart(hints *infrav1.RootDeviceHints) []hint {
 		}
 	}
 	wwn := func(d infrav1.HardwareDisk) string { return quoted(d.WWN) }
-	text("deviceName", hints.DeviceName, infrav1.RootDeviceHints{DeviceName: hints.DeviceName}, nil)
+	var place func(infrav1.HardwareDisk) string
+	if strings.HasPrefix(hints.DeviceName, byPath) {
+		place = func(d infrav1.HardwareDisk) string { return quoted(d.ByPath) }
+	}
+	text("deviceName", hints.DeviceName, infrav1.RootDeviceHints{DeviceName: hints.DeviceName}, place)
 	text("hctl", hints.HCTL, infrav1.RootDeviceHints{HCTL: hints.HCTL}, func(d infrav1.HardwareDisk) string { return quoted(d.HCTL) })
 	text("model", hints.Model, infrav1.RootDeviceHints{Model: hints.Model}, func(d infrav1.HardwareDisk) string { return quoted(d.Model) })
 	text("vendor", hints.Vendor, infrav1.RootDeviceHints{Vendor: hints.Vendor}, func(d infrav1.HardwareDisk) string { return quoted(d.Vendor) })

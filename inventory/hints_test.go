@@ -47,6 +47,8 @@ func TestUnmetHints(t *testing.T) {
 			{"rotational", true, "/dev/sda false, /dev/sdb unknown"}}},
 		{"one of many disks", many, &infrav1.RootDeviceHints{SerialNumber: "S-z", Rotational: new(false)}, []UnmetHint{
 			{"serialNumber", "S-z", `/dev/sda "S-a", /dev/sdb "S-b", /dev/sdc "S-c", /dev/sdd "S-d", /dev/sde "S-e", /dev/sdf "S-f" and 2 more`}}},
+		{"a place", []infrav1.HardwareDisk{placed(a, "pci-1-ata-1.0", "pci-1-ata-1"), b}, &infrav1.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-1-ata-2"}, []UnmetHint{
+			{"deviceName", "/dev/disk/by-path/pci-1-ata-2", `/dev/sda "pci-1-ata-1.0", /dev/sdb without`}}},
 		{"no disks", nil, &infrav1.RootDeviceHints{Rotational: new(false)}, []UnmetHint{{"rotational", false, "none"}}},
 	}
 	for _, tt := range tests {
