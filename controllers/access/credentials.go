@@ -102,8 +102,8 @@ const maxOwners = 16
 // adopt reads a Secret with credentials, labels it and makes every host that names it
 // an owner: so it is cached, watched and moved (I18), and goes with the last of its
 // hosts, not with the first. One that more hosts name is nobody's: it moves by a label, and
-// stays. One without the keys that it was named for, by mistake
-// surely, is watched and gets no owner: it would be deleted with the host.
+// stays. One without the keys that it was named for, by mistake surely, is watched and gets
+// no owner: it would be deleted with the host.
 func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
 	err := f.read(ctx, host, name, obj)
 	fits := err == nil && missingKey(obj, keys...) == ""

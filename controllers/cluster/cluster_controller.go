@@ -65,7 +65,7 @@ func (r *Reconciler) now() time.Time {
 }
 
 // Reconcile waits for the endpoint and publishes failure domains.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &infrav1.IngotCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -98,16 +98,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if deleting {
 		return ctrl.Result{}, r.letGo(ctx, object, base, owner)
 	}
-	defer func() {
-		summarize(object)
-		if err := r.saveStatus(ctx, object, base); err != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, err})
-		}
-	}()
-	if err := r.publishFailureDomains(ctx, object, owner.Name); err != nil {
+	if err := r.publish(ctx, object, base, owner); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(lookAgain, 1)}, r.checkEndpoint(ctx, object, owner)
+	return ctrl.Result{RequeueAfter: wait.Jitter(lookAgain, 1)}, nil
+}
+
+// publish says what was found out of failure domains and endpoint, also where a part of it
+// failed.
+func (r *Reconciler) publish(ctx context.Context, object, base *infrav1.IngotCluster, owner *clusterv1.Cluster) error {
+	err := r.publishFailureDomains(ctx, object, owner.Name)
+	if err == nil {
+		err = r.checkEndpoint(ctx, object, owner)
+	}
+	summarize(object)
+	return kerrors.NewAggregate([]error{err, r.saveStatus(ctx, object, base)})
 }
 
 // lookAgain is how soon a cluster is looked at by itself, at the earliest: what wakes it are

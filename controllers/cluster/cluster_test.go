@@ -153,9 +153,13 @@ func (s *site) settle(name string) *infrav1.IngotCluster {
 	s.t.Helper()
 	for range 8 {
 		before := s.get(name)
-		_, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.ns, Name: name}})
+		result, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.ns, Name: name}})
 		s.must(err)
 		after := s.get(name)
+		if after != nil && conditions.IsTrue(after, infrav1.ReadyCondition) && after.DeletionTimestamp.IsZero() && !conditions.IsTrue(after, infrav1.PausedCondition) &&
+			(result.RequeueAfter < lookAgain || result.RequeueAfter > 2*lookAgain) {
+			s.t.Errorf("looked at again after %s", result.RequeueAfter)
+		}
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
 			return after
 		}

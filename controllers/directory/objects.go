@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -125,8 +124,8 @@ func bootMAC(object any) ([]string, error) {
 }
 
 func claimFiles(object any) ([]string, error) {
-	if host, ok := object.(*infrav1.IngotHost); ok && host.Spec.Claim != nil {
-		return slices.Collect(maps.Keys(host.Spec.Claim.Files())), nil
+	if host, ok := object.(*infrav1.IngotHost); ok {
+		return index.ClaimFiles(host), nil
 	}
 	return nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -64,5 +65,47 @@ func TestGuard(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The list by which a server was held for another's is replaced only by one of the same
+// server that lists something (I8).
+func TestSoughtAgain(t *testing.T) {
+	server, other := bmc.Identity{UUID: "u-1", Serial: "A1"}, bmc.Identity{UUID: "u-2", Serial: "B2"}
+	now := time.Unix(10_000, 0)
+	before := contact{
+		listed: true, macs: []string{"52:54:00:ff:ff:01"}, identity: identityOf(server),
+		sought: "52:54:00:00:00:01", soughtAt: now.Add(-relistAfter),
+	}
+	for name, tc := range map[string]struct {
+		metal  identified
+		mac    string
+		asked  int
+		listed bool
+		macs   []string
+	}{
+		"lists it now":           {metal: identified{fakeBMC: &fakeBMC{macs: []string{"52:54:00:00:00:01"}}, identity: server}, asked: 1, listed: true, macs: []string{"52:54:00:00:00:01"}},
+		"lists none for once":    {metal: identified{fakeBMC: &fakeBMC{}, identity: server}, asked: 1, listed: true, macs: before.macs},
+		"is too slow":            {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: true}, asked: 1, listed: true, macs: before.macs},
+		"is another server's":    {metal: identified{fakeBMC: &fakeBMC{macs: []string{"52:54:00:00:00:01"}}, identity: other}, asked: 1, macs: before.macs},
+		"listed it all the time": {metal: identified{fakeBMC: &fakeBMC{}, identity: server}, mac: "52:54:00:ff:ff:01", listed: true, macs: before.macs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted := before.sought
+			if tc.mac != "" {
+				wanted = tc.mac
+			}
+			got := before.soughtAgain(t.Context(), &tc.metal, wanted, now)
+			if tc.metal.listed != tc.asked || got.listed != tc.listed {
+				t.Errorf("asked %d times, want %d; listed %t, want %t", tc.metal.listed, tc.asked, got.listed, tc.listed)
+			}
+			if diff := cmp.Diff(tc.macs, got.macs); diff != "" {
+				t.Errorf("NICs (-want +got):\n%s", diff)
+			}
+			tc.metal.listed = 0
+			if got.soughtAgain(t.Context(), &tc.metal, wanted, now.Add(relistAfter-time.Second)); tc.metal.listed != 0 {
+				t.Error("asked again too soon")
+			}
+		})
 	}
 }

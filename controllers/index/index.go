@@ -81,7 +81,7 @@ type fieldIndex struct {
 func directory() []fieldIndex {
 	return []fieldIndex{
 		{&infrav1.IngotHost{}, HostByMAC, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.BootMACAddress })},
-		{&infrav1.IngotHost{}, HostByImage, claimFiles},
+		{&infrav1.IngotHost{}, HostByImage, ClaimFiles},
 		{&infrav1.IngotHost{}, HostByEnrolment, ofHost(enrolledOn)},
 		{&infrav1.IngotHost{}, HostByClaimAddress, claimAddresses},
 		{&infrav1.IngotHardware{}, HardwareByNIC, nics},
@@ -204,7 +204,8 @@ func claimMachine(h *infrav1.IngotHost) string {
 	return h.Namespace + "/" + h.Spec.Claim.MachineRef.Name
 }
 
-func claimFiles(o client.Object) []string {
+// ClaimFiles are the checksums of what a host's claim names.
+func ClaimFiles(o client.Object) []string {
 	h, ok := o.(*infrav1.IngotHost)
 	if !ok || h.Spec.Claim == nil {
 		return nil

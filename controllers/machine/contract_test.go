@@ -317,9 +317,9 @@ func TestMatters(t *testing.T) {
 		"gets a label":                {host(available), host(available, labelled), true, true},
 		"gets a label while claimed":  {host(claimed), host(claimed, labelled), true, false},
 		"gets another spec":           {host(available), host(available, changed), true, false},
-		"gets another spec, observed": {host(available, changed), host(changed, available), false, true},
+		"gets another spec, observed": {host(available, changed), host(changed, available), true, true},
 		"is released":                 {host(claimed), host(), true, false},
-		"is paused no more":           {host(available, paused), host(available), false, true},
+		"is paused no more":           {host(available, paused), host(available), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}

@@ -84,7 +84,7 @@ func matters() predicate.Predicate {
 		if !ok || !isHost || before.Spec.Claim != nil || after.Spec.Claim != nil {
 			return true
 		}
-		return free(before) != free(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
+		return claimable(before) != claimable(after) || before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
 	}}
 }
 
@@ -126,11 +126,7 @@ func relaxes() predicate.Predicate {
 	}
 }
 
-func free(host *infrav1.IngotHost) bool {
-	return conditions.IsTrue(host, infrav1.HostAvailableCondition)
-}
-
-// claimable is what a choice asks of any host.
+// claimable is what a choice asks of any host, and asks again when it claims one.
 func claimable(host *infrav1.IngotHost) bool {
 	ok, _ := inventory.Claimable(host)
 	return ok
