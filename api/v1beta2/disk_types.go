@@ -23,9 +23,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.hints.deviceName) && !has(self.hints.hctl)",fieldPath=".hints",message="must not have deviceName or hctl: at the next boot they may be another disk's, which would then be cleaned otherwise than meant; use serialNumber, wwn, or what describes the disk"
 type DiskCleaning struct {
 	// hints that a disk must fulfil, all of them. Unlike root device hints they may hold
-	// for several disks, and deviceName and hctl are not possible: both depend on the order
-	// in which drivers find disks, and the boot at which a host is cleaned may have another
-	// than the one in which a person looked.
+	// for several disks, and deviceName and hctl are not possible: at the boot at which a
+	// host is cleaned another disk may have that name or address, or be at that place.
 	// +required
 	Hints RootDeviceHints `json:"hints,omitempty,omitzero"`
 	// mode of cleaning: Metadata or Full. None is not possible for single disks: what
