@@ -162,5 +162,8 @@ func logIn(ctx context.Context, from *network.Stack, key ssh.Signer) (got visit,
 	}
 	out, err := session.CombinedOutput(look)
 	got.says = strings.Split(strings.TrimSpace(string(out)), "\n")
+	if _, refused := errors.AsType[*ssh.ExitError](err); refused {
+		return got, nil // it is up, and what it says is not what is wanted
+	}
 	return got, err
 }
