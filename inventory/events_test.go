@@ -192,7 +192,7 @@ func faultEvents() []event {
 
 func bmcProblems() []BMCProblem {
 	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCUnauthorized, BMCCertificateInvalid, BMCCertificateChanged,
-		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError}
+		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCDisobeys}
 }
 
 // leaveOrder is the commit of a session that dropped the order in a second write,
