@@ -67,7 +67,7 @@ func burn(t *testing.T, s *stage) {
 		}
 		return "", err
 	})
-	s.site.AwaitFor(t, patience, "as many control planes as before", s.upToDate(true))
+	s.site.AwaitFor(t, 2*patience, "as many control planes as before", s.upToDate(true))
 	s.awaitCluster(t)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ func create(t *testing.T, s *stage) {
 			"INGOT_LEASE_SECONDS": "60", "INGOT_LEASE_RENEW_SECONDS": "45", "INGOT_LEASE_RETRY_SECONDS": "9",
 			"INGOT_KEY_ALGORITHM": string(bootstrapv1.EncryptionAlgorithmECDSAP256),
 			"INGOT_NODE_LABELS":   "[" + chosenDomain + "/*]",
+			// Three times what a server takes here, and less than the patience of the test: one
+			// whose kubeadm gave up joining is replaced.
+			"INGOT_NODE_STARTUP_TIMEOUT_SECONDS": "1200",
 		},
 	})
 	s.workload = connect(t, s)
@@ -53,10 +57,10 @@ func create(t *testing.T, s *stage) {
 }
 
 // awaitCluster waits until it is as it should be: Nodes as many as asked for, ready,
-// and Machines that run.
+// and Machines that run. Control planes join one after the other.
 func (s *stage) awaitCluster(t *testing.T) {
 	t.Helper()
-	s.site.AwaitFor(t, patience, "ready Nodes", s.workload.ready(&s.cluster))
+	s.site.AwaitFor(t, time.Duration(s.controlPlanes)*patience, "ready Nodes", s.workload.ready(&s.cluster))
 	s.site.AwaitFor(t, patience, "machines that run", s.site.Running(s.cluster))
 }
 
