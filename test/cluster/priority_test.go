@@ -5,10 +5,12 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -20,15 +22,15 @@ const (
 	yielding = 10
 	// joining is how much a control plane that joins leaves to those that serve: three
 	// quarters. With none, etcd's members did not answer in the two seconds that kubeadm
-	// gives them (docs/decisions/0239); with more, it would hold up the quorum that it
-	// is part of before its Node is there.
+	// gives them (docs/decisions/0239); as much as a worker's might hold up the quorum
+	// that it is part of before its Node is there.
 	joining = 5
 )
 
-// prefer has the servers of control planes go first, those that serve before those that join,
-// until the test ends. Servers of metal
-// share no processors; here one that is being installed would take an API server the time
-// to answer its probes, and the kubelet would start it again.
+// prefer has the servers of control planes go first, those that serve before those that
+// join, until the test ends. Servers of metal share no processors; here one that is being
+// installed would take an API server the time to answer its probes, and the kubelet would
+// start it again.
 func prefer(t *testing.T, s *stage) {
 	t.Helper()
 	every(t, lookEvery, func(ctx context.Context) {
@@ -52,26 +54,18 @@ func niceness(servers []string, machines []clusterv1.Machine) map[string]int {
 	for _, name := range servers {
 		nice[name] = yielding
 	}
-	var serving, installed []string
-	for _, m := range machines {
-		_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+	controlPlanes := slices.DeleteFunc(slices.Clone(machines), func(m clusterv1.Machine) bool { return !util.IsControlPlaneMachine(&m) })
+	serves := func(m clusterv1.Machine) bool { return m.Status.NodeRef.IsDefined() }
+	first := !slices.ContainsFunc(controlPlanes, serves)
+	for _, m := range controlPlanes {
 		id, err := infrav1.ParseProviderID(m.Spec.ProviderID)
 		switch {
-		case err != nil || !controlPlane:
-		case m.Status.NodeRef.IsDefined():
-			serving = append(serving, id.Host)
+		case err != nil: // nothing is installed yet
+		case first, serves(m):
+			nice[id.Host] = 0
 		default:
-			installed = append(installed, id.Host)
+			nice[id.Host] = joining
 		}
-	}
-	for _, host := range installed {
-		nice[host] = joining
-		if len(serving) == 0 {
-			nice[host] = 0
-		}
-	}
-	for _, host := range serving {
-		nice[host] = 0
 	}
 	return nice
 }
