@@ -49,14 +49,16 @@ func TestControlPlaneLost(t *testing.T) {
 // burn takes the server that was made last for good: its Machine is replaced on the spare.
 func burn(t *testing.T, s *stage) {
 	// As long as it takes to be sure; a real one would be given time to reboot.
-	s.patch(t, "machinehealthcheck", s.cluster.Name+"-control-plane", `{"spec":{"checks":{"unhealthyNodeConditions":[`+
-		`{"type":"Ready","status":"Unknown","timeoutSeconds":60},{"type":"Ready","status":"False","timeoutSeconds":900}]}}}`)
+	s.suspectControlPlanes(t, time.Minute)
 	lost := s.lastControlPlane(t)
 	s.burnt = hostOf(t, lost)
 	server := s.world.Server(s.burnt)
 	server.BMC.Down()
 	check(t, server.VM.PowerOff())
 	s.site.AwaitFor(t, patience, "its replacement wanted, but for its server", s.releasing(lost.Name))
+	// The replacement stands still for longer than that while it joins: it is one of three on
+	// two cores.
+	s.suspectControlPlanes(t, 15*time.Minute)
 	s.site.Kubectl(t, "annotate", "ingothost", s.burnt, infrav1.ForceReleaseAnnotation+"=burnt, and unplugged by J. Doe")
 	s.site.AwaitFor(t, patience, "the Machine's end", func(ctx context.Context) (string, error) {
 		controlPlanes, _, err := s.site.Machines(ctx, s.cluster)
@@ -69,6 +71,14 @@ func burn(t *testing.T, s *stage) {
 	})
 	s.site.AwaitFor(t, 2*patience, "as many control planes as before", s.upToDate(true))
 	s.awaitCluster(t)
+}
+
+// suspectControlPlanes sets how long a control plane's Node says nothing before its Machine
+// is replaced. In the template it is 15 minutes.
+func (s *stage) suspectControlPlanes(t *testing.T, after time.Duration) {
+	t.Helper()
+	s.patch(t, "machinehealthcheck", s.cluster.Name+"-control-plane", `{"spec":{"checks":{"unhealthyNodeConditions":[`+
+		`{"type":"Ready","status":"Unknown","timeoutSeconds":%d},{"type":"Ready","status":"False","timeoutSeconds":900}]}}}`, int(after.Seconds()))
 }
 
 // lastControlPlane is the youngest Machine of the control plane: hardly the leader of
