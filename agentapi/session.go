@@ -391,6 +391,10 @@ type Booted struct {
 	// Interrupted: this is a later boot, and the first ended before cloud-init did, which
 	// leaves out for good what it had begun in it.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// Sentinel says whether /run/cluster-api/bootstrap-success.complete, by which bootstrap
+	// providers tell that they have succeeded (Cluster API's contract of theirs), was there
+	// when cloud-init had ended in the first boot. Nil: not known, as without cloud-init.
+	Sentinel *bool `json:"sentinel,omitempty"`
 }
 
 // BootedReply acknowledges a Booted.

@@ -209,7 +209,8 @@ func Summarize(spec infrav1.IngotHardwareSpec) infrav1.HardwareSummary {
 // SummarizeBooted is what a host shows of the report of its system.
 func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
 	return &infrav1.BootedStatus{
-		InstanceID: report.InstanceID, Hostname: report.Hostname, Time: report.Time, Interrupted: report.Interrupted,
+		InstanceID: report.InstanceID, Hostname: report.Hostname, Time: report.Time,
+		Interrupted: report.Interrupted, Sentinel: report.Sentinel,
 	}
 }
 

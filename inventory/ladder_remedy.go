@@ -47,6 +47,7 @@ func remedyLadder() remedyRules {
 			{name: "cycling/wait", then: waitCycle},
 		}},
 		{name: "cut-off", when: asFar{(*remedyInput).firstBootCutOff}, rules: cutOffRules()},
+		{name: "bootstrap", when: asFar{(*remedyInput).bootstrapFailed}, rules: firstBootRules("bootstrap", remedyRules{{name: "bootstrap/failed", then: handOverUnjoined}})},
 		{name: "restarted", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeHasTime}, then: waitNode},
 		{name: "back", when: asFar{(*remedyInput).cycled, (*remedyInput).nodeBack}, then: sayNodeBack},
 		{name: "grace", when: asFar{(*remedyInput).interrupted, (*remedyInput).graceLeft, (*remedyInput).notSeenOff}, then: waitGrace},
@@ -71,17 +72,23 @@ func installingRules() remedyRules {
 	}
 }
 
-// cutOffRules are of a first boot that was cut off, which no power cycle helps.
+// cutOffRules are of a first boot that was cut off.
 func cutOffRules() remedyRules {
+	return firstBootRules("cut-off", remedyRules{
+		{name: "cut-off/by-cycle", when: asFar{(*remedyInput).cutByCycle}, then: condemnCutOff},
+		{name: "cut-off/by-others", then: handOverUnjoined},
+	})
+}
+
+// firstBootRules are of a first boot that came to nothing, which no power cycle helps; late
+// are those of a Node that has not joined in time.
+func firstBootRules(name string, late remedyRules) remedyRules {
 	return remedyRules{
-		{name: "cut-off/joined", when: asFar{(*remedyInput).joined, (*remedyInput).nodeYoung, (*remedyInput).notSeenOff}, then: waitYoung},
-		{name: "cut-off/not-joined", when: asFar{(*remedyInput).notJoined}, rules: remedyRules{
-			{name: "cut-off/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
-			{name: "cut-off/late", when: asFar{(*remedyInput).joinOverdue}, rules: remedyRules{
-				{name: "cut-off/by-cycle", when: asFar{(*remedyInput).cutByCycle}, then: condemnCutOff},
-				{name: "cut-off/by-others", then: handOverCutOff},
-			}},
-			{name: "cut-off/wait", then: waitJoin},
+		{name: name + "/joined", when: asFar{(*remedyInput).joined, (*remedyInput).nodeYoung, (*remedyInput).notSeenOff}, then: waitYoung},
+		{name: name + "/not-joined", when: asFar{(*remedyInput).notJoined}, rules: remedyRules{
+			{name: name + "/unreachable", when: asFar{(*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
+			{name: name + "/late", when: asFar{(*remedyInput).joinOverdue}, rules: late},
+			{name: name + "/wait", then: waitJoin},
 		}},
 	}
 }

@@ -93,7 +93,7 @@ func remedyCases() []remedyCase {
 	type r = infrav1.IngotRemediation
 	type o = RemedyObservation
 	type c = infrav1.HostClaim
-	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases()), []remedyCase{
+	return append(slices.Concat(handoverCases(), heldCases(), installingCases(), cutOffCases(), bootstrapCases()), []remedyCase{
 		{name: "first cycle", change: func(*r, *o, *c) {}, rule: "cycle", says: "1 of 2",
 			cycle: &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(0), BootID: "boot-1"}},
 		{name: "the Node cannot be read", change: func(_ *r, o *o, _ *c) { o.Node = RemedyNode{} }, rule: "cycle",

@@ -13,10 +13,19 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file is what a remediation does about a Machine whose first boot was cut off before
-// cloud-init had ended: no power cycle helps it, since cloud-init does not begin anew what
-// it had begun (decision 0275). Its host is to blame only if that boot came to no end by
+// This file is what a remediation does about a Machine whose first boot came to nothing:
+// it was cut off before cloud-init had ended (decision 0275), or cloud-init has ended and
+// the bootstrap in it has failed (0283). No power cycle helps it, since cloud-init does not
+// begin anew what it had begun. Its host is to blame only if that boot came to no end by
 // itself.
+
+// BootstrapFailed: by the report of a system cloud-init has ended in its first boot, and the
+// sentinel file of the bootstrap provider is missing. byProvider: the bootstrap data are such
+// a provider's; who writes them by hand need not leave the file. A Node that has joined all
+// the same proves the opposite.
+func BootstrapFailed(report *infrav1.BootedStatus, byProvider bool) bool {
+	return byProvider && report.Sentinel == infrav1.SentinelMissing
+}
 
 // joinTime is how long a Node may take to join after the boot that followed: kubeadm may
 // have come so far that the kubelet does the rest.
@@ -24,8 +33,17 @@ const joinTime = 2 * time.Minute
 
 // firstBootCutOff: the system that the claim installed said so of itself.
 func (in *remedyInput) firstBootCutOff() bool {
-	booted := in.obs.Host.Status.Booted
-	return booted != nil && booted.InstanceID == in.claim.InstanceID && booted.Interrupted != nil && *booted.Interrupted
+	return in.hasBooted() && in.obs.Host.Status.Booted.Interrupted != nil && *in.obs.Host.Status.Booted.Interrupted
+}
+
+// bootstrapFailed: the same, and that its bootstrap did not succeed.
+func (in *remedyInput) bootstrapFailed() bool {
+	return in.hasBooted() && BootstrapFailed(in.obs.Host.Status.Booted, in.obs.Machine.Bootstrapped)
+}
+
+// hasBooted: the system that the claim installed has reported.
+func (in *remedyInput) hasBooted() bool {
+	return in.obs.Host.Status.Booted != nil && in.obs.Host.Status.Booted.InstanceID == in.claim.InstanceID
 }
 
 func (in *remedyInput) joined() bool    { return in.obs.Machine.Joined }
@@ -55,19 +73,29 @@ func (in *remedyInput) cutByCycle() bool {
 		answers.Status == metav1.ConditionTrue && !answers.LastTransitionTime.After(installed.LastTransitionTime.Time)
 }
 
+// firstBoot says what became of it, and with which reason.
+func (in *remedyInput) firstBoot() (reason, message string) {
+	if in.firstBootCutOff() {
+		return infrav1.ReasonFirstBootInterrupted, fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended", in.host())
+	}
+	return infrav1.ReasonBootstrapFailed, fmt.Sprintf("the bootstrap of %s has failed: cloud-init has ended without the sentinel file of the bootstrap provider", in.host())
+}
+
 func waitYoung(in *remedyInput) RemedyDecision {
+	_, what := in.firstBoot()
 	return RemedyDecision{Step: Wait{Until: in.healthDue()}, Event: "Normal", Reason: infrav1.ReasonWaitingForNode,
-		Message: fmt.Sprintf("the first boot of %s was cut off, and the Node has joined all the same: it has until %s to be healthy", in.host(), clock(in.healthDue()))}
+		Message: fmt.Sprintf("%s, and the Node has joined all the same: it has until %s to be healthy", what, clock(in.healthDue()))}
 }
 
 func waitJoin(in *remedyInput) RemedyDecision {
-	return RemedyDecision{Step: Wait{Until: in.joinDue()}, Event: "Normal", Reason: infrav1.ReasonFirstBootInterrupted,
-		Message: fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended, which no power cycle helps: the Node has until %s to join by itself, then the Machine is handed over to be replaced",
-			in.host(), clock(in.joinDue()))}
+	reason, what := in.firstBoot()
+	return RemedyDecision{Step: Wait{Until: in.joinDue()}, Event: "Normal", Reason: reason,
+		Message: fmt.Sprintf("%s, which no power cycle helps: the Node has until %s to join by itself, then the Machine is handed over", what, clock(in.joinDue()))}
 }
 
-func handOverCutOff(in *remedyInput) RemedyDecision {
-	return handOver(infrav1.ReasonHandedOver, fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended, which begins nothing anew, and no Node has joined; that is not held against the host", in.host()))
+func handOverUnjoined(in *remedyInput) RemedyDecision {
+	_, what := in.firstBoot()
+	return handOver(infrav1.ReasonHandedOver, what+"; what it had begun is not begun anew, and no Node has joined; that is not held against the host")
 }
 
 func condemnCutOff(in *remedyInput) RemedyDecision {

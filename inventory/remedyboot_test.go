@@ -86,3 +86,49 @@ func cutOffCases() []remedyCase {
 		}, rule: "cut-off/wait", step: Wait{Until: minutes(53).Time}},
 	}
 }
+
+// bootstrapCases are those of a Machine whose bootstrap failed, as its system says.
+func bootstrapCases() []remedyCase {
+	type r = infrav1.IngotRemediation
+	type o = RemedyObservation
+	type c = infrav1.HostClaim
+	// told: cloud-init has ended without the sentinel file of the bootstrap provider.
+	told := func(o *o, c *c, since, now int) {
+		c.InstanceID, o.Now, o.Machine.Bootstrapped = "instance", minutes(now).Time, true
+		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", Time: minutes(since), Sentinel: infrav1.SentinelMissing}
+	}
+	first := func(now int) *infrav1.ClaimPowerCycle {
+		return &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: minutes(now), BootID: "boot-1"}
+	}
+	over := HandOver{}
+	return []remedyCase{
+		{name: "a failed bootstrap", change: func(_ *r, o *o, c *c) { told(o, c, -1, 0) }, rule: "bootstrap/wait", step: Wait{Until: minutes(1).Time}, says: "cloud-init has ended without the sentinel file"},
+		{name: "a failed bootstrap, and no Node joins", change: func(_ *r, o *o, c *c) { told(o, c, -1, 1) }, rule: "bootstrap/failed", step: over, says: "not held against the host"},
+		{name: "a failed bootstrap, told after a power cycle that found the host on", change: func(_ *r, o *o, c *c) {
+			told(o, c, 3, 5)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleDone, 0, 2)
+			c.PowerCycle.ConfirmedOff, c.PowerCycle.WasOn = new(true), new(true)
+		}, rule: "bootstrap/failed", step: over},
+		{name: "a failed bootstrap, a power cycle under way", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 4)
+			c.PowerCycle = cycleAt(1, infrav1.PowerCycleOff, 0, 0)
+		}, rule: "cycling/wait", step: Wait{Until: minutes(10).Time}},
+		{name: "a failed bootstrap, and its Node joined", change: func(_ *r, o *o, c *c) { told(o, c, -5, 4); o.Machine.Joined = true },
+			rule: "bootstrap/joined", step: Wait{Until: minutes(5).Time}, says: "has joined all the same"},
+		{name: "a failed bootstrap, its Node joined, and the host is off", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 4)
+			o.Machine.Joined, o.Host.Status.Power = true, infrav1.PowerStateOff
+		}, rule: "cycle", cycle: first(4)},
+		{name: "a failed bootstrap, and its Node joined long ago", change: func(_ *r, o *o, c *c) { told(o, c, -5, 5); o.Machine.Joined = true }, rule: "cycle", cycle: first(5)},
+		{name: "a failed bootstrap of an earlier claim", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.InstanceID = "another" }, rule: "cycle", cycle: first(0)},
+		{name: "a bootstrap that succeeded", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Sentinel = infrav1.SentinelPresent }, rule: "cycle", cycle: first(0)},
+		{name: "a bootstrap of which nothing is known", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Sentinel = "" }, rule: "cycle", cycle: first(0)},
+		{name: "no sentinel file, and bootstrap data by hand", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Machine.Bootstrapped = false }, rule: "cycle", cycle: first(0)},
+		{name: "a failed bootstrap, the cluster not reached", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Node = RemedyNode{Unreachable: true} },
+			rule: "bootstrap/unreachable", step: Idle{}},
+		{name: "a failed bootstrap of the first control plane", change: func(_ *r, o *o, c *c) {
+			told(o, c, -5, 0)
+			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
+		}, rule: "bootstrap/failed", step: over},
+	}
+}

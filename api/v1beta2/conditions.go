@@ -227,6 +227,9 @@ const (
 	ReasonWaitingForBoot         = "WaitingForBoot"
 	// ReasonFirstBootInterrupted: it ended before cloud-init did, and no Node has joined.
 	ReasonFirstBootInterrupted = "FirstBootInterrupted"
+	// ReasonBootstrapFailed: cloud-init has ended without the sentinel file of the bootstrap
+	// provider, and no Node has joined.
+	ReasonBootstrapFailed = "BootstrapFailed"
 	// ReasonNodeIdentified: Ingot has set the provider ID of a Node that had none.
 	ReasonNodeIdentified = "NodeIdentified"
 	// ReasonNodeNotIdentified: a Node without a provider ID may be the machine's, and it is

@@ -211,6 +211,18 @@ type RecordedAddress struct {
 	IP string `json:"ip,omitempty"`
 }
 
+// SentinelState says whether a bootstrap provider has left its sentinel file.
+// +kubebuilder:validation:Enum=Present;Missing
+type SentinelState string
+
+const (
+	// SentinelPresent: the bootstrap has succeeded.
+	SentinelPresent SentinelState = "Present"
+	// SentinelMissing: the bootstrap has failed, where it was a bootstrap provider's that
+	// leaves the file; Cluster API's contract lets it be without.
+	SentinelMissing SentinelState = "Missing"
+)
+
 // BootedSystem is the report of an installed system.
 type BootedSystem struct {
 	// instanceID of the claim under which the system was installed.
@@ -237,6 +249,11 @@ type BootedSystem struct {
 	// for good what it had begun in it.
 	// +optional
 	Interrupted *bool `json:"interrupted,omitempty"`
+	// sentinel tells whether the file by which bootstrap providers say that they have
+	// succeeded (/run/cluster-api/bootstrap-success.complete) was there when cloud-init had
+	// ended in the first boot. Empty: not known, as of images without cloud-init.
+	// +optional
+	Sentinel SentinelState `json:"sentinel,omitempty"`
 }
 
 // +kubebuilder:object:root=true

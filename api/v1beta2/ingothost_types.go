@@ -362,6 +362,11 @@ type BootedStatus struct {
 	// for good what it had begun in it.
 	// +optional
 	Interrupted *bool `json:"interrupted,omitempty"`
+	// sentinel tells whether the file by which bootstrap providers say that they have
+	// succeeded (/run/cluster-api/bootstrap-success.complete) was there when cloud-init had
+	// ended in the first boot. Empty: not known, as of images without cloud-init.
+	// +optional
+	Sentinel SentinelState `json:"sentinel,omitempty"`
 }
 
 // +kubebuilder:object:root=true

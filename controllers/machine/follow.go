@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // followInstall shows how the install goes. From the commit point on the machine
@@ -49,35 +51,55 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), hardware); client.IgnoreNotFound(err) != nil {
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
-	booted, interrupted, reported := reportOf(s.host, hardware)
+	report, reported := reportOf(s.host, hardware)
 	s.machine.Status.Addresses = addressesOf(s.host, hardware, machineOwn(s.cluster, s.host, hardware, reported))
-	if !booted {
+	if report == nil {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
 		return next, nil
 	}
-	if interrupted && !s.owner.Status.NodeRef.IsDefined() {
-		s.set(infrav1.MachineBootedCondition, metav1.ConditionFalse, infrav1.ReasonFirstBootInterrupted,
-			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun (it may be kubeadm), and no Node has joined. A MachineHealthCheck replaces such a Machine; without one, delete Machine "+s.owner.Name)
-		return next, nil
+	reason, message := infrav1.ReasonBooted, ""
+	if !s.owner.Status.NodeRef.IsDefined() {
+		reason, message = firstBootOf(report, s.owner)
 	}
-	s.set(infrav1.MachineBootedCondition, metav1.ConditionTrue, infrav1.ReasonBooted, "")
+	status := metav1.ConditionTrue
+	if reason != infrav1.ReasonBooted {
+		status = metav1.ConditionFalse
+	}
+	if s.set(infrav1.MachineBootedCondition, status, reason, message) && reason == infrav1.ReasonBootstrapFailed {
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, reason, action, "%s", message)
+	}
 	return next, nil
 }
 
-// reportOf says whether the system that the claim installed has reported, whether its
-// first boot was cut off, and which addresses it has. It reports once: what IngotHardware
-// keeps survives a lost status and a move, and counts first.
-func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (booted, interrupted bool, addresses []string) {
+// firstBootOf says how the first boot of a machine that has no Node ended: the reason, and
+// what people are told.
+func firstBootOf(report *infrav1.BootedStatus, owner *clusterv1.Machine) (reason, message string) {
+	const then = "A MachineHealthCheck replaces such a Machine; without one, delete Machine "
+	switch {
+	case ptr.Deref(report.Interrupted, false):
+		return infrav1.ReasonFirstBootInterrupted,
+			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun (it may be kubeadm), and no Node has joined. " + then + owner.Name
+	case inventory.BootstrapFailed(report, owner.Spec.Bootstrap.ConfigRef.IsDefined()):
+		return infrav1.ReasonBootstrapFailed, fmt.Sprintf(
+			"cloud-init has ended without the sentinel file of %s %s, and no Node has joined: the bootstrap (kubeadm) failed, and is not begun anew. On the server, /var/log/cloud-init-output.log says why. %s",
+			owner.Spec.Bootstrap.ConfigRef.Kind, owner.Spec.Bootstrap.ConfigRef.Name, then+owner.Name)
+	}
+	return infrav1.ReasonBooted, ""
+}
+
+// reportOf is the report of the system that the claim installed, nil before there is one,
+// and which addresses it has. It reports once: what IngotHardware keeps survives a lost
+// status and a move, and counts first.
+func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (report *infrav1.BootedStatus, addresses []string) {
 	instance := host.Spec.Claim.InstanceID
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == instance {
-		return true, ptr.Deref(kept.Interrupted, false), kept.Addresses
+		return inventory.SummarizeBooted(*kept), kept.Addresses
 	}
-	shown := host.Status.Booted
-	if shown == nil || shown.InstanceID != instance {
-		return false, false, host.Status.Addresses
+	if shown := host.Status.Booted; shown != nil && shown.InstanceID == instance {
+		return shown, host.Status.Addresses
 	}
-	return true, ptr.Deref(shown.Interrupted, false), host.Status.Addresses
+	return nil, host.Status.Addresses
 }
 
 // machineOwn is what a system reports without what belongs to its Cluster: the report may

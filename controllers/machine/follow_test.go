@@ -48,6 +48,48 @@ func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Sc
 	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
 }
 
+// A bootstrap that left no sentinel file has failed where a provider made its data, and no
+// Node has joined; people are told once.
+func testBootstrapFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "")
+	s.machine("m")
+	s.provision("m")
+	id, err := infrav1.ParseProviderID(s.get("m").Spec.ProviderID)
+	s.must(err)
+	booted := func(sentinel infrav1.SentinelState) {
+		s.hostStatus("h", func(h *infrav1.IngotHost) {
+			h.Status.Booted = &infrav1.BootedStatus{InstanceID: id.InstanceID, Sentinel: sentinel}
+		})
+		s.settle("m")
+	}
+	owner := &clusterv1.Machine{}
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	if owner.Spec.Bootstrap.ConfigRef.IsDefined() {
+		t.Fatal("the bootstrap data are a provider's already")
+	}
+	booted(infrav1.SentinelMissing)
+	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
+
+	owner.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "m-1"}
+	s.must(s.api.Update(s.ctx, owner))
+	s.settle("m")
+	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonBootstrapFailed, "KubeadmConfig m-1")
+	if n := s.toldTimes(infrav1.ReasonBootstrapFailed); n != 1 {
+		t.Errorf("people are told %d times", n)
+	}
+	booted(infrav1.SentinelPresent)
+	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
+	booted(infrav1.SentinelMissing)
+	s.want("m", infrav1.MachineBootedCondition, isFalse, infrav1.ReasonBootstrapFailed, "delete Machine m")
+
+	s.must(s.api.Get(s.ctx, s.key("m"), owner))
+	owner.Status.NodeRef.Name = "m"
+	s.must(s.api.Status().Update(s.ctx, owner))
+	s.settle("m")
+	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
+}
+
 // Which addresses a machine shows: those assigned and reported, or else the one recorded
 // for its host on its network, of IPv6 where no IPv4 address is.
 func TestInternalIPs(t *testing.T) {

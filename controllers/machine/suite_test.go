@@ -37,7 +37,7 @@ func TestMachine(t *testing.T) {
 	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
-		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "placement": testPlacement, "conflicts": testConflicts,
+		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "placement": testPlacement, "conflicts": testConflicts,
 		"install failed": testInstallFailed, "lost": testLost, "deletion": testDeletion, "force": testForce, "pause": testPause,
 		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,

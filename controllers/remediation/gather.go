@@ -81,6 +81,7 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
 		Marked:       annotations.HasRemediateMachine(machine),
 		Joined:       machine.Status.NodeRef.IsDefined(),
+		Bootstrapped: machine.Spec.Bootstrap.ConfigRef.IsDefined(),
 		ControlPlane: util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {

@@ -48,6 +48,13 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 	if in.Interrupted {
 		report.Interrupted = ptr.To(true)
 	}
+	switch {
+	case in.Sentinel == nil:
+	case *in.Sentinel:
+		report.Sentinel = infrav1.SentinelPresent
+	default:
+		report.Sentinel = infrav1.SentinelMissing
+	}
 	if err := s.keepReport(r.Context(), host, report); err != nil {
 		s.Log.Error(err, "Could not keep the report of an installed system", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.BootedReply{}, notReady("the report could not be saved")

@@ -45,6 +45,41 @@ func TestBootedInterrupted(t *testing.T) {
 	}
 }
 
+// What a system says of its bootstrap is kept with the report, and not judged: who made the
+// bootstrap data is the Machine's to say.
+func TestBootedSentinel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says *bool
+		want infrav1.SentinelState
+	}{
+		"there":     {ptr.To(true), infrav1.SentinelPresent},
+		"missing":   {ptr.To(false), infrav1.SentinelMissing},
+		"not known": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			committed := func(h *infrav1.IngotHost) { h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil }
+			s := newSite(t, append(world(committed), recorded("127.0.0.1"))...)
+			claims := claimsOf(token.Booted)
+			claims.Expiry = s.clock.Now().Add(token.BootedLifetime)
+			reply, reason := call[agentapi.BootedReply](s.keyless(claims), agentapi.PathBooted,
+				agentapi.Booted{InstanceID: instanceID, Hostname: "m1", Sentinel: tc.says})
+			if !reply.Accepted || reason != "" {
+				t.Fatalf("refused: %s", reason)
+			}
+			host, kept := s.host(), &infrav1.IngotHardware{}
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
+				t.Fatal(err)
+			}
+			if kept.Spec.Booted.Sentinel != tc.want || host.Status.Booted.Sentinel != tc.want {
+				t.Errorf("kept %q, shown %q, want %q", kept.Spec.Booted.Sentinel, host.Status.Booted.Sentinel, tc.want)
+			}
+			if s.eventWith(infrav1.ReasonBootstrapFailed) {
+				t.Errorf("events: %q", s.seen)
+			}
+		})
+	}
+}
+
 // An agent's facts leave the address and the report of the present claim's system,
 // and take away that of an earlier tenant.
 func TestFactsAndReport(t *testing.T) {

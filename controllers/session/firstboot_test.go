@@ -167,20 +167,35 @@ func TestFirstBootIsRemembered(t *testing.T) {
 	}
 }
 
-// A first boot was interrupted when cloud-init ends in another boot than it began in; not
-// when the system was restarted after that, and not where there is no cloud-init.
-func TestFirstBootInterrupted(t *testing.T) {
-	const cloudInit, ended = "cloud/instance/datasource", "ingot/first-boot.ended"
+// What a system says of its first boot. It was interrupted when cloud-init ends in another
+// boot than it began in; not when the system was restarted after that, and not where there is
+// no cloud-init. Bootstrap providers leave their file in /run, which only the first boot has.
+func TestFirstBootOutcome(t *testing.T) {
+	const (
+		cloudInit, finished, ended = "cloud/instance/datasource", "cloud/instance/boot-finished", "ingot/first-boot.ended"
+		succeeded                  = "run/cluster-api/bootstrap-success.complete"
+		interrupted, there, none   = `,"interrupted":true`, `,"sentinel":true`, `,"sentinel":false`
+	)
+	type files = map[string]string
 	for name, tc := range map[string]struct {
 		first string
-		files []string
-		want  bool
+		files files
+		want  string
 	}{
-		"the first boot":                                {bootID(t), []string{cloudInit}, false},
-		"the first boot, its report repeated":           {bootID(t), []string{cloudInit, ended}, false},
-		"the second, the first was cut off":             {"earlier", []string{cloudInit}, true},
-		"the second, cut off after cloud-init":          {"earlier", []string{cloudInit, ended}, false},
-		"the second of a system that has no cloud-init": {"earlier", nil, false},
+		"the first boot": {bootID(t), files{cloudInit: ""}, ""},
+		"the first boot, the bootstrap succeeded":        {bootID(t), files{finished: "", succeeded: "success\n"}, there},
+		"the first boot, the bootstrap failed":           {bootID(t), files{finished: ""}, none},
+		"the first boot, cloud-init at work":             {bootID(t), files{cloudInit: "", succeeded: ""}, ""},
+		"the first boot, its report repeated":            {bootID(t), files{finished: "", succeeded: "", ended: "true\n"}, there},
+		"the second, the first was cut off":              {"earlier", files{finished: ""}, interrupted},
+		"the second, cut off after cloud-init":           {"earlier", files{finished: "", ended: "\n"}, ""},
+		"the second, cut off after a bootstrap":          {"earlier", files{finished: "", ended: "true\n"}, there},
+		"the second, cut off after a failed bootstrap":   {"earlier", files{finished: "", ended: "false\n"}, none},
+		"the second, cut off while that was written":     {"earlier", files{finished: "", ended: ""}, ""},
+		"the second, what was written is damaged":        {"earlier", files{finished: "", ended: "fal\",\"x\":1"}, ""},
+		"the second of a system that has no cloud-init":  {"earlier", nil, ""},
+		"the first of a system that has no cloud-init":   {bootID(t), files{succeeded: ""}, ""},
+		"the second, and the bootstrap's file of before": {"earlier", files{finished: "", ended: "false\n", succeeded: ""}, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := newFirstBootTree(t)
@@ -190,15 +205,15 @@ func TestFirstBootInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 			tree.write("ingot/first-boot.env", strings.Replace(string(text), bootID(t), tc.first, 1))
-			for _, file := range tc.files {
-				tree.write(file, "")
+			for name, text := range tc.files {
+				tree.write(name, text)
 			}
 			if out, err := tree.run(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			posted, err := os.ReadFile(filepath.Join(tree.root, "posted"))
-			if err != nil || strings.HasSuffix(string(posted), `","interrupted":true}`) != tc.want || strings.Contains(string(posted), "interrupted") != tc.want {
-				t.Errorf("%s, error %v; interrupted: want %t", posted, err, tc.want)
+			if want := `"bootID":"` + bootID(t) + `"` + tc.want + "}"; err != nil || !strings.HasSuffix(string(posted), want) {
+				t.Errorf("%s, error %v; want it to end in %s", posted, err, want)
 			}
 			if _, err := os.Stat(filepath.Join(tree.root, "ingot")); !os.IsNotExist(err) {
 				t.Errorf("something is left of the script: %v", err)
@@ -222,11 +237,14 @@ func TestFirstBootEnds(t *testing.T) {
 // A disk that takes no file any more keeps the report from nobody.
 func TestFirstBootReportsFromAFullDisk(t *testing.T) {
 	tree := newFirstBootTree(t)
-	tree.write("bin/touch", "#!/bin/sh\nexit 1\n")
+	tree.write("cloud/instance/boot-finished", "")
+	if err := os.Mkdir(filepath.Join(tree.root, "ingot/first-boot.ended"), 0o755); err != nil { // nothing can be written there
+		t.Fatal(err)
+	}
 	if out, err := tree.run(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if posted, err := os.ReadFile(filepath.Join(tree.root, "posted")); err != nil || strings.Contains(string(posted), "interrupted") {
+	if posted, err := os.ReadFile(filepath.Join(tree.root, "posted")); err != nil || !strings.HasSuffix(string(posted), `,"sentinel":false}`) || strings.Contains(string(posted), "interrupted") {
 		t.Errorf("%s, error %v", posted, err)
 	}
 }

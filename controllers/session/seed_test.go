@@ -135,7 +135,7 @@ func newFirstBootTree(t *testing.T) *firstBootTree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree.write("ingot/first-boot.sh", strings.NewReplacer("/var/lib/", tree.root+"/", "/etc/systemd/", tree.root+"/systemd/", "/sys/class/", tree.root+"/sys/").Replace(firstBoot(t, seed.VendorData)))
+	tree.write("ingot/first-boot.sh", strings.NewReplacer("/var/lib/", tree.root+"/", "/etc/systemd/", tree.root+"/systemd/", "/sys/class/", tree.root+"/sys/", "/run/", tree.root+"/run/").Replace(firstBoot(t, seed.VendorData)))
 	return tree
 }
 

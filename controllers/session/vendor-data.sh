@@ -30,13 +30,26 @@ cat > /var/lib/ingot/first-boot.sh <<'SCRIPT'
 # Runs after cloud-init has finished, until it has done all once. See vendor-data of Ingot.
 boot=$(cat /proc/sys/kernel/random/boot_id)
 
-# cloud-init ends in the boot in which it began, or leaves out for good what it had begun.
-interrupted() {
+# sentinel says whether there is the file by which bootstrap providers tell that they have
+# succeeded (Cluster API's contract of theirs), after cloud-init has ended; without it nothing.
+sentinel() {
+	[ -e /var/lib/cloud/instance/boot-finished ] || return 0
+	[ -e /run/cluster-api/bootstrap-success.complete ] && echo true || echo false
+}
+
+# outcome of the first boot. cloud-init ends in the boot in which it began, or leaves out for
+# good what it had begun; the next boot finds no sentinel any more.
+outcome() {
+	succeeded=
 	if [ "$boot" = "$INGOT_FIRST_BOOT_ID" ]; then
-		touch /var/lib/ingot/first-boot.ended && sync
-	elif [ ! -e /var/lib/ingot/first-boot.ended ] && [ -e /var/lib/cloud/instance ]; then
+		succeeded=$(sentinel)
+		echo "$succeeded" > /var/lib/ingot/first-boot.ended && sync
+	elif [ -e /var/lib/ingot/first-boot.ended ]; then
+		succeeded=$(cat /var/lib/ingot/first-boot.ended)
+	elif [ -e /var/lib/cloud/instance ]; then
 		printf ',"interrupted":true'
 	fi
+	case $succeeded in true | false) printf ',"sentinel":%s' "$succeeded" ;; esac
 }
 
 # overwrite takes the content of a file from the disk.
@@ -105,7 +118,7 @@ own() {
 report() {
 	addresses=$(own)
 	printf '{"instanceID":"%s","hostname":"%s","addresses":[%s],"bootID":"%s"%s}' \
-		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$boot" "$cut" |
+		"$INGOT_INSTANCE_ID" "$(uname -n)" "$addresses" "$boot" "$outcome" |
 		curl --silent --show-error --fail --max-time 30 --insecure --pinnedpubkey "$INGOT_BOOTED_PIN" \
 			--header "Authorization: Bearer $INGOT_BOOTED_TOKEN" --header 'Content-Type: application/json' \
 			--data-binary @- --output /dev/null "$INGOT_BOOTED_URL"
@@ -125,7 +138,7 @@ finish() {
 
 if [ -e /var/lib/ingot/first-boot.env ]; then
 	. /var/lib/ingot/first-boot.env
-	cut=$(interrupted)
+	outcome=$(outcome)
 	scrub
 	wait=2
 	tries=0

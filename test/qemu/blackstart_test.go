@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 	"github.com/ingot-metal/ingot/lab/network"
@@ -55,7 +56,7 @@ func TestBlackStart(t *testing.T) {
 	t.Cleanup(func() { _ = somebody.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), blackStartDeadline)
 	defer cancel()
-	in.reports(ctx, t, darkAddress, false)
+	in.reports(ctx, t, darkAddress, agentapi.Booted{Sentinel: new(false)}) // no bootstrap provider was at work
 	before := in.visit(ctx, t, somebody, key)
 	if diff := cmp.Diff(darkSystem, before.says); diff != "" {
 		t.Error(diff)

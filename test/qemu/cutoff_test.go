@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/lab/qemu"
 )
 
@@ -44,7 +45,7 @@ func TestFirstBootCutOff(t *testing.T) {
 		t.Fatalf("%d reports before the first boot ended", n)
 	}
 	in.turnOn(ctx, t, qemu.Disks)
-	in.reports(ctx, t, "192.0.2.17", true)
+	in.reports(ctx, t, "192.0.2.17", agentapi.Booted{Interrupted: true})
 	in.pullThePlug(t)
 	if find(t, in.disk, "worker-1") < 0 {
 		t.Error("the search does not find what is on the disk")

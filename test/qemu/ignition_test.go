@@ -90,5 +90,5 @@ func TestIgnition(t *testing.T) {
 	if diff := cmp.Diff(strings.Fields(want), strings.Fields(said)); diff != "" {
 		t.Error(diff)
 	}
-	in.reports(ctx, t, "192.0.2.17", false)
+	in.reports(ctx, t, "192.0.2.17", agentapi.Booted{})
 }

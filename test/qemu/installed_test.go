@@ -79,13 +79,15 @@ func cloudConfig(userData, network string) func(session.SeedInput) (agentapi.Boo
 	}
 }
 
-// reports waits until the installed system reports itself.
-func (in installation) reports(ctx context.Context, t *testing.T, address string, interrupted bool) {
+// reports waits until the installed system reports itself: its address, and what became of
+// its first boot.
+func (in installation) reports(ctx context.Context, t *testing.T, address string, outcome agentapi.Booted) {
 	t.Helper()
 	select {
 	case got := <-in.manager.booted:
 		got.BootID = ""
-		want := agentapi.Booted{InstanceID: "i1", Hostname: "worker-1", Addresses: []string{address}, Interrupted: interrupted}
+		want := outcome
+		want.InstanceID, want.Hostname, want.Addresses = "i1", "worker-1", []string{address}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
