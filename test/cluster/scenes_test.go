@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/podnet"
@@ -69,7 +70,7 @@ type identity struct{ ProviderID, Zone, Version, WrittenBy string }
 
 // identify: each Machine's Node has the Machine's provider ID and version, and its
 // host's rack as zone, and every Node is some Machine's. Nobody but the kubelet wrote
-// the provider ID, where it was told.
+// the provider ID, where it was told. Each server has told that kubeadm succeeded.
 func identify(t *testing.T, s *stage) {
 	s.site.AwaitFor(t, patience, "Nodes that are what their Machines say", func(ctx context.Context) (string, error) {
 		want, err := s.identities(ctx)
@@ -87,6 +88,29 @@ func identify(t *testing.T, s *stage) {
 		s.ready = len(got)
 		return cmp.Diff(want, got), nil
 	})
+	s.site.AwaitFor(t, patience, "servers that say that their bootstrap succeeded", s.bootstrapped)
+}
+
+// bootstrapped says whose system has not told that kubeadm's sentinel file is there.
+func (s *stage) bootstrapped(ctx context.Context) (string, error) {
+	controlPlanes, workers, err := s.site.Machines(ctx, s.cluster)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range append(controlPlanes, workers...) {
+		id, err := infrav1.ParseProviderID(m.Spec.ProviderID)
+		if err != nil {
+			return "", err
+		}
+		host := &infrav1.IngotHost{}
+		if err := s.site.Client.Get(ctx, client.ObjectKey{Namespace: s.site.Namespace, Name: id.Host}, host); err != nil {
+			return "", err
+		}
+		if booted := host.Status.Booted; booted == nil || booted.Sentinel != infrav1.SentinelPresent {
+			return fmt.Sprintf("host %s says of the system on it: %+v", id.Host, booted), nil
+		}
+	}
+	return "", nil
 }
 
 // identities are those that Nodes should have, by name.
