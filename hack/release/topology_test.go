@@ -22,6 +22,7 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -49,6 +50,7 @@ func TestClusterAPITakesTheTemplates(t *testing.T) {
 					p := topology{c, namespace, int(controlPlanes)}
 					p.check(t)
 					p.checkRefusals(t)
+					p.checkWrongNetwork(t)
 				}
 			})
 		}
@@ -88,8 +90,28 @@ func management(t *testing.T) ctrlclient.Client {
 }
 
 // slowEtcd is how many control planes the cluster has whose etcd and leases have times of
-// their own, whose keys are not RSA, and whose Nodes are given labels of their hosts.
+// their own, whose keys are not RSA, whose Nodes are given labels of their hosts, and which
+// has ownVariables.
 const slowEtcd = 3
+
+// ownVariables are those of the class for which the template has no variable.
+func ownVariables(t *testing.T) (values map[string]any) {
+	t.Helper()
+	text := `
+users: [{name: ops, sudo: "ALL=(ALL) NOPASSWD:ALL", sshAuthorizedKeys: [ssh-ed25519 AAAA ops@example.com]}]
+controlPlaneNetworkData: {ethernets: [{name: lan0, nic: {bootNIC: Only}, addresses: [{source: Recorded}]}]}
+workerNetworkData: {ethernets: [{name: lan0, nic: {position: 1}}, {name: lan1, nic: {position: 2}}], bonds: [{name: bond0, mode: active-backup, interfaces: [lan0, lan1], addresses: [{source: Recorded}]}]}
+controlPlaneRootDeviceHints: {minSizeGigabytes: 400}
+workerRootDeviceHints: {minSizeGigabytes: 100, rotational: false}
+controlPlaneSoftwareRAID: {level: RAID1}
+workerSoftwareRAID: {level: RAID1}
+cleaning: Full
+`
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
 
 // apply creates all objects of a template in a namespace of their own.
 func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, controlPlanes int64, namespace string) {
@@ -110,6 +132,11 @@ func apply(t *testing.T, c ctrlclient.Client, r *Release, flavor string, control
 		o.SetNamespace(namespace)
 		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes != slowEtcd {
 			dropVariable(t, &o, "etcd") // as in a Cluster of somebody's own
+		}
+		if flavor == "clusterclass" && o.GetKind() == "Cluster" && controlPlanes == slowEtcd {
+			for name, value := range ownVariables(t) {
+				setVariable(t, &o, name, value)
+			}
 		}
 		create := func(ctx context.Context) error { return c.Create(ctx, o.DeepCopy()) }
 		// The Cluster waits for its class to be reconciled, as a second kubectl apply would.
@@ -136,12 +163,12 @@ func (p topology) check(t *testing.T) {
 	var deployments clusterv1.MachineDeploymentList
 	var machines infrav1.IngotMachineTemplateList
 	var checks clusterv1.MachineHealthCheckList
-	conditions := func() string {
+	explain := func() string {
 		var cluster clusterv1.Cluster
 		_ = p.client.Get(t.Context(), ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}, &cluster)
 		return fmt.Sprintf("conditions of the Cluster: %v", cluster.Status.Conditions)
 	}
-	await.Wait{Interval: 250 * time.Millisecond, Explain: conditions}.Until(t, "what the class makes of the Cluster", func(ctx context.Context) (string, error) {
+	await.Wait{Interval: 250 * time.Millisecond, Explain: explain}.Until(t, "what the class makes of the Cluster", func(ctx context.Context) (string, error) {
 		for _, list := range []ctrlclient.ObjectList{&clusters, &kcps, &deployments, &machines, &checks} {
 			if err := p.list(ctx, list); err != nil {
 				return "", err
@@ -156,6 +183,7 @@ func (p topology) check(t *testing.T) {
 	p.checkCluster(t, clusters.Items[0])
 	p.checkControlPlane(t, kcps.Items[0])
 	p.checkMachines(t, machines.Items)
+	p.checkOwn(t, kcps.Items[0], machines.Items)
 	for _, check := range checks.Items {
 		if got := check.Spec.Checks.NodeStartupTimeoutSeconds; got == nil || *got != 1800 {
 			t.Errorf("MachineHealthCheck %s: startup timeout %v", check.Name, got)
@@ -238,6 +266,11 @@ func (p topology) checkRefusals(t *testing.T) {
 		"elections before heartbeats": {"etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(1000)}, "raise it to 5000 or more"},
 		"no key of a label":           {"nodeLabels", []any{"dc.example/gpu=a100"}, "should match"},
 		"a label twice":               {"nodeLabels", []any{"gpu", "gpu"}, "duplicate"},
+		"a user without a name":       {"users", []any{map[string]any{"sudo": "ALL"}}, "name"},
+		"a password":                  {"users", []any{map[string]any{"name": "ops", "passwd": "x"}}, "passwd"},
+		"a wrong word in a network":   {"workerNetworkData", map[string]any{"ethernets": []any{map[string]any{"nik": "x"}}}, "ethernets[0].nik"},
+		"a wrong word of a disk":      {"workerRootDeviceHints", map[string]any{"minSizeGB": int64(4)}, "minSizeGB"},
+		"no way of cleaning":          {"cleaning", "Twice", "Metadata"},
 	} {
 		cluster := &unstructured.Unstructured{}
 		cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
@@ -248,6 +281,47 @@ func (p topology) checkRefusals(t *testing.T) {
 		if err := p.client.Update(t.Context(), cluster, ctrlclient.DryRunAll); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
+	}
+}
+
+// checkWrongNetwork: what breaks a rule that is not the class's is told by the Cluster, in the words of the IngotMachineTemplate, and no machine is rolled out for it.
+func (p topology) checkWrongNetwork(t *testing.T) {
+	t.Helper()
+	template := func(ctx context.Context) string {
+		var deployments clusterv1.MachineDeploymentList
+		if err := p.list(ctx, &deployments); err != nil || len(deployments.Items) != 1 {
+			t.Fatalf("%d deployments, error %v", len(deployments.Items), err)
+		}
+		return deployments.Items[0].Spec.Template.Spec.InfrastructureRef.Name
+	}
+	before := template(t.Context())
+	key := ctrlclient.ObjectKey{Namespace: p.namespace, Name: "c1"}
+	await.Wait{Interval: 250 * time.Millisecond}.Until(t, "a change of the Cluster", await.Works(func(ctx context.Context) error {
+		cluster := &unstructured.Unstructured{}
+		cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+		if err := p.client.Get(ctx, key, cluster); err != nil {
+			return err
+		}
+		setVariable(t, cluster, "workerNetworkData", map[string]any{
+			"ethernets": []any{map[string]any{"name": "lan0", "nic": map[string]any{"bootNIC": "Only"}}},
+			"bonds":     []any{map[string]any{"name": "bond0", "mode": "active-backup", "lacpRate": "fast", "interfaces": []any{"lan0"}}},
+		})
+		return p.client.Update(ctx, cluster)
+	}))
+	await.Wait{Interval: 250 * time.Millisecond}.Until(t, "the Cluster's word about it", func(ctx context.Context) (string, error) {
+		cluster := &clusterv1.Cluster{}
+		if err := p.client.Get(ctx, key, cluster); err != nil {
+			return "", err
+		}
+		const want = "active-backup speaks no LACP: leave out lacpRate"
+		told := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
+		if told != nil && told.Status == metav1.ConditionFalse && strings.Contains(told.Message, want) && strings.Contains(told.Message, "spec.template.spec.networkData.bonds[0].mode") {
+			return "", nil
+		}
+		return fmt.Sprintf("%+v", told), nil
+	})
+	if after := template(t.Context()); after != before {
+		t.Errorf("the workers' template was %s and is %s", before, after)
 	}
 }
 
@@ -303,6 +377,49 @@ func leasesOfKubeVIP(t *testing.T, manifest string) string {
 	t.Helper()
 	env := kubeVIP(t, manifest)
 	return env["vip_leaseduration"] + " " + env["vip_renewdeadline"] + " " + env["vip_retryperiod"]
+}
+
+// checkOwn: what ownVariables say arrives at either role, and nothing where nothing was said.
+func (p topology) checkOwn(t *testing.T, kcp controlplanev1.KubeadmControlPlane, templates []infrav1.IngotMachineTemplate) {
+	t.Helper()
+	want, got := map[string]any{}, map[string]any{}
+	if p.controlPlanes == slowEtcd {
+		want = ownVariables(t)
+		want["users of workers"] = want["users"]
+		want["cleaning of workers"] = want["cleaning"]
+	}
+	collect := func(name string, value any) {
+		data, err := json.Marshal(value)
+		var plain any
+		if err == nil {
+			err = json.Unmarshal(data, &plain)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain != nil && plain != "" {
+			got[name] = plain
+		}
+	}
+	var configs bootstrapv1.KubeadmConfigTemplateList
+	if err := p.list(t.Context(), &configs); err != nil || len(configs.Items) != 1 {
+		t.Fatalf("%d bootstrap templates, error %v", len(configs.Items), err)
+	}
+	collect("users", kcp.Spec.KubeadmConfigSpec.Users)
+	collect("users of workers", configs.Items[0].Spec.Template.Spec.Users)
+	for _, template := range templates {
+		role, cleaning, spec := "worker", "cleaning of workers", template.Spec.Template.Spec
+		if kcp.Spec.MachineTemplate.Spec.InfrastructureRef.Name == template.Name {
+			role, cleaning = "controlPlane", "cleaning"
+		}
+		collect(role+"NetworkData", spec.NetworkData)
+		collect(role+"RootDeviceHints", spec.RootDeviceHints)
+		collect(role+"SoftwareRAID", spec.SoftwareRAID)
+		collect(cleaning, spec.Cleaning)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("of a control plane of %d (-want +got):\n%s", p.controlPlanes, diff)
+	}
 }
 
 func (p topology) checkMachines(t *testing.T, templates []infrav1.IngotMachineTemplate) {

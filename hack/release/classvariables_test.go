@@ -1,0 +1,73 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// A shape is a schema without its rules: names and types.
+type shape struct {
+	Type       string           `json:"type"`
+	Properties map[string]shape `json:"properties"`
+	Items      *shape           `json:"items"`
+}
+
+func shapeOf(t *testing.T, schema any) (s shape) {
+	t.Helper()
+	data, err := json.Marshal(schema)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What the classes let be written into an IngotMachine has the names and types that it has
+// there, no more and no fewer: Cluster API does not tell people of an unknown name.
+func TestClassesKnowTheMachine(t *testing.T) {
+	r := write(t)
+	definition := parse(t, read(t, filepath.Join(root, "config", "crd", "bases", "infrastructure.cluster.x-k8s.io_ingotmachinetemplates.yaml")))[0]
+	fields := map[string]any{}
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		if version := version.(map[string]any); version["name"] == infrav1.GroupVersion.Version {
+			fields, _, _ = unstructured.NestedMap(version, "schema", "openAPIV3Schema",
+				"properties", "spec", "properties", "template", "properties", "spec", "properties")
+		}
+	}
+	for flavor, name := range map[string]string{"clusterclass": "ingot", "clusterclass-runtime": "ingot-runtime"} {
+		class := find[*clusterv1.ClusterClass](t, generate(t, r, flavor, 3, required), name)
+		compared := 0
+		for _, field := range []string{"networkData", "rootDeviceHints", "softwareRAID"} {
+			want := shapeOf(t, fields[field])
+			if len(want.Properties) == 0 {
+				t.Fatalf("an IngotMachineTemplate has no %s", field)
+			}
+			for _, v := range class.Spec.Variables {
+				if role, ok := strings.CutSuffix(v.Name, strings.ToUpper(field[:1])+field[1:]); !ok || role != "controlPlane" && role != "worker" {
+					continue
+				}
+				compared++
+				if diff := cmp.Diff(want, shapeOf(t, v.Schema.OpenAPIV3Schema)); diff != "" {
+					t.Errorf("%s of class %s (-IngotMachineTemplate +class):\n%s", v.Name, name, diff)
+				}
+			}
+		}
+		if compared != 6 {
+			t.Errorf("class %s: %d variables compared, want 6", name, compared)
+		}
+	}
+}
