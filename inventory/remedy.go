@@ -32,8 +32,8 @@ type RemedyMachine struct {
 	Foreign string
 	// Joined: it has, or had, a Node.
 	Joined bool
-	// Bootstrapped: its bootstrap data are made by a bootstrap provider, not by hand.
-	Bootstrapped bool
+	// LeavesSentinel is the function's of that name.
+	LeavesSentinel bool
 	// ControlPlane: its Node may be what the workload cluster's API runs on.
 	ControlPlane bool
 	// LeftAlone names the annotation by which a person has the Machine, or its

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -19,12 +20,19 @@ import (
 // begin anew what it had begun. Its host is to blame only if that boot came to no end by
 // itself.
 
+// LeavesSentinel says whether the sentinel file is there after a bootstrap of this Machine
+// that succeeded, and only then: Cluster API's kubeadm provider writes it so. Others write it
+// whatever came before, or never (MicroK8s), and who writes bootstrap data by hand need not.
+func LeavesSentinel(machine *clusterv1.Machine) bool {
+	ref := machine.Spec.Bootstrap.ConfigRef
+	return ref.APIGroup == clusterv1.GroupVersionBootstrap.Group && ref.Kind == "KubeadmConfig"
+}
+
 // BootstrapFailed: by the report of a system cloud-init has ended in its first boot, and the
-// sentinel file of the bootstrap provider is missing. byProvider: the bootstrap data are such
-// a provider's; who writes them by hand need not leave the file. A Node that has joined all
-// the same proves the opposite.
-func BootstrapFailed(report *infrav1.BootedStatus, byProvider bool) bool {
-	return byProvider && report.Sentinel == infrav1.SentinelMissing
+// sentinel file is missing that the Machine's bootstrap leaves. Of a live system nothing is
+// known: what reports is perhaps an installer. A Node that joined is judged as any.
+func BootstrapFailed(report *infrav1.BootedStatus, claim *infrav1.HostClaim, leavesSentinel bool) bool {
+	return leavesSentinel && claim.Live == nil && report.Sentinel == infrav1.SentinelMissing
 }
 
 // joinTime is how long a Node may take to join after the boot that followed: kubeadm may
@@ -38,7 +46,7 @@ func (in *remedyInput) firstBootCutOff() bool {
 
 // bootstrapFailed: the same, and that its bootstrap did not succeed.
 func (in *remedyInput) bootstrapFailed() bool {
-	return in.hasBooted() && BootstrapFailed(in.obs.Host.Status.Booted, in.obs.Machine.Bootstrapped)
+	return in.hasBooted() && BootstrapFailed(in.obs.Host.Status.Booted, in.claim, in.obs.Machine.LeavesSentinel)
 }
 
 // hasBooted: the system that the claim installed has reported.
@@ -78,7 +86,7 @@ func (in *remedyInput) firstBoot() (reason, message string) {
 	if in.firstBootCutOff() {
 		return infrav1.ReasonFirstBootInterrupted, fmt.Sprintf("the first boot of %s was cut off before cloud-init had ended", in.host())
 	}
-	return infrav1.ReasonBootstrapFailed, fmt.Sprintf("the bootstrap of %s has failed: cloud-init has ended without the sentinel file of the bootstrap provider", in.host())
+	return infrav1.ReasonBootstrapFailed, fmt.Sprintf("the bootstrap of %s has failed: cloud-init has ended without the sentinel file of kubeadm's provider", in.host())
 }
 
 func waitYoung(in *remedyInput) RemedyDecision {

@@ -4,8 +4,11 @@
 package inventory
 
 import (
+	"testing"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -94,7 +97,7 @@ func bootstrapCases() []remedyCase {
 	type c = infrav1.HostClaim
 	// told: cloud-init has ended without the sentinel file of the bootstrap provider.
 	told := func(o *o, c *c, since, now int) {
-		c.InstanceID, o.Now, o.Machine.Bootstrapped = "instance", minutes(now).Time, true
+		c.InstanceID, o.Now, o.Machine.LeavesSentinel = "instance", minutes(now).Time, true
 		o.Host.Status.Booted = &infrav1.BootedStatus{InstanceID: "instance", Time: minutes(since), Sentinel: infrav1.SentinelMissing}
 	}
 	first := func(now int) *infrav1.ClaimPowerCycle {
@@ -123,12 +126,34 @@ func bootstrapCases() []remedyCase {
 		{name: "a failed bootstrap of an earlier claim", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.InstanceID = "another" }, rule: "cycle", cycle: first(0)},
 		{name: "a bootstrap that succeeded", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Sentinel = infrav1.SentinelPresent }, rule: "cycle", cycle: first(0)},
 		{name: "a bootstrap of which nothing is known", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Host.Status.Booted.Sentinel = "" }, rule: "cycle", cycle: first(0)},
-		{name: "no sentinel file, and bootstrap data by hand", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Machine.Bootstrapped = false }, rule: "cycle", cycle: first(0)},
+		{name: "no sentinel file, and bootstrap data by hand", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Machine.LeavesSentinel = false }, rule: "cycle", cycle: first(0)},
+		{name: "no sentinel file of a live system", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); c.Live = &infrav1.LiveSystem{} }, rule: "cycle", cycle: first(0)},
 		{name: "a failed bootstrap, the cluster not reached", change: func(_ *r, o *o, c *c) { told(o, c, -5, 0); o.Node = RemedyNode{Unreachable: true} },
 			rule: "bootstrap/unreachable", step: Idle{}},
 		{name: "a failed bootstrap of the first control plane", change: func(_ *r, o *o, c *c) {
 			told(o, c, -5, 0)
 			o.Node, o.Machine.ControlPlane = RemedyNode{Unreachable: true}, true
 		}, rule: "bootstrap/failed", step: over},
+	}
+}
+
+// Whose bootstrap leaves the sentinel file, and only when it succeeded.
+func TestLeavesSentinel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		group, kind string
+		want        bool
+	}{
+		"kubeadm":                {"bootstrap.cluster.x-k8s.io", "KubeadmConfig", true},
+		"another provider":       {"bootstrap.cluster.x-k8s.io", "MicroK8sConfig", false},
+		"another's of that name": {"bootstrap.example.com", "KubeadmConfig", false},
+		"bootstrap data by hand": {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := &clusterv1.Machine{}
+			machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: tc.group, Kind: tc.kind}
+			if got := LeavesSentinel(machine); got != tc.want {
+				t.Errorf("%t, want %t", got, tc.want)
+			}
+		})
 	}
 }

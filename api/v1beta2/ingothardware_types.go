@@ -218,8 +218,8 @@ type SentinelState string
 const (
 	// SentinelPresent: the bootstrap has succeeded.
 	SentinelPresent SentinelState = "Present"
-	// SentinelMissing: the bootstrap has failed, where it was a bootstrap provider's that
-	// leaves the file; Cluster API's contract lets it be without.
+	// SentinelMissing: the bootstrap has failed, where it was that of a provider that leaves
+	// the file; not all do.
 	SentinelMissing SentinelState = "Missing"
 )
 

@@ -60,7 +60,7 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 	}
 	reason, message := infrav1.ReasonBooted, ""
 	if !s.owner.Status.NodeRef.IsDefined() {
-		reason, message = firstBootOf(report, s.owner)
+		reason, message = firstBootOf(report, s.host.Spec.Claim, s.owner)
 	}
 	status := metav1.ConditionTrue
 	if reason != infrav1.ReasonBooted {
@@ -74,15 +74,15 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 
 // firstBootOf says how the first boot of a machine that has no Node ended: the reason, and
 // what people are told.
-func firstBootOf(report *infrav1.BootedStatus, owner *clusterv1.Machine) (reason, message string) {
+func firstBootOf(report *infrav1.BootedStatus, claim *infrav1.HostClaim, owner *clusterv1.Machine) (reason, message string) {
 	const then = "A MachineHealthCheck replaces such a Machine; without one, delete Machine "
 	switch {
 	case ptr.Deref(report.Interrupted, false):
 		return infrav1.ReasonFirstBootInterrupted,
 			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun (it may be kubeadm), and no Node has joined. " + then + owner.Name
-	case inventory.BootstrapFailed(report, owner.Spec.Bootstrap.ConfigRef.IsDefined()):
+	case inventory.BootstrapFailed(report, claim, inventory.LeavesSentinel(owner)):
 		return infrav1.ReasonBootstrapFailed, fmt.Sprintf(
-			"cloud-init has ended without the sentinel file of %s %s, and no Node has joined: the bootstrap (kubeadm) failed, and is not begun anew. On the server, /var/log/cloud-init-output.log says why. %s",
+			"cloud-init has ended without the sentinel file of %s %s, and no Node has joined: kubeadm failed, and is not begun anew. On the server, /var/log/cloud-init-output.log says why. %s",
 			owner.Spec.Bootstrap.ConfigRef.Kind, owner.Spec.Bootstrap.ConfigRef.Name, then+owner.Name)
 	}
 	return infrav1.ReasonBooted, ""

@@ -77,12 +77,12 @@ func (r *Reconciler) readMachine(ctx context.Context, s *scope) error {
 	}
 	s.machine = machine
 	s.obs.Machine = inventory.RemedyMachine{
-		Deleting:     !machine.DeletionTimestamp.IsZero(),
-		HandedOver:   conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
-		Marked:       annotations.HasRemediateMachine(machine),
-		Joined:       machine.Status.NodeRef.IsDefined(),
-		Bootstrapped: machine.Spec.Bootstrap.ConfigRef.IsDefined(),
-		ControlPlane: util.IsControlPlaneMachine(machine),
+		Deleting:       !machine.DeletionTimestamp.IsZero(),
+		HandedOver:     conditions.IsFalse(machine, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition),
+		Marked:         annotations.HasRemediateMachine(machine),
+		Joined:         machine.Status.NodeRef.IsDefined(),
+		LeavesSentinel: inventory.LeavesSentinel(machine),
+		ControlPlane:   util.IsControlPlaneMachine(machine),
 	}
 	if healthy := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); healthy != nil && healthy.Status == metav1.ConditionTrue {
 		s.obs.Machine.HealthySince = healthy.LastTransitionTime.Time

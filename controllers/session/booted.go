@@ -84,7 +84,8 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 }
 
 // keepReport writes the report where a lost status does not lose it: the system says
-// it only once. A repeated report keeps the time of the first. A host without hardware
+// it only once. A repeated report keeps the time of the first, and what that said of the
+// first boot. A host without hardware
 // facts has no place for it, and shows it in its status alone.
 func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report *infrav1.BootedSystem) error {
 	hardware := &infrav1.IngotHardware{}
@@ -93,7 +94,7 @@ func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report
 	}
 	base := hardware.DeepCopy()
 	if kept := hardware.Spec.Booted; kept != nil && kept.InstanceID == report.InstanceID {
-		report.Time = kept.Time
+		report.Time, report.Interrupted, report.Sentinel = kept.Time, kept.Interrupted, kept.Sentinel
 	}
 	hardware.Spec.Booted = report
 	if equality.Semantic.DeepEqual(base.Spec, hardware.Spec) {

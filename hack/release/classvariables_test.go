@@ -71,3 +71,27 @@ func TestClassesKnowTheMachine(t *testing.T) {
 		}
 	}
 }
+
+// The patches that both classes have are the same: Cluster API tries those of one.
+func TestClassesPatchAlike(t *testing.T) {
+	r := write(t)
+	of := map[string]map[string]clusterv1.ClusterClassPatch{}
+	for flavor, name := range map[string]string{"clusterclass": "ingot", "clusterclass-runtime": "ingot-runtime"} {
+		of[name] = map[string]clusterv1.ClusterClassPatch{}
+		for _, patch := range find[*clusterv1.ClusterClass](t, generate(t, r, flavor, 3, required), name).Spec.Patches {
+			of[name][patch.Name] = patch
+		}
+	}
+	// These ask the extension of ingot-runtime, or it does them.
+	for _, own := range []string{"cluster", "controlPlaneMachines", "workerMachines", "cleaning"} {
+		delete(of["ingot"], own)
+	}
+	delete(of["ingot-runtime"], "cluster")
+	delete(of["ingot-runtime"], "inventory")
+	if diff := cmp.Diff(of["ingot"], of["ingot-runtime"]); diff != "" {
+		t.Errorf("(-ingot +ingot-runtime):\n%s", diff)
+	}
+	if len(of["ingot"]) < 7 {
+		t.Errorf("%d patches compared", len(of["ingot"]))
+	}
+}

@@ -270,6 +270,8 @@ func (p topology) checkRefusals(t *testing.T) {
 		"a password":                  {"users", []any{map[string]any{"name": "ops", "passwd": "x"}}, "passwd"},
 		"a wrong word in a network":   {"workerNetworkData", map[string]any{"ethernets": []any{map[string]any{"nik": "x"}}}, "ethernets[0].nik"},
 		"a wrong word of a disk":      {"workerRootDeviceHints", map[string]any{"minSizeGB": int64(4)}, "minSizeGB"},
+		"a colon that ends a word":    {"users", []any{map[string]any{"name": "ops", "sudo": "ALL=(ALL) NOPASSWD: ALL"}}, "[0].sudo"},
+		"a key with a line":           {"users", []any{map[string]any{"name": "ops", "sshAuthorizedKeys": []any{"ssh-ed25519 AAAA\nruncmd: []"}}}, "[0].sshAuthorizedKeys[0]"},
 		"no way of cleaning":          {"cleaning", "Twice", "Metadata"},
 	} {
 		cluster := &unstructured.Unstructured{}
@@ -284,7 +286,7 @@ func (p topology) checkRefusals(t *testing.T) {
 	}
 }
 
-// checkWrongNetwork: what breaks a rule that is not the class's is told by the Cluster, in the words of the IngotMachineTemplate, and no machine is rolled out for it.
+// checkWrongNetwork: what breaks a rule that is not the class's is told by the Cluster, in the words of the IngotMachineTemplate, and no worker is rolled out for it.
 func (p topology) checkWrongNetwork(t *testing.T) {
 	t.Helper()
 	template := func(ctx context.Context) string {

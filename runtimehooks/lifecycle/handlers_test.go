@@ -100,9 +100,12 @@ func TestDemandOfATopology(t *testing.T) {
 	s := newSite(t, append(free(9, nil), image("v1.36.1", "amd64"), image("v1.36.1", "arm64"))...)
 	c := cluster("ingot-runtime", 2, with(
 		variable("controlPlaneHostSelector", `{"arch":"arm64","matchLabels":{"class":"small"}}`), variable("workerHostSelector", `{"matchLabels":{"class":"big"}}`),
-		variable("failureDomainLabel", `"row"`)))
+		variable("failureDomainLabel", `"row"`),
+		variable("controlPlaneRootDeviceHints", `{"minSizeGigabytes":400}`), variable("workerSoftwareRAID", `{"level":"RAID1"}`), variable("workerRootDeviceHints", `{}`),
+		variable("workerNetworkData", `{"ethernets":[{"name":"lan0","nic":{"position":2}}]}`)))
 	gpu := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "gpu", FailureDomain: "r1"}
-	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("workerHostSelector", `{"matchLabels":{"class":"gpu"}}`)}
+	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("workerHostSelector", `{"matchLabels":{"class":"gpu"}}`),
+		variable("workerSoftwareRAID", `{}`), variable("workerNetworkData", `{}`)}
 	scaled := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "scaled"}
 	scaled.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "4", clusterv1.AutoscalerMaxSizeAnnotation: "9"}
 	unknown := clusterv1.MachineDeploymentTopology{Class: "unknown", Name: "unknown"}
@@ -112,16 +115,19 @@ func TestDemandOfATopology(t *testing.T) {
 	selector := func(class string) infrav1.IngotMachineSpec {
 		return infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{"class": class}}}
 	}
-	small := selector("small")
+	small, big := selector("small"), selector("big")
 	small.HostSelector.Arch = "arm64"
+	small.RootDeviceHints = &infrav1.RootDeviceHints{MinSizeGigabytes: new(int64(400))}
+	big.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
+	big.NetworkData = &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{{Name: "lan0", NIC: infrav1.NICSelector{Position: new(int32(2))}}}}
 	want := allocation.PromiseRequest{
 		Namespace: namespace, ClusterName: "c1",
 		Cluster: infrav1.IngotClusterSpec{FailureDomainLabel: "row", ControlPlaneSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": "small"}}},
 		Demand: allocation.Demand{Groups: []allocation.DemandGroup{
 			{Name: controlPlaneGroup, ControlPlane: true, Count: 1, Template: small, Architecture: "arm64"},
-			{Name: "md-0", Count: 2, Template: selector("big"), Architecture: "amd64"},
+			{Name: "md-0", Count: 2, Template: big, Architecture: "amd64"},
 			{Name: "gpu", Count: 1, Template: selector("gpu"), Architecture: "amd64", FailureDomains: []string{"r1"}},
-			{Name: "scaled", Count: 4, Template: selector("big"), Architecture: "amd64"},
+			{Name: "scaled", Count: 4, Template: big, Architecture: "amd64"},
 		}},
 	}
 	if diff := cmp.Diff([]allocation.PromiseRequest{want}, s.book.asked); diff != "" {

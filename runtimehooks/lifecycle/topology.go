@@ -6,6 +6,7 @@ package lifecycle
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,11 +72,11 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); catalogue || ok && len(selector.MatchLabels) > 0 {
 		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
 	}
-	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, variable string) {
+	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, role roleVariables) {
 		if !machinesAreOurs(template) {
 			return // they stand on no host of the inventory, or there are none: a hosted control plane
 		}
-		g.Spec = machineSpec(b.Machines[template.Name], s, variable)
+		g.Spec = machineSpec(b.Machines[template.Name], s, role)
 		if catalogue {
 			g.Image = wanted(g.Spec, s, topology.Version)
 		}
@@ -84,7 +85,7 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		}
 	}
 	add(Group{Name: controlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
-		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, mutation.VariableControlPlaneHosts)
+		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, controlPlaneVariables)
 	for _, deployment := range topology.Workers.MachineDeployments {
 		class := deploymentClass(b.Class, deployment.Class)
 		if class == nil {
@@ -95,7 +96,7 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 			domain = class.FailureDomain
 		}
 		add(Group{Name: deployment.Name, Count: replicas(deployment.Replicas, deployment.Metadata.Annotations, class.Metadata.Annotations), FailureDomain: domain},
-			class.Infrastructure.TemplateRef, setting(global, deployment.Variables.Overrides), mutation.VariableWorkerHosts)
+			class.Infrastructure.TemplateRef, setting(global, deployment.Variables.Overrides), workerVariables)
 	}
 	return wish
 }
@@ -133,16 +134,38 @@ func deploymentClass(class *clusterv1.ClusterClass, name string) *clusterv1.Mach
 	return nil
 }
 
-// machineSpec is the template's with the selector that the variable has.
-func machineSpec(template *infrav1.IngotMachineTemplate, s settings, variable string) infrav1.IngotMachineSpec {
+// roleVariables are the names of those variables of Ingot's classes that say which hosts
+// suit the machines of a role.
+type roleVariables struct{ hosts, network, disk, mirror string }
+
+var (
+	controlPlaneVariables = roleVariables{mutation.VariableControlPlaneHosts, "controlPlaneNetworkData", "controlPlaneRootDeviceHints", "controlPlaneSoftwareRAID"}
+	workerVariables       = roleVariables{mutation.VariableWorkerHosts, "workerNetworkData", "workerRootDeviceHints", "workerSoftwareRAID"}
+)
+
+// machineSpec is the template's with what the variables of its role have. But for the
+// selector an empty one leaves the template's, as the patches of the classes do.
+func machineSpec(template *infrav1.IngotMachineTemplate, s settings, role roleVariables) infrav1.IngotMachineSpec {
 	spec := infrav1.IngotMachineSpec{}
 	if template != nil {
 		spec = *template.Spec.Template.Spec.DeepCopy()
 	}
-	if selector, ok := read[infrav1.HostSelector](s, variable); ok {
+	if selector, ok := read[infrav1.HostSelector](s, role.hosts); ok {
 		spec.HostSelector = &selector
 	}
+	spec.NetworkData = said(s, role.network, spec.NetworkData)
+	spec.RootDeviceHints = said(s, role.disk, spec.RootDeviceHints)
+	spec.SoftwareRAID = said(s, role.mirror, spec.SoftwareRAID)
 	return spec
+}
+
+// said is what a variable has, or else, where it is not set or is empty, the template's.
+func said[T any](s settings, name string, template *T) *T {
+	value, ok := read[T](s, name)
+	if !ok || reflect.ValueOf(value).IsZero() {
+		return template
+	}
+	return &value
 }
 
 // wanted is what mutation will ask the catalogue for.
