@@ -32,7 +32,7 @@ type RemedyMachine struct {
 	Foreign string
 	// Joined: it has, or had, a Node.
 	Joined bool
-	// LeavesSentinel is the function's of that name.
+	// LeavesSentinel: after its bootstrap the sentinel file is there only if it succeeded.
 	LeavesSentinel bool
 	// ControlPlane: its Node may be what the workload cluster's API runs on.
 	ControlPlane bool

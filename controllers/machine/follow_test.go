@@ -48,8 +48,8 @@ func testFirstBootInterrupted(t *testing.T, cfg *rest.Config, scheme *runtime.Sc
 	s.want("m", infrav1.MachineBootedCondition, isTrue, infrav1.ReasonBooted, "")
 }
 
-// A bootstrap that left no sentinel file has failed where a provider made its data, and no
-// Node has joined; people are told once.
+// A bootstrap that left no sentinel file has failed where kubeadm's provider made its data,
+// and no Node has joined; people are told once.
 func testBootstrapFailed(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)
 	s.host("h", "")

@@ -85,8 +85,8 @@ func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.Boote
 
 // keepReport writes the report where a lost status does not lose it: the system says
 // it only once. A repeated report keeps the time of the first, and what that said of the
-// first boot. A host without hardware
-// facts has no place for it, and shows it in its status alone.
+// first boot. A host without hardware facts has no place for it, and shows it in its status
+// alone.
 func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report *infrav1.BootedSystem) error {
 	hardware := &infrav1.IngotHardware{}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(host), hardware); err != nil {

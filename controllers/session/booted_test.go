@@ -73,6 +73,16 @@ func TestBootedSentinel(t *testing.T) {
 			if kept.Spec.Booted.Sentinel != tc.want || host.Status.Booted.Sentinel != tc.want {
 				t.Errorf("kept %q, shown %q, want %q", kept.Spec.Booted.Sentinel, host.Status.Booted.Sentinel, tc.want)
 			}
+			// A report whose answer was lost is repeated, by a later boot too.
+			first := kept.Spec.Booted.DeepCopy()
+			call[agentapi.BootedReply](s.keyless(claims), agentapi.PathBooted,
+				agentapi.Booted{InstanceID: instanceID, Hostname: "m1", Interrupted: true, Sentinel: ptr.To(tc.want != infrav1.SentinelPresent)})
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(host), kept); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first, kept.Spec.Booted); diff != "" {
+				t.Errorf("after a second report (-first +kept):\n%s", diff)
+			}
 		})
 	}
 }

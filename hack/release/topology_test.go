@@ -266,7 +266,7 @@ func (p topology) checkRefusals(t *testing.T) {
 		"elections before heartbeats": {"etcd", map[string]any{"heartbeatMilliseconds": int64(500), "electionMilliseconds": int64(1000)}, "raise it to 5000 or more"},
 		"no key of a label":           {"nodeLabels", []any{"dc.example/gpu=a100"}, "should match"},
 		"a label twice":               {"nodeLabels", []any{"gpu", "gpu"}, "duplicate"},
-		"a user without a name":       {"users", []any{map[string]any{"sudo": "ALL"}}, "name"},
+		"a user without a name":       {"users", []any{map[string]any{"sudo": "ALL"}}, "[0].name"},
 		"a password":                  {"users", []any{map[string]any{"name": "ops", "passwd": "x"}}, "passwd"},
 		"a wrong word in a network":   {"workerNetworkData", map[string]any{"ethernets": []any{map[string]any{"nik": "x"}}}, "ethernets[0].nik"},
 		"a wrong word of a disk":      {"workerRootDeviceHints", map[string]any{"minSizeGB": int64(4)}, "minSizeGB"},
@@ -286,7 +286,8 @@ func (p topology) checkRefusals(t *testing.T) {
 	}
 }
 
-// checkWrongNetwork: what breaks a rule that is not the class's is told by the Cluster, in the words of the IngotMachineTemplate, and no worker is rolled out for it.
+// checkWrongNetwork: what breaks a rule that is not the class's is told by the Cluster, in the
+// words of the IngotMachineTemplate, and no worker is rolled out for it.
 func (p topology) checkWrongNetwork(t *testing.T) {
 	t.Helper()
 	template := func(ctx context.Context) string {
