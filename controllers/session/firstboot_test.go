@@ -222,15 +222,30 @@ func TestFirstBootOutcome(t *testing.T) {
 	}
 }
 
-// What the first boot leaves to tell the second that it was not cut off.
+// What the first boot leaves to tell the second that it was not cut off, and how the
+// bootstrap ended, of which /run tells nothing then.
 func TestFirstBootEnds(t *testing.T) {
-	tree := newFirstBootTree(t)
-	tree.write("bin/shred", "#!/bin/sh\nkill -9 $PPID\n")
-	if _, err := tree.run(); err == nil {
-		t.Fatal("the script ran to its end")
-	}
-	if _, err := os.Stat(filepath.Join(tree.root, "ingot/first-boot.ended")); err != nil {
-		t.Error(err)
+	for name, tc := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"the bootstrap succeeded": {[]string{"cloud/instance/boot-finished", "run/cluster-api/bootstrap-success.complete"}, "true\n"},
+		"the bootstrap failed":    {[]string{"cloud/instance/boot-finished"}, "false\n"},
+		"nothing is known of it":  {nil, "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := newFirstBootTree(t)
+			for _, file := range tc.files {
+				tree.write(file, "")
+			}
+			tree.write("bin/shred", "#!/bin/sh\nkill -9 $PPID\n")
+			if _, err := tree.run(); err == nil {
+				t.Fatal("the script ran to its end")
+			}
+			if left, err := os.ReadFile(filepath.Join(tree.root, "ingot/first-boot.ended")); err != nil || string(left) != tc.want {
+				t.Errorf("%q, error %v; want %q", left, err, tc.want)
+			}
+		})
 	}
 }
 
