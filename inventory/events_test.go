@@ -167,10 +167,8 @@ func faultEvents() []event {
 		}, do: (*world).reportUncommitted},
 		{name: "BMC lies", weight: 2, fault: true, when: func(w *world) bool {
 			return agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
-		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
-		{name: "BMC lies of a live system", weight: 8, fault: true, when: func(w *world) bool {
-			return agentWorks(w) && !w.order().LiveStartedAt.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
-		}, do: func(w *world) { w.lie = true; w.reconcile(w.host, false); w.lie = false }},
+		}, do: (*world).lieOnce},
+		{name: "BMC lies of a live system", weight: 64, fault: true, when: liveForLong, do: (*world).lieOnce},
 		{name: "BMC back", weight: 20, when: func(w *world) bool { return w.bmc != BMCOK || w.powerUnknown }, do: func(w *world) { w.bmc, w.powerUnknown = BMCOK, false }},
 		{name: "BMC tells no power", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.powerUnknown })},
 		{name: "duplicate", weight: 1, fault: true, when: always, do: toggle(func(w *world) *bool { return &w.duplicate })},
@@ -193,6 +191,19 @@ func faultEvents() []event {
 func bmcProblems() []BMCProblem {
 	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCUnauthorized, BMCCertificateInvalid, BMCCertificateChanged,
 		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCDisobeys}
+}
+
+// liveForLong: a live system was started so long ago that no word of its agent speaks
+// against a BMC that says off.
+func liveForLong(w *world) bool {
+	return agentWorks(w) && !w.order().LiveStartedAt.IsZero() && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval))
+}
+
+// lieOnce lets the manager meet one wrong word of the BMC.
+func (w *world) lieOnce() {
+	w.lie = true
+	w.reconcile(w.host, false)
+	w.lie = false
 }
 
 // leaveOrder is the commit of a session that dropped the order in a second write,

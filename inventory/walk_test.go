@@ -175,31 +175,51 @@ func (w *world) ending(kind uint64) {
 		}
 	case 7: // deleted while the BMC says off of a host whose agent spoke just now
 		if agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
-			w.deleting, w.lie = true, true
-			w.reconcile(w.host, false)
-			w.lie = false
+			w.deleting = true
+			w.lieOnce()
 		}
 	case 12: // given back while the BMC says off of a host whose live system was started
-		if agentWorks(w) && !w.order().LiveStartedAt.IsZero() && held(w.host) && !w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
+		if held(w.host) && liveForLong(w) {
 			w.deleteMachine()
-			w.lie = true
-			w.reconcile(w.host, false)
-			w.lie = false
+			w.lieOnce()
+		}
+	case 0: // the same of one that nobody gives back
+		if held(w.host) && w.machine && liveForLong(w) {
+			w.lieOnce()
 		}
 	}
 }
 
-// endingOfUpdate does the same while firmware is being written.
+// endingOfUpdate does the same while firmware is being written, or waits for a boot.
 func (w *world) endingOfUpdate(kind uint64) {
-	if UpdateOf(w.host) == nil || w.fw.task != "running" {
+	if UpdateOf(w.host) == nil {
 		return
 	}
-	switch kind {
-	case 13:
+	switch running := w.fw.task == "running"; {
+	case kind == 13 && running:
 		w.deleting = true
-	case 19:
+	case kind == 19 && running:
 		w.deleting, w.bmc = true, BMCUnreachable
+	case kind == 22 && w.fw.task == "waits" && w.claim() == nil && w.bmc == BMCOK:
+		w.cutByPerson()
 	}
+}
+
+// cutByPerson: a host that somebody put on, and that does not shut down, is wanted off until
+// it is cut, and from that very moment no more.
+func (w *world) cutByPerson() {
+	w.switchTo(true, "stranger")
+	w.lag, w.osIgnoresSoftOff = "", true
+	w.wantPower(infrav1.PowerIntentOff)
+	for range 6 {
+		if w.reconcile(w.host, false); w.trip != "" || !w.power {
+			break
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	w.wantPower("")
+	w.lag = "" // the BMC tells it at once
+	w.reconcile(w.host, false)
 }
 
 // restMode is how well the servers do while the walk waits for rest.
