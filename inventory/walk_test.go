@@ -155,6 +155,10 @@ func (w *world) ending(kind uint64) {
 		return
 	}
 	switch kind {
+	case 0: // the BMC says off of a host whose live system was started
+		if held(w.host) && w.machine && liveForLong(w) {
+			w.lieOnce()
+		}
 	case 1:
 		w.deleting = true
 	case 2:
@@ -178,13 +182,9 @@ func (w *world) ending(kind uint64) {
 			w.deleting = true
 			w.lieOnce()
 		}
-	case 12: // given back while the BMC says off of a host whose live system was started
+	case 12: // the same of one that is given back at that moment
 		if held(w.host) && liveForLong(w) {
 			w.deleteMachine()
-			w.lieOnce()
-		}
-	case 0: // the same of one that nobody gives back
-		if held(w.host) && w.machine && liveForLong(w) {
 			w.lieOnce()
 		}
 	}
