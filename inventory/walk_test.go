@@ -182,7 +182,7 @@ func (w *world) ending(kind uint64) {
 			w.deleting = true
 			w.lieOnce()
 		}
-	case 12: // the same of one that is given back at that moment
+	case 12: // given back at the moment of case 0
 		if held(w.host) && liveForLong(w) {
 			w.deleteMachine()
 			w.lieOnce()
