@@ -124,6 +124,36 @@ func TestCommandsAreDroppedTogether(t *testing.T) {
 	}
 }
 
+// A command that is idle while another is heard goes in the next pass, and no machine
+// claims the host before.
+func TestForceLeavesNoCommandBehind(t *testing.T) {
+	s := newScene(claimedScene(infrav1.ClaimReleasing))
+	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: "", infrav1.ReleaseDanglingAnnotation: ""}
+	for _, step := range []struct {
+		rule    string
+		removed []string
+	}{
+		{"force-release", []string{infrav1.ForceReleaseAnnotation}},
+		{"command-dropped", []string{infrav1.ReleaseDanglingAnnotation}},
+	} {
+		got := Next(s.host, s.obs, DefaultPolicy())
+		save, ok := got.Step.(SaveLedger)
+		if got.Rule != step.rule || !ok {
+			t.Fatalf("%s: %+v, want %s", got.Rule, got.Step, step.rule)
+		}
+		if diff := cmp.Diff(step.removed, save.RemoveAnnotations); diff != "" {
+			t.Fatalf("%s: removed (-want +got):\n%s", got.Rule, diff)
+		}
+		s.host.Spec.Claim, s.host.Spec.Record, s.host.Spec.Order = save.Ledger.Claim, save.Ledger.Record, save.Ledger.Order
+		for _, name := range save.RemoveAnnotations {
+			delete(s.host.Annotations, name)
+		}
+		if ok, why := Claimable(s.host); ok {
+			t.Errorf("after %s the host may be claimed: %q", step.rule, why)
+		}
+	}
+}
+
 // The next machine of a host is fenced, whatever was asked for during the release of the
 // last one.
 func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {

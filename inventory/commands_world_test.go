@@ -65,12 +65,16 @@ func (w *world) checkCommands(host *infrav1.IngotHost, obs Observation, d Decisi
 	save, saves := d.Step.(SaveLedger)
 	leaves := w.deleting && (host.Spec.Claim == nil || held(host) || asked(host, infrav1.ForceReleaseAnnotation))
 	cutOff := saves && notesCutOff(host, save.Ledger)
+	// What a person forces goes first; the others are taken away in the next pass, and no
+	// machine claims the host before.
+	forces := saves && host.Spec.Claim != nil && save.Ledger.Claim == nil &&
+		slices.Contains(save.RemoveAnnotations, infrav1.ForceReleaseAnnotation)
 	switch drops := dropsCommands(host, d); {
 	case d.Aside && !drops:
 		w.violate("%s is told to be beside the host's life", d.Rule)
 	case drops && !slices.Equal(save.RemoveAnnotations, stale):
 		w.violate("commands %v are taken away, and %v lie in wait", save.RemoveAnnotations, stale)
-	case !drops && len(stale) > 0 && !leaves && !cutOff:
+	case !drops && len(stale) > 0 && !leaves && !cutOff && !forces:
 		w.violate("I7: commands %v lie in wait while %s decides", stale, d.Rule)
 	}
 	if saves && slices.Contains(save.RemoveAnnotations, infrav1.ApproveAnnotation) && !takeoverApproved(host) {

@@ -12,7 +12,9 @@ import (
 func blindEvents() []event {
 	return []event{
 		{name: "BMC says off of a running server", weight: 12, fault: true, when: func(w *world) bool {
-			inUse := w.claim() != nil && w.claim().State != infrav1.ClaimProvisioning || quarantine(w.host) == infrav1.QuarantineNotFenced
+			// The proof is wanted before the fence; who is switched on behind a blind BMC after it is seen by nobody.
+			c := w.claim()
+			inUse := c != nil && c.State != infrav1.ClaimProvisioning && c.FencedAt.IsZero() || quarantine(w.host) == infrav1.QuarantineNotFenced
 			return w.blinds && inUse && w.power && !w.blind && w.order() == nil && w.softOffAt.IsZero() && !w.isProved()
 		}, do: func(w *world) { w.blind, w.lag = true, "" }},
 		{name: "BMC sees the server again", weight: 1, when: func(w *world) bool { return w.blind }, do: func(w *world) { w.blind = false }},

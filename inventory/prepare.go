@@ -346,10 +346,13 @@ func (in *input) updateBusy() bool {
 	}
 }
 
-// versionIsProof: the version that shows is this update's doing. Of one whose push was cut
-// off it need not be: a try before, for wishes of before perhaps, may have come to its end
-// late, and this one be at work.
-func (in *input) versionIsProof() bool { return UpdateOf(in.host).State != infrav1.UpdateCutOff }
+// versionIsProof: the version that shows is this update's doing. After a try that failed,
+// and of an update whose push was cut off, it need not be: a try before, for wishes of
+// before perhaps, may have come to its end late, and this one be at work.
+func (in *input) versionIsProof() bool {
+	known := in.record.Preparation
+	return known.Attempts == 0 && known.Update.State != infrav1.UpdateCutOff
+}
 
 func (in *input) updateUntold() bool { return in.obs.Update.State == UpdateUnknown }
 

@@ -74,7 +74,7 @@ func waitUpdate(in *input) Decision {
 	case in.obs.Update.State == UpdateRunning:
 		end, how = in.updateDeadline(), "the BMC says that it is running"+in.updatePercent()
 	case in.updateInForce(): // and that is no proof
-		how = "the BMC shows that version, perhaps by a try before this one, whose push was cut off and may be at work yet"
+		how = "the BMC shows that version, perhaps by a try before this one, and tells nothing of this one, which may be at work yet"
 	}
 	until := in.obs.Now.Add(in.policy.UpdatePoll)
 	if end.Before(until) {

@@ -192,7 +192,12 @@ func TestPrepare(t *testing.T) {
 		{"the version shows of a push that was cut off", wishing(hasVersion("2"), cutOff(time.Minute)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
 		{"the version shows of an update of which the BMC tells nothing, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown), func(s *scene) {
 			s.host.Spec.Record.Preparation.Attempts = 1
+		}), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},
+		{"the BMC says that it is done, after a try that failed", wishing(hasVersion("2"), since(time.Minute, UpdateSucceeded), func(s *scene) {
+			s.host.Spec.Record.Preparation.Attempts = 1
 		}), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
+		{"the version shows of an update of which the BMC tells nothing", wishing(hasVersion("2"), since(time.Minute, UpdateUnknown)),
+			"update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"it shows long after", wishing(hasVersion("2"), cutOff(20*time.Minute)), "update/in-force", "SaveLedger", infrav1.ReasonPreparing},
 		{"another version shows after the boot", wishing(hasVersion("1"), since(time.Minute, UpdateSucceeded), inspectedSince), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 	} {
