@@ -49,12 +49,13 @@ type System struct {
 }
 
 // mkfsScript runs inside mmdebstrap's namespace, where the files have their real
-// owners. mke2fs copies the tree into a file system without mounting that. The
-// bind mount, in a namespace of its own, shows the tree without the /proc and /sys
-// that mmdebstrap mounted in it. GRUB 2.06 reads neither of the two features
-// switched off.
+// owners, and before mmdebstrap tidies up, so it removes what nobody needs, the
+// packages as they were downloaded among it. mke2fs copies the tree into a file system
+// without mounting that. The bind mount, in a namespace of its own, shows the tree
+// without the /proc and /sys that mmdebstrap mounted in it. GRUB 2.06 reads neither of
+// the two features switched off.
 const mkfsScript = `set -eu
-rm -rf "$1"/etc/ssh/ssh_host_* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/log/*.log "$1"/var/cache/debconf/*-old
+rm -rf "$1"/etc/ssh/ssh_host_* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/cache/apt/archives/*.deb "$1"/var/log/*.log "$1"/var/cache/debconf/*-old
 : > "$1/etc/machine-id"
 rm -f "$1/var/lib/dbus/machine-id"
 size=$(( $(du -smx "$1" | cut -f1) + %d ))

@@ -1,7 +1,8 @@
 # Brings the container images in ARCHIVE into containerd's store, by the containerd
 # of the tree "$1" itself, which needs no network and leaves nothing else there.
 # What is pinned the kubelet does not remove: a server may have no registry to get
-# it from again.
+# it from again. Layers stay unpacked only, as with the setting discard_unpacked_layers
+# of containerd: their archives would be written to each disk once more.
 set -eu
 chroot "$1" sh -euc '
   work=/var/lib/import
@@ -24,11 +25,13 @@ T
     if [ $tries -gt 600 ] || ! kill -0 $daemon 2>/dev/null; then cat $work/log >&2; exit 1; fi
     sleep 0.2
   done
-  ctr images import --local $work/images.tar >/dev/null || { cat $work/log >&2; exit 1; }
+  ctr images import --local --discard-unpacked-layers $work/images.tar >/dev/null || { cat $work/log >&2; exit 1; }
   for name in $(ctr images ls -q); do
     ctr images label $name io.cri-containerd.pinned=pinned >/dev/null
   done
   ctr images ls -q | sort >/usr/share/node-images.txt
+  # Whoever gives up a lease can wait until what nothing refers to is gone.
+  ctr leases delete --sync $(ctr leases create) >/dev/null
   kill $daemon
   wait $daemon || true
   rm -rf $work /var/lib/containerd/io.containerd.grpc.v1.introspection

@@ -75,6 +75,7 @@ func TestNodeImage(t *testing.T) {
 			})
 			runControlPlane(t, vm, sink)
 			checkNetwork(t, sink, firmware.links)
+			checkBallast(t, sink)
 			checkNode(t, sink, version)
 			checkPods(t, sink, image)
 		})
@@ -217,6 +218,7 @@ try() {
 [ -e /run/cluster-api/bootstrap-success.complete ] || explain
 export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
+find /var/cache/apt /var/lib/apt/lists /var/lib/containerd/io.containerd.content.v1.content -type f -size +1M | send ballast
 ip -json -details address | send network
 try 300 kubectl apply -f /run/podnet.yaml
 try 600 kubectl wait --for=condition=Ready node/server-1 --timeout=30s
@@ -264,7 +266,7 @@ type sink struct {
 }
 
 // Names that the server sends, in this order.
-var reports = []string{"cloud-init", "kubeadm", "network", "node", "pods"}
+var reports = []string{"cloud-init", "kubeadm", "ballast", "network", "node", "pods"}
 
 // startSink listens on port 8000 of the stack's address. What it is sent
 // first by a name it keeps.
@@ -325,6 +327,15 @@ func runControlPlane(t *testing.T, vm *qemu.VM, s *sink) {
 		case <-ctx.Done():
 			t.Fatalf("no %q from the server; its console ends in:\n%s", name, tail(console(vm), 6000))
 		}
+	}
+}
+
+// checkBallast: the image has no packages as they were downloaded, and no layers of
+// container images but unpacked. Each server would write them to its disk.
+func checkBallast(t *testing.T, s *sink) {
+	t.Helper()
+	if diff := cmp.Diff("", string(<-s.received["ballast"])); diff != "" {
+		t.Errorf("large files that nothing reads (-want +got):\n%s", diff)
 	}
 }
 
