@@ -30,8 +30,9 @@ T
     ctr images label $name io.cri-containerd.pinned=pinned >/dev/null
   done
   ctr images ls -q | sort >/usr/share/node-images.txt
-  # Whoever gives up a lease can wait until what nothing refers to is gone.
-  ctr leases delete --sync $(ctr leases create) >/dev/null
+  # Whoever gives up a lease can wait until what nothing refers to is gone: the archives.
+  lease=$(ctr leases create)
+  ctr leases delete --sync $lease >/dev/null
   kill $daemon
   wait $daemon || true
   rm -rf $work /var/lib/containerd/io.containerd.grpc.v1.introspection
