@@ -109,11 +109,14 @@ func (r refusals) failure() error {
 
 // makeReady waits for an erasure that the disk is at, and tells for how long.
 func (s *session) makeReady(ctx context.Context, disk heldDisk) (cutOff bool, err error) {
-	return erase.Ready(ctx, s.eraseTarget(disk), s.eraseOptions(func(p erase.Progress) {
-		now := s.progress.current()
-		now.Seconds = int64(p.Working.Seconds())
-		s.progress.put(now)
-	}))
+	return erase.Ready(ctx, s.eraseTarget(disk), s.eraseOptions(s.tellWorking))
+}
+
+// tellWorking tells for how long a disk has been at work by itself, in the step at hand.
+func (s *session) tellWorking(p erase.Progress) {
+	now := s.progress.current()
+	now.Seconds = int64(p.Working.Seconds())
+	s.progress.put(now)
 }
 
 func (s *session) eraseTarget(disk heldDisk) erase.Target {
@@ -129,5 +132,5 @@ func (s *session) eraseTarget(disk heldDisk) erase.Target {
 }
 
 func (s *session) eraseOptions(tell func(erase.Progress)) erase.Options {
-	return erase.Options{OnProgress: tell, Log: s.cfg.Log, Sleep: s.cfg.Sleep}
+	return erase.Options{OnProgress: tell, Log: s.cfg.Log, Sleep: s.cfg.Sleep, Running: &s.running}
 }

@@ -7,12 +7,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/erase"
+	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -117,6 +121,66 @@ func TestPauseStopsAWipe(t *testing.T) {
 				t.Errorf("reports %+v, want one of all disks", reports)
 			}
 		})
+	}
+}
+
+// slowDrive takes its time for the first erase that it is told to do: until goOn is closed.
+type slowDrive struct {
+	drive
+	told, busy *atomic.Bool
+	goOn       chan struct{}
+}
+
+// ATA implements erase.Commands.
+func (d slowDrive) ATA(ctx context.Context, c erase.ATACommand) error {
+	if c.Command == 0xf4 && d.told.CompareAndSwap(false, true) {
+		d.busy.Store(true)
+		<-d.goOn
+		d.busy.Store(false)
+	}
+	return d.drive.ATA(ctx, c)
+}
+
+// A drive that erases itself cannot be called off. After a pause nobody looks at it before
+// it has ended, since that would hang, and the agent is heard all the while: else its
+// silence would have the power cut in the middle of the erase.
+func TestPauseDuringASecureErase(t *testing.T) {
+	s := newServer(t, agentapi.Disk{Serial: "A", Rotational: true})
+	state, goOn := &security{}, make(chan struct{})
+	var told, busy, paused atomic.Bool
+	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device {
+		return slowDrive{drive{Device: dev, security: state}, &told, &busy, goOn}
+	}
+	s.onList = func(int, []agentapi.Disk) {
+		if busy.Load() {
+			t.Error("the disks are read while the drive erases itself")
+		}
+	}
+	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
+	m.Order.Wipe.Mode = "Full"
+	m.Faults = func(path string, n int) *agenttest.Fault {
+		if path == agentapi.PathProgress && busy.Load() && paused.CompareAndSwap(false, true) || path == agentapi.PathOrder && n == 2 {
+			return refusal(agentapi.ReasonPaused)
+		}
+		return nil
+	}
+	heard := sync.OnceFunc(func() { close(goOn) })
+	m.OnProgress = func(p agentapi.Progress) {
+		if paused.Load() && p.Seconds > 0 {
+			heard()
+		}
+	}
+	cfg := s.config(m, m.Start(t))
+	cfg.Sleep = func(ctx context.Context, _ time.Duration) error { return wait.For(ctx, time.Millisecond) }
+	if action, err := agent.Run(t.Context(), cfg); action != agentapi.PowerOff || err != nil {
+		t.Fatalf("%s, %v", action, err)
+	}
+	reports := m.Reports()
+	if len(reports) != 1 || reports[0].Outcome != agentapi.Succeeded || len(reports[0].Cleaned) != 1 || reports[0].Cleaned[0].Method != erase.ATASecureErase {
+		t.Errorf("reports %+v", reports)
+	}
+	if !paused.Load() || state.erases != 2 {
+		t.Errorf("paused %t, %d erases, want one before the pause and one after it", paused.Load(), state.erases)
 	}
 }
 

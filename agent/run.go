@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -26,6 +27,8 @@ type session struct {
 	memory int64
 	// loaded: a live system is ready to be started.
 	loaded bool
+	// running is what disks are still at from before a pause.
+	running erase.Running
 }
 
 // Run does one whole session: open it, get the order, work, report until the
@@ -158,6 +161,10 @@ func (s *session) work(ctx context.Context, interval time.Duration) (agentapi.Re
 
 func (s *session) do(ctx context.Context) (agentapi.Report, error) {
 	s.progress.set(agentapi.StepStarted, 0, 0)
+	// Whoever looks at a disk that is still at it would wait, and not be heard.
+	if err := s.running.Wait(ctx, s.eraseOptions(s.tellWorking)); err != nil {
+		return agentapi.Report{}, err
+	}
 	switch order := s.order; {
 	case s.cfg.discover != (order.Kind == agentapi.Discover):
 		return agentapi.Report{}, &Failure{

@@ -20,7 +20,8 @@ type Hardware struct {
 	NICs         []NIC  `json:"nics,omitempty"`
 	Disks        []Disk `json:"disks,omitempty"`
 	// StorageWithoutDriver are the PCI storage controllers that no driver of the agent's
-	// kernel has taken: it sees no disk behind them. Null: it did not look.
+	// kernel has taken, or with host-managed zoned disks: Disks has none of those. Null: it
+	// did not look.
 	StorageWithoutDriver []PCIDevice `json:"storageWithoutDriver"`
 }
 

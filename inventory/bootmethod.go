@@ -107,7 +107,7 @@ func (in *input) mediaUnnoted() bool { return !in.mediaNoted() }
 // do so for long.
 func (in *input) mediaSpent() bool {
 	return in.order == nil || in.ended() || in.contacted() || !in.byMedia() ||
-		in.off() && (in.wantedOff() || in.free() && in.maintenance())
+		in.off() && (in.wantedOff() || in.maintenance())
 }
 
 // bmcTells: the BMC may be acted on.

@@ -55,7 +55,7 @@ func (w *world) checkEject(host *infrav1.IngotHost) {
 		w.violate("a drive is emptied that nothing of ours is in")
 	}
 	booting := o != nil && o.Result == nil && o.Revoked == nil && o.AgentKey == ""
-	if host == w.host && booting && host.Spec.BootMethod == infrav1.BootMethodVirtualMedia && !w.deleting && host.Spec.Power != infrav1.PowerIntentOff && !inMaintenance(host) {
+	if host == w.host && booting && host.Spec.BootMethod == infrav1.BootMethodVirtualMedia && !w.deleting && host.Spec.Power != infrav1.PowerIntentOff && !worksOn(host) {
 		w.violate("the image is ejected that the host boots from")
 	}
 }

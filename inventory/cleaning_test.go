@@ -54,7 +54,7 @@ func TestCleanedButForStorageWithoutDriver(t *testing.T) {
 	}{
 		"all was seen": {nil, metav1.ConditionTrue, infrav1.ReasonCleaned, "confirmed the cleaning"},
 		"one was not seen": {[]infrav1.HardwareController{{Address: "0000:3b:00.0", ID: "1000:0073"}},
-			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0, and nothing was cleaned there"},
+			metav1.ConditionFalse, infrav1.ReasonStorageWithoutDriver, "1000:0073 at 0000:3b:00.0 it saw none or not all, and nothing was cleaned of those"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {

@@ -87,7 +87,7 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 		{"dangling: released already", dangling, claimedScene(infrav1.ClaimReleasing), dropped, "does not dangle"},
 		{"dangling: nobody has the host", dangling, func(*scene) {}, dropped, "does not dangle"},
 		{"clear: quarantined", lift, quarantinedScene(infrav1.QuarantineInstallFailed), "free/cleared", ""},
-		{"clear: quarantined, and a person works on it", lift, all(quarantinedScene(infrav1.QuarantineInstallFailed), maintained), "free/maintenance", ""},
+		{"clear: quarantined, and a person works on it", lift, all(quarantinedScene(infrav1.QuarantineInstallFailed), maintained), "maintenance", ""},
 		{"clear: not fenced", lift, quarantinedScene(infrav1.QuarantineNotFenced), dropped, "ends by itself"},
 		{"clear: well", lift, func(*scene) {}, dropped, "not in quarantine"},
 		{"clear: in use", lift, claimedScene(infrav1.ClaimProvisioned), dropped, "not in quarantine"},

@@ -153,7 +153,7 @@ func (in *input) cleaned(decision Decision) metav1.Condition {
 	case in.record != nil && in.record.LastClusterName != "":
 		return isNot(name, infrav1.ReasonNotCleaned, fmt.Sprintf("holds data of cluster %s, and serves no other before it is cleaned", in.record.LastClusterName))
 	case in.record != nil && !in.record.SanitizedAt.IsZero() && len(in.record.UncleanedStorage) > 0:
-		return isNot(name, infrav1.ReasonStorageWithoutDriver, fmt.Sprintf("the agent confirmed at %s that the disks which it saw are clean; no driver of its kernel had taken the storage controllers %s, and nothing was cleaned there. %s; disks that appear by it are not clean",
+		return isNot(name, infrav1.ReasonStorageWithoutDriver, fmt.Sprintf("the agent confirmed at %s that the disks which it saw are clean; behind the storage controllers %s it saw none or not all, and nothing was cleaned of those. %s; disks that appear by it are not clean",
 			clock(in.record.SanitizedAt.Time), DescribeControllers(in.record.UncleanedStorage), BlindRemedy))
 	case in.record != nil && !in.record.SanitizedAt.IsZero():
 		return is(name, infrav1.ReasonCleaned, "the agent confirmed the cleaning at "+clock(in.record.SanitizedAt.Time))

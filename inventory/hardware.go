@@ -90,8 +90,8 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 	return listSome(list, 6)
 }
 
-// BlindRemedy is what can be done about storage controllers without a driver.
-const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), have its driver added to the agent's image, or repair it if it is broken"
+// BlindRemedy is what can be done about storage that the agent does not see.
+const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), have its driver added to the agent's image, or repair it if it is broken; zoned disks clean yourself (blkzone reset), or take them out"
 
 func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
 	mac := regexp.MustCompile("^" + macCharacter + "(:" + macCharacter + "){5}$")

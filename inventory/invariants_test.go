@@ -219,7 +219,7 @@ func (w *world) checkBoot(host *infrav1.IngotHost, obs Observation) {
 		w.violate("the agent is booted on a host that is on")
 	case !w.addressed || w.network || w.mac:
 		w.violate("booted without an address, a network or the right NIC")
-	case host.Spec.Power == infrav1.PowerIntentOff || inMaintenance(host):
+	case host.Spec.Power == infrav1.PowerIntentOff || worksOn(host):
 		w.violate("I19: a host that a person turned off, or works on, is booted")
 	case held(host) && host.Spec.Claim.State == infrav1.ClaimProvisioned:
 		w.violate("I2: the agent is booted on a provisioned host")

@@ -30,7 +30,8 @@ func hostLadder() ladder {
 			rules: forcedOff("provisioning/off", sayProvisioningOff)},
 		{name: "provisioned", when: when{(*input).provisioned}, rules: provisionedLadder()},
 		{name: "releasing", when: when{(*input).releasing}, rules: releasingLadder()},
-		{name: "free", when: when{(*input).free}, rules: freeLadder()},
+		{name: "maintenance", when: when{(*input).maintenance}, then: sayMaintenance},
+		{name: "free", rules: freeLadder()},
 		{name: "start", rules: startLadder()},
 	}
 }
@@ -141,11 +142,10 @@ func releasingLadder() ladder {
 	}
 }
 
-// freeLadder keeps its hands off what a person works on, off strangers that are
-// on (I8) and off hosts in quarantine.
+// freeLadder keeps its hands off strangers that are on (I8) and off hosts in quarantine.
+// A claimed host that comes here is off, and in none.
 func freeLadder() ladder {
 	return ladder{
-		{name: "free/maintenance", when: when{(*input).maintenance}, then: sayMaintenance},
 		{name: "free/not-fenced", when: when{(*input).quarantinedNotFenced}, rules: ladder{
 			{name: "free/not-fenced-on", when: when{(*input).on}, rules: softOff("free/not-fenced-off", sayNotFenced)},
 			{name: "free/not-fenced-doubted", when: when{(*input).offDoubted}, then: waitDoubted},

@@ -133,6 +133,19 @@ func TestNext(t *testing.T) {
 			moved(s, infrav1.OrderInspect)
 			s.host.Spec.Claim, s.host.Spec.Maintenance = nil, new(true)
 		}, "order/misfit-drop", Ledger{Record: inspectedRecord()}, infrav1.ReasonInProgress},
+		{"released in maintenance: fenced", func(s *scene) {
+			s.host.Spec.Claim, s.host.Spec.Maintenance = claimOf(infrav1.ClaimReleasing), new(true)
+			s.obs.Power = infrav1.PowerStateOn
+		}, "releasing/off-ask", PowerOff{Graceful: true}, infrav1.ReasonFencing},
+		{"released in maintenance, fenced: not booted to be cleaned", func(s *scene) {
+			s.host.Spec.Claim, s.host.Spec.Maintenance = fencedClaim(), new(true)
+		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
+		{"the same, the order was there", func(s *scene) {
+			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = fencedClaim(), new(true), orderOf(infrav1.OrderWipe)
+		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
+		{"between two tries of an installation, in maintenance", func(s *scene) {
+			s.host.Spec.Claim, s.host.Spec.Maintenance = claimOf(infrav1.ClaimProvisioning), new(true)
+		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
 		{"booted on another network, and no agent has spoken", func(s *scene) {
 			misplaced(s, infrav1.OrderInspect)
 			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-time.Minute)

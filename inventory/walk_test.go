@@ -320,7 +320,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return bad("with an image in the virtual drive")
 	case w.deleting && leftUnclean(h) && h.Spec.BMC != nil:
 		return mustBe(w.last.Reason == infrav1.ReasonDeleting, bad("a cleaning that failed is not told"))
-	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff):
+	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff && !worksOn(h)):
 		return bad("the object is never let go")
 	case w.deleting, h.Spec.BMC == nil:
 		return ""
@@ -335,7 +335,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record
 		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0) && w.restedInUse(obeyed) == "", bad("provisioned "+w.restedInUse(obeyed)))
-	case inMaintenance(h):
+	case worksOn(h):
 		return mustBe(w.last.Reason == infrav1.ReasonMaintenance, bad("in maintenance"))
 	case quarantine(h) == infrav1.QuarantineNotFenced:
 		return bad("never fenced")

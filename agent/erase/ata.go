@@ -190,7 +190,7 @@ func (e *eraser) eraseUnit(ctx context.Context, security ataSecurity, enhanced b
 		return false, context.Cause(ctx)
 	}
 	defer e.beat(ctx, limit)()
-	if err := aside(ctx, func() error { return e.security(ctx, ataEraseUnit, enhanced, limit) }); err != nil {
+	if err := e.aside(ctx, limit, func() error { return e.security(ctx, ataEraseUnit, enhanced, limit) }); err != nil {
 		return true, fmt.Errorf("erase: %w", err)
 	}
 	return true, nil

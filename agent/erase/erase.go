@@ -70,6 +70,9 @@ type Options struct {
 	Now func() time.Time
 	// Log receives lines for people; nothing when nil.
 	Log func(format string, args ...any)
+	// Running keeps what disks are still at when the work around it is called off; nobody
+	// waits for it when nil.
+	Running *Running
 }
 
 // Progress of one disk.
@@ -251,16 +254,3 @@ func (e *eraser) beat(ctx context.Context, limit time.Duration) (stop func()) {
 }
 
 const beatInterval = 20 * time.Second
-
-// aside does a command that cannot be called off. When the context ends first it is
-// left alone, and ends with the disk or with the power.
-func aside(ctx context.Context, do func() error) error {
-	result := make(chan error, 1)
-	go func() { result <- do() }()
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

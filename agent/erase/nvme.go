@@ -159,7 +159,7 @@ func (e *eraser) format(ctx context.Context, n nvme, how uint32) error {
 	}
 	limit := deadline(0)
 	defer e.beat(ctx, limit)()
-	err := aside(ctx, func() error {
+	err := e.aside(ctx, limit, func() error {
 		return e.Commands.NVMe(ctx, NVMeCommand{
 			Opcode: nvmeFormat, Namespace: n.namespace, CDW10: n.layout | how<<9, Timeout: limit,
 		})

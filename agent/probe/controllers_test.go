@@ -31,15 +31,20 @@ func TestStorageWithoutDriver(t *testing.T) {
 	const network = `
 		sys/bus/pci/devices/0000:02:00.0 -> ../../../devices/pci0000:00/0000:02:00.0
 		sys/devices/pci0000:00/0000:02:00.0/class = 0x020000\n`
+	const zoned = `
+		sys/block/sdb -> ../devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/block/sdb
+		sys/devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/block/sdb/device -> ../../../2:0:0:0
+		sys/devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/type = 20\n`
 	for name, tc := range map[string]struct {
 		tree string
 		want []agentapi.PCIDevice
 	}{
-		"no PCI":             {"", nil},
-		"with a driver":      {nvme, []agentapi.PCIDevice{}},
-		"no storage":         {network, []agentapi.PCIDevice{}},
-		"Fibre Channel":      {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
-		"without its driver": {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
+		"no PCI":                             {"", nil},
+		"with a driver":                      {nvme, []agentapi.PCIDevice{}},
+		"no storage":                         {network, []agentapi.PCIDevice{}},
+		"Fibre Channel":                      {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
+		"disks that are zoned by their host": {nvme + zoned, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
+		"without its driver":                 {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, probe.StorageWithoutDriver(tree(tc.tree))); diff != "" {

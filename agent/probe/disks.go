@@ -22,8 +22,9 @@ var (
 	notADisk = regexp.MustCompile(`^(loop|ram|zram|dm-|md|sr|fd|nbd|mtdblock)|^mmcblk[0-9]+(boot|rpmb|gp)`)
 )
 
-// SCSI device types that are disks (linux/scsi/scsi_proto.h: TYPE_DISK, TYPE_RBC).
-const scsiDisk, scsiReduced = "0", "14"
+// SCSI device types that are disks (linux/scsi/scsi_proto.h: TYPE_DISK, TYPE_RBC), and
+// those that are and take no writes but in order (TYPE_ZBC: host-managed SMR).
+const scsiDisk, scsiReduced, scsiZoned = "0", "14", "20"
 
 // Disks lists whole, writable, non-removable disks with a medium, without markers.
 func Disks(root fs.FS) []agentapi.Disk {

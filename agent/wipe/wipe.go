@@ -24,13 +24,20 @@ var ErrNotClean = errors.New("disk is not clean after the wipe")
 // ntfs, LVM2 (512), swap (4 KiB), btrfs (64 KiB), md 1.1 and 1.2 (0 and 4 KiB),
 // bcache, LUKS with its second header (16 KiB to 4 MiB) and two ZFS labels; the
 // end holds the second GPT, md 0.90 and 1.0, vendors' RAID, and two ZFS labels.
-// Btrfs has a second copy at 64 MiB.
+// Btrfs has more copies of its superblock at 64 MiB and 256 GiB, and Ceph's BlueStore,
+// since Squid, of its label at 1, 10, 100 and 1000 GiB (bdev_label_positions), from which
+// it is found again when the first is gone. Those are of as many bytes as the beginning:
+// a logical volume has them behind the 1 MiB or 4 MiB where its data begins.
 const (
-	headSize    = 5 << 20
-	tailSize    = 1 << 20
-	btrfsMirror = 64 << 20
-	btrfsSize   = 4096
+	headSize  = 5 << 20
+	tailSize  = 1 << 20
+	btrfsSize = 4096
 )
+
+var copies = []extent{
+	{64 << 20, btrfsSize}, {256 << 30, btrfsSize},
+	{1 << 30, headSize}, {10 << 30, headSize}, {100 << 30, headSize}, {1000 << 30, headSize},
+}
 
 // Metadata removes partition tables and signatures from a disk, verifies by
 // reading back that they are gone, and then removes the Ingot marker. It returns how
@@ -91,8 +98,10 @@ func signatures(of ...extent) []extent {
 	var all []extent
 	for _, e := range of {
 		all = append(all, extent{e.off, min(headSize, e.len)}, extent{max(e.off, e.end()-tailSize), min(tailSize, e.len)})
-		if e.len >= btrfsMirror+btrfsSize {
-			all = append(all, extent{e.off + btrfsMirror, btrfsSize})
+		for _, c := range copies {
+			if c.off < e.len {
+				all = append(all, extent{e.off + c.off, min(c.len, e.len-c.off)})
+			}
 		}
 	}
 	return all

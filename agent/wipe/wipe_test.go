@@ -49,7 +49,9 @@ func inPartition(where string, off, length int64) []planted {
 	}
 }
 
-func newDisk(t *testing.T) (*os.File, string) {
+func newDisk(t *testing.T) (*os.File, string) { return newDiskOf(t, size) }
+
+func newDiskOf(t *testing.T, size int64) (*os.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
 	f, err := os.Create(path)
@@ -110,6 +112,47 @@ func withMBR(t *testing.T, f *os.File, sector int64) []planted {
 	table(100*mib, [3]int64{0x8e, mib, 70 * mib})
 	return append(append([]planted{{"primary: XFS", 2 * mib, "XFSB"}},
 		inPartition("first logical", 21*mib, 79*mib)...), inPartition("second logical", 101*mib, 70*mib)...)
+}
+
+// A disk that held an OSD of Ceph shows it no more, by none of the copies of its label
+// (BlueStore's bdev_label_positions): on the disk, on a partition, and on a logical volume,
+// whose data begins 1 MiB into its disk or partition.
+func TestMetadataOfCeph(t *testing.T) {
+	const label, gib = "bluestore block device", int64(1) << 30
+	var places []int64
+	for _, begin := range []int64{0, mib, 2 * mib, 3 * mib} {
+		for _, at := range []int64{0, gib, 10 * gib} {
+			if begin+at > 0 {
+				places = append(places, begin+at)
+			}
+		}
+	}
+	f, path := newDiskOf(t, 11*gib)
+	target, err := file.New(f, false).Writable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &gpt.Table{LogicalSectorSize: 512, PhysicalSectorSize: 512, ProtectiveMBR: true, Partitions: []*gpt.Partition{
+		{Index: 1, Start: 2 * mib / 512, End: uint64(11*gib-2*mib)/512 - 1, Type: gpt.LinuxFilesystem},
+	}}
+	if err := table.Write(target, 11*gib); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range places {
+		put(t, f, at, []byte(label))
+	}
+	put(t, f, 5*gib, []byte("content is not touched"))
+	if _, err := wipe.Metadata(t.Context(), open(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range places {
+		if !block.IsZero(read(t, f, at, len(label))) {
+			t.Errorf("a label is still there at %d MiB", at/mib)
+		}
+	}
+	if block.IsZero(read(t, f, 5*gib, 8)) {
+		t.Error("content away from any signature was removed")
+	}
 }
 
 func TestMetadata(t *testing.T) {

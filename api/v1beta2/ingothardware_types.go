@@ -40,7 +40,8 @@ type IngotHardwareSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Disks []HardwareDisk `json:"disks,omitempty"`
 	// storageWithoutDriver are the PCI storage controllers that no driver of the agent's
-	// kernel has taken: disks behind them are not among disks, and are not cleaned.
+	// kernel has taken, or that have host-managed zoned (SMR) disks: those disks are not
+	// among disks, and are not cleaned.
 	// +optional
 	// +listType=map
 	// +listMapKey=address

@@ -147,7 +147,8 @@ type IngotHostSpec struct {
 	DiskCleaning []DiskCleaning `json:"diskCleaning,omitempty"`
 
 	// maintenance takes a free host out of the choice, and lets Ingot do nothing
-	// to it; a claimed host stays with its machine.
+	// to it; a claimed host stays with its machine, and nothing is started on it: when
+	// it is released it is switched off, and cleaned once maintenance is unset.
 	// +optional
 	Maintenance *bool `json:"maintenance,omitempty"`
 

@@ -4,17 +4,11 @@
 package cluster
 
 import (
-	"context"
-	"time"
-
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
@@ -31,43 +25,6 @@ func offers() predicate.Predicate {
 		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
 		return ok && isHost && !allocation.SameOffer(before, after)
 	}}
-}
-
-// facts is offers for what hosts are made of.
-func facts() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*infrav1.IngotHardware)
-		after, isHardware := e.ObjectNew.(*infrav1.IngotHardware)
-		return ok && isHardware && !allocation.SameFacts(before, after)
-	}}
-}
-
-// gathered is how long facts wait for those of other hosts.
-const gathered = 2 * time.Second
-
-// soon maps as handler.EnqueueRequestsFromMapFunc does, and has what is mapped looked at a
-// little later, once for all that comes until then. It is for what many hosts say at once
-// when they are registered, while none of them is free yet. What a claim or a release
-// changes must not wait: a control plane picks its racks by it.
-func soon(of handler.MapFunc) handler.EventHandler {
-	add := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
-		for _, object := range objects {
-			for _, request := range of(ctx, object) {
-				queue.AddAfter(request, gathered)
-			}
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(ctx, queue, e.Object)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(ctx, queue, e.ObjectOld, e.ObjectNew)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			add(ctx, queue, e.Object)
-		},
-	}
 }
 
 // comesOrGoes lets deletions through, which may be what a cluster waits for, and new

@@ -4,22 +4,16 @@
 package cluster
 
 import (
-	"context"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 )
 
 // Of all that is written in a host's spec between one claim and the next, only the claim,
@@ -70,7 +64,7 @@ func TestOffers(t *testing.T) {
 			host.Generation++
 		}
 		got = append(got, step{write.what, offers().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: host.DeepCopy()}) ||
-			facts().Update(event.UpdateEvent{ObjectOld: facing, ObjectNew: hardware.DeepCopy()})})
+			index.Facts().Update(event.UpdateEvent{ObjectOld: facing, ObjectNew: hardware.DeepCopy()})})
 	}
 	want := []step{{"claimed", true}, {"ordered", false}, {"an agent came", false}, {"its disk", false}, {"installed", false},
 		{"provisioned", false}, {"the order is over", false}, {"booted", false}, {"releasing", true}, {"fenced", false},
@@ -78,46 +72,14 @@ func TestOffers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what wakes clusters (-want +got):\n%s", diff)
 	}
-	if !offers().Create(event.CreateEvent{Object: host}) || !offers().Delete(event.DeleteEvent{Object: host}) || !facts().Delete(event.DeleteEvent{Object: hardware}) {
+	if !offers().Create(event.CreateEvent{Object: host}) || !offers().Delete(event.DeleteEvent{Object: host}) || !index.Facts().Delete(event.DeleteEvent{Object: hardware}) {
 		t.Error("a host that comes or goes is not told")
 	}
 	recorded := hardware.DeepCopy()
 	recorded.Spec.Address = &infrav1.RecordedAddress{IP: "10.10.0.20"}
-	if !facts().Update(event.UpdateEvent{ObjectOld: hardware, ObjectNew: recorded}) {
+	if !index.Facts().Update(event.UpdateEvent{ObjectOld: hardware, ObjectNew: recorded}) {
 		t.Error("an address that is recorded is not told")
 	}
-}
-
-// The facts of many hosts, all at once, are one look of each cluster.
-func TestSoon(t *testing.T) {
-	queue := &countingQueue{later: map[reconcile.Request]time.Duration{}}
-	toAll := soon(handler.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: "c1"}}, {NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: "c2"}}}
-	}))
-	for i := range 100 {
-		hardware := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint(i)}}
-		toAll.Create(t.Context(), event.CreateEvent{Object: hardware}, queue)
-		toAll.Update(t.Context(), event.UpdateEvent{ObjectOld: hardware, ObjectNew: hardware}, queue)
-		toAll.Delete(t.Context(), event.DeleteEvent{Object: hardware}, queue)
-	}
-	want := map[reconcile.Request]time.Duration{}
-	for _, name := range []string{"c1", "c2"} {
-		want[reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "n", Name: name}}] = gathered
-	}
-	if diff := cmp.Diff(want, queue.later); diff != "" {
-		t.Errorf("what is looked at later (-want +got):\n%s", diff)
-	}
-}
-
-// countingQueue is a queue to which things are only added for later: each once, as
-// controller-runtime's does it.
-type countingQueue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	later map[reconcile.Request]time.Duration
-}
-
-func (q *countingQueue) AddAfter(request reconcile.Request, after time.Duration) {
-	q.later[request] = after
 }
 
 // A machine of a control plane is told when it comes, chooses a host, and goes; another when

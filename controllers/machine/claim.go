@@ -192,7 +192,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 		}
 		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil
 	}
-	if out, err := r.ignitionIsRead(ctx, s); err != nil || out.stop {
+	if out, err := r.bootstrapIsRead(ctx, s); err != nil || out.stop {
 		return out, err
 	}
 	return r.writeIntent(ctx, s, id.String())

@@ -11,7 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -99,17 +102,32 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 	}
 	s.host = host
 	if host.Spec.Claim.FencedAt.IsZero() {
-		s.deletingBecause(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, id.Host))
+		s.deletingBecause(infrav1.ReasonWaitingForFence, waitingForFence(s.machine, host))
 		return stop(r.waits().Placement), nil
 	}
 	return next, nil
 }
 
-// waitingForFence says what keeps a machine, and what a person can do.
-func waitingForFence(machine *infrav1.IngotMachine, host string) string {
-	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host, infrav1.ForceReleaseAnnotation)
+// waitingForFence says what keeps a machine, and what a person can do. Where the host is
+// kept from being switched off at all the BMC is not to blame.
+func waitingForFence(machine *infrav1.IngotMachine, host *infrav1.IngotHost) string {
+	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host.Name, infrav1.ForceReleaseAnnotation)
+	if annotations.HasPaused(host) {
+		message = fmt.Sprintf("IngotHost %s is paused, so that Ingot does not switch it off: take the annotation %s away", host.Name, clusterv1.PausedAnnotation)
+	} else if held := heldUp(host); held != "" {
+		message += ". The host says: " + held
+	}
 	if _, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]; controlPlane {
 		message += ". Cluster API adds, upgrades and heals no other machine of the control plane meanwhile"
 	}
 	return message
+}
+
+// heldUp is what the host says that keeps it, where that is not the fencing itself.
+func heldUp(host *infrav1.IngotHost) string {
+	ready := conditions.Get(host, infrav1.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason == infrav1.ReasonFencing || ready.Reason == infrav1.ReasonWaiting {
+		return ""
+	}
+	return ready.Message
 }

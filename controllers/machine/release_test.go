@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -16,10 +18,11 @@ import (
 // A control plane's server that nobody can switch off holds up the whole control plane:
 // its machine says so, and what a person can do.
 func TestWaitingForFence(t *testing.T) {
-	machine := &infrav1.IngotMachine{}
-	worker := waitingForFence(machine, "h1")
+	machine, host := &infrav1.IngotMachine{}, &infrav1.IngotHost{}
+	host.Name = "h1"
+	worker := waitingForFence(machine, host)
 	machine.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
-	controlPlane := waitingForFence(machine, "h1")
+	controlPlane := waitingForFence(machine, host)
 	for name, message := range map[string]string{"worker": worker, "control plane": controlPlane} {
 		if !strings.Contains(message, "IngotHost h1") || !strings.Contains(message, infrav1.ForceReleaseAnnotation) {
 			t.Errorf("%s: %q names neither the host nor the remedy", name, message)
@@ -27,6 +30,35 @@ func TestWaitingForFence(t *testing.T) {
 	}
 	if strings.Contains(worker, "control plane") || !strings.Contains(controlPlane, "no other machine of the control plane") {
 		t.Errorf("worker: %q\ncontrol plane: %q", worker, controlPlane)
+	}
+}
+
+// A host that Ingot may not switch, or cannot, says why, and its machine says it too.
+func TestWaitingForFenceOfAHostThatIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason, message string
+		paused          bool
+		says, not       string
+	}{
+		"fencing":       {infrav1.ReasonFencing, "shutting down", false, "Waiting for the BMC", "shutting down"},
+		"a duplicate":   {infrav1.ReasonDuplicate, "another host has this BMC", false, "another host has this BMC", "paused"},
+		"paused":        {infrav1.ReasonFencing, "shutting down", true, "take the annotation " + clusterv1.PausedAnnotation, infrav1.ForceReleaseAnnotation},
+		"nothing known": {"", "", false, "Waiting for the BMC", "The host says"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IngotHost{}
+			host.Name = "h1"
+			if c.reason != "" {
+				conditions.Set(host, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: c.reason, Message: c.message})
+			}
+			if c.paused {
+				host.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			}
+			got := waitingForFence(&infrav1.IngotMachine{}, host)
+			if !strings.Contains(got, "IngotHost h1") || !strings.Contains(got, c.says) || strings.Contains(got, c.not) {
+				t.Errorf("%q, want %q and not %q", got, c.says, c.not)
+			}
+		})
 	}
 }
 

@@ -17,16 +17,10 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/bootstrap"
 	"github.com/ingot-metal/ingot/controllers/ignition"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/inventory"
-)
-
-// Keys of a bootstrap Secret (Cluster API, bootstrap contract): the data, and its
-// format, without which it is cloud-config.
-const (
-	bootstrapKey = "value"
-	formatKey    = "format"
 )
 
 // giveBootstrap hands the bootstrap data to the agent that holds the install
@@ -52,10 +46,14 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Bootstrap{}, notReady("the machine of the claim cannot be read")
 	}
-	userData, format, err := s.userData(ctx, machine)
+	data, format, err := s.userData(ctx, machine)
 	if err != nil {
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return agentapi.Bootstrap{}, notReady("the bootstrap data is not there yet")
+	}
+	userData, err := bootstrap.Text(data)
+	if err != nil {
+		return agentapi.Bootstrap{}, s.unusable(host, machine, err)
 	}
 	address, err := s.addressFor(r)
 	if err != nil {
@@ -73,21 +71,21 @@ func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (a
 		s.Log.Error(err, "Could not render the seed", "host", client.ObjectKeyFromObject(host).String())
 		return agentapi.Bootstrap{}, notReady("the seed cannot be rendered")
 	}
-	data := agentapi.Bootstrap{
+	out := agentapi.Bootstrap{
 		Format: format, UserData: agentapi.Sensitive(userData), MetaData: seed.MetaData, VendorData: agentapi.Sensitive(seed.VendorData),
 	}
 	if network := host.Spec.Claim.Network; network != nil {
-		data.NetworkConfig = network.Config
+		out.NetworkConfig = network.Config
 	}
-	return data, nil
+	return out, nil
 }
 
-// unusable tells of bootstrap data that no Ignition reads, although the machine looked
+// unusable tells of bootstrap data that no system reads, although the machine looked
 // before it chose the host: the Secret was made anew since. The host is not to blame, so
 // that its agent, or live system, waits, as it does where the Secret is gone.
 func (s *Server) unusable(host *infrav1.IngotHost, machine *infrav1.IngotMachine, err error) *agentapi.Error {
 	s.Log.Error(err, "Could not use bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
-	if errors.Is(err, ignition.ErrConfig) {
+	if errors.Is(err, ignition.ErrConfig) || errors.Is(err, bootstrap.ErrNotText) {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, action,
 			"The bootstrap data of IngotMachine %s was changed since it chose this host: %s. The server waits for it; mend it in the bootstrap configuration, or delete the Machine to replace it",
 			machine.Name, inventory.Truncate(err.Error(), maxMessage/2))
@@ -114,27 +112,27 @@ func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav
 }
 
 // userData reads the bootstrap Secret of the Cluster API Machine that owns machine.
-func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (data, format string, err error) {
+func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (data []byte, format string, err error) {
 	owner, err := util.GetOwnerMachine(ctx, readOnly{s.Live, s.Client}, machine.ObjectMeta)
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 	if owner == nil || owner.Spec.Bootstrap.DataSecretName == nil {
-		return "", "", fmt.Errorf("the Machine has no bootstrap data yet")
+		return nil, "", fmt.Errorf("the Machine has no bootstrap data yet")
 	}
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: ptr.Deref(owner.Spec.Bootstrap.DataSecretName, "")}
 	if err := s.Live.Get(ctx, key, secret); err != nil {
-		return "", "", err
+		return nil, "", err
 	}
-	value, ok := secret.Data[bootstrapKey]
+	value, ok := secret.Data[bootstrap.ValueKey]
 	if !ok {
-		return "", "", fmt.Errorf("secret %s has no key %q", key, bootstrapKey)
+		return nil, "", fmt.Errorf("secret %s has no key %q", key, bootstrap.ValueKey)
 	}
 	if len(value) > agentapi.MaxBootstrapBytes {
-		return "", "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
+		return nil, "", fmt.Errorf("secret %s holds %d bytes: at most %d can be handed out", key, len(value), agentapi.MaxBootstrapBytes)
 	}
-	return string(value), string(secret.Data[formatKey]), nil
+	return value, string(secret.Data[bootstrap.FormatKey]), nil
 }
 
 // readOnly reads live where a helper of Cluster API asks for a client.

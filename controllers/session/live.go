@@ -269,21 +269,19 @@ func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
 		return nil, notReady("the machine of the claim cannot be read")
 	}
-	userData, format, err := s.userData(ctx, machine)
+	data, format, err := s.userData(ctx, machine)
 	if err != nil {
 		s.Log.Error(err, "Could not read bootstrap data", "machine", client.ObjectKeyFromObject(machine).String())
 		return nil, notReady("the bootstrap data is not there yet")
 	}
-	if userData == "" { // it would be given once, for nothing
+	if len(data) == 0 { // it would be given once, for nothing
 		return nil, notReady("the bootstrap data is empty")
 	}
 	if format == agentapi.FormatIgnition {
 		// Nothing is added: the system that asks may be one that only installs another.
-		config, err := ignition.Config([]byte(userData), ignition.Additions{})
-		if err != nil {
+		if data, err = ignition.Config(data, ignition.Additions{}); err != nil {
 			return nil, s.unusable(host, machine, err)
 		}
-		userData = string(config)
 	}
 	seed, err := s.seedOf(host, address)
 	if err != nil {
@@ -291,7 +289,7 @@ func (s *Server) liveFiles(ctx context.Context, host *infrav1.IngotHost, address
 		return nil, notReady("the seed cannot be rendered")
 	}
 	files := map[string]string{
-		agentapi.LiveUserData: userData, agentapi.LiveMetaData: seed.MetaData, agentapi.LiveVendorData: seed.VendorData,
+		agentapi.LiveUserData: string(data), agentapi.LiveMetaData: seed.MetaData, agentapi.LiveVendorData: seed.VendorData,
 	}
 	if network := host.Spec.Claim.Network; network != nil {
 		files[agentapi.LiveNetworkConfig] = network.Config

@@ -69,7 +69,7 @@ func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agent
 	}
 	if blind := facts.StorageWithoutDriver; bound && len(blind) > 0 {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonStorageWithoutDriver, action,
-			"No driver of the agent's kernel has taken the storage controllers %s: disks there are neither seen, nor installed to, nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
+			"The agent sees no disks, or not all, of the storage controllers %s, which no driver of its kernel has taken, or which have host-managed zoned (SMR) disks: those are neither installed to nor cleaned. %s", inventory.DescribeControllers(blind), inventory.BlindRemedy)
 	}
 	return agentapi.Session{
 		Now:              s.Clock.Now().UTC(),

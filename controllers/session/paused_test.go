@@ -49,7 +49,7 @@ func TestPaused(t *testing.T) {
 			first func(*site, *agent)
 		}{
 			{"session", open, func(*site, *agent) {}}, {"order", order, opened}, {"progress", progress, opened},
-			{"bootstrap", bootstrap, opened}, {"report", report, opened},
+			{"bootstrap", bootstrapData, opened}, {"report", report, opened},
 		} {
 			t.Run(name+"/"+tc.name, func(t *testing.T) {
 				s := newSite(t, world()...)

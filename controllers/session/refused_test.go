@@ -67,7 +67,7 @@ func order(a *agent) agentapi.Reason {
 	return reason
 }
 
-func bootstrap(a *agent) agentapi.Reason {
+func bootstrapData(a *agent) agentapi.Reason {
 	_, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
 	return reason
 }
@@ -92,7 +92,7 @@ func TestRefusedCallers(t *testing.T) {
 			return s.agent(c, here)
 		}, do: open, want: agentapi.ReasonOrderGone},
 		"order without a session":     {do: order, want: agentapi.ReasonBadRequest},
-		"bootstrap without a session": {do: bootstrap, want: agentapi.ReasonBadRequest},
+		"bootstrap without a session": {do: bootstrapData, want: agentapi.ReasonBadRequest},
 		"report without a session":    {do: report, want: agentapi.ReasonBadRequest},
 		"report of another order": {first: opened, do: func(a *agent) agentapi.Reason {
 			_, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, agentapi.Report{OrderID: instanceID, Outcome: agentapi.Succeeded})
@@ -106,9 +106,9 @@ func TestRefusedByTheLedger(t *testing.T) {
 	inspecting := func(h *infrav1.IngotHost) { h.Spec.Claim, h.Spec.Order.Kind = nil, infrav1.OrderInspect }
 	run(t, map[string]refusal{
 		"bootstrap for an inspection": {objects: world(inspecting), agent: func(s *site) *agent { return s.agent(claimsOf(token.Inspect), here) },
-			first: opened, do: bootstrap, want: agentapi.ReasonOrderGone},
+			first: opened, do: bootstrapData, want: agentapi.ReasonOrderGone},
 		"a token of the installed system": {agent: func(s *site) *agent { return s.agent(claimsOf(token.Booted), here) },
-			do: bootstrap, want: agentapi.ReasonOrderGone, event: infrav1.ReasonAgentRequestRefused},
+			do: bootstrapData, want: agentapi.ReasonOrderGone, event: infrav1.ReasonAgentRequestRefused},
 		"a report after the release has begun (I6)": {first: func(s *site, a *agent) {
 			opened(s, a)
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
@@ -116,7 +116,7 @@ func TestRefusedByTheLedger(t *testing.T) {
 		"bootstrap after the release has begun": {first: func(s *site, a *agent) {
 			opened(s, a)
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
-		}, do: bootstrap, want: agentapi.ReasonOrderGone},
+		}, do: bootstrapData, want: agentapi.ReasonOrderGone},
 		"an order from before a move (I10)": {first: func(s *site, _ *agent) {
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Order.HostUID = "object-of-old" })
 		}, do: open, want: agentapi.ReasonOrderGone},
@@ -129,11 +129,11 @@ func TestRefusedByTheLedger(t *testing.T) {
 			return reason
 		}, want: agentapi.ReasonHardwareMismatch, event: "NoRootDisk"},
 		"a machine that names another host (I1)":          {first: func(s *site, a *agent) { opened(s, a); rename(s) }, do: order, want: agentapi.ReasonNotReady},
-		"bootstrap for a machine that names another host": {first: func(s *site, a *agent) { opened(s, a); rename(s) }, do: bootstrap, want: agentapi.ReasonNotReady},
+		"bootstrap for a machine that names another host": {first: func(s *site, a *agent) { opened(s, a); rename(s) }, do: bootstrapData, want: agentapi.ReasonNotReady},
 		"bootstrap data not there yet": {first: func(s *site, a *agent) {
 			opened(s, a)
 			must(s, s.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "bootstrap"}}))
-		}, do: bootstrap, want: agentapi.ReasonNotReady},
+		}, do: bootstrapData, want: agentapi.ReasonNotReady},
 		"facts of an earlier host of this name": {objects: []client.Object{ofEarlierHost()}, do: open, want: agentapi.ReasonNotReady},
 		"facts that cannot be read admit nobody": {first: func(s *site, _ *agent) {
 			s.fail(func(o client.Object) error {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -165,14 +166,25 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	spec := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotMachineTemplate{}).
-		Watches(&infrav1.IngotHardware{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)).
-		Watches(&infrav1.IngotHost{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&infrav1.IngotHardware{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(index.Facts())).
+		Watches(&infrav1.IngotHost{}, index.Soon(r.templatesOfNamespace), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, wishes()))).
 		Watches(&infrav1.IngotCluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(spec)). // its hostSelector
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfNamespace), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		Watches(&infrav1.IngotImage{}, handler.EnqueueRequestsFromMapFunc(r.templatesOfImage), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithEventFilter(hardware.WatchFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		WithOptions(options).
 		Complete(r)
+}
+
+// wishes lets through the hosts of which a person wants something else than before: root
+// device hints, a boot method. Nothing that Ingot writes in the ledger makes a host fit or
+// unfit for a template.
+func wishes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*infrav1.IngotHost)
+		after, isHost := e.ObjectNew.(*infrav1.IngotHost)
+		return ok && isHost && !allocation.SameWishes(before, after)
+	}}
 }
 
 // templatesOfImage maps an image to the templates that name it, in whatever namespace.

@@ -206,11 +206,16 @@ func TestVariablesOfTheComponents(t *testing.T) {
 		return nil
 	}
 	plain := boot(provider(t, r, "", nil))
-	set := boot(provider(t, r, "", map[string]string{"INGOT_BOOT_ADDRESS": "192.0.2.7", "INGOT_BOOT_INTERFACE": "enp3s0"}))
-	for _, word := range []string{"192.0.2.7", "enp3s0"} {
+	set := boot(provider(t, r, "", map[string]string{
+		"INGOT_BOOT_ADDRESS": "192.0.2.7", "INGOT_BOOT_INTERFACE": "enp3s0", "INGOT_IMAGE_SOURCES": "*.example.com,10.20.0.0/16",
+	}))
+	for _, word := range []string{"192.0.2.7", "enp3s0", "*.example.com,10.20.0.0/16"} {
 		if strings.Contains(fmt.Sprint(plain), word) || !strings.Contains(fmt.Sprint(set), word) {
 			t.Errorf("%s did not arrive in the Deployment", word)
 		}
+	}
+	if !strings.Contains(fmt.Sprint(plain), "--image-sources= ") {
+		t.Errorf("without sources there are some: %v", plain)
 	}
 	var documented []string
 	for name, row := range tableOf(t, "install.md", "variable") {

@@ -23,7 +23,12 @@ import (
 func SameOffer(before, after *infrav1.IngotHost) bool {
 	return offerOf(before) == offerOf(after) && maps.Equal(before.Labels, after.Labels) &&
 		slices.Equal(addressuse.InLedger(before), addressuse.InLedger(after)) &&
-		equality.Semantic.DeepEqual(wishes(before), wishes(after))
+		SameWishes(before, after)
+}
+
+// SameWishes says whether people want the same of a host as before, labels aside.
+func SameWishes(before, after *infrav1.IngotHost) bool {
+	return equality.Semantic.DeepEqual(wishes(before), wishes(after))
 }
 
 // offer is what the ledger comes to.

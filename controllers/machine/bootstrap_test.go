@@ -1,0 +1,43 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// Data that is no text would arrive on the disk as another: no host is held for it. Under
+// gzip it is as good as plain.
+func testBootstrapUnreadable(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "a")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{
+		"value": []byte("#cloud-config\n# gr\xf6\xdfer\n"),
+	}}
+	s.create(secret)
+	s.machine("m")
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonBootstrapDataInvalid, "must be UTF-8")
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" {
+		t.Errorf("%v is held", hosts)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte("#cloud-config\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.must(w.Close())
+	secret.Data["value"] = packed.Bytes()
+	s.must(s.api.Update(s.ctx, secret))
+	s.provision("m")
+}
