@@ -30,7 +30,7 @@
 //     for, or booted. One that no longer fits the ledger is dropped with the host off.
 //   - A claim: Provisioning wants the host off; Provisioned hears only people (I2);
 //     Releasing is fenced, soft then hard (I7), and cleaned.
-//   - A free host: maintenance and quarantine keep hands off, and so does a server
+//   - A host that is off, or free: maintenance and quarantine keep hands off, and so does a server
 //     that is on unasked (I8).
 //   - Over all of them: while a BMC may be writing firmware, nobody switches the host.
 //   - What is left is off and has work to do, or none: what a boot needs, the order,

@@ -54,16 +54,19 @@ func TestSayProvisioned(t *testing.T) {
 		power  infrav1.PowerState
 		intent infrav1.PowerIntent
 		want   string
+		bench  bool
 	}{
-		"on":           {infrav1.PowerStateOn, "", installed},
-		"off":          {infrav1.PowerStateOff, "", installed + "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it"},
-		"off, asked":   {infrav1.PowerStateOff, infrav1.PowerIntentOff, installed + "; off, as spec.power says"},
-		"nobody knows": {infrav1.PowerStateUnknown, "", installed},
+		"in maintenance": {infrav1.PowerStateOff, infrav1.PowerIntentOn, installed + "; off, and nobody switches it on while spec.maintenance is set", true},
+		"on":             {infrav1.PowerStateOn, "", installed, false},
+		"off":            {infrav1.PowerStateOff, "", installed + "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it", false},
+		"off, asked":     {infrav1.PowerStateOff, infrav1.PowerIntentOff, installed + "; off, as spec.power says", false},
+		"nobody knows":   {infrav1.PowerStateUnknown, "", installed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Claim, s.obs.Power, s.host.Spec.Power = claimOf(infrav1.ClaimProvisioned), tc.power, tc.intent
 				s.host.Spec.Claim.MachineRef.Name = "m"
+				s.host.Spec.Maintenance = &tc.bench
 			})
 			in := input{host: s.host, obs: s.obs, claim: s.host.Spec.Claim}
 			if got := sayProvisioned(&in); got.Message != tc.want {

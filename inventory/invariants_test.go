@@ -195,7 +195,7 @@ func (w *world) checkSwitch(host *infrav1.IngotHost, obs Observation, d Decision
 		w.checkPowerOff(host, obs, step, d.Rule)
 	case PowerOn:
 		cycled := cycleIs(host, infrav1.PowerCycleOn) && host.Spec.Power != infrav1.PowerIntentOff && !worksOn(host)
-		if host.Spec.Power != infrav1.PowerIntentOn && !cycled || cycleIs(host, infrav1.PowerCycleOff) && !worksOn(host) || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
+		if host.Spec.Power != infrav1.PowerIntentOn && !cycled || worksOn(host) || cycleIs(host, infrav1.PowerCycleOff) || obs.Power != infrav1.PowerStateOff || host.Spec.Order != nil {
 			w.violate("I19: %s switches on a host that nobody wants on, or that is on", d.Rule)
 		}
 	case Restart:

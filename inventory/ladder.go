@@ -113,7 +113,7 @@ func provisionedLadder() ladder {
 		{name: "provisioned/off", when: when{(*input).wantedOff, (*input).on},
 			rules: softOff("provisioned/off", sayWantedOff)},
 		{name: "provisioned/cycle", when: when{(*input).cycling, (*input).untouched}, rules: cycleLadder()},
-		{name: "provisioned/on", when: when{(*input).wantedOn, (*input).off}, rules: ladder{
+		{name: "provisioned/on", when: when{(*input).wantedOn, (*input).off, (*input).untouched}, rules: ladder{
 			{name: "provisioned/on-interval", when: when{(*input).tooSoon}, then: waitInterval},
 			{name: "provisioned/power-on", then: powerOn},
 		}},

@@ -143,8 +143,11 @@ func TestNext(t *testing.T) {
 		{"the same, the order was there", func(s *scene) {
 			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = fencedClaim(), new(true), orderOf(infrav1.OrderWipe)
 		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
+		{"provisioned and off, wanted on, in maintenance", func(s *scene) {
+			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Power = claimOf(infrav1.ClaimProvisioned), new(true), infrav1.PowerIntentOn
+		}, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},
 		{"between two tries of an installation, in maintenance", func(s *scene) {
-			s.host.Spec.Claim, s.host.Spec.Maintenance = claimOf(infrav1.ClaimProvisioning), new(true)
+			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = claimOf(infrav1.ClaimProvisioning), new(true), orderOf(infrav1.OrderInstall)
 		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
 		{"booted on another network, and no agent has spoken", func(s *scene) {
 			misplaced(s, infrav1.OrderInspect)

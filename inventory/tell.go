@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -164,14 +165,25 @@ func sayProvisioned(in *input) Decision {
 	switch {
 	case in.off() && in.wantedOff():
 		message += "; off, as spec.power says"
+	case in.off() && in.maintenance():
+		message += "; off, and nobody switches it on while spec.maintenance is set"
 	case in.off():
 		message += "; the server is off, and Ingot does not switch on unasked what is in use: set spec.power to On, or let the remediation of a MachineHealthCheck power-cycle it"
 	}
 	return idle(infrav1.ReasonProvisioned, message)
 }
 
-func sayMaintenance(*input) Decision {
-	return idle(infrav1.ReasonMaintenance, "spec.maintenance is set: Ingot does nothing to the host; unset it to put the host back to work")
+// sayMaintenance: a claimed host that comes on is switched off again, since what was on it
+// must not come back (I7).
+func sayMaintenance(in *input) Decision {
+	message := "spec.maintenance is set: Ingot does nothing to the host; unset it to put the host back to work"
+	if in.claimed() {
+		message = "spec.maintenance is set: Ingot starts nothing on the host, and switches it off where it comes on; unset it to put the host back to work, or annotate it with " + clusterv1.PausedAnnotation + " to be left alone"
+	}
+	if in.obs.Deleting {
+		message += "; the object goes once the disks are clean"
+	}
+	return idle(infrav1.ReasonMaintenance, message)
 }
 
 func sayQuarantined(in *input) Decision {

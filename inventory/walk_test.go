@@ -334,7 +334,7 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 		return bad("in the middle of a power cycle")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
 		r := h.Spec.Record
-		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power) && h.Spec.Order == nil && (r == nil || r.Failures == 0) && w.restedInUse(obeyed) == "", bad("provisioned "+w.restedInUse(obeyed)))
+		return mustBe((!wantedOff || !w.power) && (!wantedOn || w.power || worksOn(h)) && h.Spec.Order == nil && (r == nil || r.Failures == 0) && w.restedInUse(obeyed) == "", bad("provisioned "+w.restedInUse(obeyed)))
 	case worksOn(h):
 		return mustBe(w.last.Reason == infrav1.ReasonMaintenance, bad("in maintenance"))
 	case quarantine(h) == infrav1.QuarantineNotFenced:

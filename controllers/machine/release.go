@@ -123,10 +123,11 @@ func waitingForFence(machine *infrav1.IngotMachine, host *infrav1.IngotHost) str
 	return message
 }
 
-// heldUp is what the host says that keeps it, where that is not the fencing itself.
+// heldUp is what the host says that keeps it, where that is not the fencing itself, nor
+// from before the release.
 func heldUp(host *infrav1.IngotHost) string {
 	ready := conditions.Get(host, infrav1.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason == infrav1.ReasonFencing || ready.Reason == infrav1.ReasonWaiting {
+	if ready == nil || ready.ObservedGeneration != host.Generation || ready.Status != metav1.ConditionFalse || ready.Reason == infrav1.ReasonFencing || ready.Reason == infrav1.ReasonWaiting {
 		return ""
 	}
 	return ready.Message

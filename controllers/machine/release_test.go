@@ -37,20 +37,23 @@ func TestWaitingForFence(t *testing.T) {
 func TestWaitingForFenceOfAHostThatIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason, message string
+		seen            int64
 		paused          bool
 		says, not       string
 	}{
-		"fencing":       {infrav1.ReasonFencing, "shutting down", false, "Waiting for the BMC", "shutting down"},
-		"a duplicate":   {infrav1.ReasonDuplicate, "another host has this BMC", false, "another host has this BMC", "paused"},
-		"paused":        {infrav1.ReasonFencing, "shutting down", true, "take the annotation " + clusterv1.PausedAnnotation, infrav1.ForceReleaseAnnotation},
-		"nothing known": {"", "", false, "Waiting for the BMC", "The host says"},
+		"fencing":                        {infrav1.ReasonFencing, "shutting down", 2, false, "Waiting for the BMC", "shutting down"},
+		"a duplicate":                    {infrav1.ReasonDuplicate, "another host has this BMC", 2, false, "another host has this BMC", "paused"},
+		"paused":                         {infrav1.ReasonFencing, "shutting down", 2, true, "take the annotation " + clusterv1.PausedAnnotation, infrav1.ForceReleaseAnnotation},
+		"a release that it has not seen": {infrav1.ReasonProvisioning, "the agent installs", 1, false, "Waiting for the BMC", "the agent installs"},
+		"nothing known":                  {"", "", 0, false, "Waiting for the BMC", "The host says"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IngotHost{}
-			host.Name = "h1"
+			host.Name, host.Generation = "h1", c.seen
 			if c.reason != "" {
 				conditions.Set(host, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: c.reason, Message: c.message})
 			}
+			host.Generation = 2
 			if c.paused {
 				host.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 			}
