@@ -27,17 +27,16 @@ type leftover struct {
 // Wait returns when the disks have ended, with nil, or with the context's cause. It tells
 // of a disk as Disk does while that works by itself.
 func (r *Running) Wait(ctx context.Context, opts Options) error {
+	r.mu.Lock()
+	left := slices.Clone(r.left) // those that have ended are waited for in no time
+	r.mu.Unlock()
 	e := &eraser{opts: opts.withDefaults()}
-	for {
-		next, ok := r.first()
-		if !ok {
-			return nil
-		}
-		if err := e.await(ctx, next); err != nil {
+	for _, l := range left {
+		if err := e.await(ctx, l); err != nil {
 			return err
 		}
-		r.drop(next)
 	}
+	return nil
 }
 
 func (e *eraser) await(ctx context.Context, l leftover) error {
@@ -54,21 +53,6 @@ func (e *eraser) await(ctx context.Context, l leftover) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func (r *Running) first() (leftover, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.left) == 0 {
-		return leftover{}, false
-	}
-	return r.left[0], true
-}
-
-func (r *Running) drop(gone leftover) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left = slices.DeleteFunc(r.left, func(l leftover) bool { return l == gone })
 }
 
 func (r *Running) keep(l leftover) {

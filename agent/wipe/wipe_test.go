@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 const (
 	mib  = 1 << 20
+	gib  = 1 << 30
 	size = 200 * mib
 )
 
@@ -114,40 +116,43 @@ func withMBR(t *testing.T, f *os.File, sector int64) []planted {
 		inPartition("first logical", 21*mib, 79*mib)...), inPartition("second logical", 101*mib, 70*mib)...)
 }
 
-// A disk that held an OSD of Ceph shows it no more, by none of the copies of its label
-// (BlueStore's bdev_label_positions): on the disk, on a partition, and on a logical volume,
-// whose data begins 1 MiB into its disk or partition.
-func TestMetadataOfCeph(t *testing.T) {
-	const label, gib = "bluestore block device", int64(1) << 30
-	var places []int64
-	for _, begin := range []int64{0, mib, 2 * mib, 3 * mib} {
-		for _, at := range []int64{0, gib, 10 * gib} {
-			if begin+at > 0 {
-				places = append(places, begin+at)
-			}
-		}
-	}
-	f, path := newDiskOf(t, 11*gib)
+// A large disk shows no more what is found again by copies far inside it: Ceph's labels
+// (BlueStore's bdev_label_positions) and btrfs's superblocks, on the disk, on a partition,
+// and on a logical volume, whose data begins 1 MiB into its disk or partition.
+func TestMetadataOfCopies(t *testing.T) {
+	const whole, partition = 1001 * gib, 2 * mib
+	f, path := newDiskOf(t, whole)
 	target, err := file.New(f, false).Writable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := &gpt.Table{LogicalSectorSize: 512, PhysicalSectorSize: 512, ProtectiveMBR: true, Partitions: []*gpt.Partition{
-		{Index: 1, Start: 2 * mib / 512, End: uint64(11*gib-2*mib)/512 - 1, Type: gpt.LinuxFilesystem},
+		{Index: 1, Start: partition / 512, End: (whole-2*mib)/512 - 1, Type: gpt.LinuxFilesystem},
 	}}
-	if err := table.Write(target, 11*gib); err != nil {
+	if err := table.Write(target, whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range places {
-		put(t, f, at, []byte(label))
+	signs := []planted{{"Ceph on a volume of the disk", mib, "bluestore block device"}}
+	for _, begin := range []int64{0, mib, partition, partition + mib} {
+		for _, at := range []int64{gib, 10 * gib, 100 * gib, 1000 * gib} {
+			signs = append(signs, planted{fmt.Sprintf("Ceph at %d MiB", (begin+at)/mib), begin + at, "bluestore block device"})
+		}
+	}
+	for _, begin := range []int64{0, partition} {
+		for _, at := range []int64{64 * mib, 256 * gib} {
+			signs = append(signs, planted{fmt.Sprintf("btrfs at %d MiB", (begin+at)/mib), begin + at + 64, "_BHRfS_M"})
+		}
+	}
+	for _, s := range signs {
+		put(t, f, s.off, []byte(s.data))
 	}
 	put(t, f, 5*gib, []byte("content is not touched"))
 	if _, err := wipe.Metadata(t.Context(), open(t, path)); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range places {
-		if !block.IsZero(read(t, f, at, len(label))) {
-			t.Errorf("a label is still there at %d MiB", at/mib)
+	for _, s := range signs {
+		if !block.IsZero(read(t, f, s.off, len(s.data))) {
+			t.Errorf("%s is still there", s.name)
 		}
 	}
 	if block.IsZero(read(t, f, 5*gib, 8)) {

@@ -13,8 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/bootstrap"
 )
+
+// Only what goes onto a disk must be text: a live system reads what it is sent, and
+// Ignition its own in either case.
+func TestReadable(t *testing.T) {
+	for name, c := range map[string]struct {
+		value, format string
+		live, want    bool
+	}{
+		"cloud-config":               {"#cloud-config\n", "", false, true},
+		"no text":                    {"\xff", "", false, false},
+		"no text, live":              {"\xff", "", true, true},
+		"no text, live, Ignition":    {"\xff", agentapi.FormatIgnition, true, false},
+		"Ignition":                   {`{"ignition":{"version":"3.4.0"}}`, agentapi.FormatIgnition, false, true},
+		"Ignition that nobody reads": {"#cloud-config\n", agentapi.FormatIgnition, false, false},
+	} {
+		secret := &corev1.Secret{Data: map[string][]byte{bootstrap.ValueKey: []byte(c.value), bootstrap.FormatKey: []byte(c.format)}}
+		if err := readable(secret, c.live); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 // Data that is no text would arrive on the disk as another: no host is held for it. Under
 // gzip it is as good as plain.
