@@ -47,6 +47,32 @@ func TestAwaitedTellsOfPowerOff(t *testing.T) {
 	}
 }
 
+// Of a host in maintenance people are told what Ingot does not do, and what it does all the
+// same.
+func TestSayMaintenance(t *testing.T) {
+	for name, tc := range map[string]struct {
+		claimed, deleting bool
+		says, not         string
+	}{
+		"free":                 {false, false, "Ingot does nothing to the host", "switches it off"},
+		"claimed":              {true, false, "switches it off where it comes on", "the object goes"},
+		"claimed, and deleted": {true, true, "the object goes once the disks are clean", "does nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Maintenance, s.obs.Deleting = new(true), tc.deleting
+				if tc.claimed {
+					s.host.Spec.Claim = fencedClaim()
+				}
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			if d.Rule != "maintenance" || !strings.Contains(d.Message, tc.says) || strings.Contains(d.Message, tc.not) || !strings.Contains(d.Message, "unset it") {
+				t.Errorf("%s: %q", d.Rule, d.Message)
+			}
+		})
+	}
+}
+
 // TestSayProvisioned: whoever finds an installed server off is told why it stays so.
 func TestSayProvisioned(t *testing.T) {
 	const installed = "installed for IngotMachine m"
