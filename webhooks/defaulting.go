@@ -33,7 +33,6 @@ import (
 type defaulter[T client.Object] func(T)
 
 var (
-	_ admission.Defaulter[*v1beta2.IngotHost]            = defaulter[*v1beta2.IngotHost](defaultHost)
 	_ admission.Defaulter[*v1beta2.IngotNetwork]         = defaulter[*v1beta2.IngotNetwork](defaultNetwork)
 	_ admission.Defaulter[*v1beta2.IngotMachine]         = defaulter[*v1beta2.IngotMachine](defaultMachine)
 	_ admission.Defaulter[*v1beta2.IngotMachineTemplate] = defaulter[*v1beta2.IngotMachineTemplate](defaultMachineTemplate)
@@ -85,7 +84,7 @@ func (m *mutation[T]) Handle(ctx context.Context, req admission.Request) admissi
 	if !ok {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("copy of %T is of another type", before))
 	}
-	if err := m.defaulter.Default(ctx, after); err != nil {
+	if err := m.defaulter.Default(admission.NewContextWithRequest(ctx, req), after); err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	if reflect.DeepEqual(before, after) { // nearly always: the manager itself writes hosts all day
@@ -107,13 +106,15 @@ func (m *mutation[T]) Handle(ctx context.Context, req admission.Request) admissi
 }
 
 // rewritten tells what was written in another form. A default that filled a gap
-// needs no word.
+// needs no word, nor does what went.
 func rewritten(list []change) []string {
 	var warnings []string
 	warn := func(path *field.Path, before, after any) {
-		if was, ok := before.(string); ok && before != after {
+		was, isText := before.(string)
+		is, staysText := after.(string)
+		if isText && staysText && was != is {
 			warnings = append(warnings, fmt.Sprintf("%s: %q is stored as %q; write it so in the manifest, or tools that compare "+
-				"text, such as Argo CD, show a difference", path, was, after))
+				"text, such as Argo CD, show a difference", path, was, is))
 		}
 	}
 	for _, c := range list {
@@ -127,9 +128,14 @@ func rewritten(list []change) []string {
 	return warnings
 }
 
-// mutate returns a step that registers the defaulting of one kind, under the path
-// that controller-runtime would choose.
+// mutate is mutateBy for a kind whose objects alone say what becomes of them.
 func mutate[T client.Object](mgr ctrl.Manager, object T, d defaulter[T]) func() error {
+	return mutateBy(mgr, object, d)
+}
+
+// mutateBy returns a step that registers the defaulting of one kind, under the path
+// that controller-runtime would choose. The defaulter finds the request in its context.
+func mutateBy[T client.Object](mgr ctrl.Manager, object T, d admission.Defaulter[T]) func() error {
 	return func() error {
 		gvk, err := apiutil.GVKForObject(object, mgr.GetScheme())
 		if err != nil {

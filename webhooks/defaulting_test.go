@@ -74,10 +74,15 @@ func TestMutation(t *testing.T) {
 			return handle(t, &v1beta2.IngotClusterTemplate{}, defaultClusterTemplate, head+`"kind":"IngotClusterTemplate"}`)
 		}, `[]`, nil},
 		{"a network", func(t *testing.T) admission.Response {
-			return handle(t, &v1beta2.IngotNetwork{}, defaultNetwork, head+`"kind":"IngotNetwork","spec":{"subnet":"010.0.0.0/8","domain":"DC1.example.","searchDomains":["DC1.example.","example"]}}`)
-		}, `[{"op":"replace","path":"/spec/domain","value":"dc1.example"},{"op":"replace","path":"/spec/searchDomains/0","value":"dc1.example"}]`, []string{
-			`spec.domain: "DC1.example." is stored as "dc1.example"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`,
-			`spec.searchDomains[0]: "DC1.example." is stored as "dc1.example"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+			return handle(t, &v1beta2.IngotNetwork{}, defaultNetwork, head+`"kind":"IngotNetwork","spec":{"subnet":"010.0.0.0/8","domain":"DC1.example."}}`)
+		}, `[{"op":"replace","path":"/spec/domain","value":"dc1.example"}]`, []string{
+			`spec.domain: "DC1.example." is stored as "dc1.example"; write it so in the manifest, or tools that compare text, such as Argo CD, show a difference`}},
+		{"sets and keys of a network are left to be refused", func(t *testing.T) admission.Response {
+			return handle(t, &v1beta2.IngotNetwork{}, defaultNetwork, head+`"kind":"IngotNetwork","spec":{"searchDomains":["DC1.example.","example"],"reservations":[{"mac":"AA-BB-CC-00-11-22","ip":"10.0.0.9"}]}}`)
+		}, `[]`, nil},
+		{"sets of a machine, too", func(t *testing.T) admission.Response {
+			return handle(t, &v1beta2.IngotMachine{}, defaultMachine, head+`"kind":"IngotMachine","spec":{"networkData":{"ethernets":[{"searchDomains":["A."]}],"bonds":[{"searchDomains":["B."]}],"vlans":[{"searchDomains":["C."]}]}}}`)
+		}, `[]`, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

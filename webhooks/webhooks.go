@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -41,7 +42,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	hosts := mgr.GetClient()
 	o := outlook.Outlook{Reader: hosts}
 	steps := []func() error{
-		mutate(mgr, &v1beta2.IngotHost{}, defaultHost),
+		mutateBy(mgr, &v1beta2.IngotHost{}, hostDefaulter{clock: clock.RealClock{}}),
 		mutate(mgr, &v1beta2.IngotNetwork{}, defaultNetwork),
 		mutate(mgr, &v1beta2.IngotMachine{}, defaultMachine),
 		mutate(mgr, &v1beta2.IngotMachineTemplate{}, defaultMachineTemplate),

@@ -232,8 +232,8 @@ func (r *recorder) machinesOf(t *testing.T, cluster string) (machines, hosts []K
 	return machines, hosts
 }
 
-// move lets clusterctl write what it would move into a directory: discovery, pause
-// and block-move as in a move, and nothing is deleted.
+// move lets clusterctl write what it would move into a directory: discovery and pause as in
+// a move, but no wait for block-move, and nothing is deleted.
 func (r *recorder) move(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

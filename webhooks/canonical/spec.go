@@ -36,19 +36,6 @@ func networkData(data *v1beta2.NetworkData) {
 	}
 	for i := range data.Ethernets {
 		data.Ethernets[i].NIC.MAC = MAC(data.Ethernets[i].NIC.MAC)
-		searchDomains(data.Ethernets[i].SearchDomains)
-	}
-	for i := range data.Bonds {
-		searchDomains(data.Bonds[i].SearchDomains)
-	}
-	for i := range data.VLANs {
-		searchDomains(data.VLANs[i].SearchDomains)
-	}
-}
-
-func searchDomains(domains []string) {
-	for i, domain := range domains {
-		domains[i] = Domain(domain)
 	}
 }
 
@@ -69,10 +56,7 @@ func Cluster(spec *v1beta2.IngotClusterSpec) {
 
 // Network brings the spec of an IngotNetwork into its form. Addresses are taken as
 // they are written: 010.0.0.1 means one thing to some programs and another to others.
+// So are searchDomains, a set, and the MAC addresses of reservations, which are keys.
 func Network(spec *v1beta2.IngotNetworkSpec) {
 	spec.Domain = Domain(spec.Domain)
-	searchDomains(spec.SearchDomains)
-	for i := range spec.Reservations {
-		spec.Reservations[i].MAC = MAC(spec.Reservations[i].MAC)
-	}
 }
