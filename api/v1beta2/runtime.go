@@ -8,6 +8,11 @@ package v1beta2
 // at, unless it is "false".
 const RetainAnnotation = AnnotationPrefix + "retain"
 
+// UpgradeAnywayAnnotation on a Cluster of Ingot's has the runtime extension let its
+// upgrades go on though a BMC does not answer, or a group that surges has no free host.
+// Its value is not looked at, unless it is "false".
+const UpgradeAnywayAnnotation = AnnotationPrefix + "upgrade-anyway"
+
 // DeleteInUseAnnotation on an IngotImage lets it be deleted though Clusters use it. Its
 // value is not looked at.
 const DeleteInUseAnnotation = AnnotationPrefix + "delete-in-use"

@@ -98,6 +98,8 @@ type Upgrade struct {
 	// Stock of the namespace, and the catalogue.
 	Stock  allocation.Stock
 	Images []infrav1.IngotImage
+	// Anyway: a person wants it to begin without the hosts and the BMCs that it needs.
+	Anyway bool
 }
 
 // A Step is what one group goes through.
@@ -110,7 +112,8 @@ type Step struct {
 }
 
 // Decide holds an upgrade that could not go on: for want of an image, of a host for
-// the surge, or of a BMC that answers.
+// the surge, or of a BMC that answers. Images are needed in any case: without one nothing
+// of that version can be made.
 func (u Upgrade) Decide() (Verdict, error) {
 	var messages []string
 	for _, step := range u.Steps {
@@ -120,14 +123,31 @@ func (u Upgrade) Decide() (Verdict, error) {
 			}
 		}
 	}
+	obstacles, err := u.obstacles()
+	if err != nil {
+		return Verdict{}, err
+	}
+	return held(append(messages, obstacles...)), nil
+}
+
+// obstacles are what it would meet on its way, and how a person lets it begin all the same.
+func (u Upgrade) obstacles() ([]string, error) {
+	if u.Anyway {
+		return nil, nil
+	}
+	var messages []string
 	for _, step := range u.Steps {
 		message, err := u.spare(step)
 		if err != nil {
-			return Verdict{}, err
+			return nil, err
 		}
 		messages = append(messages, message)
 	}
-	return held(append(messages, u.unreachable())), nil
+	messages = slices.DeleteFunc(append(messages, u.unreachable()), func(m string) bool { return m == "" })
+	if len(messages) > 0 {
+		messages = append(messages, fmt.Sprintf("to upgrade all the same: kubectl annotate cluster -n %s %s %s=", u.Namespace, u.ClusterName, infrav1.UpgradeAnywayAnnotation))
+	}
+	return messages, nil
 }
 
 // spare says what is missing for the surge of one group. Groups are upgraded one after
@@ -257,10 +277,15 @@ func silent(host *infrav1.IngotHost) bool {
 
 // decideDelete holds the deletion of a Cluster that somebody wants to keep.
 func decideDelete(cluster *clusterv1.Cluster) Verdict {
-	value, ok := cluster.Annotations[infrav1.RetainAnnotation]
-	if !ok || value == "false" {
+	if !says(cluster, infrav1.RetainAnnotation) {
 		return Verdict{}
 	}
 	return Verdict{Hold: true, Message: fmt.Sprintf("the Cluster is to be retained; to let the deletion go on: kubectl annotate cluster -n %s %s %s-",
 		cluster.Namespace, cluster.Name, infrav1.RetainAnnotation)}
+}
+
+// says whether a Cluster has an annotation, and not to say no by it.
+func says(cluster *clusterv1.Cluster, annotation string) bool {
+	value, ok := cluster.Annotations[annotation]
+	return ok && value != "false"
 }

@@ -214,31 +214,41 @@ func TestBeforeUpgrades(t *testing.T) {
 		}
 		return out
 	}
+	anyway := func(value string) []func(*clusterv1.Cluster) {
+		return []func(*clusterv1.Cluster){func(c *clusterv1.Cluster) {
+			c.Annotations = map[string]string{infrav1.UpgradeAnywayAnnotation: value}
+		}}
+	}
 	for name, tc := range map[string]struct {
 		class                          string
 		objects                        []client.Object
 		all, controlPlane, workersHeld string
+		edits                          []func(*clusterv1.Cluster)
 	}{
-		"no surge, images":       {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
-		"surge, a host":          {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
-		"surge, no host":         {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
-		"workers surge":          {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
-		"no image":               {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
-		"inline image":           {class: "ingot", objects: rollout(0, 0)},
-		"a silent BMC":           {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, worker, claimed("h9", "cp-1", "False"), claimed("h8", "w", "True")}), all: "the BMCs of hosts h9 do not answer", controlPlane: "hosts h9 do"},
-		"a silent worker":        {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "False")}), all: "hosts h8", workersHeld: "hosts h8"},
-		"a silent one given up":  {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "gone", "False")})},
-		"a silent one that goes": {class: "ingot", objects: all(rollout(0, 0), []client.Object{going, claimed("h8", "w", "False")})},
-		"a BMC not asked yet":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "Unknown")})},
-		"nothing there yet":      {class: "ingot", objects: nil},
-		"many silent BMCs":       {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
-		"class of another":       {class: "docker"},
-		"class that is gone":     {class: "none"},
-		"image for a way only":   {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"no surge, images":        {class: "ingot-runtime", objects: all(rollout(0, 0), images)},
+		"surge, a host":           {class: "ingot-runtime", objects: all(rollout(1, 1), images, free(1, nil))},
+		"surge, no host":          {class: "ingot-runtime", objects: all(rollout(1, 0), images), all: "the upgrade makes a machine before it removes one: 1 host is missing: the control plane", controlPlane: "makes a machine before"},
+		"workers surge":           {class: "ingot-runtime", objects: all(rollout(0, 1), images), all: "machine deployment md-0", workersHeld: "machine deployment md-0 lacks 1 of 1 hosts"},
+		"no image":                {class: "ingot-runtime", objects: rollout(0, 0), all: "no IngotImage for Kubernetes v1.37.0 on amd64; add one to the catalogue", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"inline image":            {class: "ingot", objects: rollout(0, 0)},
+		"a silent BMC":            {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, worker, claimed("h9", "cp-1", "False"), claimed("h8", "w", "True")}), all: "the BMCs of hosts h9 do not answer", controlPlane: "hosts h9 do"},
+		"a silent worker":         {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "False")}), all: "hosts h8", workersHeld: "hosts h8"},
+		"a silent one given up":   {class: "ingot", objects: all(rollout(0, 0), []client.Object{claimed("h8", "gone", "False")})},
+		"a silent one that goes":  {class: "ingot", objects: all(rollout(0, 0), []client.Object{going, claimed("h8", "w", "False")})},
+		"a BMC not asked yet":     {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("h8", "w", "Unknown")})},
+		"nothing there yet":       {class: "ingot", objects: nil},
+		"many silent BMCs":        {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
+		"class of another":        {class: "docker"},
+		"class that is gone":      {class: "none"},
+		"image for a way only":    {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"without a spare, anyway": {class: "ingot-runtime", objects: all(rollout(1, 1), images), edits: anyway("")},
+		"a silent BMC, anyway":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("broken board")},
+		"not anyway":              {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("false"), all: "; to upgrade all the same: kubectl annotate cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/upgrade-anyway=", controlPlane: "all the same"},
+		"no image, anyway":        {class: "ingot-runtime", objects: rollout(0, 0), edits: anyway(""), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)
-			c := *cluster(tc.class, 2, isBuilt)
+			c := *cluster(tc.class, 2, append(tc.edits, isBuilt)...)
 			steps := []runtimehooksv1.UpgradeStepInfo{{Version: "v1.37.0"}}
 			var whole runtimehooksv1.BeforeClusterUpgradeResponse
 			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: c, FromKubernetesVersion: "v1.36.1", ToKubernetesVersion: "v1.37.0", ControlPlaneUpgrades: steps, WorkersUpgrades: steps}, &whole)
