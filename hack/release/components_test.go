@@ -145,6 +145,11 @@ func TestDeployments(t *testing.T) {
 		if args, _ := manager["args"].([]any); !slices.Contains(args, any("--namespace=")) {
 			t.Errorf("%s: no --namespace= in %v", o.GetName(), args)
 		}
+		// Of the image's platform, or the scheduler may choose a node that cannot run it.
+		nodes, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "spec", "nodeSelector")
+		if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, nodes); err != nil || diff != "" {
+			t.Errorf("%s: nodes (-want +got), %v:\n%s", o.GetName(), err, diff)
+		}
 	}
 	slices.Sort(deployments)
 	if diff := cmp.Diff([]string{"ingot-boot", "ingot-controller-manager"}, deployments); diff != "" {
