@@ -123,6 +123,17 @@ func TestMediaByHTTPS(t *testing.T) {
 	}
 }
 
+// TestTicketsAreNotRepeated: what a BMC says of an address that it refuses, or shows another
+// instead of, has no ticket in it.
+func TestTicketsAreNotRepeated(t *testing.T) {
+	const ticket = "KVXW2ZDPNRRW63TTMVSWC5DFMQ"
+	conn := newMaker(t, bmctest.OpenBMC, nil).dial(t)
+	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/media/"+ticket+"/agent.iso")
+	if err == nil || strings.Contains(err.Error(), ticket) || !strings.Contains(err.Error(), "http://192.0.2.1/media/***/agent.iso") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestBootModeStays: X11 and X12 fall back to Legacy when the device changes
 // without a mode.
 func TestBootModeStays(t *testing.T) {

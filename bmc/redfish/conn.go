@@ -49,9 +49,6 @@ type conn struct {
 	learned bool
 	// secrets beside the password and the token that no error may show.
 	secrets []bmc.Password
-	// schemas of the registry of that name, once read.
-	schemas     map[string]bmc.SettingSchema
-	schemasName string
 	// resetTypes is what the system allows once it is known.
 	resetTypes []string
 	// mediaWait is the constant, but for tests.

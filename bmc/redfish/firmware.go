@@ -91,7 +91,7 @@ func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
 	if err != nil {
 		return bmc.UpdateWays{}, fmt.Errorf("read update service: %w", err)
 	}
-	way, err := c.pushWay(service)
+	way, err := c.pushWay(service, 0)
 	if err != nil {
 		return bmc.UpdateWays{}, fmt.Errorf("read who made the BMC: %w", err)
 	}

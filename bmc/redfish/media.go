@@ -134,6 +134,10 @@ func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string
 			return s, nil
 		}
 	}
+	// BMCs repeat the address, or a part of it, in what they refuse it with.
+	own := c.secrets
+	c.secrets = append(slices.Clone(own), secretsIn(image)...)
+	defer func() { c.secrets = own }()
 	var refused error
 	for _, m := range candidates {
 		slot, err := c.insert(m, image)
@@ -151,6 +155,21 @@ func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string
 		}
 	}
 	return fail(fmt.Errorf("%w: no slot took it; last answer: %w", bmc.ErrNotApplied, refused))
+}
+
+// leastTicket is how long a part of a path is at least that may be a ticket, in characters.
+const leastTicket = 20
+
+// secretsIn are the parts of an image's address that nobody may read in an error: that of
+// Ingot's own CD has a ticket in it, and who has that reads the token on it (decision 0150).
+func secretsIn(image string) []bmc.Password {
+	var secrets []bmc.Password
+	for part := range strings.SplitSeq(image, "/") {
+		if len(part) >= leastTicket {
+			secrets = append(secrets, bmc.Password(part))
+		}
+	}
+	return secrets
 }
 
 // mediaFor lists the slots for a kind: those with an action first, then those of

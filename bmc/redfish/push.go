@@ -31,12 +31,14 @@ const (
 	pushForm pushWay = "HttpPushUri, a form"
 )
 
-// pushWay finds out how to push; the newer way is the better one.
-func (c *conn) pushWay(service updateServiceResource) (pushWay, error) {
+// pushWay finds out how to push an image to as many targets; the newer way is the better
+// one, but where it wants a target and there is none.
+func (c *conn) pushWay(service updateServiceResource, targets int) (pushWay, error) {
+	multipart, plain := isLink(service.PushURI), isLink(service.PlainPushURI)
 	switch {
-	case isLink(service.PushURI):
+	case multipart && (!plain || targets > 0 || !c.has(oneTarget)):
 		return pushMultipart, nil
-	case !isLink(service.PlainPushURI):
+	case !plain:
 		return "", nil
 	}
 	if strings.TrimSpace(c.root.Vendor) == "" { // older ones tell it with the system only
@@ -55,7 +57,7 @@ func (c *conn) pushWay(service updateServiceResource) (pushWay, error) {
 
 // push streams the image. gofish would hold all of it in memory.
 func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task, error) {
-	way, err := c.pushWay(service)
+	way, err := c.pushWay(service, len(update.Targets))
 	switch {
 	case err != nil:
 		return bmc.Task{}, err
@@ -77,12 +79,39 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 	case pushForm:
 		return c.pushForm(service, update)
 	}
+	if update.Targets, err = c.targets(update); err != nil {
+		return bmc.Task{}, err
+	}
 	parts, err := multipartBody(update)
 	if err != nil {
 		return bmc.Task{}, err
 	}
 	a, err := c.stream(service.PushURI, parts)
 	return taskOf(a), err
+}
+
+// targets of an image in parts, none unless they are asked for, or the BMC wants one: then
+// it is the firmware that the image is of, or else the manager, which every BMC of that
+// kind takes.
+func (c *conn) targets(update bmc.Update) ([]string, error) {
+	switch {
+	case len(update.Targets) > 0 || !c.has(oneTarget):
+		return update.Targets, nil
+	case isLink(update.Component):
+		return []string{update.Component}, nil
+	}
+	system, err := c.systemForWrite()
+	if err != nil {
+		return nil, err
+	}
+	manager, err := c.managerPath(system)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", bmc.ErrUnsent, err)
+	case manager == "":
+		return nil, lacking("the BMC wants one target of an image, and shows no manager")
+	}
+	return []string{manager}, nil
 }
 
 // pushForm has an older iDRAC keep the image, and then install it from there. Its form is

@@ -33,8 +33,10 @@ func TestPushWays(t *testing.T) {
 		change func(*labbmc.Config)
 		want   string // where the image goes; empty: nowhere
 	}{
-		{"the standard's", bmctest.OpenBMC, nil, "/update-multipart"},
-		{"the standard's before another", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/update-multipart"},
+		{"the standard's", bmctest.Standard, nil, "/upload"},
+		{"the standard's before another", bmctest.Standard, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/upload"},
+		{"an image alone before one that wants a target", bmctest.OpenBMC, nil, "/update"},
+		{"to the manager, where a target is wanted", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" }, "/update-multipart"},
 		{"an image alone", bmctest.OpenBMCEarly, nil, "/UpdateService"},
 		{"a form", bmctest.IDRAC9Early, nil, "/FirmwareInventory"},
 		{"a form, by who made the system", bmctest.IDRAC9Early, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/FirmwareInventory"},
@@ -61,6 +63,32 @@ func TestPushWays(t *testing.T) {
 			}
 			if writes := writesOf(r); !slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, " "+tc.want) }) {
 				t.Errorf("writes %v, want one to %s", writes, tc.want)
+			}
+		})
+	}
+}
+
+// TestPushToOneTarget: where exactly one is wanted it is what was asked for, the firmware that
+// the image is of, or the manager.
+func TestPushToOneTarget(t *testing.T) {
+	const manager, firmware = "/redfish/v1/Managers/bmc", "/redfish/v1/UpdateService/FirmwareInventory/BIOS"
+	for name, tc := range map[string]struct {
+		update bmc.Update
+		want   string
+	}{
+		"asked for":       {bmc.Update{Targets: []string{firmware}, Component: manager}, firmware},
+		"by the image":    {bmc.Update{Component: firmware}, firmware},
+		"nothing is said": {bmc.Update{}, manager},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newMaker(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" })
+			image := update.Image(update.BIOS, newVersion)
+			tc.update.Image, tc.update.Size = bytes.NewReader(image), int64(len(image))
+			if _, err := r.dial(t).UpdateFirmware(t.Context(), tc.update); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.PushedTo(); !slices.Equal(got, []string{tc.want}) {
+				t.Errorf("targets %v, want %s", got, tc.want)
 			}
 		})
 	}

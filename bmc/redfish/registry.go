@@ -55,13 +55,11 @@ func (c *conn) SettingSchemas(ctx context.Context) (map[string]bmc.SettingSchema
 	return nil, fmt.Errorf("read setting schemas: %w", err)
 }
 
-// schemasOf reads the registry that the Bios names, once per session and name.
+// schemasOf reads the registry that the Bios names. It is not kept: it takes some hundred
+// kilobytes, and sessions last as long as hosts are asked for their power state.
 func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error) {
 	if bios.Registry == "" || c.root.Registries.ID == "" {
 		return nil, lacking("Bios names no registry of its attributes")
-	}
-	if c.schemas != nil && c.schemasName == bios.Registry {
-		return c.schemas, nil
 	}
 	location, err := c.registryLocation(bios.Registry)
 	if err != nil {
@@ -74,8 +72,7 @@ func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error
 	if len(registry.Entries.Attributes) > maxSettings {
 		return nil, fmt.Errorf("%w: more than %d attributes in the registry", bmc.ErrProtocol, maxSettings)
 	}
-	c.schemas, c.schemasName = schemas(registry.Entries.Attributes), bios.Registry
-	return c.schemas, nil
+	return schemas(registry.Entries.Attributes), nil
 }
 
 // registryLocation finds the file of a registry: the member that has its name

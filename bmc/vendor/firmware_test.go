@@ -148,6 +148,15 @@ func TestUnfitMachine(t *testing.T) {
 	})
 }
 
+// TestBuildsThatWantATarget: bmclib names no target, which upstream's OpenBMC refuses. That
+// is said of the BMC; redfish:// pushes to it.
+func TestBuildsThatWantATarget(t *testing.T) {
+	r := newMaker(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Quirks.OneTarget = true })
+	if _, err := r.dial(t).UpdateFirmware(t.Context(), image(update.BIOS)); !errors.Is(err, bmc.ErrNotSupported) {
+		t.Errorf("error %v, want ErrNotSupported", err)
+	}
+}
+
 // TestBusyWithAnother: OpenBMC is not given an image while it installs another.
 func TestBusyWithAnother(t *testing.T) {
 	r := newMaker(t, bmctest.DriverOpenBMC, bmctest.OpenBMC, nil)

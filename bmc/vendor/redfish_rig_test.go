@@ -59,6 +59,7 @@ func newMaker(t *testing.T, name string, p bmctest.Personality, change func(*lab
 	if model := emulated[p].model; model != "" {
 		maker.Model = model
 	}
+	maker.Quirks.OneTarget = false // the builds of OpenBMC that bmclib can push to; see TestBuildsThatWantATarget
 	r := &redfishRig{bench: &labbmc.Bench{}, driver: driver(t, name)}
 	cfg := labbmc.Config{
 		Authority: ca, Machine: r.bench, Username: username, Password: canary, System: system(), Personality: maker, RebootTime: soon,

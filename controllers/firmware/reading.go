@@ -115,7 +115,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 		return err
 	}
 	reading.Ways = inventory.UpdateWays{Fetch: ways.Fetch, Protocols: ways.Protocols, Push: ways.Push}
-	items = slices.DeleteFunc(items, notInstalled)
+	items = slices.DeleteFunc(items, notInstalled(items))
 	wished := func(component string) bool {
 		return slices.ContainsFunc(host.Spec.Firmware, func(f infrav1.FirmwareComponent) bool { return f.Component == component })
 	}
@@ -147,11 +147,23 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	return nil
 }
 
-// notInstalled knows what Dell lists beside the firmware in force: what was there
-// before, and what may be installed (its ID tells).
-func notInstalled(item bmc.FirmwareItem) bool {
-	id := item.ID[strings.LastIndex(item.ID, "/")+1:]
-	return strings.HasPrefix(id, "Previous-") || strings.HasPrefix(id, "Available-")
+// notInstalled knows, of an inventory, what Dell lists beside the firmware that is installed: what
+// was there before, what may be installed, and what runs until the next start, which is
+// listed as well where it is installed (its ID tells:
+// github.com/dell/iDRAC-Redfish-Scripting issue 264).
+func notInstalled(items []bmc.FirmwareItem) func(bmc.FirmwareItem) bool {
+	is := func(item bmc.FirmwareItem, prefix string) bool {
+		return strings.HasPrefix(item.ID[strings.LastIndex(item.ID, "/")+1:], prefix)
+	}
+	installed := map[string]bool{}
+	for _, item := range items {
+		if is(item, "Installed-") {
+			installed[item.Name] = true
+		}
+	}
+	return func(item bmc.FirmwareItem) bool {
+		return is(item, "Previous-") || is(item, "Available-") || is(item, "Current-") && installed[item.Name]
+	}
 }
 
 func listItems(items []bmc.FirmwareItem) string {

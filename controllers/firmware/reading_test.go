@@ -68,6 +68,9 @@ func TestReadFirmware(t *testing.T) {
 		{ID: root + "Available-159-2.20.0__BIOS.Setup.1-1", Name: "BIOS", Version: "2.20.0"},
 		{ID: root + "Installed-1-1.0__NIC.1-1", Name: "NIC", Version: "1.0"},
 		{ID: root + "Installed-1-1.1__NIC.1-2", Name: "NIC", Version: "1.1"},
+		{ID: root + "Current-2-18.5.17__NIC.Integrated.1-1-1", Name: "rNDC", Version: "18.5.17"},
+		{ID: root + "Installed-2-19.5.12__NIC.Integrated.1-1-1", Name: "rNDC", Version: "19.5.12"},
+		{ID: root + "Current-3-7.0__Lifecycle", Name: "Lifecycle", Version: "7.0"},
 	}
 	firmware := func(components ...string) *infrav1.IngotHost {
 		h := &infrav1.IngotHost{}
@@ -93,11 +96,13 @@ func TestReadFirmware(t *testing.T) {
 		refused  string // a part of it
 	}{
 		{"what is installed, of all that Dell lists", &shelf{items: dell}, firmware("BIOS"), map[string]string{"BIOS": "2.19.1"}, nil, ""},
+		{"what is installed, of what runs until the next start", &shelf{items: dell}, firmware("rNDC"), map[string]string{"rNDC": "19.5.12"}, nil, ""},
+		{"what runs, where nothing else is told", &shelf{items: dell}, firmware("Lifecycle"), map[string]string{"Lifecycle": "7.0"}, nil, ""},
 		{"several of one name", &shelf{items: dell}, firmware("NIC"), nil, nil, "with the versions 1.0, 1.1"},
 		{"one of them", &shelf{items: dell}, firmware("installed-1-1.1__nic.1-2"), map[string]string{"installed-1-1.1__nic.1-2": "1.1"}, nil, ""},
 		{"one by two names", &shelf{items: dell}, firmware("BIOS", "Installed-159-2.19.1__BIOS.Setup.1-1"),
 			map[string]string{"BIOS": "2.19.1", "Installed-159-2.19.1__BIOS.Setup.1-1": "2.19.1"}, nil, "are one firmware"},
-		{"none of the name", &shelf{items: dell}, firmware("Toaster"), nil, nil, `it has "BIOS", "NIC"`},
+		{"none of the name", &shelf{items: dell}, firmware("Toaster"), nil, nil, `it has "BIOS", "NIC", "rNDC", "Lifecycle"`},
 		{"none at all", &shelf{}, firmware("BIOS"), nil, nil, "it has none"},
 		{"no firmware to be told", &shelf{err: fmt.Errorf("%w: none", bmc.ErrNotSupported)}, firmware("BIOS"), nil, nil, "cannot tell its firmware"},
 		{"an update of what is not told now", &shelf{items: dell}, updating, nil, nil, ""},

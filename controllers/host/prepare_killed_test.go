@@ -31,7 +31,7 @@ func testFirmwareKilled(t *testing.T, on *ground) {
 		m.restart(0)
 		m.lives("available", isAvailable)
 		bios, _ := m.lab.Firmware()
-		if updates := m.count("SimpleUpdate") + m.count("Push"); bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || updates != 1 {
+		if updates := m.count("SimpleUpdate") + m.count("Push") + m.count("HTTPPush"); bios != "9.9" || m.setting("SriovGlobalEnable") != "Enabled" || updates != 1 {
 			t.Fatalf("after a death at write %d: version %s, setting %s, actions %q", at, bios, m.setting("SriovGlobalEnable"), m.lab.Actions())
 		}
 		m.clear()

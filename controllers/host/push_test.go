@@ -135,7 +135,7 @@ func testFirmwarePush(t *testing.T, on *ground) {
 		t.Errorf("the record says %+v after the push", u)
 	}
 	m.lives("available again", isAvailable)
-	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 || m.count("SimpleUpdate") != 0 {
+	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("HTTPPush") != 1 || m.count("SimpleUpdate") != 0 {
 		t.Errorf("version %s, actions %q", bios, m.lab.Actions())
 	}
 }
@@ -169,16 +169,16 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 	cut := m.lives("known to be cut off", func(h *infrav1.IngotHost) bool {
 		return h.Spec.Record.Preparation.Update != nil && h.Spec.Record.Preparation.Update.State == infrav1.UpdateCutOff
 	})
-	if told := conditions.Get(cut, infrav1.HostPreparedCondition).Message; !strings.Contains(told, "BIOS") || m.count("Push") != 0 {
+	if told := conditions.Get(cut, infrav1.HostPreparedCondition).Message; !strings.Contains(told, "BIOS") || m.count("HTTPPush") != 0 {
 		t.Errorf("message %q, actions %q", told, m.lab.Actions())
 	}
 	since := m.clock.Now()
 	m.lives("available again", isAvailable, func(h *infrav1.IngotHost) {
-		if m.asked("update-multipart") > 0 && m.clock.Since(since) < m.Policy.UpdateSilence {
+		if m.asked("/UpdateService/update") > 0 && m.clock.Since(since) < m.Policy.UpdateSilence {
 			t.Error("pushed again before anybody could know what became of the first")
 		}
 	})
-	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 {
+	if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("HTTPPush") != 1 {
 		t.Errorf("version %s, actions %q", bios, m.lab.Actions())
 	}
 }
@@ -203,8 +203,8 @@ func testFirmwarePushFails(t *testing.T, on *ground) {
 				return isReason(infrav1.ReasonFirmwareUpdateFailed)(h) && h.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed
 			})
 			told := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, infrav1.ReasonFirmwareUpdateFailed).Message
-			if !strings.Contains(told, tc.says) || m.asked("update-multipart") != tc.pushes {
-				t.Errorf("%d pushes, want %d; message %q, want %q", m.asked("update-multipart"), tc.pushes, told, tc.says)
+			if !strings.Contains(told, tc.says) || m.asked("/UpdateService/update") != tc.pushes {
+				t.Errorf("%d pushes, want %d; message %q, want %q", m.asked("/UpdateService/update"), tc.pushes, told, tc.says)
 			}
 			m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Firmware[0].URL, h.Spec.Firmware[0].Checksum = good, checksum })
 			m.lives("available", isAvailable, func(*infrav1.IngotHost) { m.worksEnd() })
@@ -228,7 +228,7 @@ func testFirmwarePushKilled(t *testing.T, on *ground) {
 		m.worksEnd() // what was in flight is with the BMC, or is not
 		m.restart(0)
 		m.lives("available", isAvailable, func(*infrav1.IngotHost) { m.worksEnd() })
-		if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("Push") != 1 || m.count("SimpleUpdate") != 0 {
+		if bios, _ := m.lab.Firmware(); bios != "9.9" || m.count("HTTPPush") != 1 || m.count("SimpleUpdate") != 0 {
 			t.Fatalf("after a death at write %d: version %s, actions %q", at, bios, m.lab.Actions())
 		}
 		m.clear()

@@ -236,6 +236,9 @@ func (b *BMC) Firmware() (bios, manager string) {
 	return b.services.update.Version(update.BIOS), b.services.update.Version(update.BMC)
 }
 
+// PushedTo are the targets of the last firmware image that came in parts.
+func (b *BMC) PushedTo() []string { return b.services.update.PushedTo() }
+
 // PushedBytes counts the bytes of firmware images that were taken in.
 func (b *BMC) PushedBytes() int64 {
 	if b.services == nil {

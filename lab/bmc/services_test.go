@@ -252,7 +252,7 @@ func push(t *testing.T, c *client, path string, image []byte, size int64, parts 
 	go func() {
 		for _, part := range parts {
 			if part != "UpdateFile" {
-				_ = form.WriteField(part, `{"Targets":[]}`)
+				_ = form.WriteField(part, `{"Targets":["/redfish/v1/Managers/bmc"]}`)
 				continue
 			}
 			if out, err := form.CreateFormFile(part, "fw.bin"); err == nil {
@@ -303,6 +303,9 @@ func TestPush(t *testing.T) {
 	c.want(200, "GET", "/redfish/v1", "")
 	if bios, _ := b.Firmware(); bios != "7.7" {
 		t.Errorf("version %s", bios)
+	}
+	if diff := cmp.Diff([]string{p.Manager()}, b.PushedTo()); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
 	}
 	if got := push(t, c, p.PushPath, []byte("no image\n"), 0, "UpdateParameters", "UpdateFile"); got != 400 {
 		t.Errorf("no image: %d", got)

@@ -160,12 +160,12 @@ func openBMC() Personality {
 		MaxSessions: 64, SessionTimeout: 30 * time.Minute, Basic: true, SessionContext: true, AccountID: "root", PasswordMax: 20,
 		Media:   []Slot{{ID: "Slot_0", Kinds: []string{"CD", "USBStick"}}, {ID: "Slot_2", Kinds: []string{"CD", "USBStick"}}},
 		MediaAt: OnManager, LogAt: OnSystem, Log: "EventLog", Sensors: BothSensors,
-		SimpleUpdate: false, PushPath: root + "/UpdateService/update-multipart", Subscriptions: 20, SSE: true,
+		SimpleUpdate: false, PushPath: root + "/UpdateService/update-multipart", HTTPPush: root + "/UpdateService/update", Subscriptions: 20, SSE: true,
 		FrontPage:   "<!doctype html><title>OpenBMC Web UI</title>",
 		PowerEvents: [2]string{"OpenBMC.0.4.DCPowerOn", "OpenBMC.0.4.DCPowerOff"},
 		Quirks: Quirks{
 			ResetTypesByActionInfo: true, ResetTypes: []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"},
-			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true, SlowEject: 2, Transitions: true, HTTPSMedia: true,
+			DumbSlots: 1, DumbSlotStatus: 405, LowerUUID: true, SlowEject: 2, Transitions: true, HTTPSMedia: true, OneTarget: true,
 		},
 	}
 }

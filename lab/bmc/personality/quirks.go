@@ -118,6 +118,9 @@ type Quirks struct {
 	Transitions bool
 	// HTTPSMedia refuses image URLs that are not https (OpenBMC, which has smb beside it).
 	HTTPSMedia bool
+	// OneTarget refuses images in parts for any other number of targets than one, which may be
+	// the manager (OpenBMC).
+	OneTarget bool
 	// PhysicalCD boots the server's own drive for the target Cd; the virtual one is
 	// VCD-DVD of the manager's attributes (Dell).
 	PhysicalCD bool

@@ -94,6 +94,8 @@ type Service struct {
 	versions map[string]string
 	previous map[string]string
 	pushed   int64
+	// pushedTo are the targets of the last image that came in parts.
+	pushedTo []string
 	// staged is a component whose image was pushed for StartUpdate, or for a SimpleUpdate
 	// from the inventory, with its version.
 	staged, stagedVersion string
@@ -127,6 +129,13 @@ func (s *Service) Pushed() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pushed
+}
+
+// PushedTo are the targets of the last image that came in parts.
+func (s *Service) PushedTo() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pushedTo)
 }
 
 // items are the IDs of the inventory. Dell's tell the version, and list what was
@@ -243,7 +252,7 @@ func (s *Service) Write(r resource.Request) (resource.Answer, bool) {
 func (s *Service) checkTargets(targets []string) (resource.Answer, bool) {
 	items := s.items()
 	for _, t := range targets {
-		if p := s.cfg.Personality; p.StagedPush && (t == p.System()+"/Bios" || t == p.Manager()) {
+		if p := s.cfg.Personality; p.StagedPush && (t == p.System()+"/Bios" || t == p.Manager()) || p.Quirks.OneTarget && t == p.Manager() {
 			continue
 		}
 		if _, ok := items[strings.TrimPrefix(t, pathInventory+"/")]; !ok {
@@ -329,9 +338,15 @@ func (s *Service) Push(r *http.Request) resource.Answer {
 			if a, ok := (resource.Request{Body: body}).Decode(&parameters); !ok {
 				return a.Named(action)
 			}
+			if s.cfg.Personality.Quirks.OneTarget && len(parameters.Targets) != 1 {
+				return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError", fmt.Sprintf("The value '%q' for the property Targets is not a format that the property can accept.", parameters.Targets)).Named(action)
+			}
 			if a, ok := s.checkTargets(parameters.Targets); !ok {
 				return a.Named(action)
 			}
+			s.mu.Lock()
+			s.pushedTo = parameters.Targets
+			s.mu.Unlock()
 			seen = true
 		case "UpdateFile":
 			if !seen {
