@@ -128,8 +128,8 @@ func TestMediaByHTTPS(t *testing.T) {
 func TestTicketsAreNotRepeated(t *testing.T) {
 	const ticket = "KVXW2ZDPNRRW63TTMVSWC5DFMQ"
 	conn := newMaker(t, bmctest.OpenBMC, nil).dial(t)
-	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/media/"+ticket+"/agent.iso")
-	if err == nil || strings.Contains(err.Error(), ticket) || !strings.Contains(err.Error(), "http://192.0.2.1/media/***/agent.iso") {
+	_, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://boot.rack-a.dc1.example/media/"+ticket+"/agent.iso")
+	if err == nil || strings.Contains(err.Error(), ticket) || !strings.Contains(err.Error(), "http://boot.rack-a.dc1.example/media/***/agent.iso") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -161,10 +161,13 @@ func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string
 const leastTicket = 20
 
 // secretsIn are the parts of an image's address that nobody may read in an error: that of
-// Ingot's own CD has a ticket in it, and who has that reads the token on it (decision 0150).
+// Ingot's own CD has a ticket in its path, and who has that reads the token on it (decision
+// 0150). The host stays, which is what a person looks for.
 func secretsIn(image string) []bmc.Password {
+	_, after, _ := strings.Cut(image, "://")
+	_, path, _ := strings.Cut(after, "/")
 	var secrets []bmc.Password
-	for part := range strings.SplitSeq(image, "/") {
+	for part := range strings.SplitSeq(path, "/") {
 		if len(part) >= leastTicket {
 			secrets = append(secrets, bmc.Password(part))
 		}

@@ -31,12 +31,17 @@ const (
 	pushForm pushWay = "HttpPushUri, a form"
 )
 
+// oneTarget is where OpenBMC's bmcweb takes images in parts, for exactly one target: it answers
+// 400 to none (extractMultipartUpdateParameters). Its own path tells it, since the root names
+// no vendor, and the system the maker of the board.
+const oneTarget = "/redfish/v1/UpdateService/update-multipart"
+
 // pushWay finds out how to push an image to as many targets; the newer way is the better
 // one, but where it wants a target and there is none.
 func (c *conn) pushWay(service updateServiceResource, targets int) (pushWay, error) {
 	multipart, plain := isLink(service.PushURI), isLink(service.PlainPushURI)
 	switch {
-	case multipart && (!plain || targets > 0 || !c.has(oneTarget)):
+	case multipart && (!plain || targets > 0 || service.PushURI != oneTarget):
 		return pushMultipart, nil
 	case !plain:
 		return "", nil
@@ -79,7 +84,7 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 	case pushForm:
 		return c.pushForm(service, update)
 	}
-	if update.Targets, err = c.targets(update); err != nil {
+	if update.Targets, err = c.targets(service, update); err != nil {
 		return bmc.Task{}, err
 	}
 	parts, err := multipartBody(update)
@@ -93,9 +98,9 @@ func (c *conn) push(service updateServiceResource, update bmc.Update) (bmc.Task,
 // targets of an image in parts, none unless they are asked for, or the BMC wants one: then
 // it is the firmware that the image is of, or else the manager, which every BMC of that
 // kind takes.
-func (c *conn) targets(update bmc.Update) ([]string, error) {
+func (c *conn) targets(service updateServiceResource, update bmc.Update) ([]string, error) {
 	switch {
-	case len(update.Targets) > 0 || !c.has(oneTarget):
+	case len(update.Targets) > 0 || service.PushURI != oneTarget:
 		return update.Targets, nil
 	case isLink(update.Component):
 		return []string{update.Component}, nil

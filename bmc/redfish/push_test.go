@@ -36,6 +36,7 @@ func TestPushWays(t *testing.T) {
 		{"the standard's", bmctest.Standard, nil, "/upload"},
 		{"the standard's before another", bmctest.Standard, func(c *labbmc.Config) { c.Personality.HTTPPush = own }, "/upload"},
 		{"an image alone before one that wants a target", bmctest.OpenBMC, nil, "/update"},
+		{"the same, whoever made the board", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.Vendor = "" }, "/update"},
 		{"to the manager, where a target is wanted", bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" }, "/update-multipart"},
 		{"an image alone", bmctest.OpenBMCEarly, nil, "/UpdateService"},
 		{"a form", bmctest.IDRAC9Early, nil, "/FirmwareInventory"},
@@ -81,7 +82,7 @@ func TestPushToOneTarget(t *testing.T) {
 		"nothing is said": {bmc.Update{}, manager},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMaker(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush = "" })
+			r := newMaker(t, bmctest.OpenBMC, func(c *labbmc.Config) { c.Personality.HTTPPush, c.Personality.Vendor = "", "" })
 			image := update.Image(update.BIOS, newVersion)
 			tc.update.Image, tc.update.Size = bytes.NewReader(image), int64(len(image))
 			if _, err := r.dial(t).UpdateFirmware(t.Context(), tc.update); err != nil {

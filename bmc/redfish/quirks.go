@@ -56,8 +56,6 @@ const (
 	pushAsForm trait = "pushAsForm"
 	// pushIsOwn: HttpPushUri is for the maker's own tools.
 	pushIsOwn trait = "pushIsOwn"
-	// oneTarget: an image in parts goes to exactly one target.
-	oneTarget trait = "oneTarget"
 )
 
 // quirk is one deviation of one maker. Empty patterns match all.
@@ -77,7 +75,6 @@ var (
 	supermicro = regexp.MustCompile(`(?i)^super ?micro`)
 	lenovo     = regexp.MustCompile(`(?i)^lenovo\b`)
 	ami        = regexp.MustCompile(`(?i)^(ami\b|american megatrends|asrock)`)
-	openBMC    = regexp.MustCompile(`(?i)^openbmc`)
 	idrac10    = regexp.MustCompile(`^17G|(^| )1\.[0-9]+\.[0-9]+\.`) // iDRAC9 counts from 3
 	x11        = regexp.MustCompile(`(?i)\bX11|^SYS-[0-9]{3}9`)
 )
@@ -107,8 +104,6 @@ var quirks = []quirk{
 	{bareReset, supermicro, x11, nil, `400 ActionParameterUnknown to a ResetType in Manager.Reset`},
 	{mediaByPatch, lenovo, nil, nil, `404 to VirtualMedia.InsertMedia: media are inserted by PATCH`},
 	{waitInPOST, lenovo, nil, nil, `400 to a boot override while the server is "in POST"`},
-	// openbmc/bmcweb, extractMultipartUpdateParameters
-	{oneTarget, openBMC, nil, nil, `400 PropertyValueFormatError to Targets that are not exactly one, at MultipartHttpPushUri`},
 	{bootInFuture, ami, nil, nil, `400 OperationSupportedInFutureStateURI to a boot override on the system`},
 }
 

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
@@ -28,6 +29,9 @@ func (s *server) testDefaulted(t *testing.T) {
 		{"MAC address and scheme of a host", "ingothost-operator", "v1beta2",
 			map[string]any{"spec.bootMACAddress": "5254.00DD.EE01", "spec.bmc.address": "Redfish://BMC-Z01.DC1.example"},
 			map[string]any{"spec.bootMACAddress": "52:54:00:dd:ee:01", "spec.bmc.address": "redfish://BMC-Z01.DC1.example"}},
+		{"a host from a backup, which stands still instead", "ingothost-operator", "v1beta2",
+			map[string]any{"metadata.annotations[" + clusterctlv1.BlockMoveAnnotation + "]": "", "spec.bootMACAddress": "52:54:00:dd:ee:02", "spec.bmc.address": "redfish://bmc-z02.dc1.example"},
+			map[string]any{"metadata.annotations[" + clusterctlv1.BlockMoveAnnotation + "]": nil}},
 		{"checksum and host name of a machine", "ingotmachine-operator", "v1beta2",
 			map[string]any{"spec.image.checksum": upperSum, "spec.hostname": "Node-7"},
 			map[string]any{"spec.image.checksum": strings.ToLower(upperSum), "spec.hostname": "node-7"}},
