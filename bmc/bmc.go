@@ -205,6 +205,9 @@ var (
 	ErrBusy = errors.New("BMC is busy")
 	// ErrRateLimited: the BMC has been asked too often (429). It is an ErrBusy too.
 	ErrRateLimited = errors.New("BMC limits how often it may be asked")
+	// ErrUnfinished: a read of many answers ran out of time when some were there. Asked
+	// again, the same session goes on from them. It is an ErrBusy too.
+	ErrUnfinished error = unfinished{}
 	// ErrNotApplied: the BMC accepted a write and shows another value.
 	ErrNotApplied = errors.New("BMC did not apply the setting")
 	// ErrPasswordRefused: the BMC takes passwords, and not this one: too short, too long,
@@ -216,6 +219,14 @@ var (
 	// ErrAddress: the address is not one that this driver can use.
 	ErrAddress = errors.New("BMC address is not usable")
 )
+
+type unfinished struct{}
+
+// Error implements error.
+func (unfinished) Error() string { return "BMC is slow, and has not told all yet" }
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (unfinished) Is(target error) bool { return target == ErrBusy }
 
 type passwordRefused struct{}
 

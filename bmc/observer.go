@@ -63,6 +63,7 @@ const (
 	OutcomeUnknownOutcome Outcome = "UnknownOutcome"
 	OutcomeBusy           Outcome = "Busy"
 	OutcomeRateLimited    Outcome = "RateLimited"
+	OutcomeUnfinished     Outcome = "Unfinished"
 	OutcomeNotApplied     Outcome = "NotApplied"
 	OutcomeProtocol       Outcome = "Protocol"
 	OutcomeAddress        Outcome = "Address"
@@ -101,6 +102,7 @@ func OutcomeOf(err error) Outcome {
 		{ErrCertificate, OutcomeCertificate},
 		{ErrUnreachable, OutcomeUnreachable},
 		{ErrTimeout, OutcomeTimeout},
+		{ErrUnfinished, OutcomeUnfinished},
 		{ErrRateLimited, OutcomeRateLimited},
 		{ErrBusy, OutcomeBusy},
 		{ErrNotApplied, OutcomeNotApplied},

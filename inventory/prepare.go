@@ -157,10 +157,24 @@ func ReadingKey(host *infrav1.IngotHost) string {
 }
 
 // MatchesComponent says whether the BMC's ID or name of a piece of firmware is the
-// component: the ID's last segment, or the name, in any case.
+// component: the ID's last segment, what LastingComponent makes of it, or the name, in
+// any case.
 func MatchesComponent(component, id, name string) bool {
-	return strings.EqualFold(component, id[strings.LastIndex(id, "/")+1:]) || strings.EqualFold(component, name)
+	return strings.EqualFold(component, lastSegment(id)) || strings.EqualFold(component, LastingComponent(id)) || strings.EqualFold(component, name)
 }
+
+// LastingComponent names a piece of firmware by its ID so that it is the same after an
+// update: the last segment; of Dell's, which have the version in it
+// (Installed-<number>-<version>__<device>), the device.
+func LastingComponent(id string) string {
+	segment := lastSegment(id)
+	if before, device, ok := strings.Cut(segment, "__"); ok && device != "" && strings.Count(before, "-") >= 2 {
+		return device
+	}
+	return segment
+}
+
+func lastSegment(id string) string { return id[strings.LastIndex(id, "/")+1:] }
 
 // The conditions of the rules.
 

@@ -322,6 +322,11 @@ func TestMatchesComponent(t *testing.T) {
 		{"FirmwareInventory/BIOS", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "", false},
 		{"BIO", "/redfish/v1/UpdateService/FirmwareInventory/BIOS", "BIOS", false},
 		{"BIOS", "BIOS", "", true},
+		{"nic.integrated.1-1-1", "/redfish/v1/UpdateService/FirmwareInventory/Installed-102303-19.5.12__NIC.Integrated.1-1-1", "rNDC", true},
+		{"Installed-102303-19.5.12__NIC.Integrated.1-1-1", "/redfish/v1/UpdateService/FirmwareInventory/Installed-102303-19.5.12__NIC.Integrated.1-1-1", "rNDC", true},
+		{"NIC.Integrated.1-1-2", "/redfish/v1/UpdateService/FirmwareInventory/Installed-102303-19.5.12__NIC.Integrated.1-1-1", "rNDC", false},
+		{"B", "/redfish/v1/UpdateService/FirmwareInventory/A__B", "", false},
+		{"", "/redfish/v1/UpdateService/FirmwareInventory/Installed-1-2__", "X", false},
 	} {
 		if got := MatchesComponent(tc.component, tc.id, tc.name); got != tc.want {
 			t.Errorf("%q is %s (%s): %t", tc.component, tc.id, tc.name, got)

@@ -52,7 +52,7 @@ func (in *input) remedy() string {
 	case BMCRateLimited:
 		return "it answers 429 because it is asked too often, by all its users together: raise the limit in its settings, or slow down the other tools that ask it"
 	case BMCBusy:
-		return "it refuses work for now; if it stays so, close other sessions to it or reset it"
+		return "it asks for patience, or is slow; if it stays so, close other sessions to it or reset it"
 	case BMCUnauthorized:
 		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
 	case BMCCertificateInvalid:

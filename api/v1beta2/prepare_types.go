@@ -44,7 +44,9 @@ type BIOSConfiguration struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.contains('@')",fieldPath=".url",message="must not hold a user name or password (the value is not repeated here): everybody who may read hosts could read them, and BMCs log URLs; serve the image without"
 type FirmwareComponent struct {
 	// component is the last segment of the BMC's own name of the firmware (Redfish
-	// SoftwareInventory), or its name, in any case: for example BIOS.
+	// SoftwareInventory), or its name, in any case: for example BIOS. Of Dell's, whose last
+	// segment has the version in it, what follows the two underscores will do:
+	// NIC.Integrated.1-1-1 of Installed-102303-19.5.12__NIC.Integrated.1-1-1.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

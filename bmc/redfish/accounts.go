@@ -23,7 +23,7 @@ type accountResource struct {
 
 // SetPassword implements bmc.Accounts: of the account that the session belongs to.
 func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	c.secrets = append(c.secrets, password)
 	path, err := c.ownAccount()
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 // BootOverride implements bmc.BootDevice. A target that has no name of ours is
 // passed on in Redfish's word.
 func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	override, err := c.bootOverride()
 	if err != nil {
 		return bmc.BootOverride{}, fmt.Errorf("read boot override: %w", err)
@@ -98,7 +98,7 @@ type bootRung struct {
 // the next only when the BMC refused the former, never when the outcome is not
 // known (I17).
 func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	if err := c.setBootOverride(override); err != nil {
 		return fmt.Errorf("set boot override %s: %w", override.Target, err)
 	}

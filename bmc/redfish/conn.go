@@ -51,6 +51,9 @@ type conn struct {
 	secrets []bmc.Password
 	// resetTypes is what the system allows once it is known.
 	resetTypes []string
+	// reading is the read of many resources in progress, unfinished one that was cut off;
+	// nil: none.
+	reading, unfinished *longRead
 	// mediaWait is the constant, but for tests.
 	mediaWait time.Duration
 }
@@ -182,7 +185,7 @@ func (c *conn) Close(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 		defer cancel()
 	}
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	_, err := c.client.Delete(path)
 	if last := c.transport.last; err != nil && last.connected && last.status == 0 && ctx.Err() == nil {
 		// The connection broke, as those that were idle do, and with it a session would
@@ -221,16 +224,24 @@ func (c *conn) read(path string) ([]byte, error) {
 	if !isLink(path) {
 		return nil, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)
 	}
+	if k, ok := c.known(path); ok {
+		return k.body, k.err
+	}
+	body, err := c.fetch(path)
+	if err != nil {
+		body, err = nil, c.failure(read, what, err)
+	}
+	c.keep(path, body, err)
+	return body, err
+}
+
+func (c *conn) fetch(path string) ([]byte, error) {
 	resp, err := c.client.Get(path)
 	if err != nil {
-		return nil, c.failure(read, what, err)
+		return nil, err
 	}
 	defer discard(resp)
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, c.failure(read, what, err)
-	}
-	return body, nil
+	return io.ReadAll(resp.Body)
 }
 
 // getLarge is get for what is large by nature: registries and logs.
@@ -257,6 +268,7 @@ func (c *conn) send(method, path string, body any, header map[string]string) err
 // ask is send for those whom the answer's body interests; a success is one,
 // whatever its body says.
 func (c *conn) ask(method, path string, body any, header map[string]string) (answer, error) {
+	c.unfinished = nil // what was read may change
 	what := strings.ToLower(method) + " " + c.short(path, 200)
 	if !isLink(path) {
 		return answer{}, fmt.Errorf("%s: %w: not a path of this BMC", c.clean(what), bmc.ErrProtocol)

@@ -99,7 +99,7 @@ func (c *conn) eventLog() (logServiceResource, error) {
 // EventLog implements bmc.EventLog. At most limit entries are kept while it
 // reads, however long the log is.
 func (c *conn) EventLog(ctx context.Context, limit int) ([]bmc.LogEntry, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	log, err := c.eventLog()
 	if err == nil {
 		var entries []bmc.LogEntry
@@ -173,7 +173,7 @@ func (e logEntryResource) entry(c *conn) bmc.LogEntry {
 
 // ClearEventLog implements bmc.EventLog.
 func (c *conn) ClearEventLog(ctx context.Context) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	log, err := c.eventLog()
 	if err == nil {
 		if action := log.Actions.Clear; action == nil || action.Target == "" {

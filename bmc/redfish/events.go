@@ -26,7 +26,7 @@ type eventServiceResource struct {
 // goes by the session's token, over a connection of its own: a BMC without a session
 // to spare has none to lose.
 func (c *conn) OpenEvents(ctx context.Context) (bmc.EventStream, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	stream, err := c.openEvents(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open stream of events: %w", err)

@@ -53,29 +53,35 @@ func (c *conn) updateService() (updateServiceResource, error) {
 }
 
 // FirmwareInventory implements bmc.Firmware. An item that the BMC lists and cannot
-// tell is left out.
+// tell is left out. It is read in parts, see inParts.
 func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error) {
-	c.transport.begin(ctx)
-	fail := func(err error) ([]bmc.FirmwareItem, error) {
+	c.begin(ctx)
+	var items []bmc.FirmwareItem
+	err := c.inParts(bmc.CallFirmwareInventory, func() (err error) { items, err = c.readFirmware(); return err })
+	if err != nil {
 		return nil, fmt.Errorf("read firmware inventory: %w", err)
 	}
+	return items, nil
+}
+
+func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 	service, err := c.updateService()
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if service.Inventory.ID == "" {
-		return fail(lacking("no FirmwareInventory"))
+		return nil, lacking("no FirmwareInventory")
 	}
 	paths, err := c.membersUpTo(service.Inventory.ID, maxFirmware)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	items := make([]bmc.FirmwareItem, 0, len(paths))
 	for _, path := range paths {
 		var f firmwareResource
 		if err := c.get(path, &f); err != nil {
 			if err := optional(err); err != nil {
-				return fail(err)
+				return nil, err
 			}
 			continue
 		}
@@ -86,7 +92,7 @@ func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error
 
 // UpdateWays implements bmc.Firmware.
 func (c *conn) UpdateWays(ctx context.Context) (bmc.UpdateWays, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	service, err := c.updateService()
 	if err != nil {
 		return bmc.UpdateWays{}, fmt.Errorf("read update service: %w", err)
@@ -114,7 +120,7 @@ func (c *conn) protocols(a *simpleUpdateAction) []string {
 // UpdateFirmware implements bmc.Firmware. No If-Match is sent: the action changes
 // no resource, and iDRACs answer 412 to one (field notes).
 func (c *conn) UpdateFirmware(ctx context.Context, update bmc.Update) (bmc.Task, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	var (
 		task    bmc.Task
 		service updateServiceResource

@@ -97,12 +97,13 @@ type health struct {
 
 // Health implements bmc.Health. It makes at most maxHealthRequests requests: a
 // larger machine's last drives are not told. What the BMC cannot tell of one
-// component is told as unknown; a lost connection is an error.
+// component is told as unknown; a lost connection is an error. It is read in parts, see
+// inParts.
 func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	c.transport.left = maxHealthRequests
 	h := health{conn: c}
-	if err := h.read(); err != nil {
+	if err := c.inParts(bmc.CallHealth, h.read); err != nil {
 		return bmc.HealthReport{}, fmt.Errorf("read health: %w", err)
 	}
 	return h.report, nil

@@ -18,7 +18,7 @@ import (
 
 // Identity implements bmc.Inventorier. What the BMC does not tell is empty.
 func (c *conn) Identity(ctx context.Context) (bmc.Identity, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	system, err := c.readSystem()
 	if err == nil {
 		var id bmc.Identity
@@ -78,28 +78,33 @@ func optional(err error) error {
 	return err
 }
 
-// Inventory implements bmc.Inventorier.
+// Inventory implements bmc.Inventorier. It is read in parts, see inParts.
 func (c *conn) Inventory(ctx context.Context) (bmc.Inventory, error) {
-	c.transport.begin(ctx)
-	fail := func(err error) (bmc.Inventory, error) {
+	c.begin(ctx)
+	var inv bmc.Inventory
+	err := c.inParts(bmc.CallInventory, func() error { return c.readInventory(&inv) })
+	if err != nil {
 		return bmc.Inventory{}, fmt.Errorf("read inventory: %w", err)
 	}
+	return inv, nil
+}
+
+func (c *conn) readInventory(inv *bmc.Inventory) error {
 	system, err := c.readSystem()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	var inv bmc.Inventory
 	if inv.Identity, err = c.identity(system); err != nil {
-		return fail(err)
+		return err
 	}
 	if inv.MACs, err = c.macs(system); err != nil {
-		return fail(err)
+		return err
 	}
 	if inv.Cores, err = c.cores(system); err != nil {
-		return fail(err)
+		return err
 	}
 	inv.MemoryBytes = memoryBytes(system)
-	return inv, nil
+	return nil
 }
 
 func memoryBytes(system *systemResource) int64 {

@@ -16,7 +16,7 @@ import (
 // ResetBMC implements bmc.Resetter. A graceful restart is preferred: the BMC
 // answers before it goes.
 func (c *conn) ResetBMC(ctx context.Context) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	if err := c.resetManager(); err != nil {
 		return fmt.Errorf("reset BMC: %w", err)
 	}
@@ -89,7 +89,7 @@ func knownLED(led string) bool { return led == "Lit" || led == "Blinking" || led
 
 // Indicator implements bmc.Indicator.
 func (c *conn) Indicator(ctx context.Context) (bool, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	l, err := c.lamp()
 	if err != nil {
 		return false, fmt.Errorf("read indicator: %w", err)
@@ -99,7 +99,7 @@ func (c *conn) Indicator(ctx context.Context) (bool, error) {
 
 // SetIndicator implements bmc.Indicator, and reads back.
 func (c *conn) SetIndicator(ctx context.Context, lit bool) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	if err := c.setIndicator(lit); err != nil {
 		return fmt.Errorf("set indicator: %w", err)
 	}

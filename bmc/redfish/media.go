@@ -31,7 +31,7 @@ type mediaResource struct {
 
 // MediaSlots implements bmc.Media.
 func (c *conn) MediaSlots(ctx context.Context) ([]bmc.MediaSlot, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	media, err := c.media()
 	if err != nil {
 		return nil, fmt.Errorf("list virtual media: %w", err)
@@ -117,7 +117,7 @@ func withoutUser(image string) string {
 // InsertMedia implements bmc.Media. A slot that declines is passed over: some are
 // the BMC's own console's alone (field notes: Cisco, OpenBMC, Lenovo).
 func (c *conn) InsertMedia(ctx context.Context, kind bmc.MediaKind, image string) (bmc.MediaSlot, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	fail := func(err error) (bmc.MediaSlot, error) {
 		return bmc.MediaSlot{}, fmt.Errorf("insert %s: %w", kind, err)
 	}
@@ -276,7 +276,7 @@ func (c *conn) readSlot(path string) (bmc.MediaSlot, error) {
 
 // EjectMedia implements bmc.Media.
 func (c *conn) EjectMedia(ctx context.Context, slot string) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	media, err := c.media()
 	if err == nil {
 		i := slices.IndexFunc(media, func(m mediaResource) bool { return m.ID == slot })

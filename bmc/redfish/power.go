@@ -18,7 +18,7 @@ import (
 
 // PowerState implements bmc.Power.
 func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	system, err := c.readSystem()
 	if err != nil {
 		return bmc.PowerUnknown, fmt.Errorf("read power state: %w", err)
@@ -28,7 +28,7 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 
 // Vitals implements bmc.Pulse, by one read of the system.
 func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	system, err := c.readSystem()
 	if err != nil {
 		return bmc.Vitals{}, fmt.Errorf("read power state and health: %w", err)
@@ -51,7 +51,7 @@ func (c *conn) powerState(state redfish.PowerState) (bmc.PowerState, error) {
 // shows it already: the state it shows may be stale, and a power-off that was
 // not sent fences nothing (I7).
 func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	fail := func(err error) error { return fmt.Errorf("power action %s: %w", action, err) }
 	candidates, settled := resetsFor(action)
 	if len(candidates) == 0 {

@@ -166,6 +166,7 @@ type streamed struct {
 
 // stream makes one write of an image.
 func (c *conn) stream(path string, s streamed) (answer, error) {
+	c.unfinished = nil // what was read will change
 	what := "push to " + c.short(path, 200)
 	// The transport gives the request the call's context.
 	r, err := http.NewRequestWithContext(c.transport.ctx, http.MethodPost, c.base+path, s.body)

@@ -44,7 +44,7 @@ type (
 
 // SettingSchemas implements bmc.Settings.
 func (c *conn) SettingSchemas(ctx context.Context) (map[string]bmc.SettingSchema, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	bios, _, err := c.bios()
 	if err == nil {
 		var schemas map[string]bmc.SettingSchema

@@ -22,7 +22,7 @@ type secureBootResource struct {
 
 // SecureBoot implements bmc.SecureBoot.
 func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBootState, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	state, _, err := c.secureBoot()
 	if err != nil {
 		return bmc.SecureBootState{}, fmt.Errorf("read Secure Boot: %w", err)
@@ -66,7 +66,7 @@ func (c *conn) secureBoot() (bmc.SecureBootState, string, error) {
 
 // SetSecureBoot implements bmc.SecureBoot, and reads back.
 func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	if err := c.setSecureBoot(enabled); err != nil {
 		return fmt.Errorf("set Secure Boot: %w", err)
 	}

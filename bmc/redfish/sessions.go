@@ -62,7 +62,7 @@ func (c *conn) SweepSessions(ctx context.Context) (int, error) {
 	if !c.marked {
 		return 0, nil
 	}
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	paths, err := c.membersUpTo(c.sessions, maxSweep)
 	if err != nil {
 		return 0, fmt.Errorf("look for sessions left open: %w", err)

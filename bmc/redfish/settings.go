@@ -34,7 +34,7 @@ type biosResource struct {
 
 // Settings implements bmc.Settings.
 func (c *conn) Settings(ctx context.Context) (map[string]bmc.Value, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	bios, _, err := c.bios()
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
@@ -93,7 +93,7 @@ func value(raw json.RawMessage) (bmc.Value, bool) {
 // PendingSettings implements bmc.Settings. Some BMCs repeat all settings in the
 // settings object: those that differ are pending.
 func (c *conn) PendingSettings(ctx context.Context) (map[string]bmc.Value, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	bios, _, err := c.bios()
 	if err == nil {
 		var pending map[string]bmc.Value
@@ -123,7 +123,7 @@ func (c *conn) pending(bios biosResource) (map[string]bmc.Value, error) {
 // SetSettings implements bmc.Settings. Values that are, or will be, so already
 // are not sent: with some BMCs each write is a job that needs a reboot.
 func (c *conn) SetSettings(ctx context.Context, wanted map[string]string) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	if err := c.setSettings(wanted); err != nil {
 		return fmt.Errorf("set settings: %w", err)
 	}
@@ -271,7 +271,7 @@ func plain(v bmc.Value) any {
 
 // ResetSettings implements bmc.Settings.
 func (c *conn) ResetSettings(ctx context.Context) error {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	bios, _, err := c.bios()
 	if err == nil {
 		if action := bios.Actions.Reset; action == nil || action.Target == "" {

@@ -123,7 +123,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 // Task implements bmc.Firmware.
 func (c *conn) Task(ctx context.Context, id string) (bmc.Task, error) {
-	c.transport.begin(ctx)
+	c.begin(ctx)
 	var raw json.RawMessage
 	err := c.getMaybeEmpty(id, &raw)
 	status := c.transport.last.status

@@ -70,7 +70,7 @@ func (p *Preparer) failed(v View, err error) error {
 		return err
 	}
 	of, last := v.putOffOf(), v.Memory.rest
-	if last.of != of {
+	if last.of != of || errors.Is(err, bmc.ErrUnfinished) { // a slow BMC gets on with each try
 		last = putOff{of: of}
 	}
 	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), p.Stable(err.Error())

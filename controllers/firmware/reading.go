@@ -121,12 +121,13 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	}
 	taken := map[string]string{} // by the BMC's ID: what names it
 	for _, component := range components {
-		versions := map[string]bool{}
+		versions, names := map[string]bool{}, []string{}
 		for _, item := range items {
 			if !inventory.MatchesComponent(component, item.ID, item.Name) {
 				continue
 			}
 			versions[item.Version] = true
+			names = append(names, strconv.Quote(inventory.LastingComponent(item.ID)))
 			reading.IDs[component] = item.ID
 			if other := taken[item.ID]; wished(other) && wished(component) { // two versions of it would be installed in turn for ever
 				refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q and %q are one firmware; remove one of them", other, component))
@@ -140,8 +141,8 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 		case len(found) == 0:
 			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: the BMC has no firmware %q; it has %s", component, listItems(items)))
 		default:
-			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the last segment of the one that is meant",
-				component, strings.Join(found, ", ")))
+			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the one that is meant, of %s",
+				component, strings.Join(found, ", "), listed(names)))
 		}
 	}
 	return nil
@@ -173,6 +174,10 @@ func listItems(items []bmc.FirmwareItem) string {
 			names = append(names, name)
 		}
 	}
+	return listed(names)
+}
+
+func listed(names []string) string {
 	if len(names) > maxListed {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}

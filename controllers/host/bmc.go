@@ -172,6 +172,9 @@ func (r *Reconciler) failed(host *infrav1.IngotHost, known contact, err error, n
 	if errors.Is(err, bmc.ErrUnreachable) || errors.Is(err, bmc.ErrTimeout) || errors.Is(err, bmc.ErrCertificate) {
 		known.unsure = true // who answers there next may be another server's BMC
 	}
+	if errors.Is(err, bmc.ErrUnfinished) { // it answers, and the next try gets further
+		known.delay, known.failures = 0, 0
+	}
 	wait := min(bmc.RetryAfter(err), r.waits().BackoffCap)
 	var rests *bmc.RestError
 	if errors.As(err, &rests) {

@@ -87,6 +87,8 @@ func (c contact) soughtAgain(ctx context.Context, conn bmc.Conn, mac string, now
 	c.sought, c.soughtAt = mac, now
 	facts, err := conn.Inventory(ctx)
 	switch {
+	case errors.Is(err, bmc.ErrUnfinished):
+		c.soughtAt = time.Time{} // the next poll goes on
 	case err != nil || len(facts.MACs) == 0:
 	case identityOf(facts.Identity) != c.identity:
 		c.listed = false

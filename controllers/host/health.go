@@ -6,6 +6,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,8 +89,11 @@ func (r *Reconciler) readHealth(ctx context.Context, conn bmc.Conn, h health, no
 		return h
 	}
 	h.detailAt, h.detailOf = at, h.state
-	if report, err := conn.Health(ctx); err == nil {
+	switch report, err := conn.Health(ctx); {
+	case err == nil:
 		h.detail, h.readings = ailing(report.Components)
+	case errors.Is(err, bmc.ErrUnfinished):
+		h.detailAt = time.Time{} // the next poll goes on
 	}
 	return h
 }

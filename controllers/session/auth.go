@@ -5,10 +5,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -161,7 +163,9 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 		return verdict{revoke: true,
 			refusal: &agentapi.Error{Reason: agentapi.ReasonKeyConflict, Message: "another agent holds this order; both are revoked"}}
 	case order.AgentKey == "" && expired:
-		return verdict{refusal: invalidToken("the token has expired")}
+		return verdict{refusal: invalidToken("the token has expired"), note: fmt.Sprintf(
+			"An agent came with a token that had expired at %s; it was refused, and the boot is begun anew when its time is over. A token is good for %s, from the script to the agent's first request: is the network slow, or does a clock differ, of the boot server's node or the manager's?",
+			c.claims.Expiry.UTC().Format(time.RFC3339), token.Lifetime)}
 	}
 	return verdict{}
 }

@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 		"the first key":                      {host: installing(unbound), key: firstKey},
 		"the same key again":                 {host: installing(), key: firstKey},
 		"the same key, token expired":        {host: installing(), key: firstKey, expired: true},
-		"the first key, token expired":       {host: installing(unbound), key: firstKey, expired: true, want: agentapi.ReasonTokenInvalid},
+		"the first key, token expired":       {host: installing(unbound), key: firstKey, expired: true, want: agentapi.ReasonTokenInvalid, note: true},
 		"a second key":                       {host: installing(), key: secondKey, want: agentapi.ReasonKeyConflict, revoke: true},
 		"a second key with an expired token": {host: installing(), key: secondKey, expired: true, want: agentapi.ReasonKeyConflict, revoke: true},
 		"no key":                             {host: installing(), want: agentapi.ReasonTokenInvalid, note: true},

@@ -126,43 +126,75 @@ func (s *Server) bootNetwork(ctx context.Context, l *life, mode bmc.Mode) (next,
 	return s.runAgent(ctx, l, image.commandLine)
 }
 
+// maxChain bounds scripts that chain to each other. A loader that asks for its script
+// again, because files do not arrive, does so seconds apart.
+const maxChain = 1000
+
 // runScripts fetches and runs a script, and those that it chains to.
 func (s *Server) runScripts(ctx context.Context, client *http.Client, location string, mode bmc.Mode) (*bootImage, error) {
-	const maxChain = 8
+	next, err := s.fetchScript(ctx, client, location)
 	for range maxChain {
-		if !strings.HasPrefix(location, "http://") {
-			return nil, fmt.Errorf("boot file %q is no http URL", location)
-		}
-		text, err := s.fetch(ctx, client, http.MethodGet, location, maxScript)
 		if err != nil {
 			return nil, err
 		}
-		s.event(EventScript, "%s, %d bytes", location, len(text))
-		in := &interpreter{
-			variables: map[string]string{
-				"platform": map[bmc.Mode]string{bmc.UEFI: "efi", bmc.Legacy: "pcbios"}[mode],
-				"netX/mac": s.cfg.NIC.MAC().String(), "net0/mac": s.cfg.NIC.MAC().String(), "netX/ip": "bound",
-			},
-			load: func(ctx context.Context, uri string) error {
-				base, err := url.Parse(location)
-				if err != nil {
-					return err
-				}
-				ref, err := base.Parse(uri)
-				if err != nil {
-					return err
-				}
-				return s.loadFile(ctx, client, ref.String())
-			},
-			pause: s.cfg.Retry,
-		}
-		image, err := in.run(ctx, string(text))
-		if err != nil || image.chain == "" {
+		var image *bootImage
+		image, err = s.interpreter(client, next.location, mode).run(ctx, next.text)
+		if err != nil || image.chain == nil {
 			return image, err
 		}
-		location = image.chain
+		next = image.chain
 	}
 	return nil, fmt.Errorf("more than %d scripts chained", maxChain)
+}
+
+// interpreter runs a script that came from a location.
+func (s *Server) interpreter(client *http.Client, location string, mode bmc.Mode) *interpreter {
+	return &interpreter{
+		variables: map[string]string{
+			"platform": map[bmc.Mode]string{bmc.UEFI: "efi", bmc.Legacy: "pcbios"}[mode],
+			"netX/mac": s.cfg.NIC.MAC().String(), "net0/mac": s.cfg.NIC.MAC().String(), "netX/ip": "bound",
+		},
+		load: func(ctx context.Context, uri string) error {
+			from, err := resolve(location, uri)
+			if err != nil {
+				return err
+			}
+			return s.loadFile(ctx, client, from)
+		},
+		script: func(ctx context.Context, uri string) (*chained, error) {
+			from, err := resolve(location, uri)
+			if err != nil {
+				return nil, err
+			}
+			return s.fetchScript(ctx, client, from)
+		},
+		pause: s.cfg.Retry,
+	}
+}
+
+// resolve is where a script's reference leads (RFC 3986 §5).
+func resolve(location, reference string) (string, error) {
+	base, err := url.Parse(location)
+	if err != nil {
+		return "", err
+	}
+	to, err := base.Parse(reference)
+	if err != nil {
+		return "", err
+	}
+	return to.String(), nil
+}
+
+func (s *Server) fetchScript(ctx context.Context, client *http.Client, location string) (*chained, error) {
+	if !strings.HasPrefix(location, "http://") {
+		return nil, fmt.Errorf("boot file %q is no http URL", location)
+	}
+	text, err := s.fetch(ctx, client, http.MethodGet, location, maxScript)
+	if err != nil {
+		return nil, err
+	}
+	s.event(EventScript, "%s, %d bytes", location, len(text))
+	return &chained{location: location, text: string(text)}, nil
 }
 
 // loadFile fetches a kernel or initramfs.

@@ -17,9 +17,12 @@ type bootImage struct {
 	// commandLine of the kernel; it may hold a token.
 	commandLine string
 	initrds     []string
-	// chain is the script to go on with instead; empty: boot.
-	chain string
+	// chain is the script to go on with instead; nil: boot.
+	chain *chained
 }
+
+// chained is a script, and where it came from.
+type chained struct{ location, text string }
 
 // interpreter runs the part of iPXE's script language that boot scripts use:
 // labels, goto, echo, iseq, isset, kernel, initrd, imgfree, sleep, boot, chain,
@@ -28,6 +31,8 @@ type interpreter struct {
 	variables map[string]string
 	// load fetches a file.
 	load func(ctx context.Context, uri string) error
+	// script fetches a script.
+	script func(ctx context.Context, uri string) (*chained, error)
 	// pause stands for whatever number of seconds a script sleeps.
 	pause time.Duration
 
@@ -150,8 +155,7 @@ func (in *interpreter) command(ctx context.Context, words []string) error {
 		in.done = in.kernel != ""
 		return check(in.done)
 	case "chain":
-		in.image.chain, in.done = lastArgument(args), true
-		return nil
+		return in.chainCommand(ctx, lastArgument(args))
 	case "sanboot", "exit":
 		// Both go on with the disk, which the boot order has next.
 		return errExit
@@ -165,6 +169,25 @@ func (in *interpreter) gotoLabel(args []string) error {
 	}
 	in.jump = args[0]
 	return nil
+}
+
+// chainCommand is chain: [option…] uri. A script that does not arrive is a failure of the
+// command, and the one that runs goes on.
+func (in *interpreter) chainCommand(ctx context.Context, uri string) error {
+	next, err := in.script(ctx, uri)
+	if err != nil {
+		return in.failure(ctx, "chain", err)
+	}
+	in.image.chain, in.done = next, true
+	return nil
+}
+
+// failure is that of a command that fetches, unless the server is switched off.
+func (*interpreter) failure(ctx context.Context, command string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %s: %w", errCommand, command, err)
 }
 
 // loadCommand is kernel and initrd: [--name n] uri [argument…].
@@ -183,10 +206,7 @@ func (in *interpreter) loadCommand(ctx context.Context, command string, args []s
 		return fmt.Errorf("%s: no URI", command)
 	}
 	if err := in.load(ctx, args[0]); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %s: %w", errCommand, command, err)
+		return in.failure(ctx, command, err)
 	}
 	if name == "" {
 		name = path.Base(args[0])

@@ -15,6 +15,7 @@ import (
 
 func TestInterpreter(t *testing.T) {
 	local := "#!ipxe\niseq ${platform} efi && goto leave ||\nsanboot --no-describe --drive 0x80 ||\n:leave\nexit 1\n"
+	retries := "#!ipxe\ngoto load\n:retry\nimgfree\nsleep 3\nchain --replace --autofree http://h/s ||\n:load\nkernel http://h/k x || goto retry\nboot || goto retry\n"
 	for _, tc := range []struct {
 		name, platform, script string
 		// failures is how many loads fail before one succeeds.
@@ -29,7 +30,11 @@ func TestInterpreter(t *testing.T) {
 			script: "#!ipxe\ngoto load\n:retry\nimgfree\nsleep 3\n:load\nkernel http://h/k x || goto retry\nboot || goto retry\n",
 			want:   &bootImage{commandLine: "x"}, loads: []string{"http://h/k", "http://h/k", "http://h/k"}},
 		{name: "chain", script: "#!ipxe\nisset ${netX/ip} || dhcp || goto failed\nchain --replace --autofree http://h/${netX/mac}/s || goto failed\n:failed\nexit 1\n",
-			want: &bootImage{chain: "http://h/52:54:00:00:00:01/s"}},
+			want: &bootImage{chain: &chained{location: "http://h/52:54:00:00:00:01/s"}}, loads: []string{"http://h/52:54:00:00:00:01/s"}},
+		{name: "files that are gone: asks for the script anew", failures: 1, script: retries,
+			want: &bootImage{chain: &chained{location: "http://h/s"}}, loads: []string{"http://h/k", "http://h/s"}},
+		{name: "neither files nor script, then the files", failures: 2, script: retries,
+			want: &bootImage{commandLine: "x"}, loads: []string{"http://h/k", "http://h/s", "http://h/k"}},
 		{name: "local disk, UEFI", platform: "efi", script: local, err: errExit.Error()},
 		{name: "local disk, BIOS", platform: "pcbios", script: local, err: errExit.Error()},
 		{name: "the end is an exit", script: "#!ipxe\necho hello\n", err: errExit.Error()},
@@ -45,22 +50,26 @@ func TestInterpreter(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var loads []string
+			load := func(_ context.Context, uri string) error {
+				loads = append(loads, uri)
+				if len(loads) <= tc.failures {
+					return errors.New("not there")
+				}
+				return nil
+			}
 			in := &interpreter{
 				variables: map[string]string{"platform": tc.platform, "netX/mac": "52:54:00:00:00:01", "netX/ip": "192.0.2.2"},
 				pause:     time.Nanosecond,
-				load: func(_ context.Context, uri string) error {
-					loads = append(loads, uri)
-					if len(loads) <= tc.failures {
-						return errors.New("not there")
-					}
-					return nil
+				load:      load,
+				script: func(ctx context.Context, uri string) (*chained, error) {
+					return &chained{location: uri}, load(ctx, uri)
 				},
 			}
 			got, err := in.run(t.Context(), tc.script)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(bootImage{})); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(bootImage{}, chained{})); diff != "" {
 				t.Errorf("image (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.loads, loads); diff != "" {
@@ -76,7 +85,10 @@ func FuzzInterpreter(f *testing.F) {
 	f.Add("#!ipxe\n:a\niseq ${platform} efi && goto a || chain ${x\n")
 	f.Add("#!ipxe\n|| && kernel --name\ninitrd -x\n")
 	f.Fuzz(func(t *testing.T, script string) {
-		in := &interpreter{load: func(context.Context, string) error { return nil }}
+		in := &interpreter{
+			load:   func(context.Context, string) error { return nil },
+			script: func(_ context.Context, uri string) (*chained, error) { return &chained{location: uri}, nil },
+		}
 		image, err := in.run(t.Context(), script)
 		if (image == nil) == (err == nil) {
 			t.Errorf("image %v, error %v", image, err)

@@ -121,7 +121,7 @@ func (s *Server) run6(ctx context.Context, sockets SocketsIPv6, pathMTU func(net
 	})
 	g.Go(func() error {
 		h := s.handler(loaders, baseURL, autoexec)
-		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})
+		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
 	})
 	if cfg.Advertised != nil && sockets.RA != nil {
 		g.Go(func() error { return (&ra.Server{Networks: cfg.Advertised, Log: s.cfg.Log}).Serve(ctx, sockets.RA) })

@@ -64,6 +64,9 @@ type Config struct {
 	// SinglePortTFTP sends TFTP from port 69 alone, for networks whose firewalls
 	// let no other through.
 	SinglePortTFTP bool
+	// MaxConnsPerClient bounds the HTTP connections of one address; 0 means
+	// httpd.DefaultMaxConnsPerClient.
+	MaxConnsPerClient int
 	// Observer, the metrics and Log may be nil.
 	Observer    pxe.Observer
 	DHCPMetrics *dhcp.Metrics
@@ -221,7 +224,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	})
 	g.Go(func() error {
 		h := s.handler(loaders, s.baseURL, s.autoexec)
-		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{Log: s.cfg.Log})
+		return httpd.Serve(ctx, sockets.HTTP, h, httpd.Options{MaxConnsPerClient: s.cfg.MaxConnsPerClient, Log: s.cfg.Log})
 	})
 	g.Go(func() error { return s.run6(ctx, sockets.IPv6, sockets.PathMTU) })
 	if s.cfg.Images != nil {

@@ -340,11 +340,13 @@ func (ex *exchange) reply(kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 
 // destination follows RFC 2131 §4.1: the relay, else the address the client
 // already has, else everybody if the client wants that or is given no address,
-// else the client's hardware at the address that it is given.
+// else the client's hardware at the address that it is given. What a client asks for
+// by DHCPINFORM goes to its address also if a relay brought it (§4.3.5): where the
+// client sent it to everybody, its relay need not take answers to what has no lease.
 func (ex *exchange) destination(r *dhcpv4.DHCPv4) (netip.AddrPort, net.HardwareAddr) {
 	client, given := addressOf(r.ClientIPAddr), addressOf(r.YourIPAddr)
 	switch {
-	case ex.relay.address.IsValid():
+	case ex.relay.address.IsValid() && ex.req.MessageType() != dhcpv4.MessageTypeInform:
 		return netip.AddrPortFrom(ex.relay.address, serverPort), nil
 	case client.IsValid():
 		return netip.AddrPortFrom(client, clientPort), nil

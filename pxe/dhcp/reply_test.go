@@ -238,6 +238,7 @@ func TestRequestRules(t *testing.T) {
 		{"relayed discover", message(discover, giaddr("192.0.2.254")), pxe.LocalDisk, "OFFER 192.0.2.17 192.0.2.254:67", pxe.StageOffer},
 		{"relayed wrong request", message(request, requested(wrong), giaddr("192.0.2.254")), pxe.LocalDisk, "NAK 0.0.0.0 192.0.2.254:67", pxe.StageNak},
 		{"inform", message(dhcpv4.MessageTypeInform, ciaddr("192.0.2.99")), pxe.LocalDisk, "ACK 0.0.0.0 192.0.2.99:68", pxe.StageAck},
+		{"inform that a relay passed on", message(dhcpv4.MessageTypeInform, ciaddr(right), giaddr("192.0.2.254")), pxe.LocalDisk, "ACK 0.0.0.0 192.0.2.17:68", pxe.StageAck},
 		{"inform of our agent", message(dhcpv4.MessageTypeInform, ciaddr(right), class("IngotAgent")), pxe.Agent, "ACK 0.0.0.0 192.0.2.17:68", pxe.StageAck},
 		{"inform of our agent from another's address", message(dhcpv4.MessageTypeInform, ciaddr("192.0.2.99"), class("IngotAgent")), pxe.Agent, "", pxe.StageSilent},
 		{"inform of firmware from another's address", message(dhcpv4.MessageTypeInform, ciaddr("192.0.2.99"), class("PXEClient:Arch:00007:UNDI:003000")), pxe.Agent, "", pxe.StageSilent},

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -49,8 +50,12 @@ type Socket struct {
 	links *links.Links
 	// raw sends frames and hears replies; nil without the right to (CAP_NET_RAW).
 	raw     *packetSocket
+	done    chan struct{}
 	closing sync.Once
 }
+
+// bindEvery is how soon an interface that is made anew is served.
+const bindEvery = 10 * time.Second
 
 // Listen opens a Socket. It needs the right to bind ports below 1024, and for one
 // named interface CAP_NET_RAW.
@@ -63,11 +68,25 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("DHCP: %w", err)
 	}
-	s := &Socket{source: cfg.Source, by: leaving(cfg.Source, 0), only: cfg.Interfaces, links: known}
+	s := &Socket{source: cfg.Source, by: leaving(cfg.Source, 0), only: cfg.Interfaces, links: known, done: make(chan struct{})}
 	if err := s.open(ctx, port); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	go s.keepBound()
 	return s, nil
+}
+
+func (s *Socket) keepBound() {
+	tick := time.NewTicker(bindEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+			_ = links.Bind(s.UDPConn, s.only) // one that is gone may come again
+		}
+	}
 }
 
 // open opens the rest of a socket that has its route socket.
@@ -95,6 +114,7 @@ func (s *Socket) open(ctx context.Context, port uint16) error {
 func (s *Socket) Close() error {
 	var err error
 	s.closing.Do(func() {
+		close(s.done)
 		if s.UDPConn != nil {
 			err = s.UDPConn.Close()
 		}

@@ -40,7 +40,7 @@ type Socket struct {
 	closing sync.Once
 }
 
-// joinEvery is how soon an interface that appears is served.
+// joinEvery is how soon an interface that appears, or is made anew, is served.
 const joinEvery = 10 * time.Second
 
 // Listen opens a Socket. It needs the right to bind ports below 1024, and for one
@@ -90,6 +90,7 @@ func (s *Socket) keepJoining() {
 		case <-s.done:
 			return
 		case <-tick.C:
+			_ = links.Bind(s.UDPConn, s.only) // one that is gone may come again
 			s.join()
 		}
 	}

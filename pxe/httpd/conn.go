@@ -45,7 +45,11 @@ type limiter struct {
 
 	mu      sync.Mutex
 	clients map[netip.Addr]int
+	told    time.Time // of a client that has too many
 }
+
+// tellEvery spaces what is told of clients that have too many connections.
+const tellEvery = time.Minute
 
 func newLimiter(l net.Listener, o Options) *limiter {
 	lim := &limiter{Listener: l, perClient: o.MaxConnsPerClient, stall: o.WriteStall, log: o.Log,
@@ -69,7 +73,7 @@ func (l *limiter) Accept() (net.Conn, error) {
 		}
 		client := addressOf(c)
 		if !l.enter(client) {
-			l.log.Debug("HTTP client has too many connections", "client", client)
+			l.tell(client)
 			go l.refuse(c)
 			continue
 		}
@@ -91,6 +95,17 @@ func (l *limiter) enter(client netip.Addr) bool {
 	}
 	l.clients[client]++
 	return true
+}
+
+// tell says that a client is refused: one that hides many, such as a load balancer, needs
+// more than one server may have.
+func (l *limiter) tell(client netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.told) >= tellEvery {
+		l.told = now
+		l.log.Warn("Refused an HTTP client: it has too many connections", "client", client, "most", l.perClient)
+	}
 }
 
 func (l *limiter) leave(client netip.Addr) {

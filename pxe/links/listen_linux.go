@@ -16,16 +16,9 @@ import (
 
 // ListenUDP opens a UDP socket on an address. Of several interfaces, or none, it hears
 // all; one alone it is bound to, so that another server of this machine can be bound to
-// another. That needs CAP_NET_RAW.
+// another. That needs CAP_NET_RAW. See Bind for an interface that is made anew.
 func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*net.UDPConn, error) {
-	var listen net.ListenConfig
-	if len(interfaces) == 1 {
-		listen.Control = func(_, _ string, raw syscall.RawConn) error {
-			var bindErr error
-			err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), interfaces[0]) })
-			return errors.Join(err, bindErr)
-		}
-	}
+	listen := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return bind(raw, interfaces) }}
 	network := "udp6"
 	if at.Addr().Is4() {
 		network = "udp4"
@@ -35,4 +28,24 @@ func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*ne
 		return nil, fmt.Errorf("listen on UDP port %d: %w", at.Port(), err)
 	}
 	return conn.(*net.UDPConn), nil
+}
+
+// Bind binds a socket of ListenUDP to the interface that has the name now. The kernel
+// binds to the interface, not to its name, so that a socket hears nothing any more once a
+// bond or bridge was made anew. Where there is none of the name, it stays as it is.
+func Bind(conn *net.UDPConn, interfaces []string) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return bind(raw, interfaces)
+}
+
+func bind(raw syscall.RawConn, interfaces []string) error {
+	if len(interfaces) != 1 {
+		return nil
+	}
+	var bindErr error
+	err := raw.Control(func(fd uintptr) { bindErr = unix.BindToDevice(int(fd), interfaces[0]) })
+	return errors.Join(err, bindErr)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxConnections at once. An agent has one or two.
-	maxConnections = 2048
+	// maxConnections at once, as of the boot server's HTTP. An agent has one or two.
+	maxConnections = 8192
 	// maxPerClient keeps one server from taking all.
 	maxPerClient = 16
 	// dialTimeout bounds the way to the manager.
@@ -26,7 +26,8 @@ const (
 	idleTimeout = 3 * time.Minute
 	// acceptPause is the pause after a failure to accept, such as too many open files.
 	acceptPause = 100 * time.Millisecond
-	bufferBytes = 16 << 10
+	// bufferBytes of each direction of a connection: what agents say is short.
+	bufferBytes = 4 << 10
 )
 
 // Config configures a Forwarder.
@@ -35,7 +36,7 @@ type Config struct {
 	Upstream string
 	// Seal authenticates a message with the key that the manager has too. Required.
 	Seal func(message []byte) []byte
-	// MaxConnections at once, of which MaxPerClient from one address; 0 means 2048
+	// MaxConnections at once, of which MaxPerClient from one address; 0 means 8192
 	// and 16. Above the first, clients wait; above the second, they are refused.
 	MaxConnections, MaxPerClient int
 	// Idle closes a connection on which nothing moves one way; 0 means 3 minutes.

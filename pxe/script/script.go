@@ -56,6 +56,8 @@ exit 1
 // its initramfs is only by initrd= on the command line. A file that does not
 // arrive is asked for again for ever, a few seconds apart: what ends a boot
 // that goes nowhere is the manager's deadline (I13), which knows the reason.
+// Before that the script itself is asked for: a boot server that was upgraded
+// meanwhile has other files. Without an answer, this one goes on.
 func agent(host pxe.Host, base string) (string, error) {
 	boot := host.Plan.Agent
 	if !strings.HasPrefix(base, "http://") || !isClean(base) {
@@ -75,7 +77,7 @@ func agent(host pxe.Host, base string) (string, error) {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n")
 	fmt.Fprintf(&b, "echo Ingot: %s boots the agent\n", displayName(host))
-	b.WriteString("goto load\n:retry\nimgfree\nsleep 3\n:load\n")
+	fmt.Fprintf(&b, "goto load\n:retry\nimgfree\nsleep 3\n%s ||\n:load\n", chain(base, host.MAC.String()))
 	fmt.Fprintf(&b, "kernel --name %s %s%s %s || goto retry\n",
 		boot.Kernel.Name, base, boot.Kernel.Path(), args)
 	for _, f := range boot.Initrds {
@@ -208,8 +210,13 @@ func AutoExec(base string) (string, error) {
 	}
 	return `#!ipxe
 ` + configure + ` || goto failed
-chain --replace --autofree ` + base + `/boot/${netX/mac}/script.ipxe || goto failed
+` + chain(base, "${netX/mac}") + ` || goto failed
 :failed
 exit 1
 `, nil
+}
+
+// chain goes on with the script of a boot NIC in place of the one that runs.
+func chain(base, mac string) string {
+	return "chain --replace --autofree " + base + "/boot/" + mac + "/script.ipxe"
 }

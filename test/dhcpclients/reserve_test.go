@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/ingot-metal/ingot/lab/segment"
 	"github.com/ingot-metal/ingot/pxe"
@@ -202,6 +203,32 @@ func TestOneInterfaceEach(t *testing.T) {
 		if got := variables(t, dir, "bound"); got["serverid"] != want {
 			t.Errorf("the lease is of %s, want of %s", got["serverid"], want)
 		}
+	}
+}
+
+// An interface that is taken away and made anew under its name, as bonds and bridges
+// are, is served again, though the kernel bound the socket to the first.
+func TestInterfaceMadeAnew(t *testing.T) {
+	t.Parallel()
+	wire, here, host := lan(t), room(t), room(t)
+	join(t, wire, here, "eth0", serverIP+"/24", nil)
+	join(t, wire, host, "eth0", "", hostMAC)
+	serve(t, here, []string{"eth0"}, knownHost())
+	err := here.Do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, wire, here, "eth0", serverIP+"/24", nil)
+	path, dir := script(t)
+	udhcpc(t, host, path, "-q")
+	if got := variables(t, dir, "bound"); got["serverid"] != serverIP {
+		t.Errorf("the lease is of %s, want of %s", got["serverid"], serverIP)
 	}
 }
 

@@ -233,7 +233,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	server, err := bootserver.New(bootserver.Config{
 		Discs: discs, Disc: agent.whole.disc,
 		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: agent.signed,
-		Directory: dir, Files: agent.registry, Images: images, SinglePortTFTP: o.TFTPSinglePort,
+		Directory: dir, Files: agent.registry, Images: images, SinglePortTFTP: o.TFTPSinglePort, MaxConnsPerClient: o.BootClientConnections,
 		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
 		Log: slog.New(logr.ToSlogHandler(log)),
 	})

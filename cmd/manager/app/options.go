@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/reservation"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/pxe/bootlog"
+	"github.com/ingot-metal/ingot/pxe/httpd"
 )
 
 // Roles of the binary.
@@ -82,6 +83,8 @@ type Options struct {
 	ImageCacheGiB  int64
 	Images         ImageOptions
 	TFTPSinglePort bool
+	// BootClientConnections is how many HTTP connections one address may have.
+	BootClientConnections int
 
 	PowerPoll time.Duration
 	Policy    inventory.Policy
@@ -125,7 +128,7 @@ func DefaultOptions() *Options {
 		HostConcurrency: 50, MachineConcurrency: 10, ClusterConcurrency: 5, MachineTemplateConcurrency: 1, RemediationConcurrency: 5,
 		Workloads:    WorkloadOptions{Concurrency: 10, QPS: 20, Burst: 30},
 		AgentListen:  ":8843",
-		BootHTTPPort: 8880, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
+		BootHTTPPort: 8880, BootClientConnections: httpd.DefaultMaxConnsPerClient, LoaderDir: "/usr/lib/ipxe", AgentImageDir: "/usr/share/ingot/agent",
 		ImageCacheDir: "/var/cache/ingot/images", ImageCacheGiB: 50,
 		PowerPoll: time.Minute, Policy: inventory.DefaultPolicy(), MoveRest: move.DefaultRest,
 		BMC: bmc.DefaultPoolOptions(), Watches: bmc.DefaultWatchOptions(), HostWaits: host.DefaultWaits(), MachineWaits: machine.DefaultWaits(),
@@ -192,6 +195,7 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Further kernel arguments of the agent, such as console=ttyS0.")
 	fs.StringVar(&o.ImageCacheDir, "image-cache-dir", o.ImageCacheDir, "Directory of the OS image cache.")
 	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "What the OS image cache may take on disk, in GiB.")
+	fs.IntVar(&o.BootClientConnections, "boot-client-connections", o.BootClientConnections, "HTTP connections at once from one address. A load balancer or gateway that hides those of many servers needs one and more for each of them.")
 	fs.BoolVar(&o.TFTPSinglePort, "tftp-single-port", o.TFTPSinglePort, "Send TFTP from port 69 alone, for networks whose firewalls let no other port through; slower.")
 	o.Images.addFlags(fs)
 }

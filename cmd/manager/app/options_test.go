@@ -75,6 +75,7 @@ func TestValidate(t *testing.T) {
 		"boot URL, a query":      {func(o *Options) { o.BootURL = "http://192.0.2.1:8880?a" }, []string{"--boot-url"}},
 		"boot URL, TLS":          {func(o *Options) { o.BootURL = "https://192.0.2.1:8880" }, []string{"--boot-url"}},
 		"boot URL, a user":       {func(o *Options) { o.BootURL = "http://a:b@192.0.2.1:8880" }, []string{"--boot-url"}},
+		"no connections":         {func(o *Options) { o.BootClientConnections = -1 }, []string{"--boot-client-connections: -1 is too small"}},
 		"no image cache":         {func(o *Options) { o.ImageCacheGiB = 0 }, []string{"--image-cache-gib: 0 is too small"}},
 		"image source, nonsense": {func(o *Options) { o.Images.Sources = []string{"ftp://x/"} }, []string{`--image-sources: image source "ftp://x/"`}},
 		"image CA, no file":      {func(o *Options) { o.Images.CAFile = "/nonexistent" }, []string{"--image-ca-file: open /nonexistent"}},

@@ -162,6 +162,9 @@ func (o *Options) validateBoot() error {
 	if o.ImageCacheGiB < 1 {
 		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
 	}
+	if o.BootClientConnections < 1 {
+		errs = append(errs, fmt.Errorf("--boot-client-connections: %d is too small; give at least 1", o.BootClientConnections))
+	}
 	if _, err := o.Images.client(); err != nil {
 		errs = append(errs, err)
 	}

@@ -37,8 +37,9 @@ type call struct {
 	verb    verb
 	args    []string
 	// in is what follows the password, where that came the same way.
-	in  *bufio.Reader
-	out io.Writer
+	in *bufio.Reader
+	// err tells of the progress of what takes long.
+	out, err io.Writer
 }
 
 // Run does what the command line says, on one session that it ends. Errors are the BMC's,
@@ -62,7 +63,7 @@ func Run(ctx context.Context, args []string, dial bmc.Dialer, s Streams) (err er
 }
 
 func parse(args []string, s Streams) (*call, error) {
-	c := &call{in: bufio.NewReader(s.In), out: s.Out}
+	c := &call{in: bufio.NewReader(s.In), out: s.Out, err: s.Err}
 	flags := flag.NewFlagSet("bmc", flag.ContinueOnError)
 	flags.SetOutput(s.Err)
 	flags.StringVar(&c.target.Address, "address", "", "The BMC, as in spec.bmc.address of a host.")

@@ -184,8 +184,21 @@ func eventLog(ctx context.Context, conn bmc.Conn, c *call) error {
 
 func clearLog(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ClearEventLog(ctx) }
 
+// all reads to the end what a slow BMC tells in several calls, each of which gets further.
+func all[T any](ctx context.Context, c *call, read func(context.Context) (T, error)) (T, error) {
+	for {
+		answer, err := read(ctx)
+		if !errors.Is(err, bmc.ErrUnfinished) {
+			return answer, err
+		}
+		if _, printErr := fmt.Fprintln(c.err, err); printErr != nil {
+			return answer, errors.Join(err, printErr)
+		}
+	}
+}
+
 func health(ctx context.Context, conn bmc.Conn, c *call) error {
-	report, err := conn.Health(ctx)
+	report, err := all(ctx, c, conn.Health)
 	if err != nil {
 		return err
 	}
@@ -263,7 +276,7 @@ func settings(ctx context.Context, conn bmc.Conn, c *call) error {
 func resetSettings(ctx context.Context, conn bmc.Conn, _ *call) error { return conn.ResetSettings(ctx) }
 
 func firmware(ctx context.Context, conn bmc.Conn, c *call) error {
-	items, err := conn.FirmwareInventory(ctx)
+	items, err := all(ctx, c, conn.FirmwareInventory)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,165 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/redfish"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// expiring is a context whose deadline comes when a BMC has given so many answers and is
+// asked for one more.
+type expiring struct {
+	context.Context
+	done chan struct{}
+	left atomic.Int32
+}
+
+func expireAfter(parent context.Context, answers int32) *expiring {
+	e := &expiring{Context: parent, done: make(chan struct{})}
+	e.left.Store(answers)
+	return e
+}
+
+// expires takes one more request; true: it is not answered.
+func (e *expiring) expires() bool {
+	left := e.left.Add(-1)
+	if left == -1 {
+		close(e.done)
+	}
+	return left < 0
+}
+
+// Done implements context.Context.
+func (e *expiring) Done() <-chan struct{} { return e.done }
+
+// Err implements context.Context.
+func (e *expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// slow makes a BMC one that answers the reads of a call until its context expires. asked
+// counts them.
+func (r *rig) slow(call *atomic.Pointer[expiring], asked *atomic.Int32) {
+	r.SetFaults(labbmc.Faults{Hang: true, Match: func(method, _ string) bool {
+		if method != http.MethodGet {
+			return false
+		}
+		asked.Add(1)
+		return call.Load().expires()
+	}})
+}
+
+// longReads are those that a slow BMC does not end within one call.
+var longReads = map[string]func(context.Context, bmc.Conn) (any, error){
+	"Inventory": func(ctx context.Context, c bmc.Conn) (any, error) { return c.Inventory(ctx) },
+	"Firmware":  func(ctx context.Context, c bmc.Conn) (any, error) { return c.FirmwareInventory(ctx) },
+	"Health":    func(ctx context.Context, c bmc.Conn) (any, error) { return c.Health(ctx) },
+}
+
+// TestGoesOnWhereItsTimeEnded: of a BMC that answers one read within the time of a call,
+// all is known after some calls: each resource is asked for once, but for those whose
+// answer was not waited for. The BMC is not thought ill meanwhile.
+func TestGoesOnWhereItsTimeEnded(t *testing.T) {
+	for name, read := range longReads {
+		t.Run(name, func(t *testing.T) {
+			makers(t, func(t *testing.T, r *rig) {
+				want, err := read(t.Context(), r.dial(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+				defer closePool(t, pool)
+				got, calls, requests := r.readSlowly(t, pool, read)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("what was read in parts (-want +got):\n%s", diff)
+				}
+				if calls < 3 || requests != 2*calls-1 {
+					t.Errorf("%d requests in %d calls, want one that is answered and one that is not in each", requests, calls)
+				}
+			})
+		})
+	}
+}
+
+// readSlowly reads from a BMC that answers one request of each call.
+func (r *rig) readSlowly(t *testing.T, pool *bmc.Pool, read func(context.Context, bmc.Conn) (any, error)) (got any, calls, requests int) {
+	t.Helper()
+	if err := pool.Do(t.Context(), r.target, readState); err != nil { // the session
+		t.Fatal(err)
+	}
+	var (
+		call  atomic.Pointer[expiring]
+		asked atomic.Int32
+	)
+	r.slow(&call, &asked)
+	for {
+		calls++
+		call.Store(expireAfter(t.Context(), 1))
+		err := pool.Do(call.Load(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
+			got, err = read(ctx, c)
+			return err
+		})
+		if err == nil {
+			r.SetFaults()
+			return got, calls, int(asked.Load())
+		}
+		if !errors.Is(err, bmc.ErrUnfinished) || !errors.Is(err, bmc.ErrBusy) || bmc.OutcomeOf(err) != bmc.OutcomeUnfinished || calls > 200 {
+			t.Fatalf("call %d: %v", calls, err)
+		}
+	}
+}
+
+// TestKeepsNothingThatMayHaveChanged: a call that got nowhere is one without an answer,
+// and after a write all is read anew.
+func TestKeepsNothingThatMayHaveChanged(t *testing.T) {
+	r := newRig(t, nil)
+	conn := r.dial(t)
+	var (
+		call  atomic.Pointer[expiring]
+		asked atomic.Int32
+	)
+	r.slow(&call, &asked)
+	inventory := func(answers int32) error {
+		call.Store(expireAfter(t.Context(), answers))
+		_, err := conn.Inventory(call.Load())
+		return err
+	}
+	if err := inventory(1); !errors.Is(err, bmc.ErrUnfinished) {
+		t.Errorf("cut off after one answer: %v", err)
+	}
+	if err := inventory(0); !errors.Is(err, bmc.ErrTimeout) || errors.Is(err, bmc.ErrUnfinished) {
+		t.Errorf("no answer more: %v, want a timeout", err)
+	}
+	const many = 1000
+	call.Store(expireAfter(t.Context(), many))
+	if err := conn.SetPower(t.Context(), bmc.ActionForceOff); err != nil {
+		t.Fatal(err)
+	}
+	var times []int32
+	for range 2 {
+		asked.Store(0)
+		if err := inventory(many); err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, asked.Load())
+	}
+	if times[0] != times[1] {
+		t.Errorf("%d requests after a write, want all %d", times[0], times[1])
+	}
+}
