@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,6 +252,9 @@ type line struct {
 	httpOnly bool
 	// proxy: another DHCP server gives the address.
 	proxy bool
+	// upgraded: the boot server has other files, and a script of them, when the first
+	// script has been fetched.
+	upgraded bool
 	// want are the stages that must be passed, in this order.
 	want []string
 }
@@ -259,6 +263,14 @@ var lines = []line{
 	{
 		name: "BIOS with iPXE in the ROM", level: "bios", firmware: qemu.BIOS,
 		want: []string{"Offer iPXE", "Ack iPXE", "Script Agent", "File vmlinuz", "File proof.cpio"},
+	},
+	{
+		name: "BIOS, the boot server upgraded meanwhile", level: "bios", firmware: qemu.BIOS, upgraded: true,
+		want: []string{"Script Agent", "File vmlinuz", "Script Agent", "File vmlinuz", "File proof.cpio"},
+	},
+	{
+		name: "UEFI, the boot server upgraded meanwhile", level: "all", firmware: qemu.UEFI, nic: qemu.NIC{NoROM: true}, upgraded: true,
+		want: []string{"Script Agent", "File vmlinuz", "Script Agent", "File vmlinuz", "File proof.cpio"},
 	},
 	{
 		name: "BIOS with a plain PXE ROM", level: "all", firmware: qemu.BIOS, plainROM: true,
@@ -322,7 +334,13 @@ func runLine(t *testing.T, l line) {
 	if l.proxy {
 		host = proxied(host)
 	}
-	seg := startSegment(t, host, &files, wrap)
+	seg := startSegment(t, host, &files, wrap, func(c *bootserver.Config) {
+		if l.upgraded {
+			u := &upgrade{Observer: c.Observer, now: host, before: host}
+			u.before.Plan.Agent.Initrds = []pxe.File{{Name: "proof.cpio", SHA256: strings.Repeat("0", 64)}}
+			c.Directory, c.Observer = u, u
+		}
+	})
 	if l.proxy {
 		startNeighbour(t, seg)
 	}
@@ -344,6 +362,28 @@ func runLine(t *testing.T, l line) {
 	case <-time.After(bootDeadline):
 		t.Error("the server did not go off")
 	}
+}
+
+// upgrade is a directory whose host has an initramfs that is gone, until its script has
+// been fetched.
+type upgrade struct {
+	pxe.Observer
+	before, now pxe.Host
+	scripts     atomic.Int32
+}
+
+func (u *upgrade) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
+	if u.scripts.Load() == 0 {
+		return u.before, mac.String() == u.before.MAC.String()
+	}
+	return u.now, mac.String() == u.now.MAC.String()
+}
+
+func (u *upgrade) Observe(e pxe.BootEvent) {
+	if e.Stage == pxe.StageScript {
+		u.scripts.Add(1)
+	}
+	u.Observer.Observe(e)
 }
 
 func newHost(plan pxe.Plan) pxe.Host {
