@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -54,9 +53,6 @@ type Socket struct {
 	closing sync.Once
 }
 
-// bindEvery is how soon an interface that is made anew is served.
-const bindEvery = 10 * time.Second
-
 // Listen opens a Socket. It needs the right to bind ports below 1024, and for one
 // named interface CAP_NET_RAW.
 func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
@@ -72,21 +68,8 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 	if err := s.open(ctx, port); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	go s.keepBound()
+	go links.Follow(s.done, s.UDPConn, s.only, nil)
 	return s, nil
-}
-
-func (s *Socket) keepBound() {
-	tick := time.NewTicker(bindEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.done:
-			return
-		case <-tick.C:
-			_ = links.Bind(s.UDPConn, s.only) // one that is gone may come again
-		}
-	}
 }
 
 // open opens the rest of a socket that has its route socket.

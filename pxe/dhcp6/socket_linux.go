@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/net/ipv6"
 
@@ -40,9 +39,6 @@ type Socket struct {
 	closing sync.Once
 }
 
-// joinEvery is how soon an interface that appears, or is made anew, is served.
-const joinEvery = 10 * time.Second
-
 // Listen opens a Socket. It needs the right to bind ports below 1024, and for one
 // named interface CAP_NET_RAW.
 func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
@@ -65,7 +61,7 @@ func Listen(ctx context.Context, cfg SocketConfig) (*Socket, error) {
 		return nil, errors.Join(fmt.Errorf("ask for the interface of DHCPv6 requests: %w", err), s.Close())
 	}
 	s.join()
-	go s.keepJoining()
+	go links.Follow(s.done, conn, s.only, s.join)
 	return s, nil
 }
 
@@ -78,20 +74,6 @@ func (s *Socket) join() {
 		}
 		for _, group := range groups() {
 			_ = s.packets.JoinGroup(&net.Interface{Index: index}, &net.UDPAddr{IP: group})
-		}
-	}
-}
-
-func (s *Socket) keepJoining() {
-	tick := time.NewTicker(joinEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.done:
-			return
-		case <-tick.C:
-			_ = links.Bind(s.UDPConn, s.only) // one that is gone may come again
-			s.join()
 		}
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // ListenUDP opens a UDP socket on an address. Of several interfaces, or none, it hears
 // all; one alone it is bound to, so that another server of this machine can be bound to
-// another. That needs CAP_NET_RAW. See Bind for an interface that is made anew.
+// another. That needs CAP_NET_RAW. See Follow for an interface that is made anew.
 func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*net.UDPConn, error) {
 	listen := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return bind(raw, interfaces) }}
 	network := "udp6"
@@ -30,15 +31,29 @@ func ListenUDP(ctx context.Context, at netip.AddrPort, interfaces []string) (*ne
 	return conn.(*net.UDPConn), nil
 }
 
-// Bind binds a socket of ListenUDP to the interface that has the name now. The kernel
-// binds to the interface, not to its name, so that a socket hears nothing any more once a
-// bond or bridge was made anew. Where there is none of the name, it stays as it is.
-func Bind(conn *net.UDPConn, interfaces []string) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
+// followEvery is how soon an interface that appears, or is made anew, is served.
+const followEvery = 10 * time.Second
+
+// Follow keeps a socket of ListenUDP bound to the interface that has the name now, and
+// calls each, if it is not nil, as often as it looks. The kernel binds to the interface and
+// not to its name, so that a socket hears nothing any more once a bond or bridge was made
+// anew. While there is none of the name the socket stays as it is. Follow ends with done.
+func Follow(done <-chan struct{}, conn *net.UDPConn, interfaces []string, each func()) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		if raw, err := conn.SyscallConn(); err == nil {
+			_ = bind(raw, interfaces) // one that is gone may come again
+		}
+		if each != nil {
+			each()
+		}
 	}
-	return bind(raw, interfaces)
 }
 
 func bind(raw syscall.RawConn, interfaces []string) error {
