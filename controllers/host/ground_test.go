@@ -91,6 +91,7 @@ func TestHost(t *testing.T) {
 		{"commands", testCommands},
 		{"outage", testOutage},
 		{"network", testNetwork},
+		{"slow", testSlow},
 		{"pooled", testPooled},
 		{"pool left", testPoolLeft},
 		{"dual", testDual},

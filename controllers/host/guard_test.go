@@ -83,10 +83,13 @@ func TestSoughtAgain(t *testing.T) {
 		asked  int
 		listed bool
 		macs   []string
+		// soon: the next poll asks on.
+		soon bool
 	}{
+		"has not told all":       {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrUnfinished}, asked: 1, listed: true, macs: before.macs, soon: true},
 		"lists it now":           {metal: identified{fakeBMC: &fakeBMC{macs: []string{"52:54:00:00:00:01"}}, identity: server}, asked: 1, listed: true, macs: []string{"52:54:00:00:00:01"}},
 		"lists none for once":    {metal: identified{fakeBMC: &fakeBMC{}, identity: server}, asked: 1, listed: true, macs: before.macs},
-		"is too slow":            {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: true}, asked: 1, listed: true, macs: before.macs},
+		"is too slow":            {metal: identified{fakeBMC: &fakeBMC{}, identity: server, slow: bmc.ErrTimeout}, asked: 1, listed: true, macs: before.macs},
 		"is another server's":    {metal: identified{fakeBMC: &fakeBMC{macs: []string{"52:54:00:00:00:01"}}, identity: other}, asked: 1, macs: before.macs},
 		"listed it all the time": {metal: identified{fakeBMC: &fakeBMC{}, identity: server}, mac: "52:54:00:ff:ff:01", listed: true, macs: before.macs},
 	} {
@@ -103,8 +106,8 @@ func TestSoughtAgain(t *testing.T) {
 				t.Errorf("NICs (-want +got):\n%s", diff)
 			}
 			tc.metal.listed = 0
-			if got.soughtAgain(t.Context(), &tc.metal, wanted, now.Add(relistAfter-time.Second)); tc.metal.listed != 0 {
-				t.Error("asked again too soon")
+			if got.soughtAgain(t.Context(), &tc.metal, wanted, now.Add(relistAfter-time.Second)); (tc.metal.listed != 0) != tc.soon {
+				t.Errorf("asked again soon: %t, want %t", tc.metal.listed != 0, tc.soon)
 			}
 		})
 	}

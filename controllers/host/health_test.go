@@ -4,6 +4,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -62,6 +64,44 @@ func TestAiling(t *testing.T) {
 	}
 	if !strings.HasPrefix(readings, `Fan "2" is Critical (0 RPM), `) {
 		t.Errorf("readings: %s", readings)
+	}
+}
+
+// ailment is a BMC whose parts are read, or not.
+type ailment struct {
+	bmc.Conn
+	asked int
+	err   error
+}
+
+func (a *ailment) Health(context.Context) (bmc.HealthReport, error) {
+	a.asked++
+	return bmc.HealthReport{Components: []bmc.ComponentHealth{{Kind: "Fan", Name: "2", State: bmc.HealthWarning}}}, a.err
+}
+
+// The parts of a slow BMC are read on at the next poll, and those of another that fails
+// are left for a while.
+func TestPartsThatAreNotRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err   error
+		asked int
+	}{
+		"read":        {nil, 1},
+		"failed":      {bmc.ErrTimeout, 1},
+		"not all yet": {fmt.Errorf("parts: %w", bmc.ErrUnfinished), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := testclock.NewFakeClock(time.Unix(10_000, 0))
+			r, conn := &Reconciler{Clock: clock}, &ailment{err: tc.err}
+			h := r.readHealth(t.Context(), conn, health{}, inventory.HealthWarning)
+			clock.SetTime(clock.Now().Add(time.Minute))
+			if h = r.readHealth(t.Context(), conn, h, inventory.HealthWarning); conn.asked != tc.asked {
+				t.Errorf("asked %d times in two polls, want %d", conn.asked, tc.asked)
+			}
+			if want := map[bool]string{true: `Fan "2" is Warning`}[tc.err == nil]; h.detail != want {
+				t.Errorf("told %q, want %q", h.detail, want)
+			}
+		})
 	}
 }
 

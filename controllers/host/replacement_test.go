@@ -29,7 +29,7 @@ type identified struct {
 	identity bmc.Identity
 	// listed is how often its NICs were read; slow: all of them take too long.
 	listed int
-	slow   bool
+	slow   error
 }
 
 func (i *identified) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
@@ -40,8 +40,8 @@ func (i *identified) Identity(context.Context) (bmc.Identity, error) { return i.
 
 func (i *identified) Inventory(context.Context) (bmc.Inventory, error) {
 	i.listed++
-	if i.slow {
-		return bmc.Inventory{}, fmt.Errorf("NICs: %w", bmc.ErrTimeout)
+	if i.slow != nil {
+		return bmc.Inventory{}, fmt.Errorf("NICs: %w", i.slow)
 	}
 	return bmc.Inventory{Identity: i.identity, MACs: i.macs}, nil
 }
@@ -143,7 +143,9 @@ func testSlowAfterTimeout(t *testing.T, on *ground) {
 			y.step("h")
 			y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout)
 			y.bmc.set(func(f *fakeBMC) { f.readErr = nil })
-			metal.slow = tc.listed == 1
+			if metal.slow = nil; tc.listed == 1 {
+				metal.slow = bmc.ErrTimeout
+			}
 			for range 3 {
 				y.clock.Step(y.waits().BackoffCap)
 				y.step("h")

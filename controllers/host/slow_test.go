@@ -1,0 +1,55 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+)
+
+// testSlow: a BMC that tells little within the time of a call is known after some, each
+// soon after the one before. Meanwhile people read that it is slow, and how much it told.
+func testSlow(t *testing.T, on *ground) {
+	m := newMetal(t, on, "dell-idrac9")
+	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{CallTimeout: time.Second, Rest: bmc.RestOptions{After: 1}})
+	t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
+	m.Reconciler.BMC = m.pool
+	var beside atomic.Int32 // reads since the last of the system
+	m.lab.SetFaults(labbmc.Faults{Hang: true, Match: func(method, path string) bool {
+		if method != "GET" || strings.HasSuffix(path, "/redfish/v1/") || strings.Contains(path, "/Systems/") && strings.Count(path, "/") == 4 {
+			beside.Store(0)
+			return false
+		}
+		return beside.Add(1) > 1
+	}})
+	told := map[string]bool{}
+	for range 20 {
+		m.tick()
+		c := meta.FindStatusCondition(m.get("h").Status.Conditions, infrav1.HostBMCReachableCondition)
+		switch {
+		case c == nil:
+		case c.Reason == infrav1.ReasonBMCAnswers:
+			if len(told) < 2 {
+				t.Errorf("it was told only %v", told)
+			}
+			m.lab.SetFaults()
+			return
+		case c.Reason == infrav1.ReasonBMCBusy && strings.Contains(c.Message, "has not told all yet"):
+			told[c.Message] = true
+		default:
+			t.Fatalf("%s: %s", c.Reason, c.Message)
+		}
+		m.clock.Step(3 * m.waits().BackoffFirst / 2)
+	}
+	t.Fatalf("never known, and told %v", told)
+}
