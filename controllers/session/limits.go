@@ -27,8 +27,9 @@ const (
 	// maxValues bounds the values of a body: two bytes of JSON can be a whole struct in
 	// memory. Facts of thousands of disks have less.
 	maxValues = 64 << 10
-	// maxConnections of all. A boot server lets no address have more than a few.
-	maxConnections = 4096
+	// maxConnections of all, some 33 KiB each: an agent has one for as long as it works. A
+	// boot server lets no address have more than a few.
+	maxConnections = 8192
 	// patience is how long a request waits for a place before it is asked to come again.
 	patience = 10 * time.Second
 )
