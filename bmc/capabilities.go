@@ -231,6 +231,14 @@ type Firmware interface {
 	Task(ctx context.Context, id string) (Task, error)
 }
 
+// FirmwareReader is a Conn that reads one item of its firmware inventory anew, as those of
+// a Pool do: an inventory that came in parts (ErrUnfinished) is older than a moment.
+type FirmwareReader interface {
+	// FirmwareItem reads an item by its ID. ErrNotSupported: it is there no more, or the
+	// driver does not read one alone.
+	FirmwareItem(ctx context.Context, id string) (FirmwareItem, error)
+}
+
 // HealthState is how well a component is (Redfish Status.Health).
 type HealthState string
 

@@ -55,6 +55,17 @@ func (l *lease) FirmwareInventory(ctx context.Context) ([]FirmwareItem, error) {
 	return ask(ctx, l, CallFirmwareInventory, Conn.FirmwareInventory)
 }
 
+// FirmwareItem implements FirmwareReader.
+func (l *lease) FirmwareItem(ctx context.Context, id string) (FirmwareItem, error) {
+	return ask(ctx, l, CallFirmwareInventory, func(c Conn, ctx context.Context) (FirmwareItem, error) {
+		reader, ok := c.(FirmwareReader)
+		if !ok {
+			return FirmwareItem{}, ErrNotSupported
+		}
+		return reader.FirmwareItem(ctx, id)
+	})
+}
+
 // UpdateWays implements Firmware.
 func (l *lease) UpdateWays(ctx context.Context) (UpdateWays, error) {
 	return ask(ctx, l, CallUpdateWays, Conn.UpdateWays)

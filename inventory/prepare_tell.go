@@ -31,6 +31,9 @@ func (in *input) tryAgain() string {
 
 // firmwareProblem is what the BMC says to calls about settings and firmware.
 func (in *input) firmwareProblem() string {
+	if in.obs.FirmwareSlow {
+		return "the BMC is being asked for its settings and firmware: " + in.obs.FirmwareProblem + "; Ingot asks for the rest in a moment"
+	}
 	return "the BMC does not let settings and firmware be read or written: " + in.obs.FirmwareProblem +
 		"; Ingot tries again at growing intervals of at most 5 minutes, and at once when spec.bios, spec.firmware, spec.bmc or its Secret changes; may the BMC's user do that?"
 }
@@ -122,7 +125,11 @@ func (in *input) prepared(decision Decision) metav1.Condition {
 	case in.givenUp() && !in.provisioned():
 		return isNot(name, in.record.Preparation.Reason, in.record.Preparation.Message+in.tryAgain())
 	case in.firmwareRests():
-		return unknown(name, infrav1.ReasonBMCError, in.firmwareProblem())
+		reason := infrav1.ReasonBMCError
+		if in.obs.FirmwareSlow {
+			reason = infrav1.ReasonBMCBusy
+		}
+		return unknown(name, reason, in.firmwareProblem())
 	case in.reading().Key == "" && in.settled():
 		return is(name, infrav1.ReasonPrepared, inForce)
 	case in.reading().Key == "" && in.provisioned():

@@ -90,6 +90,7 @@ const (
 	BMCTimeout            BMCProblem = "Timeout"
 	BMCBusy               BMCProblem = "Busy"
 	BMCRateLimited        BMCProblem = "RateLimited"
+	BMCSlow               BMCProblem = "Slow"
 	BMCUnauthorized       BMCProblem = "Unauthorized"
 	BMCCertificateInvalid BMCProblem = "CertificateInvalid"
 	BMCCertificateChanged BMCProblem = "CertificateChanged"
@@ -206,6 +207,8 @@ type Observation struct {
 	// otherwise (backoff, decided by the caller). Zero: none has.
 	FirmwareRetryAt time.Time
 	FirmwareProblem string
+	// FirmwareSlow: it is no failure, the BMC has only told a part of it so far.
+	FirmwareSlow bool
 
 	// Machine that the claim names. MachineDeleting: it, or the Machine that owns it, is
 	// being deleted, which cannot be called off; to be known of hosts with a force-release.

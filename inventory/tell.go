@@ -52,7 +52,9 @@ func (in *input) remedy() string {
 	case BMCRateLimited:
 		return "it answers 429 because it is asked too often, by all its users together: raise the limit in its settings, or slow down the other tools that ask it"
 	case BMCBusy:
-		return "it asks for patience, or is slow; if it stays so, close other sessions to it or reset it"
+		return "it refuses work for now; if it stays so, close other sessions to it or reset it"
+	case BMCSlow:
+		return "if the number does not grow, close other sessions to it or reset it"
 	case BMCUnauthorized:
 		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
 	case BMCCertificateInvalid:
@@ -88,7 +90,7 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonBMCUnreachable
 	case BMCTimeout:
 		return infrav1.ReasonBMCTimeout
-	case BMCBusy:
+	case BMCBusy, BMCSlow:
 		return infrav1.ReasonBMCBusy
 	case BMCRateLimited:
 		return infrav1.ReasonBMCRateLimited
@@ -133,6 +135,9 @@ func (in *input) tries() string {
 	if in.obs.BMC == BMCUnauthorized { // a BMC that locks accounts counts each try
 		correction += ", or the annotation retry-bmc"
 		within, locked = "75 minutes", ", in case that the BMC has locked the account for a while"
+	}
+	if in.obs.BMC == BMCSlow {
+		return "Ingot asks for the rest in a moment"
 	}
 	if least == 0 || in.obs.FailingSince.IsZero() {
 		return fmt.Sprintf("Ingot tries again at growing intervals of at most %s%s, %s", within, locked, correction)

@@ -51,9 +51,10 @@ type conn struct {
 	secrets []bmc.Password
 	// resetTypes is what the system allows once it is known.
 	resetTypes []string
-	// reading is the read of many resources in progress, unfinished one that was cut off;
-	// nil: none.
-	reading, unfinished *longRead
+	// reading is the read of many resources in progress; nil: none is. unfinished are those
+	// that were cut off.
+	reading    *longRead
+	unfinished longReads
 	// mediaWait is the constant, but for tests.
 	mediaWait time.Duration
 }

@@ -85,9 +85,23 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 			}
 			continue
 		}
-		items = append(items, bmc.FirmwareItem{ID: path, Name: f.Name, Version: f.Version, Updateable: f.Updateable})
+		items = append(items, f.item(path))
 	}
 	return items, nil
+}
+
+// FirmwareItem implements bmc.FirmwareReader.
+func (c *conn) FirmwareItem(ctx context.Context, id string) (bmc.FirmwareItem, error) {
+	c.begin(ctx)
+	var f firmwareResource
+	if err := c.get(id, &f); err != nil {
+		return bmc.FirmwareItem{}, fmt.Errorf("read firmware: %w", err)
+	}
+	return f.item(id), nil
+}
+
+func (f firmwareResource) item(id string) bmc.FirmwareItem {
+	return bmc.FirmwareItem{ID: id, Name: f.Name, Version: f.Version, Updateable: f.Updateable}
 }
 
 // UpdateWays implements bmc.Firmware.

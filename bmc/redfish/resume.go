@@ -7,16 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
 
 const (
-	// keepFor is how long the answers of a read that was cut off are good for: longer
-	// than a BMC at rest goes without a poll.
-	keepFor = 10 * time.Minute
-	// maxKept bounds them, in bytes. A hundred items of firmware are half of it.
+	// keepFor is how long the answers of a read that was cut off are good for, from the
+	// first on: a BMC at rest is polled some times meanwhile.
+	keepFor = 30 * time.Minute
+	// maxKept bounds those of all reads, in bytes. A hundred items of firmware are half of
+	// it.
 	maxKept = 1 << 20
 )
 
@@ -24,13 +26,20 @@ const (
 // and then the time of a call is over before the last; what was answered is kept, and
 // the next try asks for the rest.
 type longRead struct {
-	call    bmc.CallName
-	last    time.Time
+	begun   time.Time
 	answers map[string]kept
-	// room is what is left of maxKept.
-	room int
+	bytes   int
 	// news counts the answers of the try in progress.
 	news int
+}
+
+// longReads are those that were cut off, by the system and the call: other calls, and
+// those of other systems of the BMC, come between.
+type longReads map[longReadOf]*longRead
+
+type longReadOf struct {
+	system string
+	call   bmc.CallName
 }
 
 // kept is what was answered to the read of a path: a body, or that there is none to be had.
@@ -43,19 +52,23 @@ type kept struct {
 // ends with bmc.ErrUnfinished, unless not a single resource was added to those that are
 // known; the next try goes on from there, if nothing was written meanwhile.
 func (c *conn) inParts(call bmc.CallName, read func() error) error {
-	r := c.unfinished
-	if r == nil || r.call != call {
-		r = &longRead{call: call, answers: map[string]kept{}, room: maxKept}
+	of := longReadOf{c.system, call}
+	r := c.unfinished[of]
+	if r == nil {
+		r = &longRead{begun: time.Now(), answers: map[string]kept{}}
 	}
 	r.news = 0
-	c.reading, c.unfinished = r, nil
+	c.reading = r
 	err := read()
 	c.reading = nil
+	delete(c.unfinished, of)
 	if !errors.Is(err, bmc.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
 		return err // nil, or what may have come of an answer that is another the next time
 	}
-	r.last = time.Now()
-	c.unfinished = r
+	if c.unfinished == nil {
+		c.unfinished = longReads{}
+	}
+	c.unfinished[of] = r
 	if r.news == 0 {
 		return err
 	}
@@ -75,22 +88,31 @@ func (c *conn) known(path string) (kept, bool) {
 	return k, ok
 }
 
-// keep notes an answer. What may be another the next time is none: a fault, and that the
-// system is not there, as on a BMC that starts.
+// keep notes an answer, or that there is none of the path; not of the system's, which a BMC
+// that starts does not have yet. Other errors are asked about again.
 func (c *conn) keep(path string, body []byte, err error) {
 	r := c.reading
-	if r == nil || len(body) > r.room || err != nil && (optional(err) != nil || path == c.system) {
+	if r == nil || err != nil && (!errors.Is(err, bmc.ErrNotSupported) || path == c.system) || c.keptBytes()+len(body) > maxKept {
 		return
 	}
-	r.room -= len(body)
+	r.bytes += len(body)
 	r.news++
 	r.answers[path] = kept{body: body, err: err}
+}
+
+// keptBytes are those of all reads.
+func (c *conn) keptBytes() int {
+	sum := c.reading.bytes
+	for _, r := range c.unfinished {
+		if r != c.reading {
+			sum += r.bytes
+		}
+	}
+	return sum
 }
 
 // begin starts a call.
 func (c *conn) begin(ctx context.Context) {
 	c.transport.begin(ctx)
-	if c.unfinished != nil && time.Since(c.unfinished.last) > keepFor {
-		c.unfinished = nil
-	}
+	maps.DeleteFunc(c.unfinished, func(_ longReadOf, r *longRead) bool { return time.Since(r.begun) > keepFor })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/redfish"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
+	"github.com/ingot-metal/ingot/lab/bmc/personality"
 )
 
 // expiring is a context whose deadline comes when a BMC has given so many answers and is
@@ -97,24 +98,71 @@ func TestGoesOnWhereItsTimeEnded(t *testing.T) {
 	}
 }
 
+// TestLongReadsBesideOthers: reads of other things, and those of another system of the BMC,
+// come between the tries of one, and each gets on.
+func TestLongReadsBesideOthers(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Personality, _ = personality.Named("dell-idrac9") })
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+	defer closePool(t, pool)
+	whole := r.dial(t)
+	unread := map[string]any{}
+	for name, read := range longReads {
+		want, err := read(t.Context(), whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unread[name] = want
+	}
+	if err := pool.Do(t.Context(), r.target, readState); err != nil {
+		t.Fatal(err)
+	}
+	try := r.slowly(pool, new(atomic.Int32))
+	for range 100 {
+		for name, want := range unread {
+			got, err := try(t, longReads[name])
+			if errors.Is(err, bmc.ErrUnfinished) {
+				continue
+			}
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Fatalf("%s: %v (-want +got):\n%s", name, err, diff)
+			}
+			delete(unread, name)
+		}
+		if len(unread) == 0 {
+			r.SetFaults()
+			return
+		}
+	}
+	t.Errorf("%d reads came to no end", len(unread))
+}
+
+// slowly returns a try of a read from a BMC that answers one request of each. asked counts
+// them.
+func (r *rig) slowly(pool *bmc.Pool, asked *atomic.Int32) func(t *testing.T, read func(context.Context, bmc.Conn) (any, error)) (any, error) {
+	var call atomic.Pointer[expiring]
+	r.slow(&call, asked)
+	return func(t *testing.T, read func(context.Context, bmc.Conn) (any, error)) (got any, err error) {
+		t.Helper()
+		call.Store(expireAfter(t.Context(), 1))
+		err = pool.Do(call.Load(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
+			got, err = read(ctx, c)
+			return err
+		})
+		return got, err
+	}
+}
+
 // readSlowly reads from a BMC that answers one request of each call.
-func (r *rig) readSlowly(t *testing.T, pool *bmc.Pool, read func(context.Context, bmc.Conn) (any, error)) (got any, calls, requests int) {
+func (r *rig) readSlowly(t *testing.T, pool *bmc.Pool, read func(context.Context, bmc.Conn) (any, error)) (_ any, calls, requests int) {
 	t.Helper()
 	if err := pool.Do(t.Context(), r.target, readState); err != nil { // the session
 		t.Fatal(err)
 	}
-	var (
-		call  atomic.Pointer[expiring]
-		asked atomic.Int32
-	)
-	r.slow(&call, &asked)
+	var asked atomic.Int32
+	try := r.slowly(pool, &asked)
 	for {
 		calls++
-		call.Store(expireAfter(t.Context(), 1))
-		err := pool.Do(call.Load(), r.target, func(ctx context.Context, c bmc.Conn) (err error) {
-			got, err = read(ctx, c)
-			return err
-		})
+		got, err := try(t, read)
 		if err == nil {
 			r.SetFaults()
 			return got, calls, int(asked.Load())
@@ -122,6 +170,36 @@ func (r *rig) readSlowly(t *testing.T, pool *bmc.Pool, read func(context.Context
 		if !errors.Is(err, bmc.ErrUnfinished) || !errors.Is(err, bmc.ErrBusy) || bmc.OutcomeOf(err) != bmc.OutcomeUnfinished || calls > 200 {
 			t.Fatalf("call %d: %v", calls, err)
 		}
+	}
+}
+
+// TestFaultsAreAskedAboutAgain: what a BMC failed at once is no answer. A single item is
+// read anew, whatever is kept.
+func TestFaultsAreAskedAboutAgain(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Personality, _ = personality.Named("dell-idrac9") })
+	conn := r.dial(t)
+	want, err := conn.FirmwareInventory(t.Context())
+	if err != nil || len(want) < 2 {
+		t.Fatalf("%d items, %v", len(want), err)
+	}
+	var call atomic.Pointer[expiring]
+	of := func(id string) func(string, string) bool { return func(_, path string) bool { return path == id } }
+	call.Store(expireAfter(t.Context(), 0))
+	r.SetFaults(labbmc.Faults{Status: 500, Match: of(want[0].ID)},
+		labbmc.Faults{Hang: true, Match: func(_, path string) bool { return path == want[1].ID && call.Load().expires() }})
+	if _, err := conn.FirmwareInventory(call.Load()); !errors.Is(err, bmc.ErrUnfinished) {
+		t.Fatalf("cut off: %v", err)
+	}
+	r.SetFaults(labbmc.Faults{Status: 404, Match: of(want[0].ID)})
+	if _, err := conn.(bmc.FirmwareReader).FirmwareItem(t.Context(), want[0].ID); !errors.Is(err, bmc.ErrNotSupported) {
+		t.Errorf("an item that has gone: %v", err)
+	}
+	r.SetFaults()
+	if got, err := conn.FirmwareInventory(t.Context()); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+	}
+	if got, err := conn.(bmc.FirmwareReader).FirmwareItem(t.Context(), want[1].ID); err != nil || got != want[1] {
+		t.Errorf("an item: %+v, %v", got, err)
 	}
 }
 

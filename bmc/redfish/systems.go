@@ -53,7 +53,7 @@ func (c *conn) Switch(address string) error {
 		return fmt.Errorf("%w: it names no system of %s", bmc.ErrAddress, c.base)
 	}
 	c.target.Address, c.system = address, ep.system
-	c.learned, c.resetTypes, c.unfinished = false, nil, nil
+	c.learned, c.resetTypes = false, nil
 	return nil
 }
 

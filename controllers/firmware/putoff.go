@@ -25,6 +25,8 @@ type putOff struct {
 	delay time.Duration
 	until time.Time
 	why   string
+	// slow: it gets on with each try.
+	slow bool
 	// failed is how many attempts had failed when it was put off for the last of them.
 	failed int32
 }
@@ -70,9 +72,11 @@ func (p *Preparer) failed(v View, err error) error {
 		return err
 	}
 	of, last := v.putOffOf(), v.Memory.rest
-	if last.of != of || errors.Is(err, bmc.ErrUnfinished) { // a slow BMC gets on with each try
+	slow := errors.Is(err, bmc.ErrUnfinished)
+	if last.of != of || slow {
 		last = putOff{of: of}
 	}
+	last.slow = slow
 	last.delay, last.why = min(max(2*last.delay, p.Waits.BackoffFirst), p.Waits.BackoffCap), p.Stable(err.Error())
 	last.until = p.Clock.Now().Add(min(max(wait.Jitter(last.delay, p.Waits.BackoffJitter), bmc.RetryAfter(err)), p.Waits.BackoffCap))
 	v.Memory.rest = last
@@ -92,9 +96,9 @@ func (p *Preparer) succeeded(v View) {
 
 // showRest tells what is put off for the present BMC and wishes.
 func (p *Preparer) showRest(v View) {
-	v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem = time.Time{}, ""
+	v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem, v.Seen.FirmwareSlow = time.Time{}, "", false
 	if rest := v.Memory.rest; rest.of == v.putOffOf() {
-		v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem = rest.until, rest.why
+		v.Seen.FirmwareRetryAt, v.Seen.FirmwareProblem, v.Seen.FirmwareSlow = rest.until, rest.why, rest.slow
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 const maxListed = 20
 
 // read reads what the host's wishes are about, and writes nothing. What the
-// BMC cannot do is part of the reading.
-func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
+// BMC cannot do is part of the reading. Parted: the BMC has told a part of it before.
+func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, parted bool) (*inventory.FirmwareReading, error) {
 	settings, components := inventory.LooksFor(host)
 	reading := &inventory.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
 	if len(settings) > 0 {
@@ -31,7 +31,7 @@ func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotH
 		}
 	}
 	if len(components) > 0 {
-		if err := p.readVersions(ctx, conn, host, components, reading); err != nil {
+		if err := p.readVersions(ctx, conn, host, components, parted, reading); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +101,7 @@ func isValue(text string, value bmc.Value) bool {
 	}
 }
 
-func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
+func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, parted bool, reading *inventory.FirmwareReading) error {
 	items, err := conn.FirmwareInventory(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
 		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+p.Stable(err.Error()))
@@ -109,6 +109,11 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	}
 	if err != nil {
 		return err
+	}
+	if parted {
+		if err := readAnew(ctx, conn, items, components); err != nil {
+			return err
+		}
 	}
 	ways, err := conn.UpdateWays(ctx)
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
@@ -144,6 +149,27 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 			refuse(reading, infrav1.ReasonFirmwareRefused, fmt.Sprintf("spec.firmware: %q is the name of several with the versions %s; give the one that is meant, of %s",
 				component, strings.Join(found, ", "), listed(names)))
 		}
+	}
+	return nil
+}
+
+// readAnew reads once more what counts of an inventory that came in parts: an update is begun,
+// or given up, by what is installed now. A BMC that has one of them no more, since it is
+// named by its version, or starts, is asked for all of them again.
+func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
+	reader, can := conn.(bmc.FirmwareReader)
+	for i, item := range items {
+		if !can || !slices.ContainsFunc(components, func(c string) bool { return inventory.MatchesComponent(c, item.ID, item.Name) }) {
+			continue
+		}
+		now, err := reader.FirmwareItem(ctx, item.ID)
+		if errors.Is(err, bmc.ErrNotSupported) {
+			return fmt.Errorf("%w: %s has gone while the inventory was read", bmc.ErrBusy, item.ID)
+		}
+		if err != nil {
+			return err
+		}
+		items[i] = now
 	}
 	return nil
 }

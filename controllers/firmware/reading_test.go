@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,7 +117,7 @@ func TestReadFirmware(t *testing.T) {
 		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `it has "LogicalProc"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := preparer.read(t.Context(), tc.shelf, tc.host)
+			got, err := preparer.read(t.Context(), tc.shelf, tc.host, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,8 +135,58 @@ func TestReadFirmware(t *testing.T) {
 			}
 		})
 	}
-	if _, err := preparer.read(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS")); !errors.Is(err, bmc.ErrBusy) {
+	if _, err := preparer.read(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS"), false); !errors.Is(err, bmc.ErrBusy) {
 		t.Errorf("a busy BMC: %v", err)
+	}
+}
+
+// bench is a shelf whose items are read one by one, too.
+type bench struct {
+	*shelf
+	now  map[string]bmc.FirmwareItem
+	read []string
+}
+
+func (b *bench) FirmwareItem(_ context.Context, id string) (bmc.FirmwareItem, error) {
+	b.read = append(b.read, id)
+	item, ok := b.now[id]
+	if !ok {
+		return bmc.FirmwareItem{}, bmc.ErrNotSupported
+	}
+	return item, nil
+}
+
+// Of an inventory that came in parts, what counts is read anew: it may have been installed
+// meanwhile.
+func TestReadInParts(t *testing.T) {
+	host := &infrav1.IngotHost{}
+	host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2"}}
+	items := []bmc.FirmwareItem{{ID: "/f/1", Name: "BIOS", Version: "1"}, {ID: "/f/2", Name: "NIC", Version: "7"}}
+	installed := map[string]bmc.FirmwareItem{"/f/1": {ID: "/f/1", Name: "BIOS", Version: "2"}}
+	for name, tc := range map[string]struct {
+		parted  bool
+		now     map[string]bmc.FirmwareItem
+		version string
+		read    []string
+		err     error
+	}{
+		"at once":           {now: installed, version: "1"},
+		"in parts":          {parted: true, now: installed, version: "2", read: []string{"/f/1"}},
+		"gone under its ID": {parted: true, read: []string{"/f/1"}, err: bmc.ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bench{shelf: &shelf{items: slices.Clone(items)}, now: tc.now}
+			got, err := (&Preparer{Stable: strings.TrimSpace}).read(t.Context(), b, host, tc.parted)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("%v, want %v", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.read, b.read); diff != "" {
+				t.Errorf("read anew (-want +got):\n%s", diff)
+			}
+			if err == nil && got.Versions["BIOS"] != tc.version {
+				t.Errorf("version %q, want %q", got.Versions["BIOS"], tc.version)
+			}
+		})
 	}
 }
 

@@ -244,6 +244,7 @@ func problemOf(err error) inventory.BMCProblem {
 		{bmc.ErrTimeout, inventory.BMCTimeout},
 		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
 		{context.DeadlineExceeded, inventory.BMCTimeout},
+		{bmc.ErrUnfinished, inventory.BMCSlow},
 		{bmc.ErrRateLimited, inventory.BMCRateLimited},
 		{bmc.ErrBusy, inventory.BMCBusy},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},

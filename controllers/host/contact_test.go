@@ -84,6 +84,7 @@ func TestProblemOf(t *testing.T) {
 		{bmc.ErrUnknownOutcome, inventory.BMCTimeout},
 		{context.DeadlineExceeded, inventory.BMCTimeout},
 		{bmc.ErrBusy, inventory.BMCBusy},
+		{fmt.Errorf("NICs: %w", bmc.ErrUnfinished), inventory.BMCSlow},
 		{&bmc.BusyError{RateLimited: true}, inventory.BMCRateLimited},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},
 		{bmc.ErrAddress, inventory.BMCUnsupported},

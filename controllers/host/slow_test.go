@@ -17,21 +17,29 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
-// testSlow: a BMC that tells little within the time of a call is known after some, each
-// soon after the one before. Meanwhile people read that it is slow, and how much it told.
+// testSlow: the parts of a server that ails are read beside.
 func testSlow(t *testing.T, on *ground) {
+	for name, psu := range map[string]string{"well": "OK", "ailing": "Critical"} {
+		t.Run(name, func(t *testing.T) { isKnownSlowly(t, on, psu) })
+	}
+}
+
+// isKnownSlowly: a BMC that tells little within the time of a call is known after some, each
+// soon after the one before. Meanwhile people read that it is slow, and how much it told.
+func isKnownSlowly(t *testing.T, on *ground, psu string) {
 	m := newMetal(t, on, "dell-idrac9")
 	m.pool = bmc.NewPool(m.dial, bmc.PoolOptions{CallTimeout: time.Second, Rest: bmc.RestOptions{After: 1}})
 	t.Cleanup(func() { _ = m.pool.Close(context.Background()) })
 	m.Reconciler.BMC = m.pool
-	var beside atomic.Int32 // reads since the last of the system
+	var beside atomic.Int32 // reads of a call, but of the system
 	m.lab.SetFaults(labbmc.Faults{Hang: true, Match: func(method, path string) bool {
 		if method != "GET" || strings.HasSuffix(path, "/redfish/v1/") || strings.Contains(path, "/Systems/") && strings.Count(path, "/") == 4 {
 			beside.Store(0)
 			return false
 		}
-		return beside.Add(1) > 1
+		return beside.Add(1)%2 == 0
 	}})
+	m.lab.SetHealth("PSU 2", psu)
 	told := map[string]bool{}
 	for range 20 {
 		m.tick()

@@ -97,8 +97,8 @@ func (l *limiter) enter(client netip.Addr) bool {
 	return true
 }
 
-// tell says that a client is refused: one that hides many, such as a load balancer, needs
-// more than one server may have.
+// tell says that a client is refused: one that hides many, such as a load balancer before
+// BMCs, needs more than one may have.
 func (l *limiter) tell(client netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -195,7 +195,7 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.AgentArguments, "agent-arguments", o.AgentArguments, "Further kernel arguments of the agent, such as console=ttyS0.")
 	fs.StringVar(&o.ImageCacheDir, "image-cache-dir", o.ImageCacheDir, "Directory of the OS image cache.")
 	fs.Int64Var(&o.ImageCacheGiB, "image-cache-gib", o.ImageCacheGiB, "What the OS image cache may take on disk, in GiB.")
-	fs.IntVar(&o.BootClientConnections, "boot-client-connections", o.BootClientConnections, "HTTP connections at once from one address. A load balancer or gateway that hides those of many servers needs one and more for each of them.")
+	fs.IntVar(&o.BootClientConnections, "boot-client-connections", o.BootClientConnections, "HTTP connections at once from one address. A load balancer or gateway that hides those of many BMCs needs one for each that fetches its CD image.")
 	fs.BoolVar(&o.TFTPSinglePort, "tftp-single-port", o.TFTPSinglePort, "Send TFTP from port 69 alone, for networks whose firewalls let no other port through; slower.")
 	o.Images.addFlags(fs)
 }
