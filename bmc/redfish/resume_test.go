@@ -136,6 +136,40 @@ func TestLongReadsBesideOthers(t *testing.T) {
 	t.Errorf("%d reads came to no end", len(unread))
 }
 
+// TestLongReadsOfTwoSystems: each goes on where its own ended, though they share a session.
+func TestLongReadsOfTwoSystems(t *testing.T) {
+	r := newNamed(t, "openbmc", func(c *labbmc.Config) { c.Personality.Quirks.Systems, c.MaxSessions = 2, 1 })
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: 1}, Patience: bmc.PatienceOptions{Slow: -1}})
+	defer closePool(t, pool)
+	address, unread := r.target.Address, map[string]bool{r.SystemPath(): true, "/redfish/v1/Systems/other-1": true}
+	r.target.Address = address + r.SystemPath()
+	if err := pool.Do(t.Context(), r.target, readState); err != nil {
+		t.Fatal(err)
+	}
+	try := r.slowly(pool, new(atomic.Int32))
+	for range 50 {
+		for path := range unread {
+			r.target.Address = address + path
+			got, err := try(t, longReads["Inventory"])
+			if errors.Is(err, bmc.ErrUnfinished) {
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if id := got.(bmc.Inventory).Identity.SystemID; id != path {
+				t.Errorf("asked for %s, was told of %s", path, id)
+			}
+			delete(unread, path)
+		}
+		if len(unread) == 0 {
+			r.SetFaults()
+			return
+		}
+	}
+	t.Errorf("%d systems came to no end", len(unread))
+}
+
 // slowly returns a try of a read from a BMC that answers one request of each. asked counts
 // them.
 func (r *rig) slowly(pool *bmc.Pool, asked *atomic.Int32) func(t *testing.T, read func(context.Context, bmc.Conn) (any, error)) (any, error) {
