@@ -167,6 +167,9 @@ type FirmwareItem struct {
 	// ID is the BMC's own name: for Redfish the @odata.id.
 	ID, Name, Version string
 	Updateable        bool
+	// Earlier: it was read by an earlier try of an inventory that came in parts
+	// (ErrUnfinished), and may be another by now.
+	Earlier bool
 }
 
 // Update is what to install. Exactly one of URL and Image is set.
@@ -232,7 +235,7 @@ type Firmware interface {
 }
 
 // FirmwareReader is a Conn that reads one item of its firmware inventory anew, as those of
-// a Pool do: an inventory that came in parts (ErrUnfinished) is older than a moment.
+// a Pool do; see FirmwareItem.Earlier.
 type FirmwareReader interface {
 	// FirmwareItem reads an item by its ID. ErrNotSupported: it is there no more, or the
 	// driver does not read one alone.

@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"io"
+	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -13,6 +14,15 @@ import (
 func HurryMedia(c bmc.Conn) {
 	if c, ok := c.(*conn); ok {
 		c.mediaWait = 0
+	}
+}
+
+// Age makes what a connection keeps of reads that were cut off older, for tests.
+func Age(c bmc.Conn, by time.Duration) {
+	if c, ok := c.(*conn); ok {
+		for _, r := range c.unfinished {
+			r.begun = r.begun.Add(-by)
+		}
 	}
 }
 

@@ -85,7 +85,9 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 			}
 			continue
 		}
-		items = append(items, f.item(path))
+		item := f.item(path)
+		item.Earlier = c.reading.earlier(path)
+		items = append(items, item)
 	}
 	return items, nil
 }

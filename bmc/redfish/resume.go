@@ -29,8 +29,8 @@ type longRead struct {
 	begun   time.Time
 	answers map[string]kept
 	bytes   int
-	// news counts the answers of the try in progress.
-	news int
+	// try is the number of the one in progress, and news counts its answers.
+	try, news int
 }
 
 // longReads are those that were cut off, by the system and the call: other calls, and
@@ -46,6 +46,13 @@ type longReadOf struct {
 type kept struct {
 	body []byte
 	err  error
+	try  int
+}
+
+// earlier says whether a path was read by a try before the one in progress.
+func (r *longRead) earlier(path string) bool {
+	k, ok := r.answers[path]
+	return ok && k.try < r.try
 }
 
 // inParts makes a read of many resources, each by c.read. One that its deadline cut off
@@ -57,7 +64,7 @@ func (c *conn) inParts(call bmc.CallName, read func() error) error {
 	if r == nil {
 		r = &longRead{begun: time.Now(), answers: map[string]kept{}}
 	}
-	r.news = 0
+	r.try, r.news = r.try+1, 0
 	c.reading = r
 	err := read()
 	c.reading = nil
@@ -97,7 +104,7 @@ func (c *conn) keep(path string, body []byte, err error) {
 	}
 	r.bytes += len(body)
 	r.news++
-	r.answers[path] = kept{body: body, err: err}
+	r.answers[path] = kept{body: body, err: err, try: r.try}
 }
 
 // keptBytes are those of all reads.

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -69,8 +71,14 @@ func (r *rig) slow(call *atomic.Pointer[expiring], asked *atomic.Int32) {
 // longReads are those that a slow BMC does not end within one call.
 var longReads = map[string]func(context.Context, bmc.Conn) (any, error){
 	"Inventory": func(ctx context.Context, c bmc.Conn) (any, error) { return c.Inventory(ctx) },
-	"Firmware":  func(ctx context.Context, c bmc.Conn) (any, error) { return c.FirmwareInventory(ctx) },
-	"Health":    func(ctx context.Context, c bmc.Conn) (any, error) { return c.Health(ctx) },
+	"Firmware": func(ctx context.Context, c bmc.Conn) (any, error) {
+		items, err := c.FirmwareInventory(ctx)
+		for i := range items {
+			items[i].Earlier = false
+		}
+		return items, err
+	},
+	"Health": func(ctx context.Context, c bmc.Conn) (any, error) { return c.Health(ctx) },
 }
 
 // TestGoesOnWhereItsTimeEnded: of a BMC that answers one read within the time of a call,
@@ -230,10 +238,63 @@ func TestFaultsAreAskedAboutAgain(t *testing.T) {
 	}
 	r.SetFaults()
 	if got, err := conn.FirmwareInventory(t.Context()); err != nil || cmp.Diff(want, got) != "" {
-		t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+		t.Errorf("nothing of it was read earlier: %v (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 	if got, err := conn.(bmc.FirmwareReader).FirmwareItem(t.Context(), want[1].ID); err != nil || got != want[1] {
 		t.Errorf("an item: %+v, %v", got, err)
+	}
+}
+
+// TestKeepsWithinBounds: of what a BMC tells a mebibyte is kept at most, and nothing for
+// longer than half an hour. What is from an earlier try says so.
+func TestKeepsWithinBounds(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Personality, _ = personality.Named("dell-idrac9") })
+	conn := r.dial(t)
+	want, err := conn.FirmwareInventory(t.Context())
+	if err != nil || len(want) < 2 {
+		t.Fatalf("%d items, %v", len(want), err)
+	}
+	var call atomic.Pointer[expiring]
+	large := `{"Name":"x","Version":"1","Pad":"` + strings.Repeat("x", 1<<20-100) + `"}` // as large as an answer may be
+	last := want[len(want)-1].ID
+	cutOff := func(fault ...labbmc.Faults) error {
+		call.Store(expireAfter(t.Context(), 0))
+		r.SetFaults(append(fault, labbmc.Faults{Hang: true, Match: func(_, path string) bool { return path == last && call.Load().expires() }})...)
+		defer r.SetFaults()
+		_, err := conn.FirmwareInventory(call.Load())
+		return err
+	}
+	earlier := func() (n int) {
+		items, err := conn.FirmwareInventory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range items {
+			if item.Earlier {
+				n++
+			}
+		}
+		return n
+	}
+	if err := cutOff(); !errors.Is(err, bmc.ErrUnfinished) {
+		t.Fatal(err)
+	}
+	if n := earlier(); n != len(want)-1 {
+		t.Errorf("%d items are from an earlier try, want all but the last of %d", n, len(want))
+	}
+	isFirst := func(_, path string) bool { return path == want[0].ID }
+	if err := cutOff(labbmc.Faults{Body: large, Match: isFirst}); !errors.Is(err, bmc.ErrUnfinished) {
+		t.Fatal(err)
+	}
+	if n := earlier(); n != len(want)-2 {
+		t.Errorf("%d items are from an earlier try, want one large one less", n)
+	}
+	if err := cutOff(); !errors.Is(err, bmc.ErrUnfinished) {
+		t.Fatal(err)
+	}
+	redfish.Age(conn, 31*time.Minute)
+	if n := earlier(); n != 0 {
+		t.Errorf("%d items are from half an hour ago", n)
 	}
 }
 

@@ -105,8 +105,6 @@ type Memory struct {
 	// rest is since calls about settings or firmware fail, though the BMC answers.
 	rest    putOff
 	running running
-	// parted: the last reading was cut off, and is gone on with.
-	parted bool
 }
 
 // running is a task that the BMC said is running, the last time that it said anything.
@@ -212,11 +210,10 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 	}
 	var reading *inventory.FirmwareReading
 	err := p.BMC.Do(ctx, v.Target, func(ctx context.Context, conn bmc.Conn) (err error) {
-		reading, err = p.read(ctx, conn, v.Host, v.Memory.parted)
+		reading, err = p.read(ctx, conn, v.Host)
 		return err
 	})
 	v.Seen.Now = p.Clock.Now()
-	v.Memory.parted = err != nil && (v.Memory.parted || errors.Is(err, bmc.ErrUnfinished))
 	if err != nil {
 		return p.failed(v, err)
 	}

@@ -21,8 +21,8 @@ import (
 const maxListed = 20
 
 // read reads what the host's wishes are about, and writes nothing. What the
-// BMC cannot do is part of the reading. Parted: the BMC has told a part of it before.
-func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, parted bool) (*inventory.FirmwareReading, error) {
+// BMC cannot do is part of the reading.
+func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost) (*inventory.FirmwareReading, error) {
 	settings, components := inventory.LooksFor(host)
 	reading := &inventory.FirmwareReading{Versions: map[string]string{}, IDs: map[string]string{}}
 	if len(settings) > 0 {
@@ -31,7 +31,7 @@ func (p *Preparer) read(ctx context.Context, conn bmc.Conn, host *infrav1.IngotH
 		}
 	}
 	if len(components) > 0 {
-		if err := p.readVersions(ctx, conn, host, components, parted, reading); err != nil {
+		if err := p.readVersions(ctx, conn, host, components, reading); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +101,7 @@ func isValue(text string, value bmc.Value) bool {
 	}
 }
 
-func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, parted bool, reading *inventory.FirmwareReading) error {
+func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav1.IngotHost, components []string, reading *inventory.FirmwareReading) error {
 	items, err := conn.FirmwareInventory(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) {
 		refuse(reading, infrav1.ReasonFirmwareRefused, "the BMC cannot tell its firmware: "+p.Stable(err.Error()))
@@ -110,10 +110,8 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 	if err != nil {
 		return err
 	}
-	if parted {
-		if err := readAnew(ctx, conn, items, components); err != nil {
-			return err
-		}
+	if err := readAnew(ctx, conn, items, components); err != nil {
+		return err
 	}
 	ways, err := conn.UpdateWays(ctx)
 	if err != nil && !errors.Is(err, bmc.ErrNotSupported) {
@@ -159,7 +157,7 @@ func (p *Preparer) readVersions(ctx context.Context, conn bmc.Conn, host *infrav
 func readAnew(ctx context.Context, conn bmc.Conn, items []bmc.FirmwareItem, components []string) error {
 	reader, can := conn.(bmc.FirmwareReader)
 	for i, item := range items {
-		if !can || !slices.ContainsFunc(components, func(c string) bool { return inventory.MatchesComponent(c, item.ID, item.Name) }) {
+		if !can || !item.Earlier || !slices.ContainsFunc(components, func(c string) bool { return inventory.MatchesComponent(c, item.ID, item.Name) }) {
 			continue
 		}
 		now, err := reader.FirmwareItem(ctx, item.ID)

@@ -117,7 +117,7 @@ func TestReadFirmware(t *testing.T) {
 		{"a setting in another case", &shelf{settings: map[string]bmc.Value{"LogicalProc": text("x")}}, settings(map[string]string{"logicalproc": "x"}), nil, nil, `it has "LogicalProc"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := preparer.read(t.Context(), tc.shelf, tc.host, false)
+			got, err := preparer.read(t.Context(), tc.shelf, tc.host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestReadFirmware(t *testing.T) {
 			}
 		})
 	}
-	if _, err := preparer.read(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS"), false); !errors.Is(err, bmc.ErrBusy) {
+	if _, err := preparer.read(t.Context(), &shelf{err: bmc.ErrBusy}, firmware("BIOS")); !errors.Is(err, bmc.ErrBusy) {
 		t.Errorf("a busy BMC: %v", err)
 	}
 }
@@ -176,7 +176,10 @@ func TestReadInParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{shelf: &shelf{items: slices.Clone(items)}, now: tc.now}
-			got, err := (&Preparer{Stable: strings.TrimSpace}).read(t.Context(), b, host, tc.parted)
+			for i := range b.items {
+				b.items[i].Earlier = tc.parted
+			}
+			got, err := (&Preparer{Stable: strings.TrimSpace}).read(t.Context(), b, host)
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("%v, want %v", err, tc.err)
 			}

@@ -100,6 +100,38 @@ func serve6(t *testing.T, r *segment.Room, address string, hosts ...pxe.Host) (s
 	return s, stop
 }
 
+// The same of the server for IPv6, which has to join its groups there, too.
+func TestInterfaceMadeAnewIPv6(t *testing.T) {
+	t.Parallel()
+	wire, here, host := lan(t), room6(t), room6(t)
+	join(t, wire, here, "eth0", serverIPv6+"/64", nil)
+	join(t, wire, host, "eth0", "", hostMAC)
+	var socket *dhcp6.Socket
+	err := here.Do(func() (err error) {
+		socket, err = dhcp6.Listen(t.Context(), dhcp6.SocketConfig{Interfaces: []string{"eth0"}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	takeAway(t, here, "eth0")
+	join(t, wire, here, "eth0", serverIPv6+"/64", nil)
+	eventually(t, "the client has a link-local address", func() bool { return has(t, host, "fe80::") })
+	var asker net.Conn
+	err = host.Do(func() (err error) { asker, err = net.Dial("udp6", "[ff02::1:2%eth0]:547"); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = asker.Close() })
+	eventually(t, "the server hears what all servers are asked", func() bool {
+		_, _ = asker.Write([]byte("who is there")) // until the server has joined, nobody takes it
+		_ = socket.SetReadDeadline(time.Now().Add(time.Second))
+		q, err := socket.Receive(make([]byte, 100))
+		return err == nil && string(q.Packet) == "who is there"
+	})
+}
+
 // dhclient6 starts ISC's client for IPv6.
 func dhclient6(t *testing.T, r *segment.Room, script string, more ...string) *program {
 	t.Helper()

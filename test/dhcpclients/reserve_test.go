@@ -214,8 +214,19 @@ func TestInterfaceMadeAnew(t *testing.T) {
 	join(t, wire, here, "eth0", serverIP+"/24", nil)
 	join(t, wire, host, "eth0", "", hostMAC)
 	serve(t, here, []string{"eth0"}, knownHost())
-	err := here.Do(func() error {
-		link, err := netlink.LinkByName("eth0")
+	takeAway(t, here, "eth0")
+	join(t, wire, here, "eth0", serverIP+"/24", nil)
+	path, dir := script(t)
+	udhcpc(t, host, path, "-q")
+	if got := variables(t, dir, "bound"); got["serverid"] != serverIP {
+		t.Errorf("the lease is of %s, want of %s", got["serverid"], serverIP)
+	}
+}
+
+func takeAway(t *testing.T, r *segment.Room, name string) {
+	t.Helper()
+	err := r.Do(func() error {
+		link, err := netlink.LinkByName(name)
 		if err != nil {
 			return err
 		}
@@ -223,12 +234,6 @@ func TestInterfaceMadeAnew(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	join(t, wire, here, "eth0", serverIP+"/24", nil)
-	path, dir := script(t)
-	udhcpc(t, host, path, "-q")
-	if got := variables(t, dir, "bound"); got["serverid"] != serverIP {
-		t.Errorf("the lease is of %s, want of %s", got["serverid"], serverIP)
 	}
 }
 
