@@ -221,10 +221,11 @@ func FreeBySpec(host *infrav1.IngotHost) bool {
 // Returning says whether the cluster has given the host back and it is being fenced
 // and cleaned: soon another machine of the cluster can have it. Without this a control
 // plane that replaces machine by machine, without a spare host, would be sent
-// elsewhere the moment the old machine is gone.
+// elsewhere the moment the old machine is gone. One that a remediation has condemned
+// goes out of service when it is clean.
 func Returning(host *infrav1.IngotHost, clusterName string) bool {
 	in := inputOf(host)
-	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName
+	return in.usable() && in.state(infrav1.ClaimReleasing) && in.claim.ClusterName == clusterName && in.claim.Quarantine == nil
 }
 
 // usable: nobody keeps the host out of service.

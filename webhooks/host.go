@@ -69,7 +69,9 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 	if err != nil {
 		return nil, err
 	}
-	if identityChanged(before, after) && after.DeletionTimestamp.IsZero() {
+	// One that is kept by a finalizer of somebody's may not take another's address either,
+	// and one that clusterctl is not to take away after all stands as any other.
+	if identityChanged(before, after) || isLetGo(before) && !isLetGo(after) {
 		more, err := v.identity(ctx, after)
 		if err != nil {
 			return nil, err
@@ -132,11 +134,9 @@ func bmcAddressOf(host *v1beta2.IngotHost) string {
 }
 
 // identity refuses a malformed BMC address, and a boot MAC address or BMC system
-// that another host has (I8).
+// that another host has (I8). That clusterctl takes a host away is said by an annotation,
+// which anybody may write: it makes the host no less than another a second of one address.
 func (v *hostValidator) identity(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
-	if isLetGo(host) {
-		return nil, nil
-	}
 	var errs field.ErrorList
 	others, err := v.others(ctx, host, index.HostByMAC, host.Spec.BootMACAddress)
 	if err != nil {

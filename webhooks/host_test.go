@@ -233,8 +233,12 @@ func TestHostIdentity(t *testing.T) {
 		}
 		return h
 	}
-	leftover := host("ns", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1")
-	leftover.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	asMoved := func(namespace, name, mac, bmc string) *v1beta2.IngotHost {
+		h := host(namespace, name, mac, bmc)
+		h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+		return h
+	}
+	leftover := asMoved("ns", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1")
 	first := host("ns", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1")
 	tests := []struct {
 		name      string
@@ -251,6 +255,8 @@ func TestHostIdentity(t *testing.T) {
 		{"another BMC", first, host("ns", "h2", "52:54:00:00:00:02", "redfish://10.0.0.2"), ""},
 		{"another BMC behind one address", first, host("ns", "h2", "52:54:00:00:00:02", "ipmi://10.0.0.1:6231"), ""},
 		{"leftover of a move", leftover, host("other", "h1", "52:54:00:00:00:01", "redfish://10.0.0.1"), ""},
+		{"same MAC, as if clusterctl took it away", first, asMoved("other", "h2", "52:54:00:00:00:01", ""), "spec.bootMACAddress"},
+		{"same BMC, as if clusterctl took it away", first, asMoved("other", "h2", "52:54:00:00:00:02", "redfish://10.0.0.1"), "spec.bmc.address"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,6 +267,43 @@ func TestHostIdentity(t *testing.T) {
 			if err != nil && named != (tt.new.Namespace == first.Namespace) {
 				t.Errorf("to people of namespace %s the refusal is: %v", tt.new.Namespace, err)
 			}
+		})
+	}
+}
+
+// No host that is there already becomes a second one of an address either.
+func TestHostTakesAnAddress(t *testing.T) {
+	victim := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}}
+	victim.Spec.BootMACAddress = "52:54:00:00:00:01"
+	second := func(mac string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
+		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "h"}}
+		h.Spec.BootMACAddress = mac
+		change(h)
+		return h
+	}
+	free := "52:54:00:00:00:02"
+	plain := func(*v1beta2.IngotHost) {}
+	moved := func(h *v1beta2.IngotHost) {
+		h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	}
+	dying := func(h *v1beta2.IngotHost) {
+		h.DeletionTimestamp, h.Finalizers = new(metav1.Now()), []string{"example.com/kept"}
+	}
+	for name, tt := range map[string]struct {
+		before, after *v1beta2.IngotHost
+		wantField     string
+	}{
+		"by a change":                        {second(free, plain), second(victim.Spec.BootMACAddress, plain), "spec.bootMACAddress"},
+		"kept by a finalizer":                {second(free, dying), second(victim.Spec.BootMACAddress, dying), "spec.bootMACAddress"},
+		"as if clusterctl took it away":      {second(free, moved), second(victim.Spec.BootMACAddress, moved), "spec.bootMACAddress"},
+		"no longer taken away":               {second(victim.Spec.BootMACAddress, moved), second(victim.Spec.BootMACAddress, plain), "spec.bootMACAddress"},
+		"let in before, changed otherwise":   {second(victim.Spec.BootMACAddress, plain), second(victim.Spec.BootMACAddress, dying), ""},
+		"a free one":                         {second(victim.Spec.BootMACAddress, plain), second(free, plain), ""},
+		"taken away, and its finalizer goes": {second(victim.Spec.BootMACAddress, moved), second(victim.Spec.BootMACAddress, func(h *v1beta2.IngotHost) { moved(h); dying(h) }), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newHostValidator(t, "ingot", victim.DeepCopy()).ValidateUpdate(request(t.Context(), "somebody"), tt.before, tt.after)
+			checkRefusal(t, err, tt.wantField)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 	"github.com/ingot-metal/ingot/webhooks/canonical"
 	"github.com/ingot-metal/ingot/webhooks/outlook"
@@ -118,8 +119,9 @@ func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec
 // ValidateDelete refuses while the Machine lives: Cluster API does not drain the Node of
 // a Machine whose InfraMachine is being deleted already, and no one can take a deletion
 // back. Cluster API itself deletes the IngotMachine of a Machine that is being deleted, or
-// that was never made; a namespace's end, garbage collection and clusterctl pass alike.
-// Where the Machine cannot be read it admits: the controller waits anyway (I7).
+// that was never made; a namespace's end, garbage collection and clusterctl pass alike, and
+// so does one that the Machine does not refer to. Where the Machine cannot be read it
+// admits: the controller waits anyway (I7).
 func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
 	if isLetGo(machine) || !machine.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -129,7 +131,8 @@ func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.
 		return nil, nil
 	}
 	owner := &clusterv1.Machine{}
-	if err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner); err != nil || !owner.DeletionTimestamp.IsZero() {
+	err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner)
+	if err != nil || !owner.DeletionTimestamp.IsZero() || !inventory.RefersTo(owner, machine) {
 		return nil, nil //nolint:nilerr // what is not known is no reason to refuse
 	}
 	return nil, refusal("IngotMachine", machine, field.ErrorList{field.Invalid(

@@ -39,6 +39,9 @@ func TestMachineDelete(t *testing.T) {
 	moved.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	again.DeletionTimestamp = new(metav1.Now())
 	lives := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lives"}}
+	lives.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "IngotMachine", Name: "m"}
+	copied := owned("lives")
+	copied.Name = "copied"
 	dies := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "dies", Finalizers: []string{clusterv1.MachineFinalizer}}}
 	reader := newReader(t, lives, dies)
 	if err := reader.Delete(t.Context(), dies); err != nil {
@@ -54,6 +57,7 @@ func TestMachineDelete(t *testing.T) {
 		{"by Cluster API, after the hooks", owned("dies"), reader, ""},
 		{"its Machine is gone: garbage collection", owned("gone"), reader, ""},
 		{"its Machine was never made: clean-up by a MachineSet", machine(ref(clusterv1.GroupVersion.Group, "MachineSet", "lives")), reader, ""},
+		{"copied from the one that its Machine refers to", copied, reader, ""},
 		{"another group's Machine", machine(ref("example.com", "Machine", "lives")), reader, ""},
 		{"nobody's", &v1beta2.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}, reader, ""},
 		{"moved", moved, reader, ""},

@@ -218,6 +218,9 @@ const (
 	// good. It is terminal (M28): only deleting the Machine helps.
 	ReasonHostLost                  = "HostLost"
 	ReasonFailureDomainConflict     = "FailureDomainConflict"
+	// ReasonNotTheMachines: the Machine that is named as the owner refers to another
+	// IngotMachine.
+	ReasonNotTheMachines = "NotTheMachines"
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	// ReasonWaitingForMachineHooks: hooks hold up the deletion of the Machine (I7).
 	ReasonWaitingForMachineHooks = "WaitingForMachineHooks"

@@ -35,8 +35,11 @@ type scene struct {
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := kinds.Scheme(t)
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithIndex(&infrav1.IngotHost{}, index.HostByCredentials, bySecret).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := index.Setup(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	api := builder.Build()
 	s := &scene{host: &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "1"}, Spec: infrav1.IngotHostSpec{
 		BMC: &infrav1.BMC{Address: "redfish://bmc.example", CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
 	}}}
@@ -46,13 +49,12 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	return s
 }
 
-// bySecret is the index of hosts by their password's Secret.
-func bySecret(object client.Object) []string {
-	host, ok := object.(*infrav1.IngotHost)
-	if !ok || host.Spec.BMC == nil {
-		return nil
-	}
-	return []string{host.Namespace + "/" + host.Spec.BMC.CredentialsRef.Name}
+// indexer gives a fake API server the indexes of the cache.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, name string, values client.IndexerFunc) error {
+	i.WithIndex(object, name, values)
+	return nil
 }
 
 func credentials(keys ...string) *corev1.Secret {

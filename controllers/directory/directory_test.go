@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -145,6 +146,8 @@ func TestLookup(t *testing.T) {
 		})},
 		"two hosts of one MAC (I8)": {ask: mac, more: []client.Object{&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n2", Name: "h"},
 			Spec: infrav1.IngotHostSpec{BootMACAddress: mac}}}},
+		"another that clusterctl takes away": {ask: mac, more: []client.Object{&infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n2", Name: "h",
+			Annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}}, Spec: infrav1.IngotHostSpec{BootMACAddress: mac}}}, want: with(func(*pxe.Host) {})},
 		"two hosts of one server (I8)": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { duplicate(h) }},
 		"a running system whose server was registered twice (I2)": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
 			duplicate(h)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,10 +35,29 @@ type reader struct{ client.Reader }
 
 func (r reader) host(ctx context.Context, mac string) (*infrav1.IngotHost, error) {
 	hosts := &infrav1.IngotHostList{}
-	if err := r.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil || len(hosts.Items) != 1 {
+	if err := r.List(ctx, hosts, client.MatchingFields{index.HostByMAC: mac}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	return &hosts.Items[0], nil
+	found := make([]*infrav1.IngotHost, 0, 1)
+	for i := range hosts.Items {
+		found = append(found, &hosts.Items[i])
+	}
+	return only(found), nil
+}
+
+// only returns the one host that a boot NIC is; nil: there is none, or nobody knows which
+// (I8). What clusterctl takes away counts only where there is no other.
+func only(hosts []*infrav1.IngotHost) *infrav1.IngotHost {
+	if len(hosts) > 1 {
+		hosts = slices.DeleteFunc(hosts, func(h *infrav1.IngotHost) bool {
+			_, moved := h.Annotations[clusterctlv1.DeleteForMoveAnnotation]
+			return moved
+		})
+	}
+	if len(hosts) != 1 {
+		return nil
+	}
+	return hosts[0]
 }
 
 func (r reader) hardware(ctx context.Context, of *infrav1.IngotHost) *infrav1.IngotHardware {
@@ -132,11 +152,16 @@ func claimFiles(object any) ([]string, error) {
 
 func (s stores) host(_ context.Context, mac string) (*infrav1.IngotHost, error) {
 	found, err := s.hosts.ByIndex(byMAC, mac)
-	if err != nil || len(found) != 1 {
+	if err != nil {
 		return nil, err
 	}
-	host, _ := found[0].(*infrav1.IngotHost)
-	return host, nil
+	hosts := make([]*infrav1.IngotHost, 0, 1)
+	for _, object := range found {
+		if host, ok := object.(*infrav1.IngotHost); ok {
+			hosts = append(hosts, host)
+		}
+	}
+	return only(hosts), nil
 }
 
 func (s stores) hardware(_ context.Context, of *infrav1.IngotHost) *infrav1.IngotHardware {

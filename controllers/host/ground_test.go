@@ -58,6 +58,7 @@ func TestHost(t *testing.T) {
 		{"stale", testStale},
 		{"strangers", testStrangers},
 		{"enrolled twins", testEnrolledTwins},
+		{"moved twin", testMovedTwin},
 		{"pause", testPause},
 		{"soft off", testSoftOff},
 		{"ask refused", testAskRefused},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -37,7 +38,7 @@ func (r *Reconciler) twins(ctx context.Context, host *infrav1.IngotHost, hardwar
 			return nil, fmt.Errorf("hosts with the same %s: %w", same.field, err)
 		}
 		for i := range hosts.Items {
-			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && same.is(other) {
+			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && same.is(other) && !leaves(other) {
 				twins = append(twins, other)
 			}
 		}
@@ -47,6 +48,13 @@ func (r *Reconciler) twins(ctx context.Context, host *infrav1.IngotHost, hardwar
 	}
 	more, err := r.ofSameSystem(ctx, hardware)
 	return append(twins, more...), err
+}
+
+// leaves: clusterctl takes the host to another management cluster, where it is one of those
+// there.
+func leaves(host *infrav1.IngotHost) bool {
+	_, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
+	return moved
 }
 
 // twinsWithFacts finds them by the facts that are kept of the host, too.
@@ -83,7 +91,7 @@ func (r *Reconciler) ofSameSystem(ctx context.Context, hardware *infrav1.IngotHa
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("host of the same system: %w", err)
 		}
-		if err == nil && !ofAnother(host, &list.Items[i]) { // what a deleted host left behind is no twin
+		if err == nil && !ofAnother(host, &list.Items[i]) && !leaves(host) { // what a deleted host left behind is no twin
 			hosts = append(hosts, host)
 		}
 	}
@@ -105,7 +113,7 @@ func (r *Reconciler) twinsOf() (handler.EventHandler, predicate.Predicate) {
 		before, ok := e.ObjectOld.(*infrav1.IngotHost)
 		after, both := e.ObjectNew.(*infrav1.IngotHost)
 		return ok && both && (before.Spec.BootMACAddress != after.Spec.BootMACAddress || bmcAddress(before) != bmcAddress(after) ||
-			isEnrolled(before) != isEnrolled(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+			isEnrolled(before) != isEnrolled(after) || leaves(before) != leaves(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
@@ -57,6 +58,22 @@ func testEnrolledTwins(t *testing.T, on *ground) {
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
 		})
 	}
+}
+
+// What clusterctl takes away is no twin, until somebody says that it stays.
+func testMovedTwin(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	real := y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+	y.ready("moved", func(h *infrav1.IngotHost) {
+		h.Spec.BootMACAddress, h.Annotations = real.Spec.BootMACAddress, map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	})
+	for range 4 {
+		y.step("h")
+	}
+	y.want("h", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
+	y.edit("moved", func(h *infrav1.IngotHost) { h.Annotations = nil })
+	y.step("h")
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
 }
 
 // One that is in the ledger is a twin, whoever labels it.

@@ -10,9 +10,11 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/bmcaddress"
@@ -31,6 +33,9 @@ const (
 	HostByCredentials = "spec.bmc.credentialsRef"
 	HostByCABundle    = "spec.bmc.caBundleRef"
 	HostByCASecret    = "spec.bmc.caBundleRef.secret"
+	// SecretByHost finds Secrets by the name of each IngotHost that owns them, in its
+	// namespace.
+	SecretByHost = "metadata.ownerReferences"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
@@ -103,6 +108,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCredentials, ofHost(credentials)},
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
+		{&corev1.Secret{}, SecretByHost, owningHosts},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},
@@ -133,6 +139,17 @@ func ofHost(value func(*infrav1.IngotHost) string) client.IndexerFunc {
 		}
 		return one(value(host))
 	}
+}
+
+// owningHosts names the hosts that own an object, of whatever version.
+func owningHosts(o client.Object) []string {
+	var names []string
+	for _, ref := range o.GetOwnerReferences() {
+		if owner.Is(ref, infrav1.GroupVersion.WithKind("IngotHost").GroupKind()) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
 }
 
 func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {

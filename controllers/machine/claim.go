@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -31,6 +32,21 @@ const (
 	restingLooks = 4
 )
 
+// waitForReference: the Machine that is named as the owner means this IngotMachine.
+// The one by whose name another was copied does not, and nothing is done for the copy.
+func (r *Reconciler) waitForReference(_ context.Context, s *scope) (outcome, error) {
+	if inventory.RefersTo(s.owner, s.machine) {
+		return next, nil
+	}
+	ref := s.owner.Spec.InfrastructureRef
+	message := fmt.Sprintf("Machine %[1]s is named as the owner, but its spec.infrastructureRef is %[2]s %[3]s, not this IngotMachine: it gets no host, and none of that Machine's bootstrap data. Delete the IngotMachine (kubectl delete ingotmachine -n %[4]s %[5]s); Cluster API makes those that its Machines need",
+		s.owner.Name, cmp.Or(ref.Kind, "of no kind,"), cmp.Or(ref.Name, "without a name"), s.machine.Namespace, s.machine.Name)
+	if s.notClaimed(infrav1.ReasonNotTheMachines, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonNotTheMachines, action, "%s", message)
+	}
+	return stop(0), nil
+}
+
 // waitForPrerequisites: the cluster's infrastructure is there (M49), and so is the
 // bootstrap data (M50). A machine that has a host already is past this.
 func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcome, error) {
@@ -44,6 +60,10 @@ func (r *Reconciler) waitForPrerequisites(ctx context.Context, s *scope) (outcom
 	}
 	if s.machine.Spec.ProviderID != "" {
 		return next, nil
+	}
+	if what := s.ending(); what != "" {
+		s.notClaimed(infrav1.ReasonDeleting, what+", and this IngotMachine will be with it: no host is chosen for it any more")
+		return stop(0), nil
 	}
 	if s.ingotCluster == nil || !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return r.waitForCluster(s), nil
@@ -75,8 +95,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 	}
 	switch {
 	case holds(host, s.machine, id) && host.Spec.Claim.State == infrav1.ClaimReleasing:
-		// The machine was away and a person released its claim (I6).
-		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host), seen: true}), nil
+		return r.released(ctx, s, id)
 	case holds(host, s.machine, id):
 		s.host = host
 		return r.keepAddresses(ctx, s)
@@ -98,17 +117,35 @@ type loss struct {
 	seen bool
 }
 
-// lost says that the machine's host is not, or soon no longer, its own. For a machine
-// that was provisioned that is terminal (M28), when it is sure to be for ever (M29).
-func (r *Reconciler) lost(s *scope, l loss) outcome {
-	reason, message := infrav1.ReasonReleasing, l.what+". Ingot then chooses another host"
+// released: the machine was away, and a person released its claim (I6). One that was
+// not provisioned yet gives its choice back at once: the instance ends with the claim, and
+// another host may be free before this one is clean.
+func (r *Reconciler) released(ctx context.Context, s *scope, id infrav1.ProviderID) (outcome, error) {
+	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
+		return stop(r.waits().Conflict), err
+	}
+	what := fmt.Sprintf("IngotHost %s is being released, as a person asked: it is powered off and cleaned", id.Host)
 	if s.settled() {
-		s.machine.Status.Initialization.Provisioned = ptr.To(true) // it was, and that never goes back (M22)
-		reason, message = infrav1.ReasonClaimLost, l.what+". Ingot does not choose another host for a machine that was provisioned: restore the IngotHost with its claim, or delete the Machine to replace it"
-		if l.seen {
-			reason, message = infrav1.ReasonHostLost, l.what+". Ingot does not choose another host for a machine that was provisioned, and has given this one up: delete the Machine to replace it"
-			s.fail(message)
-		}
+		return r.lost(s, loss{what: what, seen: true}), nil
+	}
+	message := what + ". Ingot chooses another host"
+	s.notClaimed(infrav1.ReasonReleasing, message)
+	r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonReleasing, action, "%s", message)
+	out, err := r.writeIntent(ctx, s, "")
+	if err != nil || out.stop {
+		return out, err
+	}
+	return stop(wait.Jitter(r.waits().Conflict, retryJitter)), nil
+}
+
+// lost says that the host of a machine that was provisioned is not, or soon no longer, its
+// own. That is terminal (M28), when it is sure to be for ever (M29).
+func (r *Reconciler) lost(s *scope, l loss) outcome {
+	s.machine.Status.Initialization.Provisioned = ptr.To(true) // it was, and that never goes back (M22)
+	reason, message := infrav1.ReasonClaimLost, l.what+". Ingot does not choose another host for a machine that was provisioned: restore the IngotHost with its claim, or delete the Machine to replace it"
+	if l.seen {
+		reason, message = infrav1.ReasonHostLost, l.what+". Ingot does not choose another host for a machine that was provisioned, and has given this one up: delete the Machine to replace it"
+		s.fail(message)
 	}
 	if s.notClaimed(reason, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", message)
@@ -217,11 +254,27 @@ func (r *Reconciler) writeIntent(ctx context.Context, s *scope, providerID strin
 	return next, nil
 }
 
+// ending says what above the machine is being deleted, before Cluster API has come to the
+// IngotMachine: hooks hold that up, and a Cluster takes its workers down first. A host that
+// comes free meanwhile would be installed, fenced and cleaned for nothing.
+func (s *scope) ending() string {
+	switch {
+	case !s.owner.DeletionTimestamp.IsZero():
+		return "Machine " + s.owner.Name + " is being deleted"
+	case !s.cluster.DeletionTimestamp.IsZero():
+		return "Cluster " + s.cluster.Name + " is being deleted"
+	}
+	return ""
+}
+
 // bond writes the claim on the version that was just read live, if the host is
 // still free for it; else the intent is cleared, and the next reconcile picks again.
 func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) (outcome, error) {
 	if host == nil {
 		return r.clearIntent(ctx, s, id, "the host does not exist any more")
+	}
+	if what := s.ending(); what != "" {
+		return r.clearIntent(ctx, s, id, what)
 	}
 	if s.ingotCluster == nil {
 		return r.waitForCluster(s), nil // it says which label is the failure domain

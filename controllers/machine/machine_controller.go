@@ -26,6 +26,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
@@ -99,6 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, fmt.Errorf("owner of the IngotMachine: %w", err)
 	}
 	deleting := !machine.DeletionTimestamp.IsZero()
+	if deleting && owner != nil && !inventory.RefersTo(owner, machine) {
+		owner = nil // it has another, and does not hold this one up
+	}
 	if owner == nil && !deleting {
 		return ctrl.Result{}, nil // M45: Cluster API sets the owner, and that brings us here again
 	}
@@ -126,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if deleting {
 		return r.run(ctx, s, r.waitForOwner, r.release, r.letGo)
 	}
-	return r.run(ctx, s, r.waitForPrerequisites, r.claim, r.followCleaning, r.followInstall, r.followBoot)
+	return r.run(ctx, s, r.waitForReference, r.waitForPrerequisites, r.claim, r.followCleaning, r.followInstall, r.followBoot)
 }
 
 // scope is what one reconcile knows and finds out.

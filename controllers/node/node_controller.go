@@ -136,6 +136,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (*scope, erro
 	if s.owner, err = util.GetOwnerMachine(ctx, r.Client, s.machine.ObjectMeta); err != nil || s.owner == nil {
 		return nil, client.IgnoreNotFound(err)
 	}
+	if !inventory.RefersTo(s.owner, s.machine) {
+		return nil, nil // the Machine's Node is another's
+	}
 	s.cluster = &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: s.owner.Spec.ClusterName}, s.cluster); err != nil {
 		return nil, client.IgnoreNotFound(err)

@@ -74,6 +74,7 @@ func newWorld() *world {
 	w.machine.Spec.ProviderID, w.machine.Status.Initialization.Provisioned = provider, new(true)
 	w.machine.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
 	w.owner.UID, w.owner.Spec.ClusterName, w.owner.Status.NodeRef.Name = "m", "c", "n1"
+	w.owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "im"}
 	w.cluster.Spec.InfrastructureRef.Name = "ic"
 	w.infra.Spec.NodeLabels = []string{"dc.example/*"}
 	w.host.Labels = map[string]string{infrav1.RackLabel: "r1", "dc.example/gpu": "a100", "other": "x"}
@@ -172,6 +173,7 @@ func TestLabels(t *testing.T) {
 			n.Labels = labels{"kept": "yes", "dc.example/gpu": "t4"}
 			n.Annotations = labels{clusterv1.LabelsFromMachineAnnotation: "other,dc.example/gpu", infrav1.LabelsFromHostAnnotation: "dc.example/gpu"}
 		}, labels{"kept": "yes", zone: "r1", "dc.example/gpu": "t4"}, zone},
+		"the Machine is another IngotMachine's": {func(w *world) { w.owner.Spec.InfrastructureRef.Name = "its-own" }, untouched, ""},
 		"a label that is gone everywhere": {func(w *world) {
 			w.host.Labels = labels{}
 			w.nodes[0].(*corev1.Node).Annotations = labels{infrav1.LabelsFromHostAnnotation: "dc.example/gpu"}

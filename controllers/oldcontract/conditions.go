@@ -65,6 +65,7 @@ var severities = map[string]clusterv1.ConditionSeverity{
 	infrav1.ReasonClaimLost:                 clusterv1.ConditionSeverityError,
 	infrav1.ReasonHostLost:                  clusterv1.ConditionSeverityError,
 	infrav1.ReasonFailureDomainConflict:     clusterv1.ConditionSeverityError,
+	infrav1.ReasonNotTheMachines:            clusterv1.ConditionSeverityError,
 	infrav1.ReasonSelectorInvalid:           clusterv1.ConditionSeverityError,
 	infrav1.ReasonTooManyFailureDomains:     clusterv1.ConditionSeverityError,
 	infrav1.ReasonWaitingForMachineDeletion: clusterv1.ConditionSeverityError,

@@ -84,6 +84,7 @@ func TestSeverity(t *testing.T) {
 		infrav1.ReasonClaimLost:                 clusterv1.ConditionSeverityError,
 		infrav1.ReasonHostLost:                  clusterv1.ConditionSeverityError,
 		infrav1.ReasonFailureDomainConflict:     clusterv1.ConditionSeverityError,
+		infrav1.ReasonNotTheMachines:            clusterv1.ConditionSeverityError,
 		infrav1.ReasonSelectorInvalid:           clusterv1.ConditionSeverityError,
 		infrav1.ReasonTooManyFailureDomains:     clusterv1.ConditionSeverityError,
 		infrav1.ReasonWaitingForMachineDeletion: clusterv1.ConditionSeverityError,

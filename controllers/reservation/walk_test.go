@@ -83,6 +83,7 @@ func (w *world) machine(cluster, name string) {
 	w.t.Helper()
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name)}}
 	owner.Spec.ClusterName, owner.Spec.Bootstrap.DataSecretName = cluster, new("bootstrap")
+	owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: name}
 	m := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-im-" + name),
 		Labels:          map[string]string{clusterv1.ClusterNameLabel: cluster, clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: owner.UID}},

@@ -111,11 +111,15 @@ func (s *Server) claimant(ctx context.Context, host *infrav1.IngotHost) (*infrav
 	return machine, nil
 }
 
-// userData reads the bootstrap Secret of the Cluster API Machine that owns machine.
+// userData reads the bootstrap Secret of the Cluster API Machine that owns machine, and
+// refers to it (I15).
 func (s *Server) userData(ctx context.Context, machine *infrav1.IngotMachine) (data []byte, format string, err error) {
 	owner, err := util.GetOwnerMachine(ctx, readOnly{s.Live, s.Client}, machine.ObjectMeta)
 	if err != nil {
 		return nil, "", err
+	}
+	if owner != nil && !inventory.RefersTo(owner, machine) {
+		return nil, "", fmt.Errorf("machine %s refers to %s %q, not to this IngotMachine", owner.Name, owner.Spec.InfrastructureRef.Kind, owner.Spec.InfrastructureRef.Name)
 	}
 	if owner == nil || owner.Spec.Bootstrap.DataSecretName == nil {
 		return nil, "", fmt.Errorf("the Machine has no bootstrap data yet")

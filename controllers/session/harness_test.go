@@ -344,6 +344,7 @@ func world(changes ...func(*infrav1.IngotHost)) []client.Object {
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "m1", UID: "machine-uid"}}
 	owner.Spec.ClusterName = "c1"
 	owner.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	owner.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IngotMachine", Name: "m1"}
 	machine := &infrav1.IngotMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "m1",
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m1", UID: "machine-uid"}}}}
 	machine.Spec.ProviderID = "ingot://metal/h1/" + instanceID

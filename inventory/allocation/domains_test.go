@@ -77,6 +77,7 @@ func TestFailureDomains(t *testing.T) {
 		hosts        []Candidate
 		controlPlane []*infrav1.IngotMachine
 		architecture string
+		named        map[string]bool
 		want         []clusterv1.FailureDomain
 	}{
 		{name: "sorted, free hosts", hosts: []Candidate{host("b", "r2"), host("a", "r1")},
@@ -96,6 +97,11 @@ func TestFailureDomains(t *testing.T) {
 			want: domains(map[string]bool{"r1": false})},
 		{name: "on its way back into maintenance", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) { c.Host.Spec.Maintenance = new(true) })},
 			want: domains(map[string]bool{"r-old": false})},
+		{name: "on its way back into quarantine, as its remediation decided", hosts: []Candidate{host("a", "r1", claimed, releasing, func(c Candidate) {
+			c.Host.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed}
+		})},
+			want: domains(map[string]bool{"r-old": false})},
+		{name: "free, and another machine's choice", hosts: []Candidate{host("a", "r1")}, named: map[string]bool{"a": true}, want: domains(map[string]bool{"r1": false})},
 		{name: "another cluster's claim has no say", hosts: []Candidate{host("a", "r1", another)},
 			controlPlane: []*infrav1.IngotMachine{asking(own, 1, 1)}, want: domains(map[string]bool{"r1": false})},
 		{name: "dirty for another cluster", hosts: []Candidate{host("a", "r1", func(c Candidate) { c.Host.Spec.Record.LastClusterName = "c2" })},
@@ -137,7 +143,7 @@ func TestFailureDomains(t *testing.T) {
 				r.Cluster.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "compute"}}
 				r.Cluster.Spec.ControlPlaneSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "no-control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
 			})
-			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane, Architecture: tc.architecture, Networks: networks})
+			got, err := FailureDomains(tc.hosts, DomainRequest{Cluster: r.Cluster, ClusterName: "c1", ControlPlane: tc.controlPlane, Architecture: tc.architecture, Networks: networks, Named: tc.named})
 			if err != nil {
 				t.Fatal(err)
 			}

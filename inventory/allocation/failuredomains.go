@@ -82,7 +82,7 @@ func (r DomainRequest) Newest() *infrav1.IngotMachine {
 // that has what the newest machine of the control plane asks for, and that is free or
 // on its way back from this cluster; so that no control plane is sent to where it
 // cannot be served, and waits there for ever (decision 0095). "Free" goes by
-// the ledger and what people asked for, not by conditions: a BMC that is away for a
+// the ledger, what people asked for and what other machines have chosen, not by conditions: a BMC that is away for a
 // minute must not move a control plane. A host that the machine would not be given for
 // the sake of a promise, of another group of its own Cluster even, serves no better
 // than one in use. Before the first machine of a control plane nothing but
@@ -113,8 +113,8 @@ func FailureDomains(candidates []Candidate, request DomainRequest) ([]clusterv1.
 		if name == "" || host.Namespace != request.Cluster.Namespace || !admitted.Matches(set) {
 			continue
 		}
-		serves[name] = serves[name] || forControlPlane.Matches(set) &&
-			(back || inventory.FreeBySpec(host) && !foreignData(host, request.ClusterName)) && suits(candidate) && keeper.allows(i)
+		free := inventory.FreeBySpec(host) && !request.Named[host.Name] && !foreignData(host, request.ClusterName)
+		serves[name] = serves[name] || forControlPlane.Matches(set) && (back || free) && suits(candidate) && keeper.allows(i)
 	}
 	if len(serves) > MaxFailureDomains {
 		return nil, fmt.Errorf("%w: label %s has %d values on the hosts of this cluster, a Cluster can hold %d; %s",

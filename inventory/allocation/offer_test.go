@@ -228,7 +228,7 @@ func TestSameOffer(t *testing.T) {
 		"hardware.IPv6Address.IP", "hardware.IPv6Address.MAC", "hardware.IPv6Address.NetworkName", "hardware.MemoryBytes", "hardware.NICs",
 		"hardware.NICs.MAC", "host.Annotations", "host.BIOS", "host.BMC", "host.BMC.Address", "host.BMC.InsecureSkipVerify",
 		"host.BMC.TrustOnFirstUse", "host.BootMACAddress", "host.BootMethod", "host.Claim", "host.Claim.ClusterName", "host.Claim.FailureDomain",
-		"host.Claim.FencedAt", "host.Claim.Network", "host.Claim.Network.Addresses", "host.Claim.State", "host.DeletionTimestamp",
+		"host.Claim.FencedAt", "host.Claim.Network", "host.Claim.Network.Addresses", "host.Claim.Quarantine", "host.Claim.State", "host.DeletionTimestamp",
 		"host.Firmware", "host.Labels", "host.Maintenance", "host.NetworkRef.Name", "host.Order", "host.Power", "host.Record",
 		"host.Record.CleaningDue", "host.Record.InspectedAt", "host.Record.LastClusterName", "host.Record.Preparation", "host.Record.Quarantine",
 		"host.Record.Quarantine.Addresses", "host.RootDeviceHints",

@@ -1,0 +1,75 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
+)
+
+// withdraw takes a host off the Secrets that it named before. One that was named by
+// mistake, as an application's with the usual keys, would be deleted with the host, and
+// clusterctl would take it along. Who leaves last takes the labels off, too: Ingot neither
+// watches nor moves what no host names.
+func (f *Finder) withdraw(ctx context.Context, host *infrav1.IngotHost) error {
+	owned := &corev1.SecretList{}
+	err := f.Client.List(ctx, owned, client.InNamespace(host.Namespace), client.MatchingFields{index.SecretByHost: host.Name},
+		client.UnsafeDisableDeepCopy) // what is changed is copied
+	if err != nil {
+		return fmt.Errorf("secrets of host %s: %w", host.Name, err)
+	}
+	for i := range owned.Items {
+		secret := &owned.Items[i]
+		if secret.Name == host.Spec.BMC.CredentialsRef.Name {
+			continue
+		}
+		if err := f.disown(ctx, host, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *corev1.Secret) error {
+	named, err := f.isNamed(ctx, secret)
+	if err != nil {
+		return err
+	}
+	changed := secret.DeepCopy()
+	changed.OwnerReferences = slices.DeleteFunc(changed.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return isHost(ref) && ref.Name == host.Name
+	})
+	if !named {
+		if _, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared {
+			delete(changed.Labels, clusterctlv1.ClusterctlMoveLabel)
+		}
+		delete(changed.Labels, infrav1.BMCCredentialsSharedLabel)
+		delete(changed.Labels, infrav1.BMCCredentialsLabel)
+	}
+	return f.patchShared(ctx, secret, changed)
+}
+
+// isNamed says whether a host has its password or its CA in the Secret.
+func (f *Finder) isNamed(ctx context.Context, secret client.Object) (bool, error) {
+	users, err := f.users(ctx, secret, 1)
+	if err != nil || users > 0 {
+		return true, err
+	}
+	hosts := &infrav1.IngotHostList{}
+	err = f.Client.List(ctx, hosts, client.MatchingFields{index.HostByCASecret: secret.GetNamespace() + "/" + secret.GetName()},
+		client.Limit(1), client.UnsafeDisableDeepCopy) // nothing of them is changed
+	if err != nil {
+		return true, fmt.Errorf("hosts whose CA is in Secret %s: %w", secret.GetName(), err)
+	}
+	return len(hosts.Items) > 0, nil
+}

@@ -1,0 +1,20 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// RefersTo says whether a Machine means this IngotMachine as its infrastructure. Only then
+// the one is the other's: who may create an IngotMachine writes its owner references, and
+// one that names a Machine of another would get that Machine's name and bootstrap data.
+// What a Machine refers to takes the right to write Machines. The UID of the owner is
+// not compared: after a restore it is another, until Cluster API has corrected it.
+func RefersTo(above *clusterv1.Machine, machine *infrav1.IngotMachine) bool {
+	ref := above.Spec.InfrastructureRef
+	return above.Namespace == machine.Namespace && ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "IngotMachine" && ref.Name == machine.Name
+}
