@@ -159,8 +159,8 @@ func dropMisfit(in *input) Decision {
 func giveUpAgent(in *input) Decision {
 	ledger := in.ledger()
 	reason := infrav1.ReasonNoAgentContact
-	message := fmt.Sprintf("no word from the agent for %s; Ingot switches the host off and tries again", in.policy.AgentDeadline)
-	look := "look at the host's console, at its boot order and at the network between it and the boot server"
+	message := fmt.Sprintf("no word from the agent for %s (--agent-deadline); Ingot switches the host off and tries again", in.policy.AgentDeadline)
+	look := "look at the host's console, at its boot order and at the network between it and the boot server; where its firmware alone takes that long, raise --agent-deadline of the manager"
 	if n := in.obs.SilentPeers; n >= enoughSilent && !in.isWipe() { // giving up on wiping is bounded (I7)
 		reason = infrav1.ReasonNetworkSilent
 		message = fmt.Sprintf("no word from any agent on IngotNetwork %s for %s, for which %d other hosts wait too; Ingot switches the host off and tries again, and does not hold it against the host",

@@ -215,14 +215,15 @@ const (
 	PhaseDeprovisioning IngotHostPhase = "Deprovisioning"
 	PhaseMaintenance    IngotHostPhase = "Maintenance"
 	PhaseQuarantined    IngotHostPhase = "Quarantined"
+	// PhaseDecommissioned is not used: no host is ever in it.
 	PhaseDecommissioned IngotHostPhase = "Decommissioned"
 	PhaseUnmanaged      IngotHostPhase = "Unmanaged"
 )
 
-// HostPhases are all of them.
+// HostPhases are all that a host may be in.
 var HostPhases = []IngotHostPhase{
 	PhaseRegistering, PhaseInspecting, PhasePreparing, PhaseAvailable, PhaseProvisioning, PhaseProvisioned,
-	PhaseDeprovisioning, PhaseMaintenance, PhaseQuarantined, PhaseDecommissioned, PhaseUnmanaged,
+	PhaseDeprovisioning, PhaseMaintenance, PhaseQuarantined, PhaseUnmanaged,
 }
 
 // PowerState is the power state that the BMC last told. On is everything that has power,

@@ -44,7 +44,6 @@ ingot_host_conditions{namespace="dc2",reason="BMCAnswers",status="True",type="BM
 # HELP ingot_hosts Hosts, by namespace and phase.
 # TYPE ingot_hosts gauge
 ingot_hosts{namespace="dc1",phase="Available"} 2
-ingot_hosts{namespace="dc1",phase="Decommissioned"} 0
 ingot_hosts{namespace="dc1",phase="Deprovisioning"} 0
 ingot_hosts{namespace="dc1",phase="Inspecting"} 0
 ingot_hosts{namespace="dc1",phase="Maintenance"} 0
@@ -55,7 +54,6 @@ ingot_hosts{namespace="dc1",phase="Quarantined"} 1
 ingot_hosts{namespace="dc1",phase="Registering"} 0
 ingot_hosts{namespace="dc1",phase="Unmanaged"} 0
 ingot_hosts{namespace="dc2",phase="Available"} 0
-ingot_hosts{namespace="dc2",phase="Decommissioned"} 0
 ingot_hosts{namespace="dc2",phase="Deprovisioning"} 0
 ingot_hosts{namespace="dc2",phase="Inspecting"} 0
 ingot_hosts{namespace="dc2",phase="Maintenance"} 0

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -48,6 +49,9 @@ func (o outcome) String() string {
 	return [outcomes]string{"malformed", "unknown", "silent", "offer", "ack", "nak", "failed"}[o]
 }
 
+// findings are the stages that something wrong is told by.
+var findings = []pxe.Stage{pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed}
+
 // NewMetrics registers the metrics, or takes over those of an earlier server of
 // the process.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
@@ -71,6 +75,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			m.known[t][o] = m.messages.WithLabelValues(name, o.String())
 		}
 	}
+	// From zero: the first of a kind is no increase() of a counter that was not there.
+	for _, stage := range findings {
+		m.findings.WithLabelValues(string(stage))
+	}
 	return m, nil
 }
 
@@ -90,8 +98,7 @@ func (m *Metrics) find(stage pxe.Stage) {
 	if m == nil {
 		return
 	}
-	switch stage {
-	case pxe.StageConflict, pxe.StageMisplaced, pxe.StageOtherServer, pxe.StageFailed:
+	if slices.Contains(findings, stage) {
 		m.findings.WithLabelValues(string(stage)).Inc()
 	}
 }

@@ -40,6 +40,31 @@ func values(t *testing.T, registry *prometheus.Registry) []string {
 	return out
 }
 
+// A counter that is first told as 1 has not increased: all kinds are told from the start.
+func TestFindingsBeginAtZero(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if _, err := NewMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "ingot_dhcp_findings_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			got[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{"AddressConflict": 0, "WrongNetwork": 0, "OtherDHCPServer": 0, "Failed": 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	d := newDesk(t, testHost(pxe.LocalDisk))

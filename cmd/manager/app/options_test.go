@@ -4,6 +4,7 @@
 package app
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,9 +148,9 @@ func TestFlags(t *testing.T) {
 			t.Errorf("--%s has no help", f.Name)
 		}
 	})
-	err := fs.Parse([]string{"--roles=boot", "--power-poll=7s", "--max-attempts=5", "--agent-arguments=a,b", "--boot-http-port=81"})
+	err := fs.Parse([]string{"--roles=boot", "--power-poll=7s", "--max-attempts=5", "--agent-arguments=a,\"b=c,d\"", "--boot-http-port=81"})
 	if err != nil || !o.Has(RoleBoot) || o.Has(RoleControllers) || o.PowerPoll.Seconds() != 7 || o.Policy.MaxAttempts != 5 ||
-		len(o.AgentArguments) != 2 || o.BootHTTPPort != 81 {
+		!slices.Equal(o.AgentArguments, []string{"a", "b=c,d"}) || o.BootHTTPPort != 81 {
 		t.Errorf("parsed %+v, error %v", o, err)
 	}
 }

@@ -1,0 +1,58 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// besides are modules of the agent that no card has: what others need, file systems,
+// and what virtual machines are made of.
+var besides = []string{"virtio_pci", "virtio_rng", "mlx4_core", "realtek", "sd_mod", "ext4", "xfs", "crc32c_generic", "crc32c_intel"}
+
+// The book names the drivers that the agent has, and as missing none that it has.
+func TestDriversAreInTheBook(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", "hosts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(page), "\n## Cards and disks that the agent drives\n")
+	if !ok {
+		t.Fatal("docs/book/hosts.md has no section of the agent's drivers")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	name := regexp.MustCompile("`([a-z0-9_]+)`")
+	named := map[string][]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, m := range name.FindAllStringSubmatch(cells[2], -1) {
+			row := strings.TrimSpace(cells[1])
+			named[row] = append(named[row], m[1])
+		}
+	}
+	got := slices.Sorted(slices.Values(slices.Concat(named["network cards"], named["disks"])))
+	want := slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(agentModules), func(m string) bool { return slices.Contains(besides, m) })))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("drivers (-agentModules +docs/book/hosts.md):\n%s", diff)
+	}
+	missing := named["not there, among others"]
+	if len(missing) == 0 {
+		t.Error("docs/book/hosts.md names no driver that is not there")
+	}
+	for _, m := range missing {
+		if slices.Contains(agentModules, m) {
+			t.Errorf("docs/book/hosts.md says that %s is not there", m)
+		}
+	}
+}
