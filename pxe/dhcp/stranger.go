@@ -4,6 +4,9 @@
 package dhcp
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -21,6 +24,9 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 		return false
 	}
 	ex.relay = relayOf(ex.req)
+	if ex.fromAfar() {
+		return false
+	}
 	s := pxe.Stranger{
 		MAC: ex.req.ClientHWAddr, Relay: ex.relay.address, Link: ex.relay.link, Here: ex.link.Here,
 		Server: ex.id.Address, Agent: ex.firmware == agent,
@@ -40,4 +46,15 @@ func (ex *exchange) stranger(dir pxe.Directory) bool {
 	}
 	ex.host, ex.known = discoverer.Discover(s)
 	return ex.known
+}
+
+// fromAfar says whether the packet was sent to this server alone, by who is not on the
+// segment that it came in by: no machine looks for an address in this way without a relay,
+// but whoever wants to use up what is lent, or keep a machine out in whose name he writes.
+// A relay may speak by any of its addresses, so that nothing follows from that.
+func (ex *exchange) fromAfar() bool {
+	if ex.relay.address.IsValid() || len(ex.link.Here) == 0 || !ex.from.IsValid() || ex.from.IsUnspecified() {
+		return false
+	}
+	return !slices.ContainsFunc(ex.link.Here, func(p netip.Prefix) bool { return p.Contains(ex.from) })
 }

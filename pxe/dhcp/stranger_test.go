@@ -26,7 +26,9 @@ func (l *lodging) Discover(s pxe.Stranger) (pxe.Host, bool) {
 	return pxe.Host{}, false
 }
 
-// What the directory is told of an unknown machine.
+// What the directory is told of an unknown machine; of one that asks from afar, nothing: such
+// a packet is not of the segment, and would keep the machine in whose name it is from being
+// discovered.
 func TestStrangers(t *testing.T) {
 	rom := class("PXEClient:Arch:00007:UNDI:003016")
 	here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
@@ -49,6 +51,14 @@ func TestStrangers(t *testing.T) {
 			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Declines: addr(right)}}},
 		{"declines behind a relay", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right), giaddr("192.0.2.254")), "192.0.2.254:67",
 			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254"), Declines: addr(right)}}},
+		{"looks from an address of the segment", message(dhcpv4.MessageTypeDiscover, rom), "192.0.2.17:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine}}},
+		{"looks, from afar", message(dhcpv4.MessageTypeDiscover, rom), "203.0.113.9:40000", nil},
+		{"takes ours, from afar", message(dhcpv4.MessageTypeRequest, rom, serverID(ours), requested(right)), "203.0.113.9:40000", nil},
+		{"takes another's, from afar", message(dhcpv4.MessageTypeRequest, rom, serverID(theirs), requested(right)), "203.0.113.9:40000", nil},
+		{"the agent, from afar", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), "203.0.113.9:40000", nil},
+		{"the agent", message(dhcpv4.MessageTypeDiscover, class("IngotAgent")), "0.0.0.0:68", []pxe.Stranger{{MAC: nic, Here: here, Server: mine, Agent: true}}},
+		{"by a relay's uplink", message(dhcpv4.MessageTypeDiscover, rom, giaddr("192.0.2.254")), "203.0.113.9:67",
+			[]pxe.Stranger{{MAC: nic, Here: here, Server: mine, Relay: addr("192.0.2.254"), Link: addr("192.0.2.254")}}},
 		{"declines from afar", message(dhcpv4.MessageTypeDecline, rom, serverID(ours), requested(right)), "203.0.113.9:68", nil},
 		{"a system looks for an address", message(dhcpv4.MessageTypeDiscover), "0.0.0.0:68", nil},
 		{"firmware gives it back", message(dhcpv4.MessageTypeRelease, rom, ciaddr(right)), "192.0.2.17:68", nil},
@@ -63,5 +73,14 @@ func TestStrangers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Where the socket does not tell the interfaces apart, nobody is known to be from afar.
+func TestStrangersOfNoInterface(t *testing.T) {
+	dir := &lodging{}
+	in := message(dhcpv4.MessageTypeDiscover, class("PXEClient:Arch:00007:UNDI:003016"))
+	if _, err := Reply(testIdentity, dir, Query{Packet: in.ToBytes(), From: netip.MustParseAddrPort("203.0.113.9:68")}); err != nil || len(dir.asked) != 1 {
+		t.Errorf("the directory was asked %d times: %v", len(dir.asked), err)
 	}
 }

@@ -5,10 +5,13 @@ package httpd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 )
@@ -20,11 +23,14 @@ const (
 	// DefaultMaxConnsPerClient bounds those of one address; what comes on top is
 	// told 503.
 	DefaultMaxConnsPerClient = 256
-	// DefaultWriteStall ends a connection whose client takes less than a piece for
-	// so long: 17 KiB a second. A whole transfer may take as long as it takes.
+	// DefaultWriteStall ends a connection whose client takes nothing for so long. How
+	// fast it takes does not count: in a crowd on one link each gets little.
 	DefaultWriteStall = time.Minute
-	// piece is how many bytes go out under one deadline.
+	// piece is how many bytes go out under one deadline, at the most.
 	piece = 1 << 20
+	// looks is how often it is tried, within that time, whether the client takes more:
+	// the kernel says so by itself only once a third of its buffer is empty.
+	looks = 4
 	// refusalTimeout is how long the 503 may take.
 	refusalTimeout = time.Second
 )
@@ -139,7 +145,7 @@ func (l *limiter) wrap(c net.Conn, client netip.Addr) net.Conn {
 	return &lc
 }
 
-// limitedConn gives each write a deadline, and its place back at the end.
+// limitedConn ends a write in which nothing moves, and gives its place back at the end.
 type limitedConn struct {
 	net.Conn
 	stall time.Duration
@@ -148,19 +154,35 @@ type limitedConn struct {
 
 // Write implements net.Conn.
 func (c *limitedConn) Write(p []byte) (int, error) {
-	total := 0
-	for len(p) > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
-			return total, err
+	n, err := c.whileMoving(int64(len(p)), func(done, most int64) (int64, error) {
+		n, err := c.Conn.Write(p[done : done+most])
+		return int64(n), err
+	})
+	return int(n), err
+}
+
+// whileMoving has so many bytes sent, a piece at a time, for as long as something moves.
+// send is told how many are done, and sends at most so many more; of what its deadline
+// cuts off it says how much went out, and the rest is sent the next time.
+func (c *limitedConn) whileMoving(whole int64, send func(done, most int64) (int64, error)) (int64, error) {
+	var done int64
+	moved := time.Now()
+	for done < whole {
+		if err := c.SetWriteDeadline(time.Now().Add(c.stall / looks)); err != nil {
+			return done, err
 		}
-		n, err := c.Conn.Write(p[:min(len(p), piece)])
-		total += n
-		if err != nil {
-			return total, err
+		n, err := send(done, min(whole-done, piece))
+		done += n
+		if n > 0 {
+			moved = time.Now()
 		}
-		p = p[n:]
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Since(moved) < c.stall:
+		case err != nil || n == 0:
+			return done, err
+		}
 	}
-	return total, nil
+	return done, nil
 }
 
 // Close implements net.Conn.
@@ -172,7 +194,13 @@ func (c *limitedConn) Close() error {
 // limitedTCP sends files by the kernel (sendfile), a piece at a time.
 type limitedTCP struct {
 	limitedConn
-	tcp *net.TCPConn
+	tcp kernelConn
+}
+
+// kernelConn is what more a net.TCPConn can.
+type kernelConn interface {
+	io.ReaderFrom
+	CloseWrite() error
 }
 
 // CloseWrite is asked for by net/http, so that a refusal is read before the
@@ -186,20 +214,28 @@ func (c *limitedTCP) ReadFrom(src io.Reader) (int64, error) {
 	if !ok {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	var total int64
-	for whole.N > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
-			return total, err
-		}
-		part := &io.LimitedReader{R: whole.R, N: min(whole.N, piece)}
-		n, err := c.tcp.ReadFrom(part)
-		total += n
-		whole.N -= n
-		if err != nil || n == 0 {
-			return total, err
+	file, ok := whole.R.(*os.File)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{c}, src)
+	}
+	n, err := c.whileMoving(whole.N, func(_, most int64) (int64, error) {
+		return c.sendPart(file, most)
+	})
+	whole.N -= n
+	return n, err
+}
+
+// sendPart sends the next bytes of a file. Where the kernel cannot, net.TCPConn reads them
+// and writes them: what it has read and not written at the deadline is to be read again.
+func (c *limitedTCP) sendPart(file *os.File, most int64) (int64, error) {
+	part := &io.LimitedReader{R: file, N: most}
+	n, err := c.tcp.ReadFrom(part)
+	if lost := most - part.N - n; lost > 0 {
+		if _, seekErr := file.Seek(-lost, io.SeekCurrent); seekErr != nil {
+			return n, fmt.Errorf("go back to what was not sent: %w", seekErr)
 		}
 	}
-	return total, nil
+	return n, err
 }
 
 func addressOf(c net.Conn) netip.Addr {

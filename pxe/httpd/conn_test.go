@@ -186,7 +186,7 @@ func TestSlowDownloadGoesOn(t *testing.T) {
 			if len(noted.given) != pieces {
 				t.Errorf("%d deadlines for %d pieces", len(noted.given), pieces)
 			}
-			earliest := began.Add(stall)
+			earliest := began.Add(stall / looks)
 			for i, at := range noted.given {
 				if at.Before(earliest) {
 					t.Errorf("piece %d has until %s, want no earlier than %s", i, at, earliest)

@@ -58,6 +58,7 @@ ingot_tftp_transfers_total{outcome="failed"} 0
 ingot_tftp_transfers_total{outcome="refused"} 1
 ingot_tftp_transfers_total{outcome="sent"} 2
 ingot_tftp_transfers_total{outcome="silent"} 0
+ingot_tftp_transfers_total{outcome="slow"} 0
 `
 	// The last acknowledgement is on its way when the client is done.
 	await.Wait{Interval: 5 * time.Millisecond}.Until(t, "the counters", await.Works(func(context.Context) error {

@@ -22,6 +22,8 @@ const (
 	endAborted
 	// endSilent: the client stopped answering.
 	endSilent
+	// endSlow: the client took too little, and others waited.
+	endSlow
 	// endAbsent: a file that is refused on purpose (Server.Absent).
 	endAbsent
 	// endRefused: no such file, or not a request that is served.
@@ -34,7 +36,7 @@ const (
 )
 
 func (e ending) String() string {
-	return [endings]string{"sent", "aborted", "silent", "absent", "refused", "busy", "failed"}[e]
+	return [endings]string{"sent", "aborted", "silent", "slow", "absent", "refused", "busy", "failed"}[e]
 }
 
 // Metrics count what is asked for and sent. No label comes from the network.
@@ -96,6 +98,8 @@ func endOf(err error) ending {
 		return endAborted
 	case errors.Is(err, errGone):
 		return endSilent
+	case errors.Is(err, errSlow):
+		return endSlow
 	}
 	return endFailed
 }

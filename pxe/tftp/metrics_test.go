@@ -14,7 +14,7 @@ import (
 
 func TestEndOf(t *testing.T) {
 	for want, err := range map[ending]error{
-		endSent: nil, endAborted: fmt.Errorf("x: %w", errAborted), endSilent: fmt.Errorf("x: %w", errGone), endFailed: errors.New("disk"),
+		endSent: nil, endAborted: fmt.Errorf("x: %w", errAborted), endSilent: fmt.Errorf("x: %w", errGone), endSlow: errSlow, endFailed: errors.New("disk"),
 	} {
 		if got := endOf(err); got != want {
 			t.Errorf("%v ended %s, want %s", err, got, want)

@@ -15,6 +15,8 @@ import (
 // asking, but for addresses that have many already. It is guarded by its owner.
 type places struct {
 	max, maxWaiting int
+	// slowAfter: see Server.SlowAfter.
+	slowAfter time.Duration
 	// active are the transfers by client; a client is an address and a port.
 	active map[netip.AddrPort]*session
 	// held counts them by address.
@@ -27,10 +29,13 @@ type places struct {
 type session struct {
 	from netip.AddrPort
 	req  readRequest
-	// ctx ends when the client asked for something else.
+	// ctx ends when the client asked for something else, or others need the place.
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	began  time.Time
+	// looked is since when its rate is measured, and had what was acknowledged by then.
+	looked time.Time
+	had    int64
 	// link is set once the transfer runs.
 	link link
 	// repeat: it began with a request that may have been a mere repeat.
@@ -39,6 +44,8 @@ type session struct {
 	answered atomic.Bool
 	// ending: all but the last acknowledgement is there.
 	ending atomic.Bool
+	// acknowledged counts the bytes that the client has.
+	acknowledged atomic.Int64
 	// replaced: the client asked for something else before the end.
 	replaced atomic.Bool
 	// then is what the client asked for last, to be begun when this has ended.
@@ -60,8 +67,12 @@ type waiting struct {
 // others.
 const silentLimit = 3 * time.Second
 
-func newPlaces(most, mostWaiting int) places {
-	return places{max: most, maxWaiting: mostWaiting, active: map[netip.AddrPort]*session{}, held: map[netip.Addr]int{}}
+// slowRate is the least that a client has to take to keep its place from others, in bytes
+// a second: eight blocks of 512 bytes.
+const slowRate = 4 << 10
+
+func newPlaces(most, mostWaiting int, slowAfter time.Duration) places {
+	return places{max: most, maxWaiting: mostWaiting, slowAfter: slowAfter, active: map[netip.AddrPort]*session{}, held: map[netip.Addr]int{}}
 }
 
 // close lets nobody in any more.
@@ -81,7 +92,7 @@ func (p *places) repeated(from netip.AddrPort, req readRequest) bool {
 		case other:
 			s.then = &req
 			s.replaced.Store(true)
-			s.cancel()
+			s.cancel(errGone)
 		case s.ending.Load():
 			s.then = &req
 		}
@@ -96,7 +107,7 @@ func (p *places) repeated(from netip.AddrPort, req readRequest) bool {
 	}
 	now := time.Now()
 	p.waiting[i].asked, p.waiting[i].again = now, true
-	p.clearSilent(now)
+	p.makeRoom(from.Addr(), now)
 	return true
 }
 
@@ -131,27 +142,70 @@ func (p *places) take(from netip.AddrPort, req readRequest) (*session, placing) 
 	}
 	now := time.Now()
 	p.waiting = append(p.waiting, waiting{from: from, req: req, asked: now})
-	p.clearSilent(now)
+	p.makeRoom(from.Addr(), now)
 	return nil, placeLater
+}
+
+// makeRoom ends a transfer, if there is one that may be ended for a client that waits:
+// a slow one only where its place would be of use to that client.
+func (p *places) makeRoom(client netip.Addr, now time.Time) {
+	if p.clearSilent(now) || len(p.active) < p.max || p.held[client] >= p.share() {
+		return
+	}
+	p.clearSlow(now)
 }
 
 // clearSilent ends a transfer whose client has never answered, so that requests
 // under false addresses do not hold all places.
-func (p *places) clearSilent(now time.Time) {
+func (p *places) clearSilent(now time.Time) bool {
 	for _, s := range p.active {
 		if !s.answered.Load() && now.Sub(s.began) > silentLimit {
-			s.cancel()
-			return
+			s.cancel(errGone)
+			return true
 		}
 	}
+	return false
+}
+
+// clearSlow ends the slowest of the transfers that hardly move, so that a few clients that
+// acknowledge now and then do not hold all places.
+func (p *places) clearSlow(now time.Time) {
+	var slowest *session
+	least := float64(slowRate)
+	for _, s := range p.active {
+		if s.ctx.Err() != nil {
+			return // its place is about to be free
+		}
+		if rate, known := s.rate(now, p.slowAfter); known && rate < least {
+			slowest, least = s, rate
+		}
+	}
+	if slowest != nil {
+		slowest.cancel(errSlow)
+	}
+}
+
+// rate is what the client has taken since the last look that found it fast enough, in
+// bytes a second. False: that was a moment ago.
+func (s *session) rate(now time.Time, moment time.Duration) (float64, bool) {
+	measured, acknowledged := now.Sub(s.looked), s.acknowledged.Load()
+	if measured < moment {
+		return 0, false
+	}
+	rate := float64(acknowledged-s.had) / measured.Seconds()
+	if rate >= slowRate {
+		s.looked, s.had = now, acknowledged
+	}
+	return rate, true
 }
 
 // share is how many places one address may hold.
 func (p *places) share() int { return max(1, p.max/shareOfOne) }
 
 func (p *places) begin(w waiting) *session {
-	s := &session{from: w.from, req: w.req, repeat: w.repeat, began: time.Now()}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	now := time.Now()
+	s := &session{from: w.from, req: w.req, repeat: w.repeat, began: now, looked: now}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	p.active[w.from] = s
 	p.held[w.from.Addr()]++
 	return s
@@ -160,7 +214,7 @@ func (p *places) begin(w waiting) *session {
 // free gives a place back. What the client asked for meanwhile is first in the
 // queue.
 func (p *places) free(s *session) {
-	s.cancel()
+	s.cancel(nil)
 	delete(p.active, s.from)
 	if p.held[s.from.Addr()]--; p.held[s.from.Addr()] == 0 {
 		delete(p.held, s.from.Addr())

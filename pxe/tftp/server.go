@@ -34,6 +34,9 @@ const (
 	DefaultTimeout = time.Second
 	// DefaultRetries is how often one window is sent again.
 	DefaultRetries = 5
+	// DefaultSlowAfter is how long a client may hardly take anything before it gives
+	// its place to another.
+	DefaultSlowAfter = 30 * time.Second
 	// shareOfOne is the part of all places that one address may hold, so that one
 	// broken client does not starve the others.
 	shareOfOne = 4
@@ -66,9 +69,9 @@ type Server struct {
 	// PathMTU returns how many bytes a packet to a client may have, such as
 	// RouteMTU; nil, or an error: DefaultMTU.
 	PathMTU func(client netip.Addr) (int, error)
-	// MaxTransfers, MaxWaiting, Retries and Timeout: 0 means the default above.
+	// MaxTransfers, MaxWaiting, Retries, Timeout and SlowAfter: 0 means the default above.
 	MaxTransfers, MaxWaiting, Retries int
-	Timeout                           time.Duration
+	Timeout, SlowAfter                time.Duration
 	// Drain is how long running transfers may go on when the server ends.
 	Drain time.Duration
 	// Observer, Metrics and Log may be nil.
@@ -129,7 +132,7 @@ type serving struct {
 
 func newServing(s *Server, conn net.PacketConn) *serving {
 	run := &serving{Server: s, conn: conn, places: newPlaces(
-		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting))}
+		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting), orDefault(s.SlowAfter, DefaultSlowAfter))}
 	if run.udp, _ = conn.(*net.UDPConn); run.udp != nil {
 		// A rack that boots asks at once. The kernel gives as much as it may.
 		_ = run.udp.SetReadBuffer(readBuffer)
@@ -319,21 +322,18 @@ func (s *serving) transfer(session *session, file File) error {
 	defer hangUp()
 	defer context.AfterFunc(s.ctx, hangUp)()
 	defer context.AfterFunc(session.ctx, hangUp)()
-	timeout := s.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
+	timeout := orDefault(s.Timeout, DefaultTimeout)
 	terms := negotiate(session.req, limits{size: file.Size(), maxBlock: s.maxBlock(session), timeout: timeout})
 	t := transfer{
 		link: link, file: newReader(file, terms.window*terms.blockSize), terms: terms,
-		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending, answered: &session.answered,
+		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending, answered: &session.answered, acknowledged: &session.acknowledged,
 	}
 	err = t.run()
 	s.Metrics.sent(min(t.acked*int64(terms.blockSize), file.Size()))
 	if err == nil || session.ctx.Err() == nil {
 		return err
 	}
-	return errGone // it held a place that others wait for
+	return context.Cause(session.ctx) // it held a place that others wait for
 }
 
 func (s *serving) connect(client netip.AddrPort) (link, error) {
@@ -403,7 +403,7 @@ func (s *Server) log() *slog.Logger {
 	return s.Log
 }
 
-func orDefault(n, otherwise int) int {
+func orDefault[N int | time.Duration](n, otherwise N) N {
 	if n <= 0 {
 		return otherwise
 	}

@@ -15,6 +15,9 @@ import (
 // errGone reports a client that stopped answering.
 var errGone = errors.New("client does not answer")
 
+// errSlow reports a client that hardly takes anything, while others wait for its place.
+var errSlow = errors.New("client takes the file too slowly, and others wait")
+
 // errAborted reports an ERROR packet from the client. UEFI ends its size probe
 // in this way on purpose.
 var errAborted = errors.New("client ended the transfer")
@@ -31,6 +34,8 @@ type transfer struct {
 	// ending is set when all that is missing is the last acknowledgement, answered
 	// once the client has sent something.
 	ending, answered *atomic.Bool
+	// acknowledged counts the bytes that the client has.
+	acknowledged *atomic.Int64
 
 	// acked is how many blocks the client has, sent how many follow on the
 	// wire unacknowledged.
@@ -136,6 +141,7 @@ func (t *transfer) await(deadline time.Time) (outcome, error) {
 		case ahead >= 1 && ahead <= t.sent:
 			t.quiet = t.again || ahead < t.sent
 			t.acked += ahead
+			t.acknowledged.Store(t.acked * int64(t.terms.blockSize))
 			return progress, nil
 		case ahead == 0 && t.mayRepeat():
 			return repeat, nil

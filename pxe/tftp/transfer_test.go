@@ -86,7 +86,8 @@ func FuzzTransfer(f *testing.F) {
 		l.terms = terms{blockSize: max(int(block), minBlockSize), window: int(window)%maxWindow + 1, timeout: time.Second,
 			accepted: []option{{"blksize", "8"}}}
 		var ending, answered atomic.Bool
-		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending, answered: &answered,
+		var acknowledged atomic.Int64
+		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending, answered: &answered, acknowledged: &acknowledged,
 			file: newReader(bytesFile{bytes.NewReader(content)}, l.terms.window*l.terms.blockSize)}
 		most := 2*(len(replies)/tapeReply+1) + 8
 		switch err := tr.run(); {
@@ -94,6 +95,8 @@ func FuzzTransfer(f *testing.F) {
 			t.Errorf("ended with %v", err)
 		case l.sent > most:
 			t.Errorf("%d sends for %d bytes of answers", l.sent, len(replies))
+		case acknowledged.Load() != tr.acked*int64(l.terms.blockSize):
+			t.Errorf("%d bytes of %d blocks are acknowledged", acknowledged.Load(), tr.acked)
 		}
 	})
 }
