@@ -101,7 +101,7 @@ func TestSlowSourcesGiveWay(t *testing.T) {
 			for _, checksum := range trickling {
 				images.images[checksum] = pxe.ImageSource{URL: slow.URL, Checksum: checksum}
 			}
-			c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images, Stall: 100 * time.Millisecond}, nil)
+			c := startCache(t, CacheConfig{MaxBytes: 1 << 20, Sources: images, Stall: time.Second}, nil)
 			for _, checksum := range trickling {
 				if _, err := c.Open(checksum); !errors.Is(err, ErrFetching) {
 					t.Fatal(err)

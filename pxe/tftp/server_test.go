@@ -214,7 +214,7 @@ func (c *client) next() (op, n uint16, rest string) {
 // asking again as RFC 7440 says. 16-byte blocks make the numbers wrap.
 func TestWindowSurvivesLoss(t *testing.T) {
 	want := random(70_000 * 16)
-	addr, ev := startServer(t, tftp.Server{Files: memory{"big": want}, Timeout: 50 * time.Millisecond})
+	addr, ev := startServer(t, tftp.Server{Files: memory{"big": want}, Timeout: 50 * time.Millisecond, Retries: 100})
 	c := newClient(t, addr)
 	c.request("big", "octet", "blksize", "16", "windowsize", "16", "tsize", "0")
 	if op, _, options := c.next(); op != 6 || options != "blksize\x0016\x00windowsize\x0016\x00tsize\x001120000\x00" {
