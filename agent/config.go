@@ -56,6 +56,9 @@ type Config struct {
 	Probe  func(ctx context.Context) (agentapi.Hardware, error)
 	Disks  Disks
 	Seeder Seeder
+	// Memory is what the running kernel manages, in bytes, which may be less than the
+	// server has; nil: as much as Probe says.
+	Memory func() int64
 	// Assembles checks that the system installed on a disk can assemble a software RAID,
 	// before it is relied on to. An error is seed.ErrNoAssembly, seed.ErrNoRoot or
 	// seed.ErrIgnition where the image is to blame, and any other where it could not be

@@ -125,6 +125,9 @@ func Hardware(_ context.Context) (agentapi.Hardware, error) {
 	return h, nil
 }
 
+// Memory is what this kernel manages, in bytes.
+func Memory() int64 { return probe.KernelMemory(os.DirFS("/")) }
+
 func addresses(name string) []string {
 	nic, err := net.InterfaceByName(name)
 	if err != nil {
