@@ -18,8 +18,10 @@ import (
 // Disks are the disks of the server.
 type Disks interface {
 	// List returns the whole, writable, non-removable disks as they are now, with
-	// the marker of each.
+	// the marker of each that could be read, for people: nothing is decided by it.
 	List(ctx context.Context) ([]agentapi.Disk, error)
+	// Names is List without the markers. It reads no disk, and so waits for none.
+	Names(ctx context.Context) ([]agentapi.Disk, error)
 	// Open opens one of them for writing. The caller closes it.
 	Open(ctx context.Context, disk agentapi.Disk) (block.Device, error)
 }

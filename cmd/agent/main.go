@@ -181,7 +181,7 @@ func (m *machine) drivers(context.Context) error {
 		return err
 	}
 	m.modules = set
-	m.disks = &boot.Disks{Root: os.DirFS("/"), Settle: m.settle}
+	m.disks = &boot.Disks{Root: os.DirFS("/"), Settle: m.settle, Log: m.log}
 	m.settle()
 	return nil
 }
