@@ -18,8 +18,10 @@ import (
 // Disks are the disks of the server.
 type Disks interface {
 	// List returns the whole, writable, non-removable disks as they are now, with
-	// the marker of each.
+	// the marker of each that could be read, for people: nothing is decided by it.
 	List(ctx context.Context) ([]agentapi.Disk, error)
+	// Names is List without the markers. It reads no disk, and so waits for none.
+	Names(ctx context.Context) ([]agentapi.Disk, error)
 	// Open opens one of them for writing. The caller closes it.
 	Open(ctx context.Context, disk agentapi.Disk) (block.Device, error)
 }
@@ -56,6 +58,9 @@ type Config struct {
 	Probe  func(ctx context.Context) (agentapi.Hardware, error)
 	Disks  Disks
 	Seeder Seeder
+	// Memory is what the running kernel manages, in bytes, which may be less than the
+	// server has; nil: as much as Probe says.
+	Memory func() int64
 	// Assembles checks that the system installed on a disk can assemble a software RAID,
 	// before it is relied on to. An error is seed.ErrNoAssembly, seed.ErrNoRoot or
 	// seed.ErrIgnition where the image is to blame, and any other where it could not be

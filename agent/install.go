@@ -59,7 +59,7 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 
 // pick returns the one disk that a reference names (I12).
 func (s *session) pick(ctx context.Context, ref agentapi.DiskRef) (agentapi.Disk, error) {
-	disks, err := s.cfg.Disks.List(ctx)
+	disks, err := s.cfg.Disks.Names(ctx)
 	if err != nil {
 		return agentapi.Disk{}, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
 	}

@@ -28,6 +28,8 @@ const liveCanary = "live-address-canary-5b1c"
 type kernels struct {
 	t      *testing.T
 	refuse error
+	// memory of the running kernel; nil: as much as the server has.
+	memory func() int64
 	// diskAtLoad is what the root disk's first bytes were when the kernel was loaded.
 	disk                    func() []byte
 	kernel, initrd, command string
@@ -76,6 +78,7 @@ func runLive(s *server, m *agenttest.Manager, k *kernels, memory int64) (agentap
 	cfg.Probe = func(context.Context) (agentapi.Hardware, error) {
 		return agentapi.Hardware{Serial: "SN1", Architecture: "amd64", MemoryBytes: memory}, nil
 	}
+	cfg.Memory = k.memory
 	return agent.Run(s.t.Context(), cfg)
 }
 
@@ -148,6 +151,7 @@ func TestLiveFailures(t *testing.T) {
 		}},
 		"a kernel too large":            {want: agent.ReasonLiveRefused, memory: 1 << 20},
 		"an initrd that is too much":    {want: agent.ReasonLiveRefused, memory: 3 << 20},
+		"more than the kernel has":      {want: agent.ReasonLiveRefused, memory: 64 << 30, kernels: &kernels{memory: func() int64 { return 3 << 20 }}},
 		"a kernel that is none":         {want: agent.ReasonLiveRefused, kernels: &kernels{refuse: fmt.Errorf("%w: exec format error", agent.ErrKernelRefused)}, written: true},
 		"a kernel that starts no other": {want: agent.ReasonLiveFailed, kernels: &kernels{refuse: errors.New("not implemented")}, written: true},
 		"a command line too long": {want: agent.ReasonLiveRefused, written: true, change: func(m *agenttest.Manager, _, _ *agenttest.Images) {

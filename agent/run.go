@@ -23,7 +23,7 @@ type session struct {
 	order  agentapi.Order
 	// progress of the order at hand.
 	progress *progress
-	// memory of the server, in bytes.
+	// memory of the running kernel, in bytes.
 	memory int64
 	// loaded: a live system is ready to be started.
 	loaded bool
@@ -117,6 +117,9 @@ func (s *session) open(ctx context.Context) (time.Duration, error) {
 		hardware.Manufacturer, hardware.Product, hardware.Serial, hardware.CPU.Threads,
 		hardware.MemoryBytes>>20, len(hardware.NICs), len(hardware.Disks))
 	s.memory = hardware.MemoryBytes
+	if s.cfg.Memory != nil {
+		s.memory = s.cfg.Memory()
+	}
 	var opened agentapi.Session
 	request := agentapi.SessionRequest{
 		BootID: s.cfg.Identity.BootID, Version: s.cfg.Version, Hardware: hardware,

@@ -57,6 +57,10 @@ type server struct {
 	wrap   func(agentapi.Disk, block.Device) block.Device
 	onList func(n int, disks []agentapi.Disk)
 	lists  int
+	// markersRead is how often the markers of all disks were read.
+	markersRead int
+	// unread: no disk says its marker before it is opened.
+	unread bool
 }
 
 func newServer(t *testing.T, disks ...agentapi.Disk) *server {
@@ -88,10 +92,22 @@ func newServer(t *testing.T, disks ...agentapi.Disk) *server {
 func (s *server) path(d agentapi.Disk) string { return filepath.Join(s.dir, filepath.Base(d.Name)) }
 
 // List implements agent.Disks.
-func (s *server) List(context.Context) ([]agentapi.Disk, error) {
+func (s *server) List(ctx context.Context) ([]agentapi.Disk, error) {
+	s.markersRead++
+	out, err := s.Names(ctx)
+	for i := range out {
+		if !s.unread {
+			out[i].Marker = s.marker(i)
+		}
+	}
+	return out, err
+}
+
+// Names implements agent.Disks.
+func (s *server) Names(context.Context) ([]agentapi.Disk, error) {
 	out := append([]agentapi.Disk(nil), s.disks...)
 	for i := range out {
-		out[i].Marker = s.marker(i)
+		out[i].Marker = nil
 	}
 	if s.lists++; s.onList != nil {
 		s.onList(s.lists, out)

@@ -37,7 +37,7 @@ func (t target) String() string {
 
 // pickAll returns the disks that an order names, exactly one for each (I12).
 func (s *session) pickAll(ctx context.Context, order agentapi.InstallOrder) (target, error) {
-	disks, err := s.cfg.Disks.List(ctx)
+	disks, err := s.cfg.Disks.Names(ctx)
 	if err != nil {
 		return target{}, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
 	}

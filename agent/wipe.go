@@ -208,7 +208,7 @@ func (s *session) openTargets(ctx context.Context, order agentapi.WipeOrder) (ta
 }
 
 func (s *session) listDisks(ctx context.Context) ([]agentapi.Disk, error) {
-	all, err := s.cfg.Disks.List(ctx)
+	all, err := s.cfg.Disks.Names(ctx)
 	if err != nil {
 		return nil, failure(ReasonDiskFailed, fmt.Errorf("list the disks: %w", err))
 	}

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,7 +16,6 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/vishvananda/netlink"
 
-	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -87,26 +84,6 @@ func TestConsoleLine(t *testing.T) {
 	NewConsole(&out).Printf("order: %s", agentapi.Inspect)
 	if !regexp.MustCompile(`^ingot \[ +[0-9]+\.[0-9]{3}\] order: Inspect\r\n$`).MatchString(out.String()) {
 		t.Errorf("%q", out.String())
-	}
-}
-
-func TestMarkerOf(t *testing.T) {
-	dir := t.TempDir()
-	want := agentapi.Marker{InstanceID: "i1", Attempt: 1, Complete: true}
-	path := filepath.Join(dir, "marked")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := marker.Write(f, want); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&want, markerOf(path)); diff != "" {
-		t.Error(diff)
-	}
-	if m := markerOf(filepath.Join(dir, "missing")); m != nil {
-		t.Errorf("%+v on a disk that is not there", m)
 	}
 }
 

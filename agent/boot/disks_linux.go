@@ -14,7 +14,6 @@ import (
 
 	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/erase"
-	"github.com/ingot-metal/ingot/agent/marker"
 	"github.com/ingot-metal/ingot/agent/probe"
 	"github.com/ingot-metal/ingot/agent/wait"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -26,8 +25,11 @@ type Disks struct {
 	Root fs.FS
 	// Settle loads drivers of devices that appeared since it was called last.
 	Settle func()
+	// Log prints one line; nothing when nil.
+	Log func(format string, args ...any)
 	// settled is set when the disks were seen once and did not change.
 	settled bool
+	markers markers
 }
 
 const (
@@ -38,19 +40,24 @@ const (
 	diskWait = 15 * time.Second
 )
 
-// List returns the disks with their markers. Its first call waits until no more
-// disks appear.
+// List returns the disks with their markers.
 func (d *Disks) List(ctx context.Context) ([]agentapi.Disk, error) {
+	disks, err := d.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return disks, d.addMarkers(ctx, disks)
+}
+
+// Names returns the disks without their markers. Its first call waits until no more
+// disks appear.
+func (d *Disks) Names(ctx context.Context) ([]agentapi.Disk, error) {
 	if !d.settled {
 		if err := d.settle(ctx); err != nil {
 			return nil, err
 		}
 	}
-	disks := probe.Disks(d.Root)
-	for i := range disks {
-		disks[i].Marker = markerOf(disks[i].Name)
-	}
-	return disks, nil
+	return probe.Disks(d.Root), nil
 }
 
 func (d *Disks) settle(ctx context.Context) error {
@@ -71,21 +78,6 @@ func (d *Disks) settle(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// markerOf is for information: a disk that cannot be read shows no marker, and
-// what is decided by a marker reads it again from the opened disk.
-func markerOf(name string) *agentapi.Marker {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	m, err := marker.Read(f)
-	if err != nil {
-		return nil
-	}
-	return m
 }
 
 // opened is a disk that can be told to erase itself (erase.Commands).
@@ -124,6 +116,9 @@ func Hardware(_ context.Context) (agentapi.Hardware, error) {
 	}
 	return h, nil
 }
+
+// Memory is what this kernel manages, in bytes.
+func Memory() int64 { return probe.KernelMemory(os.DirFS("/")) }
 
 func addresses(name string) []string {
 	nic, err := net.InterfaceByName(name)

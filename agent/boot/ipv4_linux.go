@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -22,9 +23,13 @@ import (
 type leased struct {
 	link   netlink.Link
 	client *nclient4.Client
-	lease  *nclient4.Lease
-	ack    *dhcpv4.DHCPv4 // of the lease's first day
 	log    func(string, ...any)
+	mu     sync.Mutex     // Keep may take another address while Inform asks
+	ack    *dhcpv4.DHCPv4 // of the lease's first day
+	// put and remove change the address of the link, and sleep and now are the clock.
+	put, remove func(netlink.Link, *dhcpv4.DHCPv4) error
+	sleep       func(context.Context, time.Duration) error
+	now         func() time.Time
 }
 
 // configureIPv4 gives the NIC an IPv4 address by DHCP.
@@ -43,7 +48,7 @@ func configureIPv4(ctx context.Context, link netlink.Link, opts NetworkOptions) 
 	}
 	opts.Log("network: %s has %s/%d by DHCP from %s", name, lease.ACK.YourIPAddr,
 		prefixLength(lease.ACK), lease.ACK.ServerIdentifier())
-	has := &leased{link: link, client: client, lease: lease, ack: lease.ACK, log: opts.Log}
+	has := &leased{link: link, client: client, ack: lease.ACK, log: opts.Log, put: applyAnew, remove: forget, sleep: wait.For, now: time.Now}
 	nic := &NIC{dns: lease.ACK.DNS(), way: has}
 	if opts.Ask {
 		if nic.Told, err = has.told(ctx); err != nil {
@@ -54,7 +59,14 @@ func configureIPv4(ctx context.Context, link netlink.Link, opts NetworkOptions) 
 }
 
 // Drop implements way.
-func (n *leased) Drop() error { return errors.Join(n.client.Close(), forget(n.link, n.ack)) }
+func (n *leased) Drop() error { return errors.Join(n.client.Close(), n.remove(n.link, n.first())) }
+
+// first returns the ACK of the lease's first day.
+func (n *leased) first() *dhcpv4.DHCPv4 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ack
+}
 
 // identity is what the agent says of itself, and what it asks for besides.
 func identity(ask bool) []dhcpv4.Modifier {
@@ -70,7 +82,7 @@ func identity(ask bool) []dhcpv4.Modifier {
 // told is what the lease says of the order, or else what somebody beside the server
 // that gave it says (mode Proxy).
 func (n *leased) told(ctx context.Context) (agentapi.BootOptions, error) {
-	if told := bootOptions(n.ack); told.Server != "" {
+	if told := bootOptions(n.first()); told.Server != "" {
 		return told, nil
 	}
 	return n.Inform(ctx, "")
@@ -95,7 +107,7 @@ func (n *leased) Inform(ctx context.Context, avoid string) (agentapi.BootOptions
 
 func (n *leased) inform(ctx context.Context, avoid string) (agentapi.BootOptions, error) {
 	options := append(identity(true), dhcpv4.WithOption(dhcpv4.OptMaxMessageSize(nclient4.MaxMessageSize)))
-	request, err := dhcpv4.NewInform(n.client.InterfaceAddr(), n.ack.YourIPAddr, options...)
+	request, err := dhcpv4.NewInform(n.client.InterfaceAddr(), n.first().YourIPAddr, options...)
 	if err != nil {
 		return agentapi.BootOptions{}, fmt.Errorf("make a DHCPINFORM: %w", err)
 	}
@@ -139,6 +151,11 @@ func forget(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	return nil
 }
 
+// applyAnew is apply for another lease than the first, with who resolves names.
+func applyAnew(link netlink.Link, ack *dhcpv4.DHCPv4) error {
+	return errors.Join(apply(link, ack), nameServers(ack.DNS()))
+}
+
 // apply sets address and default route.
 func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
@@ -153,22 +170,4 @@ func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 		break
 	}
 	return nil
-}
-
-// Keep asks for the lease again at half of its time (RFC 2131 section 4.4.5). A
-// failure is tried again: the address is in use, and losing it helps nobody.
-func (n *leased) Keep(ctx context.Context) {
-	defer n.client.Close()
-	for {
-		half := max(n.lease.ACK.IPAddressLeaseTime(time.Hour)/2, 30*time.Second)
-		if wait.For(ctx, half) != nil {
-			return
-		}
-		renewed, err := n.client.Renew(ctx, n.lease, identity(false)...)
-		if err != nil {
-			n.log("network: renew the lease: %v", err)
-			continue
-		}
-		n.lease = renewed
-	}
 }

@@ -18,6 +18,8 @@
 //     names every method and its failure.
 //   - A command that reaches beyond this disk (another namespace of an NVMe
 //     controller) is not sent (I12).
+//   - A controller that may be at a sanitize still is told nothing else, and asked for some
+//     minutes where it does not answer: it would refuse all other methods.
 //   - Every method has an end: one that the disk does by itself a deadline made from what
 //     the disk says, and from its size; one that writes a least rate.
 //   - A drive is not told to be erased that has a password left: it would lock itself.

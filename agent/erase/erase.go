@@ -123,6 +123,8 @@ type eraser struct {
 	size int64
 	// ata: the disk has answered as an ATA drive.
 	ata bool
+	// told: the controller was told to sanitize.
+	told bool
 }
 
 // Disk erases a disk and verifies it. The context's end stops it with its cause; a
@@ -157,6 +159,16 @@ func Disk(ctx context.Context, target Target, opts Options) (Result, error) {
 			e.opts.Log("erase: %s: %s: %v", e.Target.Disk.Name, m.name, err)
 			failed = append(failed, fmt.Sprintf("%s: %v", m.name, err))
 		}
+		if errors.Is(err, errAtWork) {
+			break
+		}
+		if err := e.awaitNext(ctx); err != nil {
+			failed = append(failed, err.Error())
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
 	}
 	return Result{}, fmt.Errorf("%w: %s", ErrNotErased, strings.Join(failed, "; "))
 }
@@ -174,6 +186,19 @@ func (e *eraser) makeReady(ctx context.Context) (cutOff bool, err error) {
 		return false, e.settleSanitize(ctx)
 	}
 	return e.openATA(ctx)
+}
+
+// awaitNext waits until the disk takes another method after one that failed. It fails where
+// the disk will not: each would fail as well, for a reason that misleads.
+func (e *eraser) awaitNext(ctx context.Context) error {
+	if !e.told {
+		return nil
+	}
+	err := e.settleSanitize(ctx)
+	if errors.Is(err, errAtWork) || errors.Is(err, ErrStuck) || ctx.Err() != nil {
+		return err
+	}
+	return nil // one that failed now has failed already for a method
 }
 
 func (e *eraser) isNVMe() bool { return strings.HasPrefix(e.Target.Disk.Name, "/dev/nvme") }

@@ -264,6 +264,16 @@ func (f *flash) Discard(_ context.Context, r erase.DiscardRange) error {
 
 // run erases it as the agent does, with time that does not pass.
 func run(ctx context.Context, f *flash, rotational bool) (erase.Result, []erase.Progress, error) {
+	return runOn(ctx, f, f, rotational)
+}
+
+// disk is a flash, or one that does something besides.
+type disk interface {
+	block.Device
+	erase.Commands
+}
+
+func runOn(ctx context.Context, f *flash, on disk, rotational bool) (erase.Result, []erase.Progress, error) {
 	name := "/dev/sda"
 	if f.nvme {
 		name = "/dev/nvme0n1"
@@ -272,7 +282,7 @@ func run(ctx context.Context, f *flash, rotational bool) (erase.Result, []erase.
 	var told []erase.Progress
 	now := time.Unix(0, 0)
 	result, err := erase.Disk(ctx, erase.Target{
-		Device: f, Commands: f, JournalKey: "secret", CutOff: f.cutOff,
+		Device: on, Commands: on, JournalKey: "secret", CutOff: f.cutOff,
 		Disk: agentapi.Disk{Name: name, Serial: "S1", Rotational: rotational},
 	}, erase.Options{
 		OnProgress: func(p erase.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() },

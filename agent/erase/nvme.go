@@ -214,6 +214,7 @@ func (e *eraser) sanitize(ctx context.Context, action uint32) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	e.told = true
 	err = e.sendSanitize(ctx, action|sanitizeMayFail)
 	if errors.Is(err, ErrNotSupported) { // firmware that does not know the bit; see sanitizeAgain
 		err = e.sendSanitize(ctx, action)
@@ -273,32 +274,42 @@ func (e *eraser) sanitizeAgain(ctx context.Context) error {
 	return e.awaitSanitize(ctx, deadline(status.estimate))
 }
 
-// settleSanitize waits for one that an earlier run began: until then the disk takes
-// no writes. What it has erased is erased again, because only then it can be proven.
+// settleSanitize waits for one that was begun and is not known to have ended, by an
+// earlier run or by a method before: until then the disk takes no writes. What it has
+// erased is erased again, because only then it can be proven.
 func (e *eraser) settleSanitize(ctx context.Context) error {
-	status, err := e.sanitizeLog(ctx)
-	switch {
-	case err != nil: // a controller without the log has no sanitize at work
+	var status sanitizeStatus
+	var err error
+	if e.told {
+		if status, err = e.patientLog(ctx, Progress{}); err != nil {
+			return err
+		}
+	} else if status, err = e.sanitizeLog(ctx); err != nil { // a controller without the log has no sanitize at work
 		return nil
-	case status.state == 3:
+	}
+	switch status.state {
+	case 3:
 		if err := e.leaveFailure(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrStuck, err)
 		}
-		return nil
-	case status.state != 2:
-		return nil
-	}
-	e.opts.Log("erase: %s is being sanitized since before this boot", e.Target.Disk.Name)
-	if err := e.awaitSanitize(ctx, deadline(status.estimate)); err != nil {
-		return fmt.Errorf("wait for what was begun before this boot: %w", err)
+	case 2:
+		e.opts.Log("erase: %s is being sanitized since before; waiting for it", e.Target.Disk.Name)
+		if err := e.awaitSanitize(ctx, deadline(status.estimate)); err != nil {
+			return fmt.Errorf("wait for what was begun before: %w", err)
+		}
 	}
 	return nil
 }
 
+// errAtWork: a sanitize was begun, and its end was not seen. The controller may be at it,
+// and takes nothing else until then.
+var errAtWork = errors.New("the controller may be at a sanitize still, and is told nothing else")
+
 func (e *eraser) awaitSanitize(ctx context.Context, limit time.Duration) error {
 	began := e.opts.Now()
+	var last Progress
 	for {
-		status, err := e.sanitizeLog(ctx)
+		status, err := e.patientLog(ctx, last)
 		if err != nil {
 			return err
 		}
@@ -309,13 +320,41 @@ func (e *eraser) awaitSanitize(ctx context.Context, limit time.Duration) error {
 		case status.state != 2:
 			return errors.Join(fmt.Errorf("sanitize: the controller says that it failed (status %d)", status.state), e.leaveFailure(ctx))
 		case working > limit:
-			return fmt.Errorf("sanitize: not done after %s", limit)
+			return fmt.Errorf("%w: sanitize: not done after %s", errAtWork, limit)
 		}
-		e.opts.OnProgress(Progress{Percent: status.percent, Working: working})
+		last = Progress{Percent: status.percent, Working: working}
+		e.opts.OnProgress(last)
 		if err := e.opts.Sleep(ctx, sanitizePoll); err != nil {
 			return err
 		}
 	}
 }
 
-const sanitizePoll = 5 * time.Second
+// patientLog reads the log again for some minutes when that fails: a controller that is
+// reset loses the command and goes on with the sanitize. It tells of the disk meanwhile.
+func (e *eraser) patientLog(ctx context.Context, last Progress) (sanitizeStatus, error) {
+	began := e.opts.Now()
+	for first := true; ; first = false {
+		status, err := e.sanitizeLog(ctx)
+		switch {
+		case err == nil:
+			return status, nil
+		case ctx.Err() != nil:
+			return status, context.Cause(ctx)
+		case e.opts.Now().Sub(began) > logPatience: // and not as what the disk does not know: it did
+			return status, fmt.Errorf("%w: %s", errAtWork, err.Error())
+		case first:
+			e.opts.Log("erase: %s: %v; trying again for %s", e.Target.Disk.Name, err, logPatience)
+		}
+		if err := e.opts.Sleep(ctx, sanitizePoll); err != nil {
+			return status, err
+		}
+		e.opts.OnProgress(Progress{Percent: last.Percent, Working: last.Working + e.opts.Now().Sub(began)})
+	}
+}
+
+const (
+	sanitizePoll = 5 * time.Second
+	// logPatience: the kernel gives a reset of a controller up after less.
+	logPatience = 10 * time.Minute
+)

@@ -20,6 +20,8 @@ const (
 	sampleSize  = 1 << 20
 	// zeroStep is after how many zeroes progress is told.
 	zeroStep = 64 << 20
+	// zeroMost is how long a run of zeroes gets before it is sent to the disk.
+	zeroMost = 1 << 30
 )
 
 // writer puts decoded chunks onto a disk.
@@ -131,7 +133,8 @@ func (w *writer) blank(ctx context.Context, off, n int64) error {
 	return nil
 }
 
-// collect makes a run of zeroes longer, or begins another.
+// collect makes a run of zeroes longer, or begins another. A long one is sent to the disk
+// before it ends: while a slow decoder makes it, nothing else would be told.
 func (w *writer) collect(ctx context.Context, off, n int64) error {
 	if w.zero.Len > 0 && w.zero.end() != off {
 		if err := w.flushZero(ctx); err != nil {
@@ -141,7 +144,9 @@ func (w *writer) collect(ctx context.Context, off, n int64) error {
 	if w.zero.Len == 0 {
 		w.zero.Off = off
 	}
-	w.zero.Len += n
+	if w.zero.Len += n; w.zero.Len >= zeroMost {
+		return w.flushZero(ctx)
+	}
 	return nil
 }
 

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/u-root/u-root/pkg/smbios"
-
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -120,51 +118,4 @@ func parseCPU(cpuinfo string) agentapi.CPU {
 		cpu.Sockets = 1
 	}
 	return cpu
-}
-
-// memory is what is installed, by the SMBIOS memory devices (type 17), or else
-// what the kernel manages, which is less.
-func memory(root fs.FS) int64 {
-	if n := installedMemory(root); n > 0 {
-		return n
-	}
-	return parseMemTotal(text(root, "proc/meminfo"))
-}
-
-func installedMemory(root fs.FS) int64 {
-	entry, err := fs.ReadFile(root, "sys/firmware/dmi/tables/smbios_entry_point")
-	if err != nil {
-		return 0
-	}
-	tables, err := fs.ReadFile(root, "sys/firmware/dmi/tables/DMI")
-	if err != nil {
-		return 0
-	}
-	info, err := smbios.ParseInfo(entry, tables)
-	if err != nil {
-		return 0
-	}
-	devices, err := info.GetMemoryDevices()
-	if err != nil {
-		return 0
-	}
-	var sum int64
-	for _, d := range devices {
-		sum += int64(d.GetSizeBytes())
-	}
-	return sum
-}
-
-func parseMemTotal(meminfo string) int64 {
-	for line := range strings.Lines(meminfo) {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
-			n, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				return 0
-			}
-			return n << 10
-		}
-	}
-	return 0
 }

@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 				sys/class/dmi/id/product_name = R1\n`,
 			want: agentapi.Hardware{
 				UUID: "4c4c4544-0000-2010-8020-80c04f202020", Serial: "SN001", Manufacturer: "Maker", Product: "R1",
-				Firmware: "UEFI", MemoryBytes: 2 << 20,
+				Firmware: "UEFI", MemoryBytes: 1 << 30,
 				CPU: agentapi.CPU{Model: "Some CPU @ 2.0GHz", Sockets: 2, Cores: 4, Threads: 3},
 			},
 		},

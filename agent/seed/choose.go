@@ -29,10 +29,10 @@ type partition struct {
 // look calls do with the root of a partition's file system, to be read only.
 type look func(p partition, do func(*os.Root) error) error
 
-// choose takes the one partition whose type says root, where a root is looked for;
-// without one, the only partition that is what is looked for when mounted. It fails with
-// ErrNoRoot only where each could be looked into: what cannot be read is no fault of the
-// image, and what cannot be mounted is one where it says ErrImage.
+// choose takes the one partition whose type says root, where a root is looked for, unless
+// it is seen that it is not what is looked for; without one, the only partition that is when
+// mounted. It fails with ErrNoRoot only where each could be looked into: what cannot be read
+// is no fault of the image, and what cannot be mounted is one where it says ErrImage.
 func choose(parts []partition, how kind, look look) (partition, error) {
 	var typed, found []partition
 	for _, p := range parts {
@@ -40,17 +40,22 @@ func choose(parts []partition, how kind, look look) (partition, error) {
 			typed = append(typed, p)
 		}
 	}
-	if len(typed) == 1 {
-		return typed[0], nil
-	}
-	var unread []error
-	for _, p := range parts {
-		system := false
-		err := look(p, func(dir *os.Root) error {
+	holds := func(p partition) (system bool, err error) {
+		err = look(p, func(dir *os.Root) error {
 			system = how.holds(dir)
 			return nil
 		})
-		switch {
+		return system, err
+	}
+	if len(typed) == 1 {
+		// One that cannot be read is the root still, and whoever writes to it says why.
+		if system, err := holds(typed[0]); system || err != nil {
+			return typed[0], nil
+		}
+	}
+	var unread []error
+	for _, p := range parts {
+		switch system, err := holds(p); {
 		case err != nil:
 			unread = append(unread, err)
 		case system:

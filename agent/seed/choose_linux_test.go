@@ -51,7 +51,8 @@ func diskOf(t *testing.T, parts ...[]string) look {
 	}
 }
 
-// The image is to blame only where all of the disk was read (ErrNoRoot).
+// The image is to blame only where all of the disk was read (ErrNoRoot). A type alone makes
+// no root: what does not read the seed would never become a node, and keep the secrets.
 func TestChoose(t *testing.T) {
 	system, boot, broken := []string{"etc/cloud", "var/lib"}, []string{"grub"}, []string(nil)
 	for name, c := range map[string]struct {
@@ -63,6 +64,10 @@ func TestChoose(t *testing.T) {
 	}{
 		"by its content":                    {parts: [][]string{boot, system}, want: 2},
 		"by its type":                       {parts: [][]string{system, system}, typed: 2, want: 2},
+		"its type, without cloud-init":      {parts: [][]string{boot, {"etc", "var/lib"}}, typed: 2, err: ErrNoRoot},
+		"its type, and /var elsewhere":      {parts: [][]string{boot, {"etc/cloud", "var"}}, typed: 2, err: ErrNoRoot},
+		"another than the one of the type":  {parts: [][]string{system, {"etc", "var/lib"}}, typed: 2, want: 1},
+		"its type, and it is not mounted":   {parts: [][]string{boot, unmounted}, typed: 2, want: 2},
 		"its type, and it cannot be read":   {parts: [][]string{boot, broken}, typed: 2, want: 2},
 		"found beside one that is not read": {parts: [][]string{broken, system}, want: 2},
 		"none":                              {parts: [][]string{boot, boot}, err: ErrNoRoot},

@@ -113,7 +113,7 @@ func (m *machine) attempt(ctx context.Context) (action agentapi.Action, err erro
 		Find: m.find, Identity: m.identity, Version: version,
 		Probe: boot.Hardware, Disks: m.disks,
 		Seeder: seeder, Assembles: seeder.Assembles,
-		Kernels: boot.Kexec{},
+		Kernels: boot.Kexec{}, Memory: boot.Memory,
 		SetTime: boot.SetTime, Log: m.log,
 	})
 }
@@ -181,7 +181,7 @@ func (m *machine) drivers(context.Context) error {
 		return err
 	}
 	m.modules = set
-	m.disks = &boot.Disks{Root: os.DirFS("/"), Settle: m.settle}
+	m.disks = &boot.Disks{Root: os.DirFS("/"), Settle: m.settle, Log: m.log}
 	m.settle()
 	return nil
 }

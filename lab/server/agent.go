@@ -122,6 +122,15 @@ func (a *agentDisks) List(context.Context) ([]agentapi.Disk, error) {
 	return disks, nil
 }
 
+// Names implements agent.Disks.
+func (a *agentDisks) Names(ctx context.Context) ([]agentapi.Disk, error) {
+	disks, err := a.List(ctx)
+	for i := range disks {
+		disks[i].Marker = nil
+	}
+	return disks, err
+}
+
 // Open implements agent.Disks.
 func (a *agentDisks) Open(ctx context.Context, disk agentapi.Disk) (block.Device, error) {
 	d, err := a.find(disk)

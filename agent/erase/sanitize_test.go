@@ -1,0 +1,134 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package erase_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/agent/erase"
+)
+
+// working is a controller that takes nothing else while it sanitizes, as the standard has
+// it, and that may lose a command meanwhile, as one that the kernel resets does.
+type working struct {
+	*flash
+	// loses says so of the n-th look at it while it is at work.
+	loses func(n int) bool
+	looks int
+	// losesAnswer: the first sanitize is begun, and said to have failed. endless: none ends.
+	losesAnswer, endless bool
+}
+
+var (
+	errAtWork = errors.New("NVMe status 0x1d") // sanitize in progress
+	errLost   = errors.New("interrupted system call")
+)
+
+func (w *working) atWork() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state == 2
+}
+
+func (w *working) ReadAt(p []byte, off int64) (int, error) {
+	if w.atWork() {
+		return 0, errAtWork
+	}
+	return w.flash.ReadAt(p, off)
+}
+
+func (w *working) WriteAt(p []byte, off int64) (int, error) {
+	if w.atWork() {
+		return 0, errAtWork
+	}
+	return w.flash.WriteAt(p, off)
+}
+
+func (w *working) NVMe(ctx context.Context, c erase.NVMeCommand) error {
+	const getLogPage, format, sanitize = 0x02, 0x80, 0x84
+	atWork := w.atWork()
+	switch {
+	case atWork && c.Opcode == getLogPage:
+		if w.looks++; w.loses != nil && w.loses(w.looks) {
+			return errLost
+		}
+		if w.endless {
+			w.polls = 3
+		}
+	case atWork && (c.Opcode == format || c.Opcode == sanitize):
+		w.sent = append(w.sent, "refused")
+		return errAtWork
+	}
+	err := w.flash.NVMe(ctx, c)
+	if c.Opcode == sanitize && w.losesAnswer {
+		w.losesAnswer = false
+		return errLost
+	}
+	return err
+}
+
+// A look that fails says nothing of the sanitize, which goes on; and a controller that may
+// be at it is told nothing else, which it could only refuse, with reasons that mislead.
+func TestSanitizeGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		disk func(w *working)
+		want string
+		sent []string
+		// failed is what is said of better methods, or of the whole where none is wanted.
+		failed string
+	}{
+		{
+			name: "one look is lost", disk: func(w *working) { w.loses = func(n int) bool { return n == 2 } },
+			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"},
+		},
+		{
+			name: "all looks of some minutes are lost, twice", disk: func(w *working) { w.loses = func(n int) bool { return n != 50 && n < 100 } },
+			want: erase.NVMeSanitizeBlock, sent: []string{"sanitize"},
+		},
+		{
+			name: "no look is answered any more", disk: func(w *working) { w.loses = func(n int) bool { return n > 1 } },
+			sent: []string{"sanitize"}, failed: "interrupted system call",
+		},
+		{name: "it does not end", disk: func(w *working) { w.endless = true }, sent: []string{"sanitize"}, failed: "not done after 2h0m0s"},
+		{
+			name: "it is begun and said to have failed", disk: func(w *working) { w.losesAnswer = true },
+			want: erase.NVMeSanitizeCrypto, sent: []string{"sanitize", "sanitize"}, failed: "NVMeSanitizeBlock: sanitize: interrupted",
+		},
+		{
+			name: "it is begun, and nothing is answered any more", disk: func(w *working) {
+				w.losesAnswer, w.loses = true, func(int) bool { return true }
+			},
+			sent: []string{"sanitize"}, failed: "NVMeSanitizeBlock: sanitize: interrupted",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &working{flash: newFlash()}
+			w.nvme, w.sanitize, w.oacs = true, 3, 2
+			c.disk(w)
+			result, told, err := runOn(t.Context(), w.flash, w, false)
+			if c.want == "" && (!errors.Is(err, erase.ErrNotErased) || !strings.Contains(err.Error(), c.failed)) || c.want != "" && err != nil {
+				t.Errorf("error %v, want %q", err, c.failed)
+			}
+			if err == nil && (result.Method != c.want || !strings.Contains(result.Failed, c.failed) || (c.failed == "") != (result.Failed == "")) {
+				t.Errorf("%+v, want %s after %q", result, c.want, c.failed)
+			}
+			if err != nil && strings.Count(err.Error(), "NVMe") != 1 {
+				t.Errorf("more than the one reason: %v", err)
+			}
+			if diff := cmp.Diff(c.sent, w.sent); diff != "" {
+				t.Error(diff)
+			}
+			if len(slices.Compact(slices.Clone(told))) < w.looks-5 { // who hears nothing new takes the agent for hung
+				t.Errorf("%d looks, told %+v", w.looks, told)
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"testing"
+
+	"github.com/ingot-metal/ingot/agent/block"
+)
+
+// void is a large disk that keeps nothing.
+type void struct {
+	block.Device
+	zeroed int64
+}
+
+func (v *void) Size() int64 { return 1 << 40 }
+
+func (v *void) Zero(_, n int64) error {
+	v.zeroed += n
+	return nil
+}
+
+// A decoder may take its time for zeroes that go over much of the disk (xz does): they are
+// written while it does, or nothing new is told for so long that the agent is taken for hung.
+func TestLongRunsOfZeroesAreTold(t *testing.T) {
+	const size, each = 5 << 29, 16 << 20
+	dev, told := &void{}, int64(0)
+	w := &writer{dev: dev, percent: func() int { return 0 }, opts: Options{OnWrite: func(n int64, _ int) { told = n }}}
+	zeroes := make([]byte, each)
+	for off := int64(0); off < size; off += each {
+		if err := w.write(t.Context(), chunk{off: off, data: zeroes}); err != nil {
+			t.Fatal(err)
+		}
+		if behind := off + each - told; behind > zeroMost {
+			t.Fatalf("%d MiB are not told of at %d MiB", behind>>20, off>>20)
+		}
+	}
+	if err := w.flushZero(t.Context()); err != nil || dev.zeroed != size-headSize || told != size {
+		t.Errorf("%v, %d bytes zeroed, %d told", err, dev.zeroed, told)
+	}
+}
