@@ -216,11 +216,11 @@ const (
 	ReasonClaimLost       = "ClaimLost"
 	// ReasonHostLost: the machine was provisioned, and its host is taken from it for
 	// good. It is terminal (M28): only deleting the Machine helps.
-	ReasonHostLost                  = "HostLost"
-	ReasonFailureDomainConflict     = "FailureDomainConflict"
+	ReasonHostLost              = "HostLost"
+	ReasonFailureDomainConflict = "FailureDomainConflict"
 	// ReasonNotTheMachines: the Machine that is named as the owner refers to another
 	// IngotMachine.
-	ReasonNotTheMachines = "NotTheMachines"
+	ReasonNotTheMachines            = "NotTheMachines"
 	ReasonWaitingForMachineDeletion = "WaitingForMachineDeletion"
 	// ReasonWaitingForMachineHooks: hooks hold up the deletion of the Machine (I7).
 	ReasonWaitingForMachineHooks = "WaitingForMachineHooks"
