@@ -181,7 +181,7 @@ func (v *hostValidator) others(ctx context.Context, host *v1beta2.IngotHost, fie
 	}
 	var out []v1beta2.IngotHost
 	for _, other := range list.Items {
-		if (other.Namespace != host.Namespace || other.Name != host.Name) && !isLetGo(&other) {
+		if (other.Namespace != host.Namespace || other.Name != host.Name) && (!isLetGo(&other) || other.Spec.Claim != nil) {
 			out = append(out, other)
 		}
 	}

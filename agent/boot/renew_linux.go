@@ -75,6 +75,8 @@ func (n *leased) renew(ctx context.Context, ack *dhcpv4.DHCPv4, ofAny bool) (*dh
 		return false
 	})
 	switch {
+	case ctx.Err() != nil: // who else might have answered is not known
+		return nil, context.Cause(ctx)
 	case refusal != nil && (err != nil || answer == refusal):
 		return nil, &nclient4.ErrNak{Offer: ack, Nak: refusal}
 	case err != nil:

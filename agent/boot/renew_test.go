@@ -5,6 +5,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -206,5 +207,17 @@ func TestKeep(t *testing.T) {
 				t.Log(r.lines)
 			}
 		})
+	}
+}
+
+// One that is called off while it waits does not know whether another would have said yes.
+func TestRenewIsCalledOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRenewing(t, func(int, dhcpv4.MessageType) []said {
+		time.AfterFunc(100*time.Millisecond, cancel) // the refusal is there by then
+		return []said{{kind: dhcpv4.MessageTypeNak, by: replicaB}}
+	})
+	if _, err := r.renew(ctx, r.first(), true); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }

@@ -19,22 +19,21 @@ import (
 
 // withdraw takes a host off the Secrets that it named before. One that was named by
 // mistake, as an application's with the usual keys, would be deleted with the host, and
-// clusterctl would take it along. Who leaves last takes the labels off, too: Ingot neither
-// watches nor moves what no host names.
+// clusterctl would take it along. Who leaves last takes the labels off, too, and whoever
+// comes by those of one that is nobody's: Ingot neither watches nor moves what no host names.
 func (f *Finder) withdraw(ctx context.Context, host *infrav1.IngotHost) error {
-	owned := &corev1.SecretList{}
-	err := f.Client.List(ctx, owned, client.InNamespace(host.Namespace), client.MatchingFields{index.SecretByHost: host.Name},
-		client.UnsafeDisableDeepCopy) // what is changed is copied
-	if err != nil {
-		return fmt.Errorf("secrets of host %s: %w", host.Name, err)
-	}
-	for i := range owned.Items {
-		secret := &owned.Items[i]
-		if secret.Name == host.Spec.BMC.CredentialsRef.Name {
-			continue
+	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SecretOfMany: index.Any}} {
+		secrets := &corev1.SecretList{}
+		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // what is changed is copied
+			return fmt.Errorf("secrets that host %s may have named: %w", host.Name, err)
 		}
-		if err := f.disown(ctx, host, secret); err != nil {
-			return err
+		for i := range secrets.Items {
+			if secrets.Items[i].Name == host.Spec.BMC.CredentialsRef.Name {
+				continue
+			}
+			if err := f.disown(ctx, host, &secrets.Items[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -49,12 +48,17 @@ func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *co
 	changed.OwnerReferences = slices.DeleteFunc(changed.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return isHost(ref) && ref.Name == host.Name
 	})
-	if !named {
+	// As long as one owns it the labels stay: without them the cache does not show it, and
+	// no other host would find that it is to leave.
+	owned := slices.ContainsFunc(changed.OwnerReferences, isHost)
+	if !named && !owned {
 		if _, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared {
 			delete(changed.Labels, clusterctlv1.ClusterctlMoveLabel)
 		}
 		delete(changed.Labels, infrav1.BMCCredentialsSharedLabel)
 		delete(changed.Labels, infrav1.BMCCredentialsLabel)
+	} else if len(changed.OwnerReferences) == len(secret.OwnerReferences) {
+		return nil // others use it, and it was not this host's
 	}
 	return f.patchShared(ctx, secret, changed)
 }

@@ -46,12 +46,12 @@ func (r reader) host(ctx context.Context, mac string) (*infrav1.IngotHost, error
 }
 
 // only returns the one host that a boot NIC is; nil: there is none, or nobody knows which
-// (I8). What clusterctl takes away counts only where there is no other.
+// (I8). What clusterctl takes away counts only where there is no other, or it is in use.
 func only(hosts []*infrav1.IngotHost) *infrav1.IngotHost {
 	if len(hosts) > 1 {
 		hosts = slices.DeleteFunc(hosts, func(h *infrav1.IngotHost) bool {
 			_, moved := h.Annotations[clusterctlv1.DeleteForMoveAnnotation]
-			return moved
+			return moved && h.Spec.Claim == nil
 		})
 	}
 	if len(hosts) != 1 {

@@ -38,7 +38,7 @@ func (r *Reconciler) twins(ctx context.Context, host *infrav1.IngotHost, hardwar
 			return nil, fmt.Errorf("hosts with the same %s: %w", same.field, err)
 		}
 		for i := range hosts.Items {
-			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && same.is(other) && !leaves(other) {
+			if other := &hosts.Items[i]; keyOf(other) != keyOf(host) && same.is(other) && !hasLeft(other) {
 				twins = append(twins, other)
 			}
 		}
@@ -56,6 +56,10 @@ func leaves(host *infrav1.IngotHost) bool {
 	_, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
 	return moved
 }
+
+// hasLeft: it is no twin, unless it is in use: then whoever marked it so has not taken it
+// away yet, or is no clusterctl.
+func hasLeft(host *infrav1.IngotHost) bool { return leaves(host) && host.Spec.Claim == nil }
 
 // twinsWithFacts finds them by the facts that are kept of the host, too.
 func (r *Reconciler) twinsWithFacts(ctx context.Context, host *infrav1.IngotHost) ([]*infrav1.IngotHost, error) {
@@ -91,7 +95,7 @@ func (r *Reconciler) ofSameSystem(ctx context.Context, hardware *infrav1.IngotHa
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("host of the same system: %w", err)
 		}
-		if err == nil && !ofAnother(host, &list.Items[i]) && !leaves(host) { // what a deleted host left behind is no twin
+		if err == nil && !ofAnother(host, &list.Items[i]) && !hasLeft(host) { // what a deleted host left behind is no twin
 			hosts = append(hosts, host)
 		}
 	}

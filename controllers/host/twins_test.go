@@ -4,6 +4,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -70,6 +71,15 @@ func testMovedTwin(t *testing.T, on *ground) {
 	for range 4 {
 		y.step("h")
 	}
+	y.want("h", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
+	y.edit("moved", func(h *infrav1.IngotHost) {
+		h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: uuid.NewString(), State: infrav1.ClaimProvisioned,
+			Image: infrav1.Image{URL: "http://images.example/x.zst", Checksum: "sha256:" + strings.Repeat("0", 64)}}
+	})
+	y.step("h")
+	y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonDuplicate)
+	y.edit("moved", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
+	y.step("h")
 	y.want("h", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
 	y.edit("moved", func(h *infrav1.IngotHost) { h.Annotations = nil })
 	y.step("h")

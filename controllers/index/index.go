@@ -36,6 +36,8 @@ const (
 	// SecretByHost finds Secrets by the name of each IngotHost that owns them, in its
 	// namespace.
 	SecretByHost = "metadata.ownerReferences"
+	// SecretOfMany finds, by Any, those that serve too many hosts to be owned by them.
+	SecretOfMany = "metadata.labels.shared"
 	// HostByMachine finds IngotHosts by "<namespace>/<name>" of their claim's machine.
 	HostByMachine = "spec.claim.machineRef"
 	// HostByNetwork finds IngotHosts by spec.networkRef.name.
@@ -109,6 +111,7 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 		{&infrav1.IngotHost{}, HostByCABundle, ofHost(caBundle)},
 		{&infrav1.IngotHost{}, HostByCASecret, ofHost(caSecret)},
 		{&corev1.Secret{}, SecretByHost, owningHosts},
+		{&corev1.Secret{}, SecretOfMany, ofMany},
 		{&infrav1.IngotHost{}, HostByMachine, ofHost(claimMachine)},
 		{&infrav1.IngotHost{}, HostByNetwork, ofHost(func(h *infrav1.IngotHost) string { return h.Spec.NetworkRef.Name })},
 		{&infrav1.IngotHost{}, HostWithClaimAddress, withClaimAddress},
@@ -150,6 +153,13 @@ func owningHosts(o client.Object) []string {
 		}
 	}
 	return names
+}
+
+func ofMany(o client.Object) []string {
+	if _, shared := o.GetLabels()[infrav1.BMCCredentialsSharedLabel]; !shared {
+		return nil
+	}
+	return one(Any)
 }
 
 func ofHardware(value func(*infrav1.IngotHardware) string) client.IndexerFunc {

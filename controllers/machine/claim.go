@@ -95,7 +95,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 	}
 	switch {
 	case holds(host, s.machine, id) && host.Spec.Claim.State == infrav1.ClaimReleasing:
-		return r.released(ctx, s, id)
+		return r.released(ctx, s, host, id)
 	case holds(host, s.machine, id):
 		s.host = host
 		return r.keepAddresses(ctx, s)
@@ -118,9 +118,9 @@ type loss struct {
 }
 
 // released: the machine was away, and a person released its claim (I6). One that was
-// not provisioned yet gives its choice back at once: the instance ends with the claim, and
-// another host may be free before this one is clean.
-func (r *Reconciler) released(ctx context.Context, s *scope, id infrav1.ProviderID) (outcome, error) {
+// not provisioned yet gives its choice back once the server is known to be off (I1, I7): the
+// instance ends with the claim, and another host may be free before this one is clean.
+func (r *Reconciler) released(ctx context.Context, s *scope, host *infrav1.IngotHost, id infrav1.ProviderID) (outcome, error) {
 	if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
 		return stop(r.waits().Conflict), err
 	}
@@ -128,9 +128,13 @@ func (r *Reconciler) released(ctx context.Context, s *scope, id infrav1.Provider
 	if s.settled() {
 		return r.lost(s, loss{what: what, seen: true}), nil
 	}
-	message := what + ". Ingot chooses another host"
-	s.notClaimed(infrav1.ReasonReleasing, message)
-	r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonReleasing, action, "%s", message)
+	message := what + ". Ingot chooses another host as soon as it is known to be off"
+	if s.notClaimed(infrav1.ReasonReleasing, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonReleasing, action, "%s", message)
+	}
+	if host.Spec.Claim.FencedAt.IsZero() {
+		return stop(r.waits().Placement), nil
+	}
 	out, err := r.writeIntent(ctx, s, "")
 	if err != nil || out.stop {
 		return out, err

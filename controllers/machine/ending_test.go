@@ -144,19 +144,44 @@ func TestCopyIsDeleted(t *testing.T) {
 	}
 }
 
-// A person had the host released while the machine was away: the machine takes another
-// at once, and no instance comes twice (I6).
+// A person had the host released while the machine was away: it stays the machine's only
+// host until the server is off, whoever deletes the machine meanwhile (I1, I7); then the
+// machine takes another, and no instance comes twice (I6).
 func TestReleasedByAPerson(t *testing.T) {
 	id := infrav1.ProviderID{Namespace: "n", Host: "h", InstanceID: firstInstance}
-	w := newSmall()
-	w.machine.Spec.ProviderID = id.String()
-	w.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: firstInstance, State: infrav1.ClaimReleasing, Attempt: 2}
-	w.second = freeHost("other")
-	machine := w.run(t)
-	if claim := w.claimOn(t, "other"); claim == nil || claim.InstanceID != secondInstance {
-		t.Errorf("claim of the free host %+v, provider ID %q, conditions %+v", claim, machine.Spec.ProviderID, machine.Status.Conditions)
-	}
-	if claim := w.claimOn(t, "h"); claim == nil || claim.State != infrav1.ClaimReleasing {
-		t.Errorf("the claim that is being released: %+v", claim)
+	for name, tc := range map[string]struct {
+		fenced, deleted bool
+		providerID      string
+		claimed         bool // the other host
+		let             bool // the machine goes
+	}{
+		"not known to be off":          {providerID: id.String()},
+		"off":                          {fenced: true, providerID: "ingot://n/other/" + secondInstance, claimed: true},
+		"deleted, not known to be off": {deleted: true, providerID: id.String()},
+		"deleted, off":                 {deleted: true, fenced: true, providerID: id.String(), let: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSmall()
+			w.machine.Spec.ProviderID = id.String()
+			w.host.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: firstInstance, State: infrav1.ClaimReleasing, Attempt: 2}
+			w.second = freeHost("other")
+			if tc.fenced {
+				w.host.Spec.Claim.FencedAt = metav1.Now()
+			}
+			if tc.deleted {
+				w.machine.Finalizers = append(w.machine.Finalizers, infrav1.MachineFinalizer)
+				w.machine.DeletionTimestamp, w.owner.DeletionTimestamp = new(metav1.Now()), new(metav1.Now())
+			}
+			machine := w.run(t)
+			if let := tc.deleted && len(machine.Finalizers) == 1; machine.Spec.ProviderID != tc.providerID || let != tc.let {
+				t.Errorf("provider ID %q, finalizers %v, conditions %+v", machine.Spec.ProviderID, machine.Finalizers, machine.Status.Conditions)
+			}
+			if claim := w.claimOn(t, "other"); (claim != nil) != tc.claimed {
+				t.Errorf("claim of the free host: %+v", claim)
+			}
+			if claim := w.claimOn(t, "h"); claim == nil || claim.State != infrav1.ClaimReleasing {
+				t.Errorf("the claim that is being released: %+v", claim)
+			}
+		})
 	}
 }

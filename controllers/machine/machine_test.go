@@ -332,6 +332,9 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 		"released by a person, provisioned": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
 		}, infrav1.ReasonHostLost, "delete the Machine"},
+		"released by a person, not provisioned": {false, func(s *site) {
+			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+		}, infrav1.ReasonReleasing, "another host"},
 		"provider ID of another namespace": {false, func(s *site) {
 			m := s.get("m")
 			m.Spec.ProviderID = infrav1.ProviderID{Namespace: "other", Host: "h", InstanceID: s.NewID()}.String()

@@ -59,10 +59,16 @@ func (l *ledger) host(v Version) {
 		l.say(v, "host %s counts attempt %d after %d", name, now.Attempt, before.Attempt)
 	}
 	for other, claim := range l.hosts {
-		if other != name && claim != nil && claim.MachineRef == now.MachineRef {
+		if other != name && holdsMachine(claim) && holdsMachine(now) && claim.MachineRef == now.MachineRef {
 			l.say(v, "machine %s has two hosts: %s and %s", now.MachineRef.Name, other, name)
 		}
 	}
+}
+
+// holdsMachine: a claim that is released and fenced is ended by the cleaning alone, and its
+// machine may be elsewhere.
+func holdsMachine(claim *infrav1.HostClaim) bool {
+	return claim != nil && (claim.State != infrav1.ClaimReleasing || claim.FencedAt.IsZero())
 }
 
 // born checks a new claim: it is Provisioning, and its machine chose it.
