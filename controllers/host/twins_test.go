@@ -73,7 +73,7 @@ func testMovedTwin(t *testing.T, on *ground) {
 	}
 	y.want("h", infrav1.HostUniqueCondition, metav1.ConditionTrue, infrav1.HostUniqueCondition)
 	y.edit("moved", func(h *infrav1.IngotHost) {
-		h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: uuid.NewString(), State: infrav1.ClaimProvisioned,
+		h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c", InstanceID: uuid.NewString(), State: infrav1.ClaimProvisioned, Hostname: "m", Cleaning: infrav1.CleaningMetadata,
 			Image: infrav1.Image{URL: "http://images.example/x.zst", Checksum: "sha256:" + strings.Repeat("0", 64)}}
 	})
 	y.step("h")
