@@ -22,8 +22,8 @@ type answer struct {
 	server string
 }
 
-// segment answers each request of a client with all answers, in turn.
-func segment(t *testing.T, answers ...answer) *leased {
+// loopback is a client whose every packet goes to the server beside it.
+func loopback(t *testing.T, hardware net.HardwareAddr, timeout time.Duration, tries int) (*nclient4.Client, *net.UDPConn) {
 	t.Helper()
 	listen := func() *net.UDPConn {
 		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -33,13 +33,20 @@ func segment(t *testing.T, answers ...answer) *leased {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	server, hardware := listen(), net.HardwareAddr{2, 0, 0, 0, 0, 1}
-	client, err := nclient4.NewWithConn(listen(), hardware, nclient4.WithTimeout(50*time.Millisecond), nclient4.WithRetry(2),
+	server := listen()
+	client, err := nclient4.NewWithConn(listen(), hardware, nclient4.WithTimeout(timeout), nclient4.WithRetry(tries),
 		nclient4.WithServerAddr(server.LocalAddr().(*net.UDPAddr)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
+	return client, server
+}
+
+// segment answers each request of a client with all answers, in turn.
+func segment(t *testing.T, answers ...answer) *leased {
+	t.Helper()
+	client, server := loopback(t, hardware, 50*time.Millisecond, 2)
 	go func() {
 		buf := make([]byte, 2048)
 		for {

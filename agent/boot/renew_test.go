@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/vishvananda/netlink"
 )
 
@@ -43,21 +42,7 @@ type renewing struct {
 
 func newRenewing(t *testing.T, says func(n int, asked dhcpv4.MessageType) []said) *renewing {
 	t.Helper()
-	listen := func() *net.UDPConn {
-		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	server := listen()
-	client, err := nclient4.NewWithConn(listen(), hardware, nclient4.WithTimeout(500*time.Millisecond),
-		nclient4.WithRetry(1), nclient4.WithServerAddr(server.LocalAddr().(*net.UDPAddr)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client, server := loopback(t, hardware, 500*time.Millisecond, 1)
 	go answerRequests(server, says)
 	r := &renewing{now: time.Unix(0, 0)}
 	r.leased = &leased{client: client, ack: lease(replicaA, address), now: func() time.Time { return r.now },
