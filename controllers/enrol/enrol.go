@@ -151,7 +151,7 @@ func (r *Registrar) known(ctx context.Context, report Report) (*client.ObjectKey
 		}
 	}
 	if system := index.System(&infrav1.IngotHardware{Spec: report.Facts}); system != "" {
-		return r.ofFacts(ctx, index.HardwareBySystem, system, anyHost)
+		return r.ofFacts(ctx, index.HardwareBySystem, system, r.holds(ctx, report.Facts))
 	}
 	return nil, nil
 }
@@ -173,11 +173,9 @@ func (r *Registrar) ofFacts(ctx context.Context, field, value string, counts fun
 	return nil, nil
 }
 
-func anyHost(client.ObjectKey) (bool, error) { return true, nil }
-
-// holds says whether a host has a right to the NICs in its facts. One that waits for
-// approval has it by the NIC alone by which it booted: the others it only told of, and a
-// made-up list must not keep their machines from being found.
+// holds says whether a host has a right to what its facts say. One that waits for approval
+// has it by the NIC alone by which it booted: other NICs, UUID and serial number it only
+// told, and what is made up must not keep their machines from being found.
 func (r *Registrar) holds(ctx context.Context, facts infrav1.IngotHardwareSpec) func(client.ObjectKey) (bool, error) {
 	return func(key client.ObjectKey) (bool, error) {
 		host := &infrav1.IngotHost{}

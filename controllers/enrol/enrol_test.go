@@ -39,7 +39,7 @@ func TestEnrol(t *testing.T) {
 		name string
 		run  func(*testing.T, *site)
 	}{
-		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"made-up NICs", testMadeUpNICs}, {"refused", testRefused},
+		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"made-up NICs", testMadeUpNICs}, {"made-up system", testMadeUpSystem}, {"refused", testRefused},
 		{"cap", testCap}, {"pace", testPace}, {"flood", testFlood}, {"cut off", testCutOff}, {"boot", testBoot},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newSite(t, cfg, scheme)) })
@@ -180,6 +180,10 @@ func testNotOver(t *testing.T, s *site) {
 		t.Error("another machine's host was changed")
 	}
 	// A known server by UUID and serial number, which has got new NICs.
+	approved := &infrav1.IngotHost{}
+	must(t, s.Get(t.Context(), key, approved))
+	approved.Labels = nil
+	must(t, s.Update(t.Context(), approved))
 	report := s.machine(2)
 	report.Facts.NICs = []infrav1.HardwareNIC{{MAC: "02:00:00:00:00:98"}}
 	report.MAC = "02:00:00:00:00:98"
@@ -188,6 +192,25 @@ func testNotOver(t *testing.T, s *site) {
 	}
 	if n := len(s.hosts()); n != 2 {
 		t.Errorf("%d hosts", n)
+	}
+}
+
+// A machine that tells of another's UUID and serial number keeps nobody from being found,
+// as long as it waits for approval.
+func testMadeUpSystem(t *testing.T, s *site) {
+	liar, real := s.machine(1), s.machine(2)
+	liar.Facts.System = real.Facts.System
+	fake, err := s.registrar().Enrol(t.Context(), liar)
+	must(t, err)
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	key, err := s.registrar().Enrol(t.Context(), real)
+	if want := "enrolled-" + strings.ReplaceAll(real.MAC, ":", "-"); err != nil || key.Name != want {
+		t.Errorf("the machine with the UUID: %s, %v; want %s", key, err, want)
+	}
+	for name, report := range map[string]enrol.Report{fake.Name: liar, key.Name: real} {
+		if again, err := s.registrar().Enrol(t.Context(), report); err != nil || again.Name != name {
+			t.Errorf("again: %s, %v; want %s", again, err, name)
+		}
 	}
 }
 

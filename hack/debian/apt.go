@@ -65,7 +65,7 @@ func sourcesList(sources []Source) string {
 }
 
 // Download puts the current version of a package into the cache. Apt checks its
-// signature and checksum.
+// signature and checksum. What is in the cache is whole: it is moved there when it is.
 func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 	out, err := Run(ctx, "", "apt-cache", "show", "--no-all-versions", pkg)
 	if err != nil {
@@ -76,27 +76,42 @@ func Download(ctx context.Context, c *Cache, pkg string) (string, error) {
 		return "", fmt.Errorf("look up %s: apt gives no checksum", pkg)
 	}
 	dir := filepath.Join(c.root, "debs", sum)
-	if found := debIn(dir); found != "" {
+	if found := debIn(dir, sum); found != "" {
 		return found, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if _, err := Run(ctx, dir, "apt-get", "download", pkg); err != nil {
+	work, err := os.MkdirTemp(filepath.Dir(dir), ".get-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	if _, err := Run(ctx, work, "apt-get", "download", pkg); err != nil {
 		return "", fmt.Errorf("download %s: %w", pkg, err)
 	}
-	if found := debIn(dir); found != "" {
-		return found, nil
+	got := debIn(work, sum)
+	if got == "" {
+		return "", fmt.Errorf("download %s: apt-get left no package with the checksum %s", pkg, sum)
 	}
-	return "", fmt.Errorf("download %s: apt-get left no package", pkg)
+	// By name: whoever downloads the same at the same time moves the same there, and what an
+	// interrupted download has left is replaced.
+	at := filepath.Join(dir, filepath.Base(got))
+	if err := os.Rename(got, at); err != nil {
+		return "", err
+	}
+	return at, nil
 }
 
-func debIn(dir string) string {
-	found, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
-	if len(found) == 0 {
-		return ""
+// debIn finds the package with a checksum in a directory; empty: it is not there, or not whole.
+func debIn(dir, sum string) string {
+	found, _ := filepath.Glob(filepath.Join(dir, "*.deb")) // the pattern is well-formed
+	for _, path := range found {
+		if got, err := SHA256File(path); err == nil && got == sum {
+			return path
+		}
 	}
-	return found[0]
+	return ""
 }
 
 // ControlField reads one field of a Debian control paragraph.
