@@ -57,7 +57,7 @@ func (f *Finder) Find(ctx context.Context, host *infrav1.IngotHost, facts *infra
 		out.Target.Fingerprint = pinOf(host, facts)
 		out.Unpinned = out.Target.Fingerprint == ""
 	}
-	if err := f.withdraw(ctx, host); err != nil {
+	if err := f.Withdraw(ctx, host); err != nil {
 		return out, err
 	}
 	err := f.adopt(ctx, host, spec.CredentialsRef.Name, out.Secret, secretKeys()...)

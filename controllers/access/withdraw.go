@@ -17,18 +17,23 @@ import (
 	"github.com/ingot-metal/ingot/controllers/index"
 )
 
-// withdraw takes a host off the Secrets that it named before. One that was named by
+// Withdraw takes a host off the Secrets that it named before, all of them where it has no
+// BMC any more. One that was named by
 // mistake, as an application's with the usual keys, would be deleted with the host, and
 // clusterctl would take it along. Who leaves last takes the labels off, too, and whoever
 // comes by those of one that is nobody's: Ingot neither watches nor moves what no host names.
-func (f *Finder) withdraw(ctx context.Context, host *infrav1.IngotHost) error {
+func (f *Finder) Withdraw(ctx context.Context, host *infrav1.IngotHost) error {
+	names := ""
+	if host.Spec.BMC != nil {
+		names = host.Spec.BMC.CredentialsRef.Name
+	}
 	for _, of := range []client.MatchingFields{{index.SecretByHost: host.Name}, {index.SecretOfMany: index.Any}} {
 		secrets := &corev1.SecretList{}
 		if err := f.Client.List(ctx, secrets, client.InNamespace(host.Namespace), of, client.UnsafeDisableDeepCopy); err != nil { // what is changed is copied
 			return fmt.Errorf("secrets that host %s may have named: %w", host.Name, err)
 		}
 		for i := range secrets.Items {
-			if secrets.Items[i].Name == host.Spec.BMC.CredentialsRef.Name {
+			if secrets.Items[i].Name == names {
 				continue
 			}
 			if err := f.disown(ctx, host, &secrets.Items[i]); err != nil {

@@ -33,17 +33,20 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 		hosts      int  // that name the Secret
 		corrected  int  // of them
 		asCA       bool // of another host
+		gone       bool // with the whole of spec.bmc
 		wantOwners int
 		want       map[string]string
 	}{
-		"one":                            {own, 1, 1, false, 0, own},
-		"one, and another's CA is there": {own, 1, 1, true, 0, labelled},
-		"one of two":                     {own, 2, 1, false, 1, labelled},
-		"both":                           {own, 2, 2, false, 0, own},
-		"a site, all":                    {own, maxOwners + 3, maxOwners + 3, false, 0, own},
-		"a site, but for one":            {own, maxOwners + 3, maxOwners + 2, false, 0, ofMany},
-		"nobody":                         {own, 2, 0, false, 2, labelled},
-		"a move that is not ours":        {moves, 1, 1, false, 0, moves},
+		"one":                            {own, 1, 1, false, false, 0, own},
+		"one, and another's CA is there": {own, 1, 1, true, false, 0, labelled},
+		"one of two":                     {own, 2, 1, false, false, 1, labelled},
+		"both":                           {own, 2, 2, false, false, 0, own},
+		"a site, all":                    {own, maxOwners + 3, maxOwners + 3, false, false, 0, own},
+		"a site, but for one":            {own, maxOwners + 3, maxOwners + 2, false, false, 0, ofMany},
+		"nobody":                         {own, 2, 0, false, false, 2, labelled},
+		"a move that is not ours":        {moves, 1, 1, false, false, 0, moves},
+		"a BMC that is gone":             {own, 1, 1, false, true, 0, own},
+		"of a site, all BMCs are gone":   {own, maxOwners + 3, maxOwners + 3, false, true, 0, own},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, right := credentials(secretKeys()...), credentials(secretKeys()...)
@@ -52,6 +55,12 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 			s.Client = labelledOnly(t, s.Client)
 			hosts := make([]*infrav1.IngotHost, tc.hosts)
 			find := func(h *infrav1.IngotHost) {
+				if h.Spec.BMC == nil {
+					if err := s.Withdraw(t.Context(), h); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
 				if found, err := s.Find(t.Context(), h, nil); err != nil || found.Message != "" {
 					t.Fatal(found.Message, err)
 				}
@@ -74,6 +83,9 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 			}
 			for _, h := range hosts[:tc.corrected] { // by one kubectl apply
 				h.Spec.BMC.CredentialsRef.Name = right.Name
+				if tc.gone {
+					h.Spec.BMC = nil
+				}
 				if err := s.Client.Update(t.Context(), h); err != nil {
 					t.Fatal(err)
 				}
@@ -89,7 +101,7 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 				t.Errorf("owners %+v, labels (-want +got):\n%s", got.OwnerReferences, diff)
 			}
 			want := tc.corrected
-			if want > maxOwners {
+			if want > maxOwners || tc.gone {
 				want = 0
 			}
 			if err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(right), got); err != nil || len(got.OwnerReferences) != want {

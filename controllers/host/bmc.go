@@ -24,7 +24,7 @@ const turn = time.Minute
 // until the backoff is over, or spec.bmc, credentials or CA change.
 func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, seen *observation) error {
 	if host.Spec.BMC == nil {
-		return nil
+		return r.finder().Withdraw(ctx, host)
 	}
 	found, err := r.finder().Find(ctx, host, seen.hardware)
 	if err != nil {

@@ -75,7 +75,8 @@ func Server() (System, error) {
 }
 
 // Metal is Server for servers of metal: netplan, without which cloud-init makes neither
-// bonds nor VLANs, and the kernel modules that such servers and volumes need (0272).
+// bonds nor VLANs, a clock kept by NTP, of the servers that DHCP names, and the kernel
+// modules that such servers and volumes need (0272).
 func Metal() (System, error) {
 	system, err := Server()
 	if err != nil {
@@ -83,7 +84,8 @@ func Metal() (System, error) {
 	}
 	files, err := FilesOf(metalFiles, "metal")
 	system.Files = append(system.Files, files...)
-	system.Packages = append(system.Packages, "netplan.io")
+	system.Packages = append(system.Packages, "netplan.io", "systemd-timesyncd")
+	system.Enable = append(system.Enable, "systemd-timesyncd")
 	system.Excludes = slices.Clone(uselessPaths)
 	return system, err
 }

@@ -82,8 +82,8 @@ func buildAgent(ctx context.Context, output string) error {
 	if version == "" {
 		version = "dev"
 	}
-	_, err := debian.Run(ctx, "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath",
-		"-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", output, agentPackage)
+	_, err := debian.Run(ctx, "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", output, agentPackage)
 	if err != nil {
 		return fmt.Errorf("build the agent: %w", err)
 	}

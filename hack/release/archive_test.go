@@ -39,6 +39,9 @@ func TestArchive(t *testing.T) {
 	if want := filepath.Join(o.Out, "images", "ingot-v0.1.0-linux-amd64.tar"); r.Archive != want {
 		t.Errorf("archive %s, want %s", r.Archive, want)
 	}
+	if !strings.Contains(read(t, r.Checksums), "  images/ingot-v0.1.0-linux-amd64.tar\n") {
+		t.Error("the archive has no checksum")
+	}
 	image := open(t, r)
 	if err := validate.Image(image); err != nil {
 		t.Errorf("the image is not consistent: %v", err)

@@ -86,5 +86,5 @@ func goTool(ctx context.Context, root string, args ...string) ([]byte, error) {
 
 // buildEnv fixes what the user's environment could change in the result.
 func buildEnv() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=", "GOWORK=off")
+	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off")
 }

@@ -56,6 +56,8 @@ type Release struct {
 	Image string
 	// Archive is the image as an OCI archive; empty with NoImages.
 	Archive string
+	// Checksums are the SHA-256 sums of all these, as sha256sum writes them.
+	Checksums string
 }
 
 // Write writes the release. The error wraps ErrVersion if the version is not
@@ -88,11 +90,14 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	if r.Templates, err = copyTemplates(o.Root, r.Dir); err != nil {
 		return nil, err
 	}
-	if o.NoImages {
-		return r, nil
+	if !o.NoImages {
+		r.Archive = filepath.Join(o.Out, "images", fmt.Sprintf("ingot-%s-linux-%s.tar", o.Version, architecture))
+		if err := writeArchive(ctx, o, r); err != nil {
+			return nil, err
+		}
 	}
-	r.Archive = filepath.Join(o.Out, "images", fmt.Sprintf("ingot-%s-linux-%s.tar", o.Version, architecture))
-	return r, writeArchive(ctx, o, r)
+	r.Checksums = filepath.Join(o.Out, "SHA256SUMS-"+o.Version)
+	return r, writeChecksums(r.Checksums, o.Out, r.Files())
 }
 
 // repository is one directory of a clusterctl repository: where it is written, and what

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestFilesOfARelease(t *testing.T) {
 	}
 	dir := "infrastructure-ingot/v0.1.0/"
 	runtime := "runtime-extension-ingot/v0.1.0/"
-	want := []string{dir + "cluster-template-clusterclass-runtime.yaml", dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
+	want := []string{"SHA256SUMS-v0.1.0", dir + "cluster-template-clusterclass-runtime.yaml", dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
 		dir + "cluster-template.yaml", dir + "clusterclass-ingot-runtime.yaml", dir + "clusterclass-ingot.yaml", dir + "infrastructure-components.yaml", dir + "metadata.yaml",
 		runtime + "metadata.yaml", runtime + "runtime-extension-components.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -68,10 +69,31 @@ func TestFilesOfARelease(t *testing.T) {
 	}
 }
 
+// Who has copied a release sees whether it is whole, by the tool that is everywhere.
+func TestChecksums(t *testing.T) {
+	r := write(t)
+	check := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", r.Checksums)
+		cmd.Dir = filepath.Dir(r.Checksums)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := check()
+	if lines := strings.Count(out, ": OK"); err != nil || lines != len(r.Files()) {
+		t.Errorf("%d of %d files are as they were, %v:\n%s", lines, len(r.Files()), err, out)
+	}
+	if err := os.WriteFile(r.Metadata, []byte("another"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(); err == nil || !strings.Contains(out, "metadata.yaml: FAILED") {
+		t.Errorf("a changed file: %v:\n%s", err, out)
+	}
+}
+
 func TestManifestsAreTheSameTwice(t *testing.T) {
 	first, second := write(t), write(t)
 	top := func(r *Release) string { return filepath.Dir(filepath.Dir(r.Dir)) }
-	for _, path := range append([]string{first.Components, first.Metadata, first.RuntimeComponents, first.RuntimeMetadata}, first.Templates...) {
+	for _, path := range append(first.Files(), first.Checksums) {
 		again := filepath.Join(top(second), strings.TrimPrefix(path, top(first)))
 		if read(t, path) != read(t, again) {
 			t.Errorf("%s differs", filepath.Base(path))

@@ -356,7 +356,7 @@ func checkKubeVIP(t *testing.T, manifest string) {
 	t.Helper()
 	env := kubeVIP(t, manifest)
 	if env["address"] != required["CONTROL_PLANE_ENDPOINT_HOST"] || env["port"] != "7443" || env["vip_interface"] != "" ||
-		env["kubernetes_addr"] != "kubernetes:7443" {
+		env["kubernetes_addr"] != "kubernetes:7443" || env["vip_subnet"] != "32,128" {
 		t.Errorf("kube-vip's environment: %v", env)
 	}
 }

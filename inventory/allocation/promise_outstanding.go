@@ -130,18 +130,19 @@ func outstanding(spec *infrav1.IngotReservationSpec, machines []*infrav1.IngotMa
 }
 
 // Holding counts, for each group of a demand, the machines of the Cluster that have chosen
-// their host and are not being deleted.
+// their host and are not being deleted; those too of a group that asks for none, which an
+// autoscaler may have made.
 func Holding(namespace, clusterName string, demand Demand, machines []infrav1.IngotMachine) []int {
-	spec := PromiseRequest{Demand: demand}.reservation()
+	spec := infrav1.IngotReservationSpec{}
+	for _, g := range demand.Groups {
+		spec.Groups = append(spec.Groups, reservedGroup(g))
+	}
 	holding := make([]int, len(demand.Groups))
 	for _, machine := range crews(machines)[crew{namespace, clusterName}] {
-		at := groupOf(&spec, machine.Labels)
-		if at < 0 {
-			continue
-		}
-		if _, ok := HoldsHost(machine); ok {
-			name := spec.Groups[at].Name
-			holding[slices.IndexFunc(demand.Groups, func(g DemandGroup) bool { return g.Name == name })]++
+		if at := groupOf(&spec, machine.Labels); at >= 0 {
+			if _, ok := HoldsHost(machine); ok {
+				holding[at]++
+			}
 		}
 	}
 	return holding

@@ -102,9 +102,9 @@ func TestClaimedHost(t *testing.T) {
 func TestHolding(t *testing.T) {
 	going := worker("c", "md", "h9")
 	going.DeletionTimestamp = &metav1.Time{Time: promisedAt}
-	machines := []infrav1.IngotMachine{worker("c", "md", "h1"), worker("c", "md", ""), going, worker("c", "b", "h2"), worker("x", "md", "h3"), worker("c", "none", "h4")}
-	groups := Demand{Groups: []DemandGroup{{Name: "empty"}, {Name: "b", Count: 3}, {Name: "md", Count: 1}}}
-	if diff := cmp.Diff([]int{0, 1, 1}, Holding("metal", "c", groups, machines)); diff != "" {
+	machines := []infrav1.IngotMachine{worker("c", "md", "h1"), worker("c", "md", ""), going, worker("c", "b", "h2"), worker("x", "md", "h3"), worker("c", "none", "h4"), worker("c", "scaled", "h5")}
+	groups := Demand{Groups: []DemandGroup{{Name: "empty"}, {Name: "b", Count: 3}, {Name: "md", Count: 1}, {Name: "scaled"}}}
+	if diff := cmp.Diff([]int{0, 1, 1, 1}, Holding("metal", "c", groups, machines)); diff != "" {
 		t.Errorf("holding (-want +got):\n%s", diff)
 	}
 }

@@ -201,7 +201,7 @@ func (u Upgrade) Promises() []allocation.PromiseRequest {
 			former[g.Name] = int(g.Count)
 		}
 	}
-	has := allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
+	has := u.holding()
 	var out []allocation.PromiseRequest
 	for _, surge := range []bool{true, false} {
 		for _, before := range []bool{true, false} {
@@ -222,6 +222,11 @@ func (u Upgrade) Promises() []allocation.PromiseRequest {
 		}
 	}
 	return out
+}
+
+// holding counts, for each of the Cluster's groups, the machines that have their host.
+func (u Upgrade) holding() []int {
+	return allocation.Holding(u.Namespace, u.ClusterName, Demand(u.Groups, u.Images), u.Stock.Machines)
 }
 
 // maxNamed bounds how many hosts a message names.

@@ -197,7 +197,9 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	hosted.Spec.ControlPlane.MachineInfrastructure = clusterv1.ControlPlaneClassMachineInfrastructureTemplate{}
 	mixed := class("mixed", true)
 	mixed.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef.Kind = "DockerMachineTemplate"
-	base = append(base, hosted, mixed)
+	foreign := mixed.DeepCopy()
+	foreign.Name, foreign.Spec.ControlPlane.MachineInfrastructure = "foreign", hosted.Spec.ControlPlane.MachineInfrastructure
+	base = append(base, hosted, mixed, foreign)
 	docker := class("docker", false)
 	docker.Spec.Infrastructure.TemplateRef.Kind = "DockerClusterTemplate"
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(append(base, docker), objects...)...).Build()

@@ -245,9 +245,11 @@ func (o Options) afterWorkersUpgrade(ctx context.Context, request *runtimehooksv
 }
 
 func (o Options) afterClusterUpgrade(ctx context.Context, request *runtimehooksv1.AfterClusterUpgradeRequest, answer *runtimehooksv1.AfterClusterUpgradeResponse) {
-	o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "the cluster runs Kubernetes "+request.KubernetesVersion)
-	o.finish(ctx, &request.Cluster)
-	settle(ctx, answer, Verdict{}, nil)
+	err := o.finish(ctx, &request.Cluster)
+	if err == nil {
+		o.record(ctx, &request.Cluster, infrav1.ReasonClusterUpgraded, "the cluster runs Kubernetes "+request.KubernetesVersion)
+	}
+	settle(ctx, answer, Verdict{}, err)
 }
 
 // record writes down what happened, as an event: told twice it counts twice and
@@ -260,15 +262,14 @@ func (o Options) record(ctx context.Context, cluster *clusterv1.Cluster, reason,
 	o.Recorder.Eventf(cluster, nil, "Normal", reason, "Record", "%s", message)
 }
 
-// finish ends what was promised for an upgrade. It holds nothing: what is left behind
-// ends by time.
-func (o Options) finish(ctx context.Context, cluster *clusterv1.Cluster) {
+// finish ends what was promised for an upgrade. Where that fails so does the hook, which
+// may not ask for another call (L08): Cluster API makes one after a failure, and hosts are
+// not kept for days from others who could have them.
+func (o Options) finish(ctx context.Context, cluster *clusterv1.Cluster) error {
 	if ours, _ := built(cluster); !ours {
-		return
+		return nil
 	}
-	if err := o.Book.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to end the promise of an upgrade", "namespace", cluster.Namespace, "cluster", cluster.Name)
-	}
+	return o.Book.Finish(ctx, cluster.UID, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
 }
 
 // tellable is an error whose text is for conditions.

@@ -50,7 +50,7 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"in the rack":                   {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
 		"without the labels":            {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
 		"with the labels":               {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
-		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
+		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64"), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
 		"no image":                      {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
 		"with the image":                {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
 		"images of two systems":         {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2), status: success, held: "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: flatcar, os; set the variable os"},
@@ -59,7 +59,9 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"a hosted control plane":        {objects: append(free(2, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success},
 		"workers beside a hosted one":   {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success, held: "1 host is missing: machine deployment md-0"},
 		"another provider's workers":    {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("mixed", 2), status: success},
-		"nothing of Ingot's machines":   {cluster: cluster("hosted", 0), status: success},
+		"no machine to begin with":      {objects: []client.Object{image("v1.36.1", "amd64")}, cluster: cluster("hosted", 0), status: success},
+		"none, and no image for more":   {cluster: cluster("hosted", 0), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64"},
+		"nothing of Ingot's machines":   {cluster: cluster("foreign", 2), status: success},
 		"another provider's class":      {cluster: cluster("docker", 2), err: errors.New("the book is asked"), status: success},
 		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
 		"no class":                      {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: success},
@@ -308,7 +310,6 @@ func TestBeforeClusterDelete(t *testing.T) {
 func TestAfter(t *testing.T) {
 	for _, edit := range []func(*clusterv1.Cluster){isBuilt, ofAnother} {
 		s := newSite(t)
-		s.book.err = errors.New("the API server is away")
 		c := *cluster("ingot", 1, edit)
 		var a runtimehooksv1.AfterControlPlaneInitializedResponse
 		s.afterControlPlaneInitialized(t.Context(), &runtimehooksv1.AfterControlPlaneInitializedRequest{Cluster: c}, &a)
@@ -328,6 +329,24 @@ func TestAfter(t *testing.T) {
 		if a.Status != success || len(s.events.Events) != want || len(s.book.finished) != want/4 {
 			t.Errorf("%s, %d events, want %d; promises of upgrades that ended: %v", a.Status, len(s.events.Events), want, s.book.finished)
 		}
+	}
+}
+
+// A promise that could not be ended is told as a failure, so that Cluster API asks again,
+// and not by a time to ask again at (L08).
+func TestAfterAnUpgradeThatCannotEnd(t *testing.T) {
+	s := newSite(t)
+	ask := func() (answer runtimehooksv1.AfterClusterUpgradeResponse) {
+		s.afterClusterUpgrade(t.Context(), &runtimehooksv1.AfterClusterUpgradeRequest{Cluster: *cluster("ingot", 1, isBuilt), KubernetesVersion: "v1.37.0"}, &answer)
+		return answer
+	}
+	s.book.err = errors.New("dial 192.0.2.1: secret")
+	if a := ask(); a.Status != failure || a.RetryAfterSeconds != 0 || a.Message != errInventory.Error() || len(s.events.Events) != 0 {
+		t.Errorf("%s, %d s, %q and %d events", a.Status, a.RetryAfterSeconds, a.Message, len(s.events.Events))
+	}
+	s.book.err = nil
+	if a := ask(); a.Status != success || a.RetryAfterSeconds != 0 || len(s.events.Events) != 1 || len(s.book.finished) != 2 {
+		t.Errorf("asked again: %s, %d s, %d events, ended %d times", a.Status, a.RetryAfterSeconds, len(s.events.Events), len(s.book.finished))
 	}
 }
 

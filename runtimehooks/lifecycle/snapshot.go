@@ -203,8 +203,16 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range wish.Groups {
-		step := Step{Group: g, Versions: p.workersSteps, Surge: surges[g.Name]}
+	if out.Images, err = i.Images(ctx); err != nil {
+		return nil, err
+	}
+	if out.Stock, err = i.stock(ctx, cluster.Namespace); err != nil {
+		return nil, err
+	}
+	has := out.holding()
+	for at, g := range wish.Groups {
+		// A group without machines has none to make before it gives one up.
+		step := Step{Group: g, Versions: p.workersSteps, Surge: surges[g.Name] && (g.Count > 0 || has[at] > 0)}
 		if g.ControlPlane {
 			step.Versions = p.controlPlaneSteps
 		}
@@ -212,9 +220,5 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 			out.Steps = append(out.Steps, step)
 		}
 	}
-	if out.Images, err = i.Images(ctx); err != nil {
-		return nil, err
-	}
-	out.Stock, err = i.stock(ctx, cluster.Namespace)
-	return out, err
+	return out, nil
 }

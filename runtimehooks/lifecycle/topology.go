@@ -32,7 +32,8 @@ type Blueprint struct {
 	Machines map[string]*infrav1.IngotMachineTemplate
 }
 
-// A Group is a number of equal machines that a topology asks for.
+// A Group is a number of equal machines that a topology asks for; none, perhaps, to begin
+// with.
 type Group struct {
 	Name         string
 	ControlPlane bool
@@ -80,9 +81,9 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		if catalogue {
 			g.Image = wanted(g.Spec, s, topology.Version)
 		}
-		if g.Count > 0 {
-			wish.Groups = append(wish.Groups, g)
-		}
+		// One of no machines counts too: an autoscaler may have made some since, and what is
+		// made of it needs an image.
+		wish.Groups = append(wish.Groups, g)
 	}
 	add(Group{Name: controlPlaneGroup, ControlPlane: true, Count: replicas(topology.ControlPlane.Replicas)},
 		b.Class.Spec.ControlPlane.MachineInfrastructure.TemplateRef, controlPlane, controlPlaneVariables)

@@ -89,6 +89,50 @@ func TestPromisesOfAnUpgrade(t *testing.T) {
 	}
 }
 
+// Workers that an autoscaler makes, of none to begin with, are upgraded like others: what
+// they are made of must be there, and the hosts that they have come back.
+func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
+	scaled := func(c *clusterv1.Cluster) {
+		workers := &c.Spec.Topology.Workers.MachineDeployments[0]
+		workers.Replicas = nil
+		workers.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "0", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+	}
+	onARM := with(variable("workerHostSelector", `{"arch":"arm64"}`))
+	amd64, arm64 := image("v1.37.0", "amd64"), image("v1.37.0", "arm64")
+	for name, tc := range map[string]struct {
+		class   string
+		objects []client.Object
+		edits   []func(*clusterv1.Cluster)
+		held    string
+		// workers that are promised.
+		workers int
+	}{
+		"no image for those to come": {"ingot-runtime", append(rollout(0, 0), amd64), []func(*clusterv1.Cluster){scaled, onARM}, "no IngotImage for Kubernetes v1.37.0 on arm64", 0},
+		"an image of each":           {"ingot-runtime", append(rollout(0, 0), amd64, arm64), []func(*clusterv1.Cluster){scaled, onARM}, "", 0},
+		"two were made":              {"ingot", append(rollout(0, 0), populated()...), []func(*clusterv1.Cluster){scaled}, "", 2},
+		"two, and a surge":           {"ingot", append(rollout(0, 1), populated()...), []func(*clusterv1.Cluster){scaled}, "machine deployment md-0 lacks 1 of 1", 0},
+		"none was made, and a surge": {"ingot", rollout(0, 1), []func(*clusterv1.Cluster){scaled}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, tc.objects...)
+			var answer runtimehooksv1.BeforeClusterUpgradeResponse
+			s.beforeClusterUpgrade(t.Context(), &runtimehooksv1.BeforeClusterUpgradeRequest{Cluster: *cluster(tc.class, 0, append(tc.edits, isBuilt)...), ToKubernetesVersion: "v1.37.0"}, &answer)
+			holds(t, &answer, tc.held)
+			workers := 0
+			for _, asked := range s.book.asked {
+				for _, g := range asked.Demand.Groups {
+					if g.Name == "md-0" {
+						workers = g.Count
+					}
+				}
+			}
+			if workers != tc.workers {
+				t.Errorf("%d workers are promised their hosts, want %d", workers, tc.workers)
+			}
+		})
+	}
+}
+
 // Other Clusters that ask at the same time hold an upgrade for a moment; an API server that
 // is away is a failure.
 func TestUpgradeWhenThePromiseFails(t *testing.T) {

@@ -76,6 +76,7 @@ func TestNodeImage(t *testing.T) {
 			runControlPlane(t, vm, sink)
 			checkNetwork(t, sink, firmware.links)
 			checkBallast(t, sink)
+			checkClock(t, sink)
 			checkNode(t, sink, version)
 			checkPods(t, sink, image)
 		})
@@ -220,6 +221,7 @@ export KUBECONFIG=/etc/kubernetes/admin.conf
 date | send kubeadm
 find /var/cache/apt /var/lib/apt/lists /var/lib/containerd/io.containerd.content.v1.content -type f -size +1M 2>&1 | send ballast
 ip -json -details address | send network
+systemctl is-active systemd-timesyncd 2>&1 | send clock
 try 300 kubectl apply -f /run/podnet.yaml
 try 600 kubectl wait --for=condition=Ready node/server-1 --timeout=30s
 try 300 kubectl get node server-1 -o json >/run/node
@@ -266,7 +268,7 @@ type sink struct {
 }
 
 // Names that the server sends, in this order.
-var reports = []string{"cloud-init", "kubeadm", "ballast", "network", "node", "pods"}
+var reports = []string{"cloud-init", "kubeadm", "ballast", "network", "clock", "node", "pods"}
 
 // startSink listens on port 8000 of the stack's address. What it is sent
 // first by a name it keeps.
@@ -337,6 +339,14 @@ func checkBallast(t *testing.T, s *sink) {
 	t.Helper()
 	if diff := cmp.Diff("", string(<-s.received["ballast"])); diff != "" {
 		t.Errorf("large files that nothing reads (-want +got):\n%s", diff)
+	}
+}
+
+// checkClock: the server's clock is kept: a certificate that another makes is valid at once.
+func checkClock(t *testing.T, s *sink) {
+	t.Helper()
+	if got := strings.TrimSpace(string(<-s.received["clock"])); got != "active" {
+		t.Errorf("what keeps the clock is %s", got)
 	}
 }
 

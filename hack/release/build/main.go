@@ -61,11 +61,7 @@ func run(ctx context.Context, args []string) error {
 
 // report lists the files with their sizes.
 func report(r *release.Release, took time.Duration) error {
-	files := append([]string{r.Components, r.Metadata, r.RuntimeComponents, r.RuntimeMetadata}, r.Templates...)
-	if r.Archive != "" {
-		files = append(files, r.Archive)
-	}
-	for _, path := range files {
+	for _, path := range append(r.Files(), r.Checksums) {
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
