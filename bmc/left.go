@@ -28,6 +28,19 @@ type leftover struct {
 	tries int
 }
 
+// LeftOpen is the error of a Dialer that opened a session, found no use for it, and could
+// not end it. Close of the Conn tries again; nothing else may be asked of it.
+type LeftOpen struct {
+	Conn Conn
+	// Err is why it is of no use.
+	Err error
+}
+
+func (l *LeftOpen) Error() string { return l.Err.Error() }
+
+// Unwrap gives the error.
+func (l *LeftOpen) Unwrap() error { return l.Err }
+
 // Lingerer is a Conn whose session may be open at the BMC after a Close that found
 // nothing wrong: the BMC answered 401, as it does to a session that it has forgotten,
 // and as some do to all while they are ill. Another Close tries again.

@@ -390,6 +390,9 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 		target := e.target
 		target.Mark = p.opts.Mark
 		conn, err := p.dial(ctx, target)
+		if left, ok := errors.AsType[*LeftOpen](err); ok {
+			e.dealings.leave(leftover{conn: left.Conn})
+		}
 		if err != nil {
 			return err
 		}

@@ -160,6 +160,19 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfWhatIsSo: a BMC that says off and refuses to switch off has nothing to do
+// only where it says so, and not where it is busy (I7).
+func TestRefusalsOfWhatIsSo(t *testing.T) {
+	for code, want := range map[byte]error{0xcc: nil, 0xd5: nil, 0xc0: bmc.ErrBusy, 0xd2: bmc.ErrBusy, 0xc1: bmc.ErrNotSupported} {
+		t.Run(fmt.Sprintf("%02X", code), func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			r.SetFaults(labipmi.Faults{Code: code, Match: func(netFn, code byte) bool { return netFn == 0 && code == 2 }})
+			wantError(t, conn.SetPower(t.Context(), bmc.ActionForceOff), want)
+		})
+	}
+}
+
 // TestLostWrite (I17): a write whose answer is lost was sent once, and the next
 // call finds out on a new session.
 func TestLostWrite(t *testing.T) {

@@ -91,8 +91,9 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 			break
 		}
 	}
-	if isCode(err, 0xc0, 0xcc, 0xd5) && settled != bmc.PowerUnknown {
-		// Some refuse what is so already.
+	if isCode(err, 0xcc, 0xd5) && settled != bmc.PowerUnknown {
+		// Some refuse what is so already. One that is busy (C0h) has not said that: see
+		// refusesWhatIsSo of package redfish.
 		if now, readErr := c.PowerState(ctx); readErr == nil && now == settled {
 			return nil
 		}

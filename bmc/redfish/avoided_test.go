@@ -197,3 +197,34 @@ func TestTags(t *testing.T) {
 		})
 	}
 }
+
+// TestSlashedWrites: a BMC that wants a slash at the end of a path to write to gets each
+// write once, the login and its end too.
+func TestSlashedWrites(t *testing.T) {
+	r := newRig(t, func(c *labbmc.Config) { c.Quirks.SlashedWrites = true })
+	conn := r.dial(t)
+	if err := conn.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE}); err != nil {
+		t.Error(err)
+	}
+	if err := conn.SetPower(t.Context(), bmc.ActionOn); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"PATCH 204 /1", "POST 204 /ComputerSystem.Reset"}, writesOf(r)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+// TestMediaByImageAlone: iLO 4 inserts by PATCH, and does not know Inserted.
+func TestMediaByImageAlone(t *testing.T) {
+	r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) {
+		c.Personality.Quirks.MediaByPatch, c.Personality.Quirks.NoMediaFlags = true, true
+	})
+	conn := r.dial(t)
+	slot, err := conn.InsertMedia(t.Context(), bmc.MediaCD, "http://192.0.2.1/x.iso")
+	if err != nil || slot.Image != "http://192.0.2.1/x.iso" {
+		t.Fatalf("%+v, %v", slot, err)
+	}
+	if err := conn.EjectMedia(t.Context(), slot.ID); err != nil || r.Media()[0].Inserted {
+		t.Errorf("ejected: %v, %+v", err, r.Media()[0])
+	}
+}

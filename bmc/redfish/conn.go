@@ -66,7 +66,8 @@ type conn struct {
 // Errors wrap bmc.ErrAddress (also when the BMC lists several systems and the
 // address names none), ErrCertificate, ErrUnauthorized, ErrUnreachable,
 // ErrTimeout, ErrBusy (a *bmc.BusyError; also when all sessions are taken),
-// ErrNotSupported or ErrProtocol, or are the context's.
+// ErrNotSupported or ErrProtocol, or are the context's. One that leaves a session open is a
+// *bmc.LeftOpen.
 func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	ep, err := parseAddress(target.Address)
 	if err == nil {
@@ -91,7 +92,10 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 	}
 	if c.system == "" {
 		if c.system, err = c.onlySystem(); err != nil {
-			return nil, errors.Join(err, c.Close(ctx))
+			if err = errors.Join(err, c.Close(ctx)); c.Lingers() {
+				err = &bmc.LeftOpen{Conn: c, Err: err}
+			}
+			return nil, err
 		}
 	}
 	return c, nil

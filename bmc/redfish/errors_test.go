@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,34 @@ import (
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// TestWhereWritesAreNotRedirected: what was sent to one place, a password perhaps, is sent
+// to no other.
+func TestWhereWritesAreNotRedirected(t *testing.T) {
+	for name, to := range map[string]string{
+		"another path": "/redfish/v1/elsewhere/", "another host": "http://192.0.2.1/redfish/v1/SessionService/Sessions/",
+		"a query": "/redfish/v1/SessionService/Sessions/?x=y", "nowhere": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var posts atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					_, _ = io.WriteString(w, `{"@odata.id":"/redfish/v1/","RedfishVersion":"1.6.0"}`)
+					return
+				}
+				posts.Add(1)
+				w.Header().Set("Location", to)
+				w.WriteHeader(http.StatusPermanentRedirect)
+			}))
+			defer server.Close()
+			_, err := redfish.Dial(t.Context(), bmc.Target{Address: "redfish+" + server.URL, Username: "admin", Password: bmctest.CanaryWord})
+			clean(t, err)
+			if !errors.Is(err, bmc.ErrProtocol) || posts.Load() != 1 {
+				t.Errorf("%v after %d requests", err, posts.Load())
+			}
+		})
+	}
+}
 
 // clean fails the test when an error shows the password, in any form.
 func clean(t *testing.T, err error) {

@@ -139,16 +139,18 @@ func (c *conn) cores(system *systemResource) (int32, error) {
 }
 
 // macs lists the addresses of the network interfaces. Nil: the BMC cannot tell,
-// or could not tell of one of them, so that the list would be short (I8).
+// or could not tell of one of them, so that the list would be short (I8). Interfaces
+// without a card in use among them are not all that there is: Lenovo's shows a disabled
+// placeholder there, and the cards below NetworkInterfaces.
 func (c *conn) macs(system *systemResource) ([]string, error) {
+	var interfaces, functions []macResource
 	if path := system.EthernetInterfaces.ID; path != "" {
 		paths, err := c.members(path)
 		if err == nil {
-			return c.collectMACs(paths, func(path string) (macResource, error) {
-				var m macResource
-				err := c.get(path, &m)
-				return m, err
-			})
+			interfaces, err = collect(paths, func(path string) (m macResource, err error) { return m, c.get(path, &m) })
+			if err != nil || slices.ContainsFunc(interfaces, macResource.serves) {
+				return addresses(interfaces), optional(err)
+			}
 		}
 		if err := optional(err); err != nil {
 			return nil, err
@@ -158,14 +160,17 @@ func (c *conn) macs(system *systemResource) ([]string, error) {
 		return nil, nil
 	}
 	paths, err := c.functions(system.NetworkInterfaces.ID)
-	if err != nil {
+	if err == nil {
+		functions, err = collect(paths, func(path string) (macResource, error) {
+			var f networkFunctionResource
+			err := c.get(path, &f)
+			return f.Ethernet, err
+		})
+	}
+	if err != nil || len(addresses(functions)) == 0 {
 		return nil, optional(err)
 	}
-	return c.collectMACs(paths, func(path string) (macResource, error) {
-		var f networkFunctionResource
-		err := c.get(path, &f)
-		return f.Ethernet, err
-	})
+	return addresses(append(interfaces, functions...)), nil
 }
 
 // functions lists the network device functions of all interfaces.
@@ -194,26 +199,29 @@ func (c *conn) functions(interfaces string) ([]string, error) {
 	return all, nil
 }
 
-// collectMACs reads the members. A fault of the BMC in one of them (5xx, nonsense)
-// makes the list nil; a lost connection is an error.
-func (c *conn) collectMACs(paths []string, get func(string) (macResource, error)) ([]string, error) {
-	macs := make([]string, 0, len(paths))
+// collect reads the members: all of them, or none.
+func collect(paths []string, get func(string) (macResource, error)) ([]macResource, error) {
+	out := make([]macResource, 0, len(paths))
 	for _, path := range paths {
 		m, err := get(path)
 		if err != nil {
-			return nil, optional(err)
+			return nil, err
 		}
-		if mac, ok := parseMAC(m.PermanentMAC); ok {
-			macs = append(macs, mac)
-		} else if mac, ok := parseMAC(m.MAC); ok {
-			macs = append(macs, mac)
-		}
+		out = append(out, m)
 	}
-	if len(paths) > 0 && len(macs) == 0 {
-		return nil, nil // interfaces without addresses: it cannot tell
+	return out, nil
+}
+
+// addresses are those of all that have one, sorted; nil: none has.
+func addresses(of []macResource) []string {
+	var macs []string
+	for _, m := range of {
+		if mac := m.address(); mac != "" {
+			macs = append(macs, mac)
+		}
 	}
 	slices.Sort(macs)
-	return slices.Compact(macs), nil
+	return slices.Compact(macs)
 }
 
 // parseMAC reads a 6-byte unicast address in any of the usual forms.

@@ -5,6 +5,7 @@ package redfish_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -45,6 +46,37 @@ func TestEndsTheSessionsOfAnIllBMC(t *testing.T) {
 				t.Errorf("%d sessions are left", n)
 			}
 		})
+	}
+}
+
+// TestEndsTheSessionsThatFoundNoSystem: a BMC that takes a login and then shows nothing, nor
+// ends the session, is tried again and again, and has few places for sessions.
+func TestEndsTheSessionsThatFoundNoSystem(t *testing.T) {
+	r := newRig(t, nil)
+	pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1, LockAfter: -1}})
+	r.SetFaults(labbmc.Faults{Status: 503, Match: func(method, path string) bool {
+		return method == "DELETE" || strings.HasSuffix(path, "/Systems")
+	}})
+	for range 2 {
+		if err := pool.Do(t.Context(), r.target, readState); err == nil {
+			t.Fatal("a system was found")
+		}
+	}
+	if n := r.Sessions(); n != 2 {
+		t.Fatalf("%d sessions are open: the BMC ends them", n)
+	}
+	r.SetFaults()
+	if err := pool.Do(t.Context(), r.target, readState); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.Sessions(); n != 1 {
+		t.Errorf("%d sessions are open, want ours alone", n)
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left", n)
 	}
 }
 

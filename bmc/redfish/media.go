@@ -216,7 +216,7 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 			}, nil)
 		}
 	} else {
-		err = c.patch(m.ID, "", map[string]any{"Image": image, "Inserted": true})
+		err = c.patchSlot(m, image, true)
 	}
 	if err != nil {
 		return bmc.MediaSlot{}, err
@@ -229,6 +229,17 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 		return bmc.MediaSlot{}, fmt.Errorf("%w: the slot shows inserted %v, image %q", bmc.ErrNotApplied, slot.Inserted, c.short(slot.Image, 200))
 	}
 	return slot, nil
+}
+
+// patchSlot is for slots without actions. Inserted can be written from VirtualMedia v1.2
+// on; iLO 4 does not know it, and takes the image alone
+// (github.com/ansible-collections/community.general issue 4595).
+func (c *conn) patchSlot(m mediaResource, image any, inserted bool) error {
+	err := c.patch(m.ID, "", map[string]any{"Image": image, "Inserted": inserted})
+	if e, ok := refusal(err); ok && (e.has("PropertyUnknown") || e.has("PropertyNotWritable")) {
+		err = c.patch(m.ID, "", map[string]any{"Image": image})
+	}
+	return err
 }
 
 // A BMC shows an image when it has reached it, some seconds after its answer (AMI:
@@ -297,7 +308,7 @@ func (c *conn) eject(m mediaResource) error {
 	if action := m.Actions.Eject; action != nil && action.Target != "" && !c.has(mediaByPatch) {
 		err = c.send(http.MethodPost, action.Target, map[string]any{}, nil)
 	} else {
-		err = c.patch(m.ID, "", map[string]any{"Image": nil, "Inserted": false})
+		err = c.patchSlot(m, nil, false)
 	}
 	if err != nil {
 		return err

@@ -81,8 +81,7 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		if _, answered := refusal(err); !answered {
 			return fail(err) // it may have taken effect (I17)
 		}
-		if settled != "" && system.PowerState == settled && (errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrBusy)) {
-			// Many refuse what is so already, with 400 or 409.
+		if settled != "" && system.PowerState == settled && refusesWhatIsSo(err) {
 			if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
 				return nil
 			}
@@ -93,6 +92,15 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 		// The BMC does not know this one, whatever it lists, and did nothing.
 	}
 	return fail(err)
+}
+
+// refusesWhatIsSo reports one of the refusals with which many answer an action that the
+// server needs no more (0041). A BMC that is busy, starting, or has no such action has not
+// said that: it may show a server off that runs, and what it did not take fences nothing
+// (I7, 0178).
+func refusesWhatIsSo(err error) bool {
+	e, ok := refusal(err)
+	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusConflict}, e.status) && !saysInPOST(e.shown)
 }
 
 // resetType is one way to an action.

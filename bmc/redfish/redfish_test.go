@@ -236,6 +236,27 @@ func TestResetsThatAreListedAndUnknown(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfWhatIsSo: a BMC that shows off and refuses to switch off has nothing to do
+// only where it says so. One that is busy, or starting, may have lost sight of a server that
+// runs, and a host is fenced by this answer (I7).
+func TestRefusalsOfWhatIsSo(t *testing.T) {
+	for status, want := range map[int]error{
+		400: nil, 405: nil, 409: nil,
+		404: bmc.ErrNotSupported, 422: bmc.ErrNotSupported, 501: bmc.ErrNotSupported,
+		423: bmc.ErrBusy, 429: bmc.ErrBusy, 503: bmc.ErrBusy,
+		403: bmc.ErrUnauthorized, 500: bmc.ErrUnknownOutcome,
+	} {
+		t.Run(itoa(status), func(t *testing.T) {
+			r := newRig(t, nil)
+			conn := r.dial(t)
+			r.SetFaults(labbmc.Faults{Status: status, Match: func(method, _ string) bool { return method == "POST" }})
+			if err := conn.SetPower(t.Context(), bmc.ActionForceOff); !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+		})
+	}
+}
+
 // TestBootLadder pins what reaches the BMC, write by write.
 func TestBootLadder(t *testing.T) {
 	const sys = "PATCH /redfish/v1/Systems/1"
@@ -294,7 +315,10 @@ func TestMACs(t *testing.T) {
 		want   []string
 	}{
 		{"listed, sorted", labbmc.Quirks{}, []string{"52:54:00:00:00:02", "52-54-00-00-00-01"}, []string{"52:54:00:00:00:01", "52:54:00:00:00:02"}},
-		{"told that there are none", labbmc.Quirks{}, nil, []string{}},
+		{"none are listed", labbmc.Quirks{}, nil, nil},
+		{"beside the link to the BMC", labbmc.Quirks{BMCInterface: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
+		{"the link to the BMC alone", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true}, []string{"52:54:00:00:00:01"}, nil},
+		{"cards elsewhere", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true, NetworkAdapters: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
 		{"cannot list", labbmc.Quirks{NoEthernetInterfaces: true}, []string{"52:54:00:00:00:01"}, nil},
 		{"one cannot be read", labbmc.Quirks{BrokenInterface: true}, []string{"52:54:00:00:00:02", "52:54:00:00:00:01"}, nil},
 		{"interfaces without addresses", labbmc.Quirks{}, []string{"", "00:00:00:00:00:00"}, nil},

@@ -5,6 +5,7 @@ package redfish
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/stmcginnis/gofish/redfish"
 
@@ -147,9 +148,32 @@ type processorResource struct {
 }
 
 type macResource struct {
+	ID           string `json:"Id"`
 	PermanentMAC string `json:"PermanentMACAddress"`
 	MAC          string `json:"MACAddress"`
+	Enabled      *bool  `json:"InterfaceEnabled"`
+	Links        struct {
+		HostInterface link `json:"HostInterface"`
+	} `json:"Links"`
 }
+
+// address is the interface's; empty where it has none, or is the server's link to its own
+// BMC (DSP0268, EthernetInterface.Links.HostInterface; DSP2046's example calls it
+// ToManager), from which nothing boots.
+func (m macResource) address() string {
+	if m.Links.HostInterface.ID != "" || strings.EqualFold(m.ID, "ToManager") {
+		return ""
+	}
+	for _, text := range []string{m.PermanentMAC, m.MAC} {
+		if mac, ok := parseMAC(text); ok {
+			return mac
+		}
+	}
+	return ""
+}
+
+// serves says whether it is a network card in use.
+func (m macResource) serves() bool { return m.address() != "" && (m.Enabled == nil || *m.Enabled) }
 
 type networkInterfaceResource struct {
 	Functions link `json:"NetworkDeviceFunctions"`

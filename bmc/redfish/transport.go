@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
@@ -119,6 +120,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("X-Auth-Token", t.token)
 	}
 	resp, err := t.base.RoundTrip(r)
+	if err == nil {
+		if again := slashed(r, resp); again != nil {
+			discard(resp)
+			resp, err = t.base.RoundTrip(again)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +146,40 @@ func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
 // checkRedirect follows a read to another path of the same BMC ("/redfish/v1" to
 // "/redfish/v1/" on some) and nothing else: net/http would turn a redirected
-// POST into a GET.
+// POST into a GET. Writes see slashed.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > 3 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
 		return http.ErrUseLastResponse
 	}
 	return nil
+}
+
+// slashed is a write once more, where the BMC did nothing and wants the same path with a
+// slash at its end, or without, as older Supermicros want it of a login
+// (github.com/bb-Ricardo/check_redfish pull request 187). Nil: it is not that. What was
+// redirected anywhere else is not sent there: it holds passwords.
+func slashed(r *http.Request, resp *http.Response) *http.Request {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil
+	}
+	to, err := resp.Location()
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || err != nil || to.Host != r.URL.Host || to.Scheme != r.URL.Scheme ||
+		to.RawQuery != r.URL.RawQuery || to.Path == r.URL.Path || strings.TrimSuffix(to.Path, "/") != strings.TrimSuffix(r.URL.Path, "/") {
+		return nil
+	}
+	again := r.Clone(r.Context())
+	if again.URL = to; r.Body != nil && r.Body != http.NoBody {
+		if r.GetBody == nil {
+			return nil // a stream, which is gone
+		}
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil
+		}
+	}
+	return again
 }
 
 // boundedBody fails once too much was read.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -299,6 +300,14 @@ func (b *BMC) BasicRequests() int {
 // ServeHTTP counts, logs, and applies the faults.
 func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !read && b.p.Quirks.SlashedWrites {
+		path, slashed := strings.CutSuffix(r.URL.Path, "/")
+		if !slashed {
+			http.Redirect(w, r, path+"/", http.StatusPermanentRedirect)
+			return
+		}
+		r.URL.Path = path
+	}
 	b.mu.Lock()
 	if b.stopped {
 		b.mu.Unlock()

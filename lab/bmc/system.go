@@ -82,7 +82,7 @@ func (b *BMC) system(f Faults) object {
 	res["MemorySummary"] = object{"TotalSystemMemoryGiB": float64(s.MemoryBytes) / (1 << 30)}
 	res["Actions"] = object{"#ComputerSystem.Reset": reset}
 	res["Links"] = object{"ManagedBy": []object{resource.Ref(b.p.Manager())}, "Chassis": []object{resource.Ref(b.p.Chassis())}}
-	if !q.NoEthernetInterfaces {
+	if !q.NoEthernetInterfaces || q.BMCInterface {
 		res["EthernetInterfaces"] = resource.Ref(path + "/EthernetInterfaces")
 	}
 	if q.NetworkAdapters {

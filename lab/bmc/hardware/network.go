@@ -5,6 +5,8 @@ package hardware
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/lab/bmc/personality"
@@ -25,20 +27,13 @@ func (n Network) Broken(path string) bool {
 // Read finds the resources that show MAC addresses.
 func (n Network) Read(path string) (resource.Object, bool) {
 	q, macs := n.Personality.Quirks, n.MACs
-	if !q.NoEthernetInterfaces {
+	if !q.NoEthernetInterfaces || q.BMCInterface {
+		shown := n.interfaces()
 		if path == n.Personality.System()+"/EthernetInterfaces" {
-			members := make([]string, len(macs))
-			for i := range macs {
-				members[i] = n.interfacePath(i)
-			}
-			return resource.Collection(path, "EthernetInterface", members), true
+			return resource.Collection(path, "EthernetInterface", slices.Sorted(maps.Keys(shown))), true
 		}
-		for i, mac := range macs {
-			if path == n.interfacePath(i) {
-				res := resource.New(path, "EthernetInterface.v1_12_0", "Ethernet Interface")
-				res["PermanentMACAddress"], res["MACAddress"], res["SpeedMbps"] = strings.ToUpper(mac), strings.ToUpper(mac), 10000
-				return res, true
-			}
+		if res, ok := shown[path]; ok {
+			return res, true
 		}
 	}
 	if !q.NetworkAdapters {
@@ -64,6 +59,28 @@ func (n Network) Read(path string) (resource.Object, bool) {
 		}
 	}
 	return nil, false
+}
+
+// interfaces are the members of the collection by their paths.
+func (n Network) interfaces() map[string]resource.Object {
+	shown := map[string]resource.Object{}
+	add := func(path, mac string) resource.Object {
+		res := resource.New(path, "EthernetInterface.v1_12_0", "Ethernet Interface")
+		res["PermanentMACAddress"], res["MACAddress"], res["SpeedMbps"] = strings.ToUpper(mac), strings.ToUpper(mac), 10000
+		shown[path] = res
+		return res
+	}
+	if !n.Personality.Quirks.NoEthernetInterfaces {
+		for i, mac := range n.MACs {
+			add(n.interfacePath(i), mac)
+		}
+	}
+	if n.Personality.Quirks.BMCInterface {
+		collection := n.Personality.System() + "/EthernetInterfaces/"
+		add(collection+"ToManager", "02:00:5E:00:53:FE")["Id"] = "ToManager"
+		add(collection+"Placeholder", "02:00:5E:00:53:FD")["InterfaceEnabled"] = false
+	}
+	return shown
 }
 
 func (n Network) interfacePath(i int) string {

@@ -166,6 +166,9 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 	if a, ok := r.Decode(&body); !ok {
 		return a.Named(action)
 	}
+	if patch && s.p.Quirks.NoMediaFlags && (body.Inserted != nil || body.WriteProtected != nil) {
+		return resource.Fail(http.StatusBadRequest, "PropertyUnknown", "The property Inserted is not in the list of valid properties for the resource.").Named(action)
+	}
 	if patch && (body.Inserted != nil && !*body.Inserted || body.Image == nil || *body.Image == "") {
 		return s.eject(i) // Lenovo ejects with Image null, Inserted false
 	}

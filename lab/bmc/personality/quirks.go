@@ -44,6 +44,12 @@ type Quirks struct {
 	// addresses below NetworkInterfaces instead.
 	NoEthernetInterfaces bool
 	NetworkAdapters      bool
+	// SlashedWrites answers writes to paths without a slash at the end with 308 to those
+	// with one (older Supermicros).
+	SlashedWrites bool
+	// BMCInterface shows the server's link to its BMC (DSP2046, ToManager) and a disabled
+	// card among the EthernetInterfaces; alone there with NoEthernetInterfaces.
+	BMCInterface bool
 	// BrokenInterface and BrokenDrive make the first member of the collection
 	// answer 500.
 	BrokenInterface, BrokenDrive bool
@@ -80,7 +86,7 @@ type Quirks struct {
 	// PlainMediaURL refuses image URLs with "&" or "?".
 	PlainMediaURL bool
 	// NoMediaFlags refuses Inserted and WriteProtected in InsertMedia
-	// (Supermicro X11).
+	// (Supermicro X11), or in the PATCH (iLO 4).
 	NoMediaFlags bool
 	// SlowMedia is how many reads of a slot do not show an insert yet, which is
 	// answered by 202 (AMI, on Lenovo's SR635).
