@@ -29,8 +29,9 @@ type sensorRecord struct {
 	number byte
 	kind   types.SensorType
 	name   string
-	// thresholds: its states are levels; otherwise they are events of its kind.
-	thresholds bool
+	// event is what its states mean (§42.1 table 42-1): levels, events of its kind, or of
+	// some other type.
+	event types.EventReadingType
 	// convert makes text of a reading; nil: it has none for people.
 	convert func(raw byte) string
 }
@@ -128,7 +129,7 @@ func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 	if len(data) > 2 {
 		states = data[2]
 	}
-	if r.thresholds {
+	if r.event == types.EventReadingTypeThreshold {
 		// Lower and upper: 0 and 3 not critical, 1 and 4 critical, 2 and 5 worse.
 		switch {
 		case states&0b110110 != 0:
@@ -140,6 +141,10 @@ func (r sensorRecord) component(data []byte) (bmc.ComponentHealth, bool) {
 			out.Reading = r.convert(data[0])
 		}
 		return out, true
+	}
+	if r.event != types.EventReadingTypeSensorSpecific {
+		// Bit 0 of "asserted or not", or of redundancy, is the good state: Intel's CATERR.
+		return out, false
 	}
 	critical, warning := badStates(r.kind)
 	switch {
@@ -293,7 +298,7 @@ func parseRecord(raw []byte) (_ sensorRecord, ok bool) {
 		full := sdr.Full
 		r := sensorRecord{
 			number: byte(full.SensorNumber), kind: full.SensorType, name: cleanName(full.IDStringBytes),
-			thresholds: full.SensorEventReadingType == types.EventReadingTypeThreshold,
+			event: full.SensorEventReadingType,
 		}
 		if full.HasAnalogReading() {
 			unit := full.SensorUnit.BaseUnit.String()
@@ -306,7 +311,7 @@ func parseRecord(raw []byte) (_ sensorRecord, ok bool) {
 		compact := sdr.Compact
 		return sensorRecord{
 			number: byte(compact.SensorNumber), kind: compact.SensorType, name: cleanName(compact.IDStringBytes),
-			thresholds: compact.SensorEventReadingType == types.EventReadingTypeThreshold,
+			event: compact.SensorEventReadingType,
 		}, true
 	}
 	return sensorRecord{}, false

@@ -123,8 +123,8 @@ func TestBootFlags(t *testing.T) {
 }
 
 func TestSensorStates(t *testing.T) {
-	fan := sensorRecord{kind: types.SensorTypeFan, name: "F", thresholds: true}
-	supply := sensorRecord{kind: types.SensorTypePowerSupply, name: "P"}
+	fan := sensorRecord{kind: types.SensorTypeFan, name: "F", event: types.EventReadingTypeThreshold}
+	supply := sensorRecord{kind: types.SensorTypePowerSupply, name: "P", event: types.EventReadingTypeSensorSpecific}
 	for _, tc := range []struct {
 		name   string
 		record sensorRecord
@@ -140,7 +140,9 @@ func TestSensorStates(t *testing.T) {
 		{"supply present", supply, []byte{0, 0xc0, 0x01, 0x80}, bmc.HealthOK, true},
 		{"supply failed", supply, []byte{0, 0xc0, 0x03, 0x80}, bmc.HealthCritical, true},
 		{"supply will fail", supply, []byte{0, 0xc0, 0x05, 0x80}, bmc.HealthWarning, true},
-		{"discrete, nothing to say", sensorRecord{kind: 0x1f}, []byte{0, 0xc0, 1}, bmc.HealthOK, false},
+		{"discrete, nothing to say", sensorRecord{kind: 0x1f, event: types.EventReadingTypeSensorSpecific}, []byte{0, 0xc0, 1}, bmc.HealthOK, false},
+		{"no catastrophe", sensorRecord{kind: types.SensorTypeProcessor, event: types.EventReadingTypeState}, []byte{0, 0xc0, 1}, "", false},
+		{"redundant memory", sensorRecord{kind: types.SensorTypeMemory, event: 0x0b}, []byte{0, 0xc0, 1}, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, ok := tc.record.component(tc.data)

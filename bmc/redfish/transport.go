@@ -132,7 +132,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	bmc.Heard(t.ctx)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.Heard(ctx) }}
-	if t.copy != nil {
+	if t.copy != nil && resp.StatusCode < 300 { // the body of a redirect is another text
 		resp.Body = struct {
 			io.Reader
 			io.Closer
