@@ -260,6 +260,13 @@ func (p *Pool) lockForClose(ctx context.Context, e *entry) bool {
 	}
 }
 
+// Closed reports that Close was called: no BMC is asked any more.
+func (p *Pool) Closed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -284,10 +291,7 @@ func (p *Pool) acquire(ctx context.Context, address string) (*entry, error) {
 		p.leave(address, e)
 		return nil, err
 	}
-	p.mu.Lock()
-	closed := p.closed
-	p.mu.Unlock()
-	if closed {
+	if p.Closed() {
 		p.leave(address, e)
 		e.lock <- struct{}{}
 		return nil, ErrPoolClosed

@@ -155,6 +155,9 @@ func (in *input) ended() bool { return in.revoked() || in.order.Result != nil }
 // contacted: an agent has taken the order.
 func (in *input) contacted() bool { return in.order.AgentKey != "" }
 
+// untaken: no agent has; a server that is on may be on by a person's hand.
+func (in *input) untaken() bool { return !in.contacted() }
+
 // speaking: the agent spoke so short a time ago that a BMC which says that the
 // host is off is not believed yet.
 func (in *input) speaking() bool {
@@ -240,9 +243,13 @@ func (in *input) attemptsLeft() bool {
 }
 
 // contactForgotten: nothing is known of this boot, neither when it was started nor
-// when its agent spoke.
+// when its agent spoke. An order of a time that is still to come was written before the
+// clock was set back, and so were they: what is known since is of this boot.
 func (in *input) contactForgotten() bool {
 	created := in.order.CreatedAt.Time
+	if created.After(in.obs.Now) {
+		return in.obs.LastReset.IsZero() && in.obs.LastContact.IsZero()
+	}
 	return in.obs.LastReset.Before(created) && in.obs.LastContact.Before(created)
 }
 func (in *input) silent() bool { return !in.obs.Now.Before(in.silentAt()) }

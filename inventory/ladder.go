@@ -73,6 +73,7 @@ func deletingLadder() ladder {
 func orderLadder() ladder {
 	return ladder{
 		{name: "order/committed", when: when{(*input).provisioned}, then: dropCommitted},
+		{name: "order/left", when: when{(*input).free, (*input).maintenance, (*input).untaken}, then: sayMaintenance},
 		{name: "order/speaking", when: when{(*input).off, (*input).speaking}, then: waitSpeaking},
 		{name: "order/misfit", when: when{(*input).misfit}, rules: ladder{
 			{name: "order/misfit-on", when: when{(*input).on}, rules: forcedOff("order/misfit-off", sayMisfit)},

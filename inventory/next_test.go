@@ -143,6 +143,20 @@ func TestNext(t *testing.T) {
 		{"the same, the order was there", func(s *scene) {
 			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Order = fencedClaim(), new(true), orderOf(infrav1.OrderWipe)
 		}, "maintenance", Idle{}, infrav1.ReasonMaintenance},
+		{"in maintenance, on by hand: its order was never booted", func(s *scene) {
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.obs.Power, s.obs.LastReset, s.obs.LastContact = infrav1.PowerStateOn, day().Add(-2*time.Hour), day().Add(-20*time.Minute)
+		}, "order/left", Idle{}, infrav1.ReasonMaintenance},
+		{"in maintenance, on by hand: its boot came to nothing", func(s *scene) {
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-20*time.Minute)
+		}, "order/left", Idle{}, infrav1.ReasonMaintenance},
+		{"in maintenance, and its agent has ended", func(s *scene) {
+			s.host.Spec.Maintenance, s.host.Spec.Order = new(true), orderOf(infrav1.OrderWipe)
+			s.host.Spec.Record.CleaningDue, s.host.Spec.Order.AgentKey = infrav1.CleaningMetadata, "k"
+			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day().Add(-time.Minute)}}
+			s.obs.Power, s.obs.LastReset = infrav1.PowerStateOn, day().Add(-20*time.Minute)
+		}, "order/ended-off", PowerOff{}, infrav1.ReasonInProgress},
 		{"provisioned and off, wanted on, in maintenance", func(s *scene) {
 			s.host.Spec.Claim, s.host.Spec.Maintenance, s.host.Spec.Power = claimOf(infrav1.ClaimProvisioned), new(true), infrav1.PowerIntentOn
 		}, "provisioned/idle", Idle{}, infrav1.ReasonProvisioned},

@@ -213,6 +213,9 @@ func TestVerdict(t *testing.T) {
 		{bmc.ErrUnreachable, unsent},
 		{bmc.ErrUnauthorized, unsent},
 		{bmc.ErrCertificate, unsent},
+		// The manager stops:
+		{bmc.ErrPoolClosed, unsent},
+		{context.Canceled, taken},
 	} {
 		err := tc.err
 		if err != nil {

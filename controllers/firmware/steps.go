@@ -42,9 +42,10 @@ func verdictOf(err error) verdict {
 		return taken
 	case errors.Is(err, bmc.ErrUnsent) && !errors.Is(err, bmc.ErrNotSupported):
 		return unsent
-	case errors.As(err, &rests), errors.Is(err, bmc.ErrUnauthorized), errors.Is(err, bmc.ErrCertificate), errors.Is(err, bmc.ErrUnreachable):
+	case errors.As(err, &rests), errors.Is(err, bmc.ErrPoolClosed), errors.Is(err, bmc.ErrUnauthorized), errors.Is(err, bmc.ErrCertificate), errors.Is(err, bmc.ErrUnreachable):
 		return unsent
-	case errors.Is(err, bmc.ErrTimeout), errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, bmc.ErrTimeout), errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		// Canceled: the manager stops, and closed the session under the call.
 		return taken
 	case errors.Is(err, bmc.ErrRateLimited), errors.Is(err, bmc.ErrBusy):
 		return unsent

@@ -49,7 +49,8 @@ func (b *beginning) after(now time.Time, drift time.Duration) time.Time {
 
 // heedClock puts times of status that lie ahead, since the clock was set back, to now: the
 // host would not be switched, and its agent not be given up, until the clock comes there.
-func (r *Reconciler) heedClock(ctx context.Context, host *infrav1.IngotHost) error {
+// It says whether it wrote any.
+func (r *Reconciler) heedClock(ctx context.Context, host *infrav1.IngotHost) (wrote bool, err error) {
 	now, base := metav1.NewTime(r.Clock.Now()), host.DeepCopy()
 	times := []*metav1.Time{&host.Status.LastResetTime, &host.Status.SoftPowerOffTime}
 	if host.Status.Operation != nil {
@@ -62,10 +63,10 @@ func (r *Reconciler) heedClock(ctx context.Context, host *infrav1.IngotHost) err
 		}
 	}
 	if !ahead {
-		return nil
+		return false, nil
 	}
 	if err := r.Client.Status().Patch(ctx, host, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("times of %s that lie ahead: %w", client.ObjectKeyFromObject(host), err)
+		return false, fmt.Errorf("times of %s that lie ahead: %w", client.ObjectKeyFromObject(host), err)
 	}
-	return nil
+	return true, nil
 }

@@ -95,6 +95,7 @@ func TestHost(t *testing.T) {
 		{"slow", testSlow},
 		{"pooled", testPooled},
 		{"pool left", testPoolLeft},
+		{"pool closed", testPoolClosed},
 		{"dual", testDual},
 		{"endpoints", testEndpoints},
 		{"enrolled", testEnrolled},

@@ -125,15 +125,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 
-	if err := r.heedClock(ctx, host); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if wrote, err := r.heedClock(ctx, host); err != nil || wrote {
+		// What was written is newer than what pause has looked at (I10).
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, client.IgnoreNotFound(err)
 	}
 	base := host.DeepCopy()
 	seen, err := r.observe(ctx, host)
 	if isRetry(err) {
 		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil
 	}
-	if err != nil {
+	if err != nil || r.stops() {
 		return ctrl.Result{}, err
 	}
 	decision := r.decide(ctx, host, seen)
@@ -141,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if isRetry(err) {
 		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil // nothing was done, and there is nothing to tell
 	}
-	if err != nil {
+	if err != nil || r.stops() {
 		return ctrl.Result{}, err
 	}
 	if decision.Aside {
@@ -159,6 +160,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		after = r.again(host, seen.Observation, decision)
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// stops reports that the sessions at BMCs were closed, which is before controllers are told
+// that the manager stops: what no BMC was asked any more is no news of the host.
+func (r *Reconciler) stops() bool {
+	pool, can := r.BMC.(interface{ Closed() bool })
+	return can && pool.Closed()
 }
 
 // clusterOf is the Cluster of the host's claim: it pauses the host (I10).

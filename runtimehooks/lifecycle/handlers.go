@@ -58,6 +58,8 @@ func Handlers(o Options) []server.ExtensionHandler {
 			TimeoutSeconds: ptr.To[int32](runtimehooksv1.DefaultHandlersTimeoutSeconds),
 		}
 	}
+	// Those that only write down may fail; a call of AfterClusterUpgrade that was lost would
+	// be taken for its success, and hosts stay promised for days.
 	const fail, ignore = runtimehooksv1.FailurePolicyFail, runtimehooksv1.FailurePolicyIgnore
 	return []server.ExtensionHandler{
 		handler(runtimehooksv1.BeforeClusterCreate, "before-cluster-create", o.beforeClusterCreate, fail),
@@ -67,7 +69,7 @@ func Handlers(o Options) []server.ExtensionHandler {
 		handler(runtimehooksv1.AfterControlPlaneUpgrade, "after-control-plane-upgrade", o.afterControlPlaneUpgrade, ignore),
 		handler(runtimehooksv1.BeforeWorkersUpgrade, "before-workers-upgrade", o.beforeWorkersUpgrade, fail),
 		handler(runtimehooksv1.AfterWorkersUpgrade, "after-workers-upgrade", o.afterWorkersUpgrade, ignore),
-		handler(runtimehooksv1.AfterClusterUpgrade, "after-cluster-upgrade", o.afterClusterUpgrade, ignore),
+		handler(runtimehooksv1.AfterClusterUpgrade, "after-cluster-upgrade", o.afterClusterUpgrade, fail),
 		handler(runtimehooksv1.BeforeClusterDelete, "before-cluster-delete", o.beforeClusterDelete, fail),
 		handler(runtimehooksv1.GenerateUpgradePlan, nameUpgradePlan, o.generateUpgradePlan, fail),
 	}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -161,5 +162,19 @@ func TestBootServerCache(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Managed fields of Cluster API's objects are not kept: the migration reads those of Ingot's.
+func TestCacheLeavesOut(t *testing.T) {
+	for object, want := range map[client.Object]int{&clusterv1.Machine{}: 0, &clusterv1.Cluster{}: 0, &infrav1.IngotHost{}: 1, &corev1.Secret{}: 1} {
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+		kept, err := cacheOptions(DefaultOptions()).DefaultTransform(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(kept.(client.Object).GetManagedFields()); got != want {
+			t.Errorf("%T keeps %d, want %d", object, got, want)
+		}
 	}
 }

@@ -84,6 +84,7 @@ func newManager(o *Options) (manager.Manager, error) {
 		RetryPeriod:                &o.LeaderElectRetry,
 		// The lease is given up at a stop, so that another replica goes on at once.
 		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(stopTimeout),
 		Cache:                         cacheOptions(o),
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
@@ -112,6 +113,11 @@ func restConfig(o *Options) (*rest.Config, error) {
 	return config, nil
 }
 
+// stopTimeout bounds a stop: the calls of BMCs that are under way end, then their sessions,
+// which may be silent (bmcCloseTimeout and more), and then the controllers save what they
+// know. It is less than the Pod's terminationGracePeriodSeconds.
+const stopTimeout = 40 * time.Second
+
 // cacheOptions: Secrets and ConfigMaps are cached only where Ingot has labelled
 // them as a BMC's.
 func cacheOptions(o *Options) cache.Options {
@@ -121,11 +127,22 @@ func cacheOptions(o *Options) cache.Options {
 	}
 	selected := cache.ByObject{Label: labels.NewSelector().Add(*labelled)}
 	out := cache.Options{
-		SyncPeriod: &o.SyncPeriod,
-		ByObject:   map[client.Object]cache.ByObject{&corev1.Secret{}: selected, &corev1.ConfigMap{}: selected},
+		SyncPeriod: &o.SyncPeriod, DefaultTransform: slimmer,
+		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: selected, &corev1.ConfigMap{}: selected},
 	}
 	if o.Namespace != "" {
 		out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
 	return out
+}
+
+// slimmer leaves the managed fields out of what is kept of Cluster API's kinds, of which
+// there is one for each host and more: nobody here reads them. Those of Ingot's own the
+// migration does (addMigrator).
+func slimmer(o any) (any, error) {
+	switch o.(type) {
+	case *clusterv1.Cluster, *clusterv1.ClusterClass, *clusterv1.Machine, *clusterv1.MachineDeployment, *ipamv1.IPAddress, *ipamv1.IPAddressClaim:
+		return cache.TransformStripManagedFields()(o)
+	}
+	return o, nil
 }
