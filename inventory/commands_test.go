@@ -302,26 +302,27 @@ func TestSilenceCountsFromTheFirstReconcile(t *testing.T) {
 	}
 }
 
-// A host that never came on is not blamed for what its BMC refused in an earlier life of the
-// manager: whoever was started since tries once more.
-func TestNeverOnCountsFromTheFirstReconcile(t *testing.T) {
+// A host that never came on is not blamed for what its BMC refused, nor for the time before
+// the BMC took the boot; nor by a manager that knows of no boot, and tries once more.
+func TestNeverOnCountsFromTheBoot(t *testing.T) {
 	policy := DefaultPolicy()
 	for name, tc := range map[string]struct {
-		began   time.Duration // before now
-		refused bool
-		want    string
+		taken time.Duration // before now; 0: none is known
+		want  string
 	}{
-		"at work all the time":          {2 * time.Hour, false, "order/retry"},
-		"refused all the time":          {2 * time.Hour, true, "start/boot"},
-		"began a moment ago":            {time.Second, false, "start/boot"},
-		"began, and tried for its time": {policy.AgentDeadline, false, "order/retry"},
+		"none was taken":            {0, "start/boot"},
+		"taken a moment ago":        {31 * time.Second, "start/boot"},
+		"taken nearly its time ago": {policy.AgentDeadline - time.Second, "start/boot"},
+		"had its time":              {policy.AgentDeadline, "order/retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(func(s *scene) {
 				s.host.Spec.Order, s.obs.Power = orderOf(infrav1.OrderInspect), infrav1.PowerStateOff
 				s.host.Spec.Order.CreatedAt = metav1.Time{Time: day().Add(-time.Hour)}
-				s.obs.LastReset = day().Add(-30 * time.Minute)
-				s.obs.SwitchRefused, s.obs.ListeningSince = tc.refused, day().Add(-tc.began)
+				s.obs.LastReset = day().Add(-policy.ResetInterval)
+				if tc.taken > 0 {
+					s.obs.BootTakenAt = day().Add(-tc.taken)
+				}
 			})
 			if got := Next(s.host, s.obs, policy); got.Rule != tc.want {
 				t.Errorf("%s: %s, want %s", got.Rule, got.Message, tc.want)

@@ -165,16 +165,12 @@ func (in *input) speaking() bool {
 		in.obs.Now.Before(in.obs.LastContact.Add(in.policy.ResetInterval))
 }
 
-// neverOn: booted, by its record, and off all the time until the deadline. What its
-// BMC would not switch on was not booted, and is not the host's failure. A manager that was
-// started since does not know that of the tries before, and gives its own the time.
+// neverOn: booted, and off until the deadline. What its BMC would not switch on was not
+// booted, and is not the host's failure. A manager that was started since does not know of
+// the tries before, and gives its own the time.
 func (in *input) neverOn() bool {
-	created, since := in.order.CreatedAt.Time, in.order.CreatedAt.Time
-	if in.obs.ListeningSince.After(since) {
-		since = in.obs.ListeningSince
-	}
-	return !in.obs.SwitchRefused && !in.obs.LastReset.Before(created) &&
-		!in.obs.Now.Before(since.Add(in.policy.AgentDeadline))
+	since := in.obs.BootTakenAt
+	return !since.IsZero() && !in.obs.Now.Before(since.Add(in.policy.AgentDeadline))
 }
 
 // bootDoubted: the last switch was a moment ago, and was the boot, since it was not

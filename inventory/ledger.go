@@ -237,7 +237,7 @@ func (in *input) failure() (reason, message string) {
 	case in.contacted():
 		return infrav1.ReasonPoweredOff, "the host went off before the agent had finished"
 	default:
-		return infrav1.ReasonNoAgentContact, fmt.Sprintf("the host did not come on within %s of its order", in.policy.AgentDeadline)
+		return infrav1.ReasonNoAgentContact, fmt.Sprintf("the host did not come on within %s of its boot", in.policy.AgentDeadline)
 	}
 }
 

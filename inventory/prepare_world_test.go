@@ -118,7 +118,7 @@ func (w *world) fails(obs *Observation) {
 
 // managerEnds is forget, and the end of the push of an image.
 func (w *world) managerEnds() {
-	w.refused, w.since, w.proof = [2]time.Time{}, w.now, OffProof{}
+	w.refused, w.since, w.proof, w.bootOf = [2]time.Time{}, w.now, OffProof{}, ""
 	w.fw.forget()
 	if pushing := w.fw.pushing; pushing != nil { // the BMC had just got the last of it
 		w.endPush(true)

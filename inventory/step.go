@@ -145,9 +145,10 @@ type Observation struct {
 	// AskRefused: the BMC has refused to ask the operating system to shut down, at every try
 	// for as long as Policy.SoftPowerOff.
 	AskRefused bool
-	// SwitchRefused: the BMC did not take the last order to switch the host; that it is
-	// off is the BMC's doing, and no agent's.
-	SwitchRefused bool
+	// BootTakenAt is since when the BMC takes the orders to boot the agent of the present
+	// order. Zero: it has taken none, or not the last one, so that it is the BMC's doing that
+	// the host is off; or it is forgotten.
+	BootTakenAt time.Time
 	// OffProven: that the host is off is more than the BMC's word; see OffProof.
 	OffProven bool
 	// SeenOn: the BMC has said on since the host is to be off for that; see OffProof.

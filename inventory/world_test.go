@@ -27,6 +27,9 @@ type world struct {
 
 	// What the manager keeps in status.
 	lastReset, softOffAt, lastContact time.Time
+	// And in its memory: since when the BMC takes the boots of which order.
+	bootOf string
+	bootAt time.Time
 
 	// The server: truly on or off, what runs on it, and what is on its disk.
 	power   bool
@@ -232,6 +235,9 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	}
 	obs := w.observe()
 	w.prove(host, &obs)
+	if order := host.Spec.Order; order != nil && order.ID == w.bootOf {
+		obs.BootTakenAt = w.bootAt
+	}
 	decision := w.decide(host, &obs)
 	w.last = decision
 	w.check(host, obs, decision)
@@ -311,6 +317,9 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 		w.lastReset, w.softOffAt = w.now, time.Time{}
 		w.fw.forget()
 		w.media = w.media || host.Spec.BootMethod == infrav1.BootMethodVirtualMedia
+		if w.bootOf != host.Spec.Order.ID {
+			w.bootOf, w.bootAt = host.Spec.Order.ID, w.now
+		}
 		if !crash && !w.power && !w.bootBroken {
 			w.switchTo(true, "agent")
 		}

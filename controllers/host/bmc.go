@@ -156,7 +156,8 @@ func (r *Reconciler) readBMC(ctx context.Context, host *infrav1.IngotHost, seen 
 	if err != nil {
 		return r.failed(host, known, err, seen.Now)
 	}
-	orders, err := known.orders.seen(seen.Power, known.offProof.Missing(host))
+	lags := seen.Now.Before(seen.LastReset.Add(r.Policy.ResetInterval)) // nothing is ordered meanwhile
+	orders, err := known.orders.seen(seen.Power, known.offProof.Missing(host), lags)
 	known.orders = orders
 	if err != nil {
 		known = r.failed(host, known, err, seen.Now)
@@ -209,7 +210,7 @@ func (o *observation) contact(host *infrav1.IngotHost, known contact) {
 	o.known = known
 	o.BMC, o.BMCMessage, o.RetryAt = known.problem, known.message, known.retryAt
 	o.Failures, o.FailingSince = known.failures, known.since
-	o.SwitchRefused = known.orders.refused
+	o.BootTakenAt = known.booting.of(host.Spec.Order)
 	o.Health, o.HealthDetail = known.health.state, known.health.detail
 	if known.problem != inventory.BMCOK {
 		o.Power = infrav1.PowerStateUnknown

@@ -166,7 +166,8 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 	case errors.Is(err, bmc.ErrUnknownOutcome), errors.Is(err, bmc.ErrNotApplied):
 		return r.waits().Settle, nil // it is looked for again, and taken out again (I17)
 	case err != nil:
-		return r.switchFailed(host, seen, decision, err), nil
+		// No order to switch the server: those go on as they stand.
+		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
 	}
 	return r.waits().Soon, r.saveLedger(ctx, host, inventory.SaveLedger{Ledger: inventory.WithoutMedia(host)})
 }

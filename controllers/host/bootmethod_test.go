@@ -234,6 +234,21 @@ func testEjection(t *testing.T, on *ground) {
 			y.toldOnce(infrav1.ReasonMediaNotEjected)
 		})
 	}
+	t.Run("an ejection that is refused is no order to switch", func(t *testing.T) {
+		y := newBootYard(t, on, byMedia)
+		y.bmc.set(func(f *fakeBMC) { f.writeErr, f.drive.ejectErr = bmc.ErrProtocol, bmc.ErrProtocol })
+		y.untilWrites("h")
+		before := y.contacts.of(y.get("h")).orders
+		y.edit("h", func(h *infrav1.IngotHost) { h.Spec.BootMethod = "" })
+		y.clock.Step(10 * time.Minute)
+		if got := y.untilWrites("h"); got != "eject /1" {
+			t.Fatalf("got %q", got)
+		}
+		y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError)
+		if after := y.contacts.of(y.get("h")).orders; after != before || after == (orders{}) {
+			t.Errorf("orders %+v, and before the ejection %+v", after, before)
+		}
+	})
 	for name, tc := range map[string]struct {
 		shown string
 		told  bool

@@ -59,8 +59,10 @@ type contact struct {
 	failures int
 	since    time.Time
 
-	// orders to switch the server that had no effect yet; they go with the key too.
-	orders orders
+	// orders to switch the server that had no effect yet, and since when those to boot an
+	// agent are taken; both go with the key too.
+	orders  orders
+	booting booting
 	// asking the system to shut down, refused so far.
 	asking asking
 	// ejections is how often in a row the BMC did not empty its virtual drive.
@@ -127,7 +129,7 @@ func stable(text string) string {
 // whether they are over.
 func (c contact) answered() contact {
 	c.problem, c.message, c.retryAt = inventory.BMCOK, "", time.Time{}
-	if c.orders.n == 0 {
+	if !c.orders.pending() {
 		c.delay = 0
 	}
 	if c.orders.problem == inventory.BMCOK {

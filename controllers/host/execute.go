@@ -80,7 +80,11 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 		return r.switchFailed(host, seen, decision, err), nil
 	}
 	known := r.contacts.of(host)
+	known.booting = known.booting.took(host.Spec.Order, decision.Step, r.Clock.Now())
 	known.orders = known.orders.after(decision.Step)
+	if err != nil {
+		known.orders = known.orders.lost(seen.Power)
+	}
 	if off, isOff := decision.Step.(inventory.PowerOff); isOff {
 		if off.Graceful {
 			host.Status.SoftPowerOffTime = host.Status.LastResetTime // saved with the rest of the status
@@ -221,6 +225,7 @@ func readBack(ctx context.Context, conn bmc.Conn, want bmc.BootOverride, lost er
 func (r *Reconciler) switchFailed(host *infrav1.IngotHost, seen *observation, decision *inventory.Decision, err error) time.Duration {
 	known := r.failed(host, seen.known, refusal(decision.Step, err), r.Clock.Now())
 	known.orders = known.orders.refusedBy(decision.Step, seen.Power).failedAs(known)
+	known.booting = known.booting.refused(decision.Step)
 	switch off, isOff := decision.Step.(inventory.PowerOff); {
 	case isOff && off.Graceful:
 		known.asking = known.asking.refused(r.Clock.Now())

@@ -45,7 +45,7 @@ func TestOrders(t *testing.T) {
 			fails := 0
 			for _, shown := range tc.shown {
 				var err error
-				if o, err = o.seen(shown, true); err != nil {
+				if o, err = o.seen(shown, true, false); err != nil {
 					fails++
 				}
 			}
@@ -72,14 +72,89 @@ func TestRefusedOrders(t *testing.T) {
 		"a proof that is not needed now": {inventory.PowerOff{}, off, off, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := orders{}.refusedBy(tc.step, tc.before).seen(tc.shown, tc.unproven)
-			if err != nil || (o.n > 0) != tc.left {
+			o, err := orders{}.refusedBy(tc.step, tc.before).seen(tc.shown, tc.unproven, false)
+			if err != nil || o.pending() != tc.left {
 				t.Errorf("%+v, %v", o, err)
 			}
 		})
 	}
-	if o, _ := (orders{}).refusedBy(inventory.PowerOff{}, off).after(inventory.PowerOff{}).seen(off, true); o != (orders{}) {
+	if o, _ := (orders{}).refusedBy(inventory.PowerOff{}, off).after(inventory.PowerOff{}).seen(off, true, false); o != (orders{}) {
 		t.Errorf("one that is taken then leaves %+v", o)
+	}
+}
+
+// What was refused is none of the orders that were taken; what was not answered is not said
+// to be taken; and nothing is concluded while BMCs lag.
+func TestOrdersInARow(t *testing.T) {
+	const on, off = infrav1.PowerStateOn, infrav1.PowerStateOff
+	boot, cut := inventory.BootAgent{}, inventory.PowerOff{}
+	took := func(step inventory.Step) func(orders) orders { return func(o orders) orders { return o.after(step) } }
+	refused := func(step inventory.Step, shown infrav1.PowerState) func(orders) orders {
+		return func(o orders) orders { return o.refusedBy(step, shown) }
+	}
+	unanswered := func(step inventory.Step, shown infrav1.PowerState) func(orders) orders {
+		return func(o orders) orders { return o.after(step).lost(shown) }
+	}
+	type all = []func(orders) orders
+	for name, tc := range map[string]struct {
+		given          all
+		shown          infrav1.PowerState
+		unproven, lags bool
+		want           inventory.BMCProblem
+		left           int
+	}{
+		"three taken":                          {all{took(boot), took(boot), took(boot)}, off, false, false, inventory.BMCDisobeys, 2},
+		"three taken, the last a moment ago":   {all{took(boot), took(boot), took(boot)}, off, false, true, inventory.BMCOK, 3},
+		"three taken, and on a moment later":   {all{took(boot), took(boot), took(boot)}, on, false, true, inventory.BMCOK, 0},
+		"refused, and one taken":               {all{refused(boot, off), refused(boot, off), refused(boot, off), took(boot)}, off, false, false, inventory.BMCOK, 1},
+		"two taken, one refused, and one more": {all{took(boot), took(boot), refused(boot, off), took(boot)}, off, false, false, inventory.BMCOK, 1},
+		"a proof without an answer":            {all{unanswered(cut, off)}, off, true, false, inventory.BMCOK, 1},
+		"three":                                {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, false, inventory.BMCTimeout, 2},
+		"three, the last a moment ago":         {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, true, true, inventory.BMCOK, 3},
+		"three, and it is proved otherwise":    {all{unanswered(cut, off), unanswered(cut, off), unanswered(cut, off)}, off, false, false, inventory.BMCOK, 0},
+		"no answer, and it goes off":           {all{unanswered(cut, on)}, off, true, false, inventory.BMCOK, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o orders
+			for _, give := range tc.given {
+				o = give(o)
+			}
+			o, err := o.seen(tc.shown, tc.unproven, tc.lags)
+			problem := inventory.BMCOK
+			if err != nil {
+				problem = problemOf(err)
+			}
+			if problem != tc.want || o.n != tc.left {
+				t.Errorf("%q (%v), and %+v is left; want %q and %d", problem, err, o, tc.want, tc.left)
+			}
+		})
+	}
+}
+
+// The time of a boot runs from the first order that the BMC took, of this order, with none
+// refused since.
+func TestBooting(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
+	order := &infrav1.HostOrder{ID: "1"}
+	boot := inventory.BootAgent{}
+	for name, tc := range map[string]struct {
+		b    booting
+		of   *infrav1.HostOrder
+		want time.Time
+	}{
+		"none":                        {booting{}, order, time.Time{}},
+		"taken twice":                 {booting{}.took(order, boot, at(1)).took(order, boot, at(2)), order, at(1)},
+		"one was refused":             {booting{}.took(order, boot, at(1)).refused(boot).took(order, boot, at(2)), order, at(2)},
+		"the last one was refused":    {booting{}.took(order, boot, at(1)).refused(boot), order, time.Time{}},
+		"a cut was refused":           {booting{}.took(order, boot, at(1)).refused(inventory.PowerOff{}), order, at(1)},
+		"a cut was taken":             {booting{}.took(order, inventory.PowerOff{}, at(1)), order, time.Time{}},
+		"of another order":            {booting{}.took(order, boot, at(1)), &infrav1.HostOrder{ID: "2"}, time.Time{}},
+		"of another order, and again": {booting{}.took(&infrav1.HostOrder{ID: "2"}, boot, at(1)).took(order, boot, at(2)), order, at(2)},
+		"without an order":            {booting{}.took(nil, boot, at(1)), nil, time.Time{}},
+	} {
+		if got := tc.b.of(tc.of); !got.Equal(tc.want) {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }
 
@@ -148,6 +223,80 @@ func testUnheeded(t *testing.T, on *ground) {
 	y.clock.Step(2 * backoffCap)
 	y.step("h")
 	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+}
+
+// testCorrected: what a BMC refused until somebody put it right is not held against the host,
+// and the first boot that it takes has its time.
+func testCorrected(t *testing.T, on *ground) {
+	for name, correct := range map[string]func(*yard){
+		"and it is to be tried": func(y *yard) { y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: "1"}) },
+		"and nobody says so":    func(y *yard) { y.clock.Step(2 * backoffCap) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.ready("h")
+			y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{Failures: 2} })
+			y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+			y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) })
+			for range 120 {
+				y.clock.Step(y.Policy.ResetInterval)
+				y.step("h")
+			}
+			y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
+			correct(y)
+			var took time.Time
+			for end := y.clock.Now().Add(time.Hour); y.get("h").Spec.Record.Failures == 2 && y.clock.Now().Before(end); y.clock.Step(y.Policy.ResetInterval) {
+				y.step("h")
+				if y.bmc.took() == "boot PXE UEFI, On" && took.IsZero() {
+					took = y.clock.Now()
+				}
+			}
+			if record := y.get("h").Spec.Record; took.IsZero() || record.Failures != 3 {
+				t.Fatalf("took an order: %t; record %+v", !took.IsZero(), record)
+			}
+			if had := y.clock.Since(took); had < y.Policy.AgentDeadline || had > y.Policy.AgentDeadline+2*backoffCap {
+				t.Errorf("the boot that was taken counts as failed after %s", had)
+			}
+		})
+	}
+}
+
+// testLate: the first order that a BMC takes after refusals has the time that servers need,
+// and somebody looks then.
+func testLate(t *testing.T, on *ground) {
+	const lag = 10 * time.Second
+	y := newYard(t, on)
+	y.ready("h")
+	y.until("h", "ordered", func(h *infrav1.IngotHost) bool { return h.Spec.Order != nil })
+	y.bmc.set(func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) })
+	for refused := 0; refused < 6; y.clock.Step(y.Policy.ResetInterval) {
+		y.step("h")
+		if y.bmc.took() != "" {
+			refused++
+		}
+	}
+	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
+	var took time.Time
+	for end := y.clock.Now().Add(15 * time.Minute); y.get("h").Status.Power != infrav1.PowerStateOn && y.clock.Now().Before(end); {
+		if !took.IsZero() && y.clock.Since(took) >= lag {
+			y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
+		}
+		after := y.step("h").RequeueAfter
+		if y.bmc.took() != "" && took.IsZero() {
+			took = y.clock.Now()
+		}
+		if y.get("h").Status.Power != infrav1.PowerStateOn {
+			y.clock.Step(after)
+		}
+	}
+	if seen := y.clock.Since(took); took.IsZero() || seen > 35*time.Second {
+		t.Errorf("it is seen on %s after the order", seen)
+	}
+	for _, event := range y.all() {
+		if strings.Contains(event, infrav1.ReasonBMCDisobeys) {
+			t.Errorf("one order was taken: %s", event)
+		}
+	}
 }
 
 // testUncycled: a server that does not come on for its power cycle is out of service,

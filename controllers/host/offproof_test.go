@@ -5,8 +5,11 @@ package host
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
@@ -65,4 +68,28 @@ func testOffProof(t *testing.T, on *ground) {
 			}
 		})
 	}
+}
+
+// testUnanswered: a BMC that says off, and never answers the order that is to prove it, is
+// told of, and asked ever less often; the host is fenced only once it answers.
+func testUnanswered(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	y.longInUse()
+	y.edit("h", func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
+	y.bmc.set(func(f *fakeBMC) { f.power, f.writeErr = bmc.PowerOff, fmt.Errorf("reset: %w", bmc.ErrUnknownOutcome) })
+	took := y.ignoredFor(240, infrav1.ReasonBMCTimeout) // two hours
+	if took < 15 || took > 45 {
+		t.Errorf("%d orders in two hours, want one in 3 to 6 minutes", took)
+	}
+	message := y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout).Message
+	if !strings.Contains(message, "no answer to 3 orders in a row to switch the server Off") {
+		t.Errorf("message %q", message)
+	}
+	if claim := y.get("h").Spec.Claim; claim == nil || !claim.FencedAt.IsZero() {
+		t.Errorf("fenced by no more than the BMC's word: %+v", claim)
+	}
+	y.bmc.set(func(f *fakeBMC) { f.writeErr = nil })
+	y.clock.Step(2 * backoffCap)
+	y.until("h", "fenced", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil || !h.Spec.Claim.FencedAt.IsZero() })
+	y.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
 }
