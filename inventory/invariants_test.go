@@ -119,13 +119,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if inMaintenance(host) && host.Spec.Order == nil && !passive && !ejects && !onlyAnnotations(host, save, saves) {
 		w.violate("a host in maintenance is acted on by %s", d.Rule)
 	}
-	if inMaintenance(host) && host.Spec.Order != nil && host.Spec.Order.AgentKey == "" && !passive && !ejects && !w.deleting &&
-		!onlyAnnotations(host, save, saves) {
-		w.violate("I19: a host in maintenance, which no agent has, is acted on by %s", d.Rule)
-	}
-	if d.Reason == infrav1.ReasonMaintenance && (host.Spec.Maintenance == nil || !*host.Spec.Maintenance) {
-		w.violate("%s tells of a maintenance that is none", d.Rule)
-	}
+	w.checkMaintenance(host, d, passive || ejects || onlyAnnotations(host, save, saves))
 	if q := quarantine(host); q != "" && q != infrav1.QuarantineNotFenced && !passive && !ejects &&
 		!asked(host, infrav1.ClearQuarantineAnnotation) && host.Spec.Order == nil && !onlyAnnotations(host, save, saves) {
 		w.violate("a quarantined host is acted on by %s", d.Rule)
