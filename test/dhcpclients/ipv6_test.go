@@ -119,10 +119,9 @@ func TestInterfaceMadeAnewIPv6(t *testing.T) {
 	join(t, wire, here, "eth0", serverIPv6+"/64", nil)
 	eventually(t, "the client has a link-local address", func() bool { return has(t, host, "fe80::") })
 	var asker net.Conn
-	err = host.Do(func() (err error) { asker, err = net.Dial("udp6", "[ff02::1:2%eth0]:547"); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the client has the route of multicast, which comes after the address", func() bool {
+		return host.Do(func() (err error) { asker, err = net.Dial("udp6", "[ff02::1:2%eth0]:547"); return err }) == nil
+	})
 	t.Cleanup(func() { _ = asker.Close() })
 	eventually(t, "the server hears what all servers are asked", func() bool {
 		_, _ = asker.Write([]byte("who is there")) // until the server has joined, nobody takes it

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/vishvananda/netlink"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/ingot-metal/ingot/controllers/directory"
@@ -53,45 +52,25 @@ func (o *Options) bootIPv6(interfaces func() ([][]netip.Addr, error)) (netip.Add
 
 // interfaceAddresses lists the addresses of each interface.
 func interfaceAddresses() ([][]netip.Addr, error) {
-	links, err := netlink.LinkList()
+	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
 	var out [][]netip.Addr
-	for _, link := range links {
-		addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	for _, i := range interfaces {
+		addresses, err := i.Addrs()
 		if err != nil {
-			return nil, fmt.Errorf("addresses of %s: %w", link.Attrs().Name, err)
+			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
 		}
-		out = append(out, lasting(addresses))
+		var list []netip.Addr
+		for _, a := range addresses {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				list = append(list, prefix.Addr())
+			}
+		}
+		out = append(out, list)
 	}
 	return out, nil
-}
-
-// Flags of IPv6 addresses (linux/if_addr.h).
-const (
-	addressTemporary, addressDADFailed, addressDeprecated, addressTentative = 0x01, 0x08, 0x20, 0x40
-	passing                                                                 = addressTemporary | addressDADFailed | addressDeprecated | addressTentative
-)
-
-// lasting leaves out the IPv6 addresses that go, or are not there yet: the kernel lists
-// those for privacy (RFC 8981) first. Those without a network come last: one is perhaps a
-// virtual address, which another node has tomorrow.
-func lasting(addresses []netlink.Addr) []netip.Addr {
-	var out, alone []netip.Addr
-	for _, a := range addresses {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		ip = ip.Unmap()
-		ones, _ := a.Mask.Size()
-		switch {
-		case !ok, ip.Is6() && a.Flags&passing != 0:
-		case ip.Is6() && ones == 128:
-			alone = append(alone, ip)
-		default:
-			out = append(out, ip)
-		}
-	}
-	return append(out, alone...)
 }
 
 // ipv6Side configures the IPv6 side of the boot server, at its address; zero: there is

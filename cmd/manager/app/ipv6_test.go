@@ -5,14 +5,9 @@ package app
 
 import (
 	"errors"
-	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/vishvananda/netlink"
 )
 
 func TestBootIPv6(t *testing.T) {
@@ -50,43 +45,6 @@ func TestBootIPv6(t *testing.T) {
 				t.Errorf("%s, %v, want %s", got, err, tc.want)
 			}
 		})
-	}
-}
-
-// Addresses for privacy, and virtual ones, are no address of a server that is there for long.
-func TestLasting(t *testing.T) {
-	address := func(cidr string, flags int) netlink.Addr {
-		ip, network, err := net.ParseCIDR(cidr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: network.Mask}, Flags: flags}
-	}
-	const permanent, secondary = 0x80, 0x01
-	for name, tc := range map[string]struct {
-		addresses []netlink.Addr
-		want      []string
-	}{
-		"as they are":          {[]netlink.Addr{address("192.0.2.1/24", permanent), address("2001:db8::2/64", permanent)}, []string{"192.0.2.1", "2001:db8::2"}},
-		"a second one of IPv4": {[]netlink.Addr{address("192.0.2.9/24", permanent|secondary)}, []string{"192.0.2.9"}},
-		"one for privacy":      {[]netlink.Addr{address("2001:db8::abcd/64", addressTemporary), address("2001:db8::2/64", 0)}, []string{"2001:db8::2"}},
-		"that go, or come":     {[]netlink.Addr{address("2001:db8::3/64", addressDeprecated), address("2001:db8::4/64", addressTentative), address("2001:db8::5/64", addressTentative|addressDADFailed)}, nil},
-		"a virtual one":        {[]netlink.Addr{address("2001:db8::50/128", permanent), address("2001:db8::2/64", 0)}, []string{"2001:db8::2", "2001:db8::50"}},
-		"by DHCP alone":        {[]netlink.Addr{address("2001:db8::7/128", 0)}, []string{"2001:db8::7"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, a := range lasting(tc.addresses) {
-				got = append(got, a.String())
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
-		})
-	}
-	all, err := interfaceAddresses()
-	if err != nil || !slices.ContainsFunc(all, func(list []netip.Addr) bool { return slices.Contains(list, netip.MustParseAddr("127.0.0.1")) }) {
-		t.Errorf("addresses of this machine: %v, %v", all, err)
 	}
 }
 
