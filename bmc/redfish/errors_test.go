@@ -56,6 +56,28 @@ func TestWhereWritesAreNotRedirected(t *testing.T) {
 	}
 }
 
+// TestRedirectedRoot: what stands in a redirect is not the service root.
+func TestRedirectedRoot(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/redfish/v1/":
+			http.Redirect(w, r, "/redfish/v1", http.StatusPermanentRedirect) // with a page for people
+		case r.URL.Path == "/redfish/v1":
+			_, _ = io.WriteString(w, `{"@odata.id":"/redfish/v1/","RedfishVersion":"1.6.0","Links":{"Sessions":{"@odata.id":"/here"}}}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			if r.URL.Path != "/here" {
+				t.Errorf("the login goes to %s", r.URL.Path)
+			}
+		}
+	}))
+	defer server.Close()
+	_, err := redfish.Dial(t.Context(), bmc.Target{Address: "redfish+" + server.URL, Username: "admin", Password: bmctest.CanaryWord})
+	if clean(t, err); !errors.Is(err, bmc.ErrUnauthorized) {
+		t.Errorf("%v: the root was not read", err)
+	}
+}
+
 // clean fails the test when an error shows the password, in any form.
 func clean(t *testing.T, err error) {
 	t.Helper()

@@ -13,6 +13,20 @@ import (
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
 
+// hasOne sees that the BMC has one session of the pool's, and none once that is closed.
+func (r *rig) hasOne(t *testing.T, pool *bmc.Pool) {
+	t.Helper()
+	if n := r.Sessions(); n != 1 {
+		t.Errorf("%d sessions are open, want ours alone", n)
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+}
+
 // TestEndsTheSessionsOfAnIllBMC: one that refuses all of a sudden what it knows, the end
 // of a session too, has none left of ours when it is well again.
 func TestEndsTheSessionsOfAnIllBMC(t *testing.T) {
@@ -36,15 +50,7 @@ func TestEndsTheSessionsOfAnIllBMC(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := r.Sessions(); n != 1 {
-				t.Errorf("%d sessions are open, want ours alone", n)
-			}
-			if err := pool.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if n := r.Sessions(); n != 0 {
-				t.Errorf("%d sessions are left", n)
-			}
+			r.hasOne(t, pool)
 		})
 	}
 }
@@ -69,15 +75,7 @@ func TestEndsTheSessionsThatFoundNoSystem(t *testing.T) {
 	if err := pool.Do(t.Context(), r.target, readState); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.Sessions(); n != 1 {
-		t.Errorf("%d sessions are open, want ours alone", n)
-	}
-	if err := pool.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n := r.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left", n)
-	}
+	r.hasOne(t, pool)
 }
 
 // TestForgottenSessionIsNotAnothers: after a restart the BMC counts its sessions from

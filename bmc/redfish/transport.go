@@ -122,8 +122,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	if err == nil {
 		if again := slashed(r, resp); again != nil {
-			discard(resp)
-			resp, err = t.base.RoundTrip(again)
+			resp, err = t.sendAgain(again, resp)
 		}
 	}
 	if err != nil {
@@ -153,6 +152,19 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
 	return nil
+}
+
+// sendAgain makes a request in the place of one that was redirected; it counts as any.
+func (t *transport) sendAgain(r *http.Request, redirected *http.Response) (*http.Response, error) {
+	_, _ = io.CopyN(io.Discard, redirected.Body, t.limit) // one that goes on costs the connection
+	_ = redirected.Body.Close()
+	if t.left--; t.left < 0 {
+		return nil, fmt.Errorf("%w: leads to more than %d requests", bmc.ErrProtocol, maxRequests)
+	}
+	if err := bmc.Pace(t.ctx); err != nil {
+		return nil, err
+	}
+	return t.base.RoundTrip(r)
 }
 
 // slashed is a write once more, where the BMC did nothing and wants the same path with a

@@ -99,6 +99,7 @@ func TestHost(t *testing.T) {
 		{"pooled", testPooled},
 		{"pool left", testPoolLeft},
 		{"pool closed", testPoolClosed},
+		{"BMC taken away", testBMCTakenAway},
 		{"dual", testDual},
 		{"endpoints", testEndpoints},
 		{"enrolled", testEnrolled},

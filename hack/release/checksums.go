@@ -5,9 +5,7 @@ package release
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,28 +26,15 @@ func (r *Release) Files() []string {
 func writeChecksums(path, dir string, files []string) error {
 	var lines strings.Builder
 	for _, file := range slices.Sorted(slices.Values(files)) {
-		sum, err := checksum(file)
+		data, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("checksum of %s: %w", file, err)
+			return fmt.Errorf("checksum: %w", err)
 		}
 		name, err := filepath.Rel(dir, file)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&lines, "%x  %s\n", sum, filepath.ToSlash(name))
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(data), filepath.ToSlash(name))
 	}
 	return os.WriteFile(path, []byte(lines.String()), 0o644)
-}
-
-func checksum(path string) (sum []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, err
-	}
-	return h.Sum(nil), nil
 }
