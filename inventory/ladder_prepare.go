@@ -32,6 +32,7 @@ func prepareLadder() ladder {
 			{name: "prepare/update", when: when{(*input).updating}, rules: updateLadder()},
 			{name: "prepare/in-force", when: when{(*input).allInForce, (*input).unsettled}, then: settle},
 			{name: "prepare/open", when: when{(*input).notGivenUp, (*input).notAllInForce}, rules: ladder{
+				{name: "prepare/refused-once", when: when{(*input).refusedOnce}, then: waitRefused},
 				{name: "prepare/lost", when: when{(*input).on}, then: unsettle},
 				{name: "prepare/refused", when: when{(*input).refused}, then: giveUpRefused},
 				{name: "prepare/spent", when: when{(*input).attemptsSpent}, then: giveUp},

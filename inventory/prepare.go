@@ -72,6 +72,8 @@ type FirmwareReading struct {
 	// RefusedReason and Refused say why what is wanted cannot be had from this BMC:
 	// an unknown name, a value that does not fit, no such component.
 	RefusedReason, Refused string
+	// RefusedSince is when the readings in a row began that refuse; zero: a write did.
+	RefusedSince time.Time
 	// Tried: settings were written since the host was last switched; TryError is what
 	// the BMC said to it.
 	Tried    bool
@@ -205,11 +207,14 @@ func (in *input) preparation() infrav1.HostPreparation {
 }
 
 // outcome of the present wishes; empty: none yet.
-func (in *input) outcome() infrav1.PreparationOutcome {
-	if in.record == nil || in.record.Preparation == nil || in.record.Preparation.Wishes != WishesOf(in.host) {
+func (in *input) outcome() infrav1.PreparationOutcome { return preparedOf(in.host) }
+
+func preparedOf(host *infrav1.IngotHost) infrav1.PreparationOutcome {
+	record := host.Spec.Record
+	if record == nil || record.Preparation == nil || record.Preparation.Wishes != WishesOf(host) {
 		return ""
 	}
-	return in.record.Preparation.Outcome
+	return record.Preparation.Outcome
 }
 
 func (in *input) givenUp() bool    { return in.wished() && in.outcome() == infrav1.PreparationFailed }
@@ -219,8 +224,10 @@ func (in *input) unsettled() bool  { return !in.settled() }
 
 // preparationDue: there is something to do, or to find out, before the host is
 // Available; what was given up is not tried again by itself.
-func (in *input) preparationDue() bool {
-	return in.updating() || in.wished() && in.outcome() == ""
+func (in *input) preparationDue() bool { return preparationDue(in.host) }
+
+func preparationDue(host *infrav1.IngotHost) bool {
+	return UpdateOf(host) != nil || WishesOf(host) != "" && preparedOf(host) == ""
 }
 
 // notPrepared: the host must not be claimed for what is known of its firmware.
@@ -239,7 +246,7 @@ func (in *input) firmwareRests() bool { return in.obs.Now.Before(in.obs.Firmware
 
 // readingStale: what is known does not answer the question, or is old, and may be read
 // again. While not all is as wanted it ages faster, and faster still when an update tells
-// no progress.
+// no progress, or before a host is given up by what a reading refuses.
 func (in *input) readingStale() bool {
 	if in.firmwareRests() {
 		return false
@@ -250,7 +257,7 @@ func (in *input) readingStale() bool {
 	}
 	age := in.policy.ReadingAge
 	switch {
-	case in.updating():
+	case in.updating(), in.refusedOnce() && in.notGivenUp():
 		age = in.policy.UpdateRead
 	case !in.allInForce():
 		age = in.policy.DriftAge
@@ -273,7 +280,15 @@ func (in *input) reading() FirmwareReading {
 // refused: this BMC cannot be given what is wanted.
 func (in *input) refused() bool    { return in.reading().Refused != "" }
 func (in *input) notRefused() bool { return !in.refused() }
-func (in *input) untried() bool    { return !in.reading().Tried && !in.firmwareRests() }
+
+// refusedOnce: one reading refuses, and no later one has said the same yet. A BMC that has
+// just started, or a server that has, may not know all that it has.
+func (in *input) refusedOnce() bool {
+	reading := in.reading()
+	return in.refused() && !reading.RefusedSince.IsZero() && reading.At.Sub(reading.RefusedSince) < in.policy.UpdateRead
+}
+
+func (in *input) untried() bool { return !in.reading().Tried && !in.firmwareRests() }
 
 // settingsMissing: the next boot will not find all that is wanted.
 func (in *input) settingsMissing() bool {

@@ -42,6 +42,13 @@ func waitFirmware(in *input) Decision {
 	return Decision{Step: Wait{Until: in.obs.FirmwareRetryAt}, Event: "Warning", Reason: infrav1.ReasonPreparing, Message: in.firmwareProblem()}
 }
 
+// waitRefused is before a host is given up by what its BMC did not show.
+func waitRefused(in *input) Decision {
+	until := in.reading().At.Add(in.policy.UpdateRead)
+	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonPreparing,
+		Message: fmt.Sprintf("%s; a BMC that has just started may not know it yet: Ingot reads once more at %s, and gives up then", in.reading().Refused, clock(until))}
+}
+
 // drift lists what is not as wanted: the setting, the value in force, the one wanted.
 func (in *input) drift() string {
 	var all []string

@@ -52,6 +52,14 @@ func preparing(change func(*infrav1.HostPreparation)) func(*scene) {
 	}
 }
 
+// refusing has the reading refuse, and those of so long before it, too.
+func refusing(before time.Duration) func(*scene) {
+	return func(s *scene) {
+		s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
+		s.obs.Firmware.RefusedSince = s.obs.Firmware.At.Add(-before)
+	}
+}
+
 func attempted(n int32) func(*scene) {
 	return preparing(func(p *infrav1.HostPreparation) { p.Attempts = n })
 }
@@ -126,6 +134,19 @@ func TestPrepare(t *testing.T) {
 		{"refused", wishing(reads("a", "a"), func(s *scene) {
 			s.obs.Firmware.RefusedReason, s.obs.Firmware.Refused = infrav1.ReasonSettingsRefused, "no such setting"
 		}), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
+		{"refused by one reading", wishing(reads("a", "a"), refusing(0)), "prepare/refused-once", "Wait", infrav1.ReasonPreparing},
+		{"refused by one reading, of a host that is wanted on", wishing(reads("a", "a"), refusing(0), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }), func(s *scene) {
+			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
+		}), "prepare/refused-once", "Wait", infrav1.ReasonPreparing},
+		{"refused by one reading, a while ago", wishing(reads("a", "a"), refusing(0), func(s *scene) {
+			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
+		}), "prepare/read", "LookInside", infrav1.ReasonPreparing},
+		{"refused by two readings", wishing(reads("a", "a"), refusing(5*time.Minute)), "prepare/refused", "SaveLedger", infrav1.ReasonSettingsRefused},
+		{"given up, and refused anew", wishing(reads("a", "a"), refusing(0), func(s *scene) {
+			s.obs.Firmware.At, s.obs.Firmware.RefusedSince = day().Add(-5*time.Minute), day().Add(-5*time.Minute)
+		}, preparing(func(p *infrav1.HostPreparation) {
+			p.Outcome, p.Reason, p.Message = infrav1.PreparationFailed, infrav1.ReasonSettingsRefused, "no"
+		})), "start/given-up", "Idle", infrav1.ReasonSettingsRefused},
 		{"drift of a host that is wanted on", wishing(reads("a", "a"), preparing(func(p *infrav1.HostPreparation) { p.Outcome = infrav1.PreparationInForce }), func(s *scene) {
 			s.host.Spec.Power, s.obs.Power = infrav1.PowerIntentOn, infrav1.PowerStateOn
 		}), "prepare/lost", "SaveLedger", infrav1.ReasonPreparing},

@@ -219,8 +219,20 @@ func (p *Preparer) Look(ctx context.Context, v View) error {
 	}
 	p.succeeded(v)
 	reading.At, reading.Key, reading.Tried, reading.TryError = v.Seen.Now, inventory.ReadingKey(v.Host), tried, tryError
+	reading.RefusedSince = refusedSince(v.Memory.reading, reading)
 	v.remember(func(m *Memory) { m.tried, m.tryError, m.reading = tried, tryError, reading })
 	return nil
+}
+
+// refusedSince is FirmwareReading.RefusedSince of a reading, by the one before it.
+func refusedSince(before, now *inventory.FirmwareReading) time.Time {
+	switch {
+	case now.Refused == "":
+		return time.Time{}
+	case before != nil && before.Key == now.Key && !before.RefusedSince.IsZero():
+		return before.RefusedSince
+	}
+	return now.At
 }
 
 // Is says whether a step is one that Execute takes.

@@ -47,7 +47,7 @@ func (r *restings) end(namespace string) {
 // does not, or no longer. Only a host that has arrived rests, and only if something
 // would be begun at once: the others are touched only when somebody asks for it.
 func (r *Reconciler) rests(host *infrav1.IngotHost) time.Duration {
-	if r.Rest <= 0 || !arrived(host) || !workIsDue(host) {
+	if r.Rest <= 0 || !arrived(host) || !inventory.WorkIsDue(host) {
 		return 0
 	}
 	now := r.Clock.Now()
@@ -59,21 +59,4 @@ func (r *Reconciler) rests(host *infrav1.IngotHost) time.Duration {
 func arrived(host *infrav1.IngotHost) bool {
 	paused, err := time.Parse(time.RFC3339, host.Annotations[infrav1.MovePausedAnnotation])
 	return err == nil && paused.Before(host.CreationTimestamp.Time)
-}
-
-// workIsDue says whether Ingot would begin something at the host's server without
-// being asked: go on with an order or a power cycle, install, release, inspect or clean.
-func workIsDue(host *infrav1.IngotHost) bool {
-	claim, record := host.Spec.Claim, host.Spec.Record
-	switch {
-	case host.Spec.Order != nil:
-		return true
-	case claim != nil:
-		return claim.State != infrav1.ClaimProvisioned || inventory.CycleUnderWay(claim)
-	case record == nil:
-		return true
-	case record.Quarantine != nil:
-		return false
-	}
-	return record.InspectedAt.IsZero() || record.CleaningDue != "" && record.CleaningDue != infrav1.CleaningNone
 }

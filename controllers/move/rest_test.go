@@ -12,6 +12,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // moment is a time of these tests, in seconds.
@@ -42,6 +43,14 @@ func TestRests(t *testing.T) {
 			h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{State: state}
 		}
 	}
+	inUse := &infrav1.HostClaim{State: infrav1.ClaimProvisioned}
+	wishing := func(outcome infrav1.PreparationOutcome) func(*infrav1.IngotHost) {
+		return func(h *infrav1.IngotHost) {
+			free(h)
+			h.Spec.BIOS = &infrav1.BIOSConfiguration{Settings: map[string]string{"LogicalProc": "Disabled"}}
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Wishes: inventory.WishesOf(h), Outcome: outcome}
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*infrav1.IngotHost)
 		want   bool
@@ -59,6 +68,26 @@ func TestRests(t *testing.T) {
 		"unknown":                  {func(h *infrav1.IngotHost) { h.Spec.Order = nil }, true},
 		"to be cleaned":            {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, true},
 		"not to be cleaned":        {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningNone }, false},
+		"to be prepared": {wishing(""), true},
+		"prepared":       {wishing(infrav1.PreparationInForce), false},
+		"given up":       {wishing(infrav1.PreparationFailed), false},
+		"its firmware is being updated": {func(h *infrav1.IngotHost) {
+			free(h)
+			h.Spec.Record.Preparation = &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2"}}
+		}, true},
+		"in use, with other wishes": {func(h *infrav1.IngotHost) { wishing("")(h); h.Spec.Claim = inUse }, false},
+		"in use, with settings for its next reboot": {func(h *infrav1.IngotHost) {
+			wishing("")(h)
+			h.Spec.Claim, h.Spec.BIOS.Apply = inUse, infrav1.BIOSAtNextReboot
+		}, true},
+		"its BMC is to have another password": {func(h *infrav1.IngotHost) {
+			free(h)
+			h.Annotations[infrav1.RotateCredentialsAnnotation] = ""
+		}, true},
+		"released by force, and perhaps on": {func(h *infrav1.IngotHost) {
+			free(h)
+			h.Spec.Record.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineNotFenced}
+		}, true},
 		"quarantined, to be cleaned": {func(h *infrav1.IngotHost) {
 			free(h)
 			h.Spec.Record.CleaningDue = infrav1.CleaningMetadata

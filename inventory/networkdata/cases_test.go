@@ -160,6 +160,7 @@ func goldens() map[string]*infrav1.NetworkData {
 			VLANs: []infrav1.NetworkVLAN{
 				{Name: "storage", Link: "bond0", ID: 30, LinkConfig: addressed(reservation("storage"))},
 				{Name: "nodes", Link: "bond0", ID: 31, LinkConfig: infrav1.LinkConfig{MTU: new(int32(1400)), Addresses: []infrav1.LinkAddress{recorded}}},
+				{Name: "backup", Link: "bond0", ID: 32, LinkConfig: addressed(static("192.0.2.15/31"))}, // says none, and has not that of bond0
 			},
 		},
 		"literal": {Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", infrav1.NICSelector{MAC: portC}, infrav1.LinkConfig{

@@ -21,7 +21,9 @@ const leastIPv6MTU int32 = 1280
 type narrow struct{ lower, upper link }
 
 // settleMTUs has what carries a link take as much as the link, where nobody says what it
-// takes: a link without addresses that carries VLANs, and the members of bonds. It returns
+// takes: a link without addresses that carries VLANs, and the members of bonds. The other
+// VLANs of such a link keep what they would have without that: the kernel gives a VLAN
+// what its link has, and a segment that takes less drops what is larger. It returns
 // where one takes less all the same. MTUs may come from networks, which only the host's
 // addresses name: admission asks before that, and tells what is not known then (mtus).
 func settleMTUs(links []link) []narrow {
@@ -35,6 +37,15 @@ func settleMTUs(links []link) []narrow {
 		}
 		if carrier := byName[l.vlan.Link]; carrier != nil && carrier.silent() {
 			carrier.config.MTU = larger(carrier.config.MTU, l.config.MTU)
+		}
+	}
+	for i := range links {
+		l := &links[i]
+		if l.kind != vlans || l.config.MTU != nil {
+			continue
+		}
+		if carrier := byName[l.vlan.Link]; carrier != nil && carrier.silent() && carrier.config.MTU != nil {
+			l.config.MTU = new(defaultMTU)
 		}
 	}
 	passDownMTU(links)
