@@ -17,7 +17,7 @@ import (
 
 // Disks are the disks of the server.
 type Disks interface {
-	// List returns the whole, writable, non-removable disks as they are now, with
+	// List returns the whole, writable disks, but removable ones of USB, as they are now, with
 	// the marker of each that could be read, for people: nothing is decided by it.
 	List(ctx context.Context) ([]agentapi.Disk, error)
 	// Names is List without the markers. It reads no disk, and so waits for none.

@@ -26,7 +26,13 @@ var (
 // those that are and take no writes but in order (TYPE_ZBC: host-managed SMR).
 const scsiDisk, scsiReduced, scsiZoned = "0", "14", "20"
 
-// Disks lists whole, writable, non-removable disks with a medium, without markers.
+// ofUSB finds, in the path of a device in sysfs, that it is behind USB.
+var ofUSB = regexp.MustCompile(`/usb[0-9]+/`)
+
+// Disks lists whole, writable disks with a medium, without markers. Removable ones of USB
+// are left out: sticks, card readers, a BMC's virtual media. Behind anything else that word
+// is no news of the disk: aacraid says it of every array, so that partition tables are not
+// cached, and libata did of bays for hot plug.
 func Disks(root fs.FS) []agentapi.Disk {
 	entries, err := fs.ReadDir(root, "sys/block")
 	if err != nil {
@@ -47,7 +53,7 @@ func disk(root fs.FS, name string) (agentapi.Disk, bool) {
 	switch kind := text(root, dir+"/device/type"); {
 	case notADisk.MatchString(name), size <= 0, !exists(root, dir+"/device"):
 		return agentapi.Disk{}, false
-	case text(root, dir+"/removable") == "1", text(root, dir+"/ro") == "1", text(root, dir+"/hidden") == "1":
+	case text(root, dir+"/removable") == "1" && ofUSB.MatchString(link(root, dir)), text(root, dir+"/ro") == "1", text(root, dir+"/hidden") == "1":
 		return agentapi.Disk{}, false
 	case kind != "" && kind != scsiDisk && kind != scsiReduced && hctl.MatchString(path.Base(link(root, dir+"/device"))):
 		return agentapi.Disk{}, false

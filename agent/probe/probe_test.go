@@ -166,6 +166,13 @@ func TestDisks(t *testing.T) {
 			sys/devices/pci0000:00/0000:03:00.0/host7/target7:2:5/7:2:5:0/wwid = t10.ATA SOMETHING\n`,
 			[]agentapi.Disk{{Name: "/dev/sdb", SizeBytes: 1 << 20, HCTL: "7:2:5:0", Path: "pci-0000:03:00.0-scsi-0:2:5:0", ByPath: "pci-0000:03:00.0-scsi-0:2:5:0"}},
 		},
+		{"an array of aacraid, which it calls removable", `
+			sys/block/sda -> ../devices/pci0000:80/0000:80:01.0/0000:81:00.0/host0/target0:0:0/0:0:0:0/block/sda
+			sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/host0/target0:0:0/0:0:0:0/block/sda/size = 2048\n
+			sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/host0/target0:0:0/0:0:0:0/block/sda/removable = 1\n
+			sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/host0/target0:0:0/0:0:0:0/block/sda/device/type = 0\n`,
+			[]agentapi.Disk{{Name: "/dev/sda", SizeBytes: 1 << 20, Path: "pci-0000:81:00.0"}},
+		},
 		{"what is no disk to install on", `
 			sys/block/loop0/size = 2048
 			sys/block/loop0/device/x = x
@@ -177,9 +184,10 @@ func TestDisks(t *testing.T) {
 			sys/block/md127/device/x = x
 			sys/block/mmcblk0boot0/size = 2048
 			sys/block/mmcblk0boot0/device/x = x
-			sys/block/sda/size = 2048
-			sys/block/sda/removable = 1
-			sys/block/sda/device/x = x
+			sys/block/sda -> ../devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sda
+			sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sda/size = 2048
+			sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sda/removable = 1
+			sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sda/device/x = x
 			sys/block/sdb/size = 2048
 			sys/block/sdb/ro = 1
 			sys/block/sdb/device/x = x

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// patience bounds each wait; a server boots three times until its node is ready.
-	patience = 25 * time.Minute
+	// patience bounds each wait; a server boots three times until its node is ready. Machines
+	// are known on which that takes four times what it takes on others.
+	patience = 45 * time.Minute
 	// pods is the network of pods of the cluster.
 	pods = "10.244.0.0/16"
 )
