@@ -125,7 +125,8 @@ func (p *progress) run(ctx context.Context) {
 var errPaused = errors.New("the host is paused")
 
 // send makes one attempt. Its error means that the work is to stop; a call that
-// found nobody is forgotten, the next one will tell more.
+// found nobody is forgotten, the next one will tell more, to another replica if need
+// be: work that needs no server, such as wiping, makes no other calls.
 func (p *progress) send(ctx context.Context, now agentapi.Progress) error {
 	var reply agentapi.ProgressReply
 	err := p.client.once(ctx, agentapi.PathProgress, now, &reply)
@@ -137,6 +138,9 @@ func (p *progress) send(ctx context.Context, now agentapi.Progress) error {
 	}
 	refusal, ok := errors.AsType[*agentapi.Error](err)
 	if !ok {
+		if p.client.places.due() {
+			p.client.places.search(ctx)
+		}
 		return nil
 	}
 	if refusal.Reason == agentapi.ReasonPaused {

@@ -73,3 +73,38 @@ func TestCallPatiently(t *testing.T) {
 		t.Errorf("told %d times, %v, want twice", told, err)
 	}
 }
+
+// Work that needs no server, such as wiping for hours, goes on telling of itself when the
+// replica that it began with is gone.
+func TestProgressFindsAnotherReplica(t *testing.T) {
+	m := agenttest.NewManager()
+	live := m.Start(t)
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	pins, err := ParsePins(m.Pin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(Config{Servers: []string{gone.Addr().String()}, Pins: pins, Token: m.Token, Identity: identity, Log: t.Logf,
+		Dial: (&net.Dialer{}).DialContext, CallTimeout: time.Minute,
+		Find: func(context.Context, string) (agentapi.BootOptions, error) {
+			return agentapi.BootOptions{Server: live}, nil
+		}})
+	defer c.close()
+	p := &progress{client: c}
+	for range searchAfter + 1 {
+		if err := p.send(t.Context(), agentapi.Progress{Step: agentapi.StepWipe}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if heard := m.Progress(); len(heard) != 1 {
+		t.Errorf("the other replica heard %v, want one call", heard)
+	}
+}

@@ -81,6 +81,11 @@ func (m *Image) decodeClusters(ctx context.Context, source io.Reader, to stages)
 	if err := group.Wait(); err != nil {
 		return asFormat(err)
 	}
+	// What the file has behind its last cluster is read first: its server would not wait
+	// for the holes.
+	if _, err := io.Copy(io.Discard, source); err != nil {
+		return asFormat(err)
+	}
 	return holes.rest(ctx, to)
 }
 

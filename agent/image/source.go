@@ -276,6 +276,9 @@ func (s *Source) hear(res *http.Response) {
 	if res.StatusCode != http.StatusServiceUnavailable {
 		return
 	}
+	if s.problem != "" && res.Header.Get(agentapi.HeaderImageProblem) == "" {
+		s.problem, s.wrongSince = "", time.Time{} // its fetch goes on
+	}
 	s.lastSign = now
 	if s.busySince.IsZero() {
 		s.busySince = now

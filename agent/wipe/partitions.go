@@ -71,6 +71,9 @@ func mbr(disk io.ReaderAt, sector int64) []extent {
 	var found []extent
 	var extended int64
 	for _, p := range mbrEntries(disk, 0) {
+		if p.kind == kindProtective { // what leads to partitions is none of them, and is cleaned after them
+			continue
+		}
 		if isExtended(p.kind) {
 			extended = p.start
 			continue
@@ -117,6 +120,9 @@ func mbrEntries(disk io.ReaderAt, off int64) []mbrEntry {
 	}
 	return entries
 }
+
+// kindProtective is of the entry that covers a GPT (UEFI section 5.2.3).
+const kindProtective = 0xee
 
 // isExtended: CHS, LBA and Linux extended partitions.
 func isExtended(kind byte) bool { return kind == 0x05 || kind == 0x0f || kind == 0x85 }

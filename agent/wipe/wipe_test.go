@@ -324,3 +324,45 @@ func read(t *testing.T, f *os.File, off int64, n int) []byte {
 	}
 	return b
 }
+
+// synced notes where zeroing began between two flushes.
+type synced struct {
+	block.Device
+	groups [][]int64
+	now    []int64
+}
+
+func (s *synced) Zero(off, n int64) error {
+	s.now = append(s.now, off)
+	return s.Device.Zero(off, n)
+}
+
+func (s *synced) Sync() error {
+	s.groups, s.now = append(s.groups, s.now), nil
+	return s.Device.Sync()
+}
+
+// The tables that lead to partitions go when the partitions are gone for good: a disk's cache
+// may keep its writes in any order until it is flushed.
+func TestTablesGoAfterPartitions(t *testing.T) {
+	f, path := newDisk(t)
+	withGPT(t, f, 512)
+	dev := &synced{Device: open(t, path)}
+	if _, err := wipe.Metadata(t.Context(), dev); err != nil {
+		t.Fatal(err)
+	}
+	partition, table := -1, -1
+	for i, group := range dev.groups {
+		for _, off := range group {
+			switch {
+			case off == 80*mib:
+				partition = i
+			case off < mib && table < 0:
+				table = i
+			}
+		}
+	}
+	if partition < 0 || table <= partition {
+		t.Errorf("the second partition is zeroed in group %d, the first table in group %d of %v", partition, table, dev.groups)
+	}
+}

@@ -68,9 +68,9 @@ func TestRests(t *testing.T) {
 		"unknown":                  {func(h *infrav1.IngotHost) { h.Spec.Order = nil }, true},
 		"to be cleaned":            {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, true},
 		"not to be cleaned":        {func(h *infrav1.IngotHost) { free(h); h.Spec.Record.CleaningDue = infrav1.CleaningNone }, false},
-		"to be prepared": {wishing(""), true},
-		"prepared":       {wishing(infrav1.PreparationInForce), false},
-		"given up":       {wishing(infrav1.PreparationFailed), false},
+		"to be prepared":           {wishing(""), true},
+		"prepared":                 {wishing(infrav1.PreparationInForce), false},
+		"given up":                 {wishing(infrav1.PreparationFailed), false},
 		"its firmware is being updated": {func(h *infrav1.IngotHost) {
 			free(h)
 			h.Spec.Record.Preparation = &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{Component: "BIOS", Version: "2"}}

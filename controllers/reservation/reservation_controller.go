@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -149,8 +150,8 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	now := r.Clock.Now()
 	switch {
 	case cluster == nil:
-		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, "There is no Cluster "+reservation.Name+" in this namespace. Create it, or delete the reservation: until then its hosts are kept from others")
-		return false, r.recheck(), nil
+		after, err := r.lookAhead(ctx, reservation, now)
+		return false, after, err
 	case !cluster.DeletionTimestamp.IsZero():
 		_, err := r.end(ctx, reservation)
 		return true, 0, err
@@ -175,11 +176,7 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 		return true, 0, err
 	}
 	if !stands {
-		message := fmt.Sprintf("%d hosts that were promised were not claimed by %s, and others may have them now. Set a later spec.expiresAt to promise them again, or delete the reservation",
-			left, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
-		if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
-			r.Recorder.Eventf(reservation, cluster, corev1.EventTypeWarning, infrav1.ReasonPromiseExpired, action, "%s", message)
-		}
+		r.expired(reservation, cluster, left)
 		return false, 0, nil
 	}
 	if upgrade {
@@ -187,7 +184,35 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 		return false, r.next(reservation, now), nil
 	}
-	return false, r.next(reservation, now), r.stillThere(reservation, stock)
+	return false, r.next(reservation, now), r.stillThere(reservation, stock, func() {
+		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+	})
+}
+
+// lookAhead says how a promise stands to a Cluster that is not there, perhaps not yet.
+func (r *Reconciler) lookAhead(ctx context.Context, reservation *infrav1.IngotReservation, now time.Time) (after time.Duration, err error) {
+	stock, err := readStock(ctx, r.Client, nil, reservation.Namespace, now)
+	if err != nil {
+		return 0, err
+	}
+	left := r.count(reservation, stock)
+	if !allocation.Stands(reservation, now) {
+		r.expired(reservation, nil, left)
+		return 0, nil
+	}
+	return r.next(reservation, now), r.stillThere(reservation, stock, func() {
+		r.say(reservation, metav1.ConditionFalse, infrav1.ReasonClusterMissing, fmt.Sprintf(
+			"The %d hosts are there, and there is no Cluster %s in this namespace. Create it, or delete the reservation: until then they are kept from others", left, reservation.Name))
+	})
+}
+
+// expired tells that the promise is over. regarding is the Cluster; nil: none.
+func (r *Reconciler) expired(reservation *infrav1.IngotReservation, regarding runtime.Object, left int) {
+	message := fmt.Sprintf("%d hosts that were promised were not claimed by %s, and others may have them now. Set a later spec.expiresAt to promise them again, or delete the reservation",
+		left, reservation.Spec.ExpiresAt.UTC().Format(time.RFC3339))
+	if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseExpired, message) {
+		r.Recorder.Eventf(reservation, regarding, corev1.EventTypeWarning, infrav1.ReasonPromiseExpired, action, "%s", message)
+	}
 }
 
 // next is when to look again: at the expiry, or sooner.
@@ -216,8 +241,8 @@ func (r *Reconciler) count(reservation *infrav1.IngotReservation, stock allocati
 	return left
 }
 
-// stillThere says whether the hosts that are left to claim are there.
-func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock allocation.Stock) error {
+// stillThere says whether the hosts that are left to claim are there; kept says that they are.
+func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock allocation.Stock, kept func()) error {
 	plan, err := allocation.PlanPromise(allocation.RequestOf(reservation), stock)
 	switch {
 	case errors.Is(err, allocation.ErrSelectorInvalid):
@@ -226,7 +251,7 @@ func (r *Reconciler) stillThere(reservation *infrav1.IngotReservation, stock all
 	case err != nil:
 		return err
 	case plan.Satisfied:
-		r.say(reservation, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
+		kept()
 	default:
 		if r.say(reservation, metav1.ConditionFalse, infrav1.ReasonPromiseShort, plan.Message) {
 			r.Recorder.Eventf(reservation, nil, corev1.EventTypeWarning, infrav1.ReasonPromiseShort, action, "%s", plan.Message)

@@ -257,13 +257,34 @@ func TestReservationGoesWithItsCluster(t *testing.T) {
 }
 
 func TestReservationWithoutCluster(t *testing.T) {
-	d := newDesk(t, 1)
-	if err := d.api.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}); err != nil {
-		t.Fatal(err)
+	for name, tc := range map[string]struct {
+		count  int32
+		change func(*infrav1.IngotReservation)
+		reason string
+		says   string
+		kept   int32
+	}{
+		"its hosts are there": {1, func(*infrav1.IngotReservation) {}, infrav1.ReasonClusterMissing, "Create it, or delete the reservation", 1},
+		"too few are":         {2, func(*infrav1.IngotReservation) {}, infrav1.ReasonPromiseShort, "", 2},
+		"nobody can match": {1, func(r *infrav1.IngotReservation) {
+			r.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		}, infrav1.ReasonSelectorInvalid, "No host is kept by this reservation", 1},
+		"expired": {1, func(r *infrav1.IngotReservation) { r.Spec.ExpiresAt = metav1.Unix(1, 0) },
+			infrav1.ReasonPromiseExpired, "others may have them now", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			if err := d.api.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}); err != nil {
+				t.Fatal(err)
+			}
+			d.promise(tc.count, tc.change)
+			r, _ := d.settle()
+			d.ready(r, metav1.ConditionFalse, tc.reason, tc.says)
+			if got := r.Status.Outstanding; got == nil || *got != tc.kept {
+				t.Errorf("outstanding %v, want %d", got, tc.kept)
+			}
+		})
 	}
-	d.promise(1)
-	r, _ := d.settle()
-	d.ready(r, metav1.ConditionFalse, infrav1.ReasonClusterMissing, "Create it, or delete the reservation")
 }
 
 // In a move, and while the Cluster is paused, nobody acts: not even on an expiry.

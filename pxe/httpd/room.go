@@ -39,8 +39,17 @@ func (c *ImageCache) settle(checksum string, reserved, size int64) {
 }
 
 // evict removes the least recently used images until n bytes fit beside the
-// others, and says whether they do.
+// others, and says whether they do. It removes none where that would not be enough.
 func (c *ImageCache) evict(n int64) bool {
+	kept := c.reserved
+	for _, im := range c.images {
+		if !im.idle() {
+			kept += im.size
+		}
+	}
+	if kept+n > c.cfg.MaxBytes {
+		return false
+	}
 	for c.used()+n > c.cfg.MaxBytes {
 		if !c.evictOldest() {
 			return false
@@ -54,7 +63,7 @@ func (c *ImageCache) evict(n int64) bool {
 func (c *ImageCache) evictOldest() bool {
 	oldest := ""
 	for checksum, im := range c.images {
-		if im.size == 0 || im.readers > 0 || im.state == stateQueued {
+		if !im.idle() {
 			continue
 		}
 		if oldest == "" || im.lastUsed.Before(c.images[oldest].lastUsed) {
@@ -73,6 +82,9 @@ func (c *ImageCache) evictOldest() bool {
 	c.saveIndex()
 	return true
 }
+
+// idle says that nobody would miss the image on the disk just now.
+func (im *image) idle() bool { return im.size > 0 && im.readers == 0 && im.state != stateQueued }
 
 func (c *ImageCache) used() int64 {
 	sum := c.reserved

@@ -178,6 +178,24 @@ func TestServedImagesStay(t *testing.T) {
 	}
 }
 
+// Nothing is removed for an image that does not fit all the same.
+func TestNothingGoesInVain(t *testing.T) {
+	s := newStore(t)
+	now := time.Unix(1000, 0)
+	c := startCache(t, CacheConfig{MaxBytes: 25_000, Sources: s.images, Now: func() time.Time { return now }}, nil)
+	served, idle, large := s.put('a', 10_000), s.put('b', 10_000), s.put('d', 20_000)
+	f := mustGet(t, c, served)
+	defer func() { _ = f.Close() }()
+	_ = mustGet(t, c, idle).Close()
+	now = now.Add(time.Minute)
+	if _, err := get(t, c, large); !errors.Is(err, ErrNoRoom) {
+		t.Fatalf("got %v, want no room", err)
+	}
+	if !onDisk(c, idle) {
+		t.Error("an image was removed for another that does not fit beside those that are served")
+	}
+}
+
 // TestSourcesThatLie: a length that is not the body's, and one that never ends.
 func TestSourcesThatLie(t *testing.T) {
 	for _, tc := range []struct {
