@@ -15,6 +15,28 @@ import (
 // masked stands where a secret was.
 const masked = "***"
 
+// leastSignature is how long the query of a URL is at least that may hold a signature, in
+// bytes.
+const leastSignature = 16
+
+// SecretsIn are the parts of the URL of an image that are for those who fetch it: the query,
+// which may be a signature, and what a BMC may repeat of it. Nil: it has none.
+func SecretsIn(image string) []Password {
+	parsed, err := url.Parse(image)
+	if err != nil || len(parsed.RawQuery) < leastSignature {
+		return nil
+	}
+	secrets := []Password{Password(parsed.RawQuery)}
+	for _, values := range parsed.Query() {
+		for _, value := range values {
+			if len(value) >= leastSignature {
+				secrets = append(secrets, Password(value))
+			}
+		}
+	}
+	return secrets
+}
+
 // Mask returns text with "***" in the place of every secret, in all the ways in which BMCs
 // and libraries write what they were sent: as it is, in base64, escaped for a URL, for HTML
 // or XML, for JSON, or quoted as Go does (I18). Empty secrets are none.

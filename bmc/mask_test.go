@@ -44,6 +44,24 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// A signed URL is not known by what a BMC repeats of it.
+func TestSecretsIn(t *testing.T) {
+	for _, tc := range []struct{ name, url, text, want string }{
+		{"no query", "https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin"},
+		{"a version", "https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1"},
+		{"a signature", "https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U", "ImageURI https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U is refused",
+			"ImageURI https://store/BIOS.bin?*** is refused"},
+		{"one that is repeated alone", "https://store/BIOS.bin?Expires=1790000000&Signature=c2lnbmF0dXJlLW9m%2FaW1hZ2U", "Signature c2lnbmF0dXJlLW9m/aW1hZ2U", "Signature ***"},
+		{"no URL", "://", "text", "text"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := bmc.Mask(tc.text, bmc.SecretsIn(tc.url)...); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestParseRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{

@@ -145,3 +145,35 @@ func with(document any, place []string, text string) any {
 	}
 	return document
 }
+
+// A BMC that repeats the address of the image that it does not take: who may fetch it stays
+// unknown (I18).
+func TestSignedImageIsNotRepeated(t *testing.T) {
+	const image, signature = "http://store/BIOS.bin", "c2lnbmF0dXJlLW9mLWltYWdl"
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodPost:
+			_, _ = fmt.Fprintf(w, everything, "")
+		case strings.HasSuffix(r.URL.Path, "Sessions"):
+			w.Header().Set("Location", "/s")
+			w.Header().Set("X-Auth-Token", "token")
+			w.WriteHeader(http.StatusCreated)
+		default:
+			sent, _ := io.ReadAll(r.Body)
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": "not taken: " + string(sent)}})
+		}
+	}))
+	t.Cleanup(s.Close)
+	conn, err := hurried(t.Context(), bmc.Target{
+		Address:  strings.Replace(s.URL, "https", "redfish", 1) + "/redfish/v1/Systems/1",
+		Username: username, Password: canary, InsecureSkipVerify: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.UpdateFirmware(t.Context(), bmc.Update{URL: image + "?Expires=1790000000&Signature=" + signature})
+	if err == nil || !strings.Contains(err.Error(), image+"?***") || strings.Contains(err.Error(), signature) {
+		t.Errorf("error %v, want the image without its signature", err)
+	}
+}

@@ -171,8 +171,8 @@ func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
 	}
 	recorded := v.Hardware.Spec.Address.IP
 	if answer.Made {
-		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("The IPAddressClaim that held %s was deleted: the pool may give the address to another machine. "+
-			"Ingot makes it again; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
+		b.Warn(v.Host, infrav1.ReasonAddressClaimLost, fmt.Sprintf("There was no IPAddressClaim for %s, which the host has of this network: it was deleted, or the network had a range of its own before. The pool may give the address to another machine. "+
+			"Ingot has made a claim; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
 	}
 	b.tellOther(v, recorded, answer)
 	return !v.inUse() && answer.Reason != infrav1.ReasonAddressPoolUnusable && answer.Address.String() != recorded, nil

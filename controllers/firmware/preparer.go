@@ -171,7 +171,7 @@ func (p *Preparer) Observe(ctx context.Context, v View) {
 	of := v.Target.Address + " " + update.TaskID
 	switch {
 	case err == nil:
-		v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: task.Message}
+		v.Seen.Update = inventory.UpdateTask{State: progressOf(task.State), Percent: task.Percent, Message: bmc.Mask(task.Message, secretsOf(v.Host)...)}
 	case errors.Is(err, bmc.ErrNotSupported): // BMCs forget their tasks when they restart
 	case v.Memory.running.of == of && v.Seen.Now.Before(update.StartedAt.Add(p.Policy.UpdateDeadline)):
 		// One that writes firmware may well have no time to say so: it is at work still.
@@ -198,6 +198,15 @@ func progressOf(state bmc.TaskState) inventory.UpdateProgress {
 		return inventory.UpdateWaits
 	}
 	return inventory.UpdateUnknown
+}
+
+// secretsOf are those in the URLs of the firmware that the host is to have.
+func secretsOf(host *infrav1.IngotHost) []bmc.Password {
+	var secrets []bmc.Password
+	for _, wish := range host.Spec.Firmware {
+		secrets = append(secrets, bmc.SecretsIn(wish.URL)...)
+	}
+	return secrets
 }
 
 // Look reads settings and firmware, and remembers them. That they cannot be read while

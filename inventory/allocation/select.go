@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -220,8 +219,8 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	c.judgePlace(&j)
 	c.judgeHardware(&j)
 	c.judgeEndpoint(&j)
-	c.judgeAddresses(&j)
 	c.judgeState(&j)
+	c.judgeAddresses(&j)
 	if len(j.misses) > 0 {
 		return j
 	}
@@ -317,10 +316,11 @@ func (c *criteria) judgeEndpoint(j *judgement) {
 }
 
 // judgeAddresses: whether all of networkData can be had on the host, once what pools give
-// is known.
+// is known. That takes longest, and most hosts of a large inventory are in use: it is asked
+// of those only against which nothing else speaks.
 func (c *criteria) judgeAddresses(j *judgement) {
 	data := c.Machine.Spec.NetworkData
-	if data == nil || j.Hardware == nil || slices.ContainsFunc(j.misses, func(m miss) bool { return m.kind == withoutNetwork }) {
+	if data == nil || j.Hardware == nil || len(j.misses) > 0 {
 		return
 	}
 	if _, err := networkdata.Resolve(data, networkdata.SourcesOf(j.Host, j.Hardware, c.Around)); err != nil {
