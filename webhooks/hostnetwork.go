@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -43,4 +44,19 @@ func (v *hostValidator) refuseRecorded(ctx context.Context, before, after *v1bet
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
 		"the host is being installed for IngotMachine %s with the address recorded for it on IngotNetwork %s; wait until it is installed, or delete its Machine first",
 		claim.MachineRef.Name, before.Spec.NetworkRef.Name))}, nil
+}
+
+// ofBootNetwork warns of another boot NIC or network for a host whose system has its address
+// by DHCP: the one recorded for it is given to the NIC and on the network of before alone.
+func ofBootNetwork(before, host *v1beta2.IngotHost) admission.Warnings {
+	claim, path, value := host.Spec.Claim, "spec.bootMACAddress", host.Spec.BootMACAddress
+	if before.Spec.BootMACAddress == host.Spec.BootMACAddress {
+		path, value = "spec.networkRef.name", host.Spec.NetworkRef.Name
+	}
+	unchanged := before.Spec.BootMACAddress == host.Spec.BootMACAddress && before.Spec.NetworkRef == host.Spec.NetworkRef
+	if unchanged || before.Spec.NetworkRef.Name == "" || claim == nil || claim.State != v1beta2.ClaimProvisioned || claim.Network != nil {
+		return nil
+	}
+	return admission.Warnings{fmt.Sprintf("%s: %q is new, and the system that IngotMachine %q has on the host, if it has its address by DHCP, is given none any more; "+
+		"delete the Machine first, and change this once the host is off", path, value, claim.MachineRef.Name)}
 }

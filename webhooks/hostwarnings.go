@@ -41,6 +41,7 @@ func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.Ingo
 	}
 	out = append(out, v.outlook.RootDisk(ctx, before, host)...)
 	out = append(out, v.missingReferences(ctx, before, host)...)
+	out = append(out, ofBootNetwork(before, host)...)
 	if host.Spec.NetworkRef != before.Spec.NetworkRef {
 		out = append(out, v.missingNetwork(ctx, host)...)
 	}

@@ -24,7 +24,7 @@ func TestHostWarnings(t *testing.T) {
 		host := claimed(name)
 		host.Labels = map[string]string{v1beta2.RackLabel: "1"}
 		host.Spec.NetworkRef.Name = "rack-a"
-		host.Spec.Cleaning = v1beta2.CleaningMetadata
+		host.Spec.Cleaning, host.Spec.Claim.Network = v1beta2.CleaningMetadata, &v1beta2.ClaimedNetwork{}
 		host.Spec.BMC = &v1beta2.BMC{Address: "redfish://10.0.0.1", CredentialsRef: v1beta2.LocalReference{Name: "bmc"}}
 		if change != nil {
 			change(host)
@@ -45,6 +45,8 @@ func TestHostWarnings(t *testing.T) {
 		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password, until then the BMC is not contacted`,
 		`spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`,
 	}
+	byDHCP := func(host *v1beta2.IngotHost) { host.Spec.Claim.Network = nil }
+	otherCard := func(host *v1beta2.IngotHost) { host.Spec.BootMACAddress = "02:00:00:00:00:99" }
 	firstUse := func(host *v1beta2.IngotHost) { host.Spec.BMC.TrustOnFirstUse = new(true) }
 	firstUseAt := func(address string) string {
 		return "spec.bmc.trustOnFirstUse: with true whoever stands between Ingot and the BMC at redfish://" + address +
@@ -128,6 +130,15 @@ func TestHostWarnings(t *testing.T) {
 		{"a disk that it has not, and changed otherwise", racked("h", hinting), racked("h", func(h *v1beta2.IngotHost) { hinting(h); h.Finalizers = []string{"x"} }), nil},
 		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
 			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},
+		{"another card under a system with DHCP", racked("h", byDHCP), racked("h", func(h *v1beta2.IngotHost) { byDHCP(h); otherCard(h) }), admission.Warnings{
+			`spec.bootMACAddress: "02:00:00:00:00:99" is new, and the system that IngotMachine "m1" has on the host, if it has its address by DHCP, is given none any more; ` +
+				"delete the Machine first, and change this once the host is off"}},
+		{"another card under a system with network data", racked("h", nil), racked("h", otherCard), nil},
+		{"another card of a host that is being released", racked("h", byDHCP), racked("h", func(h *v1beta2.IngotHost) {
+			byDHCP(h)
+			otherCard(h)
+			h.Spec.Claim.State = v1beta2.ClaimReleasing
+		}), nil},
 		{"its BMC taken away while it is free", racked("h", func(h *v1beta2.IngotHost) { h.Spec.Claim = nil }), racked("h", func(h *v1beta2.IngotHost) {
 			h.Spec.Claim, h.Spec.BMC = nil, nil
 		}), nil},
