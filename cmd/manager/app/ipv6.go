@@ -4,10 +4,16 @@
 package app
 
 import (
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -50,11 +56,15 @@ func (o *Options) bootIPv6(interfaces func() ([][]netip.Addr, error)) (netip.Add
 	return netip.Addr{}, fmt.Errorf("--boot-ipv6-address: auto: the interface with %s has no global IPv6 address; give it one, or name the address", o.BootAddress)
 }
 
-// interfaceAddresses lists the addresses of each interface.
+// interfaceAddresses lists the addresses of each interface that last, see lasting.
 func interfaceAddresses() ([][]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list the interfaces: %w", err)
+	}
+	states, err := os.ReadFile("/proc/net/if_inet6")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
+		return nil, fmt.Errorf("states of IPv6 addresses: %w", err)
 	}
 	var out [][]netip.Addr
 	for _, i := range interfaces {
@@ -62,15 +72,54 @@ func interfaceAddresses() ([][]netip.Addr, error) {
 		if err != nil {
 			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
 		}
-		var list []netip.Addr
+		var list []netip.Prefix
 		for _, a := range addresses {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-				list = append(list, prefix.Addr())
+				list = append(list, prefix)
 			}
 		}
-		out = append(out, list)
+		out = append(out, lasting(list, passing(string(states))))
 	}
 	return out, nil
+}
+
+// passingFlags are those of addresses that are not for others to know: temporary (RFC
+// 8981), not unique, deprecated, tentative (IFA_F_ in linux/if_addr.h).
+const passingFlags = 0x01 | 0x08 | 0x20 | 0x40
+
+// passing are the addresses that the lines of /proc/net/if_inet6 give such a flag: address,
+// number of the interface, length of the prefix, scope and flags, in hexadecimal, and the
+// interface's name.
+func passing(states string) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for line := range strings.Lines(states) {
+		fields := strings.Fields(line)
+		if len(fields) != 6 {
+			continue
+		}
+		raw, err := hex.DecodeString(fields[0])
+		flags, flagsErr := strconv.ParseUint(fields[4], 16, 32)
+		if address, ok := netip.AddrFromSlice(raw); ok && err == nil && flagsErr == nil && flags&passingFlags != 0 {
+			out[address] = true
+		}
+	}
+	return out
+}
+
+// lasting are the addresses without those that pass, and those without a network of their
+// own last: what a kube-vip keeps beside the machine's own address has none.
+func lasting(of []netip.Prefix, passing map[netip.Addr]bool) []netip.Addr {
+	var own, single []netip.Addr
+	for _, p := range of {
+		switch {
+		case passing[p.Addr()]:
+		case p.IsSingleIP():
+			single = append(single, p.Addr())
+		default:
+			own = append(own, p.Addr())
+		}
+	}
+	return append(own, single...)
 }
 
 // ipv6Side configures the IPv6 side of the boot server, at its address; zero: there is

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestBootIPv6(t *testing.T) {
@@ -45,6 +47,30 @@ func TestBootIPv6(t *testing.T) {
 				t.Errorf("%s, %v, want %s", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// The address that servers are told is one that stays.
+func TestLastingAddresses(t *testing.T) {
+	const states = "20010db8000000000000000000000002 02 40 00 80     eno1\n" +
+		"20010db800000000a1b2c3d4e5f60718 02 40 00 01     eno1\n" + // for privacy
+		"20010db8000000000000000000000003 02 40 00 a0     eno1\n" + // deprecated
+		"20010db8000000000000000000000004 02 40 00 c8     eno1\n" + // somebody else has it
+		"20010db8000000000000000000000005 02 80 00 80     eno1\n" +
+		"no address 02 40 00 01 eno1\nx\n"
+	var own []netip.Prefix
+	for _, text := range []string{"192.0.2.1/24", "2001:db8::5/128", "2001:db8::a1b2:c3d4:e5f6:718/64", "2001:db8::3/64", "2001:db8::4/64", "2001:db8::2/64"} {
+		own = append(own, netip.MustParsePrefix(text))
+	}
+	var got []string
+	for _, a := range lasting(own, passing(states)) {
+		got = append(got, a.String())
+	}
+	if diff := cmp.Diff([]string{"192.0.2.1", "2001:db8::2", "2001:db8::5"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := interfaceAddresses(); err != nil {
+		t.Error(err)
 	}
 }
 
