@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,56 @@ func TestRecorder(t *testing.T) {
 	wg.Wait()
 	if n := len(read().Status.Boots); n != 5 {
 		t.Errorf("%d boots, want 5", n)
+	}
+}
+
+// meddled has something happen after the first read.
+type meddled struct {
+	client.Reader
+	then func()
+}
+
+func (m *meddled) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := m.Reader.Get(ctx, key, object, options...)
+	if then := m.then; then != nil {
+		m.then = nil
+		then()
+	}
+	return err
+}
+
+// A boot is written as it was seen, also where somebody else writes to the host meanwhile: the
+// first one of a host, and one beside another.
+func TestRecorderMeetsOthers(t *testing.T) {
+	c, err := client.New(envtest.Start(t, envtest.IngotCRDs(t)), client.Options{Scheme: kinds.Scheme(t)})
+	must(t, err)
+	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = "52:54:00:00:00:01", "net"
+	must(t, c.Create(t.Context(), host))
+	key := client.ObjectKeyFromObject(host)
+	record := func(boot bootlog.Boot) {
+		t.Helper()
+		live := &meddled{Reader: c, then: func() {
+			other := &infrav1.IngotHost{}
+			must(t, c.Get(t.Context(), key, other))
+			base := other.DeepCopy()
+			other.Labels = map[string]string{"written": strconv.Itoa(len(base.Status.Boots))}
+			must(t, c.Patch(t.Context(), other, client.MergeFrom(base)))
+		}}
+		must(t, (&Recorder{Client: c, Live: live, Recorder: events.NewFakeRecorder(100)}).Record(t.Context(), []bootlog.Boot{boot}))
+	}
+	first, second := bootAt(0, bootlog.Stopped), bootAt(5, bootlog.RanAgent)
+	first.Trouble, first.Marks = "no file", first.Marks[:1]
+	var want []infrav1.BootRecord
+	for _, boot := range []bootlog.Boot{first, second} {
+		want = add(want, recordOf(boot))
+		record(boot)
+		got := &infrav1.IngotHost{}
+		must(t, c.Get(t.Context(), key, got))
+		if diff := cmp.Diff(want, got.Status.Boots, cmpopts.EquateApproxTime(0)); diff != "" {
+			t.Errorf("boots (-want +got):\n%s", diff)
+		}
 	}
 }
 

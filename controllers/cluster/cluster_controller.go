@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/oldcontract"
 	"github.com/ingot-metal/ingot/inventory"
@@ -246,7 +247,7 @@ func (r *Reconciler) stock(ctx context.Context, namespace string) (allocation.St
 			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
+	return allocation.Stock{Candidates: allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), Machines: machines.Items,
 		Reservations: reservations.Items, Now: r.now()}, nil
 }
 

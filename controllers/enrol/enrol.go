@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -71,7 +72,7 @@ type Report struct {
 	Facts infrav1.IngotHardwareSpec
 }
 
-// Registrar enrols. All fields are needed, but for Pace.
+// Registrar enrols. All fields are needed, but for Pace and WatchFilterValue.
 type Registrar struct {
 	// Client reads from a cache with the indexes of package index.
 	Client client.Client
@@ -81,6 +82,9 @@ type Registrar struct {
 	Clock    clock.PassiveClock
 	// Pace bounds what reports cost; nil: nothing does.
 	Pace *Pace
+	// WatchFilterValue is the label by which this manager looks after hosts; empty: it looks
+	// after all.
+	WatchFilterValue string
 }
 
 // Enrol returns the host of the machine that reports itself, and makes it where there
@@ -111,7 +115,7 @@ func (r *Registrar) Enrol(ctx context.Context, report Report) (client.ObjectKey,
 	if err != nil || known != nil {
 		return ptr.Deref(known, client.ObjectKey{}), err
 	}
-	if err := r.room(ctx, network); err != nil {
+	if err := r.room(ctx, network, report.Facts); err != nil {
 		return client.ObjectKey{}, err
 	}
 	if err := r.Pace.look(network.Name, discover.PerMinute, r.Clock.Now()); err != nil {
@@ -238,6 +242,9 @@ func (r *Registrar) enrol(ctx context.Context, network *infrav1.IngotNetwork, ke
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{infrav1.EnrolledLabel: ""},
 	}}
+	if r.WatchFilterValue != "" {
+		host.Labels[clusterv1.WatchLabel] = r.WatchFilterValue // or nobody looks after it (M41)
+	}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = report.MAC, network.Name
 	host.Spec.BootMode = report.Facts.Firmware
 	err := r.Client.Create(ctx, host)
@@ -278,7 +285,7 @@ func (r *Registrar) turn(ctx context.Context, network *infrav1.IngotNetwork, key
 	switch {
 	case waiting >= int(network.Spec.Discover.MaxHosts):
 		return r.isFull(network, waiting)
-	case status == nil:
+	case status == nil, status.LastTime.Sub(now) > settling: // by a clock that was ahead then, or that is behind now
 	case !last && status.LastHost != key.Name && now.Before(status.LastTime.Add(settling)):
 		return later{soon, "another machine is being enrolled"}
 	case status.LastHost != key.Name && now.Before(status.LastTime.Add(pace)):
@@ -297,13 +304,17 @@ func (r *Registrar) turn(ctx context.Context, network *infrav1.IngotNetwork, key
 }
 
 // room looks in the cache whether the network takes anybody in: while it does not, its
-// machines come again and again. What the cache does not show yet, turn counts.
-func (r *Registrar) room(ctx context.Context, network *infrav1.IngotNetwork) error {
+// machines come again and again. What the cache does not show yet, turn counts. A machine
+// whose own host is among those that wait needs no room: its facts may be missing yet.
+func (r *Registrar) room(ctx context.Context, network *infrav1.IngotNetwork, facts infrav1.IngotHardwareSpec) error {
 	hosts := &infrav1.IngotHostList{}
 	if err := r.Client.List(ctx, hosts, client.MatchingFields{index.HostByEnrolment: network.Name}); err != nil {
 		return fmt.Errorf("hosts that wait for approval: %w", err)
 	}
-	if len(hosts.Items) >= int(network.Spec.Discover.MaxHosts) {
+	own := func(host infrav1.IngotHost) bool {
+		return slices.ContainsFunc(facts.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress })
+	}
+	if len(hosts.Items) >= int(network.Spec.Discover.MaxHosts) && !slices.ContainsFunc(hosts.Items, own) {
 		return r.isFull(network, len(hosts.Items))
 	}
 	return nil

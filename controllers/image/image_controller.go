@@ -98,7 +98,11 @@ func (r *Reconciler) due(image *infrav1.IngotImage) time.Duration {
 	if c == nil || c.ObservedGeneration != image.Generation || image.Status.CheckedURL != image.Spec.URL {
 		return 0
 	}
-	return max(0, r.pause(image)-r.Clock.Since(image.Status.LastCheckTime.Time))
+	since := r.Clock.Since(image.Status.LastCheckTime.Time)
+	if since < 0 {
+		return 0 // the last look was by a clock that was ahead
+	}
+	return max(0, r.pause(image)-since)
 }
 
 func (r *Reconciler) pause(image *infrav1.IngotImage) time.Duration {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -288,6 +289,9 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	}
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
+	}
+	if len(hardware.LookedAfter([]infrav1.IngotHost{*host}, r.WatchFilterValue)) == 0 {
+		return r.clearIntent(ctx, s, id, "this manager does not look after it: it has not the label of --watch-filter")
 	}
 	// The choice was made from the cache, and the label may have changed since (I11).
 	label := inventory.FailureDomainLabel(s.ingotCluster)

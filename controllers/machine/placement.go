@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/inventory/allocation"
 )
@@ -32,15 +33,15 @@ type stock struct {
 
 // gather reads what the choice is made from.
 func (r *Reconciler) gather(ctx context.Context, namespace string) (stock, error) {
-	hosts, hardware, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
+	hosts, facts, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
 	reservations := &infrav1.IngotReservationList{}
-	for _, list := range []client.ObjectList{hosts, hardware, machines, reservations} {
+	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
 		// Nothing of it is changed, and a copy of a large inventory is dear.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return stock{hosts: hosts.Items, hardware: hardware.Items, machines: machines.Items, reservations: reservations.Items}, nil
+	return stock{hosts: hardware.LookedAfter(hosts.Items, r.WatchFilterValue), hardware: facts.Items, machines: machines.Items, reservations: reservations.Items}, nil
 }
 
 // pickMemory is how long a choice is remembered that the cache does not show yet.

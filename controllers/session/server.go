@@ -63,8 +63,11 @@ type Options struct {
 	// saw of boots, at bootlog.Path; nil: it is not taken.
 	Boots   BootEnds
 	BootLog http.Handler
-	Clock   clock.PassiveClock
-	Log     logr.Logger
+	// WatchFilterValue is the label of the hosts that this manager looks after, which hosts
+	// that it enrols get; empty: none.
+	WatchFilterValue string
+	Clock            clock.PassiveClock
+	Log              logr.Logger
 }
 
 // Server serves the agent API.

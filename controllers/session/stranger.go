@@ -38,7 +38,8 @@ func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequ
 	if refusal := s.admitStranger(c); refusal != nil {
 		return agentapi.Session{}, refusal
 	}
-	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock, Pace: &s.enrolments}
+	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock, Pace: &s.enrolments,
+		WatchFilterValue: s.WatchFilterValue}
 	_, err := registrar.Enrol(r.Context(), enrol.Report{
 		Network: c.claims.Host, MAC: c.claims.OrderID, Source: c.source, Key: c.key, Facts: inventory.HardwareFromAgent(in.Hardware),
 	})

@@ -157,7 +157,7 @@ func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]alloca
 			return nil, fmt.Errorf("inventory of the namespace: %w", err)
 		}
 	}
-	return allocation.Candidates(hosts.Items, facts.Items), nil
+	return allocation.Candidates(hardware.LookedAfter(hosts.Items, r.WatchFilterValue), facts.Items), nil
 }
 
 // SetupWithManager registers the reconciler.

@@ -136,7 +136,14 @@ func (ex *exchange) addBoot(r *dhcpv4.DHCPv4) {
 	}
 	r.ServerIPAddr = ex.id.Address.AsSlice()
 	set(r, dhcpv4.OptionTFTPServerName, []byte(ex.id.Address.String())...)
-	set(r, dhcpv4.OptionBootfileName, []byte(ex.boot.file)...)
+	file := []byte(ex.boot.file)
+	switch ex.firmware {
+	case biosROM, uefiX64, uefiARM64:
+		// Some ROMs read the option as text that a zero ends, and would ask for what
+		// stands behind it, too (field notes).
+		file = append(file, 0)
+	}
+	set(r, dhcpv4.OptionBootfileName, file...)
 	if len(ex.boot.file) < 128 { // the field's length, with its terminator
 		r.BootFileName = ex.boot.file
 	}

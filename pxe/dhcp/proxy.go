@@ -27,6 +27,7 @@ func (ex *exchange) proxy() Answer {
 	}
 	r := ex.reply(dhcpv4.MessageTypeOffer)
 	ex.addBoot(r)
+	r.SetBroadcast() // it has no address that a relay could send it to (RFC 1542 section 4.1.2)
 	return ex.send(r, pxe.StageOffer, ex.firmware.String()+", boot file only")
 }
 

@@ -144,7 +144,7 @@ func describe(t *testing.T, a Answer) string {
 	if a.Hardware != nil {
 		to += ", by a frame to " + a.Hardware.String()
 	}
-	fmt.Fprintf(&b, "to: %s\n%s", to, p.Summary())
+	fmt.Fprintf(&b, "to: %s\n%s", to, strings.ReplaceAll(p.Summary(), "\x00", `\0`))
 	for line := range slices.Chunk(a.Packet, 32) {
 		fmt.Fprintf(&b, "%x\n", line)
 	}
@@ -313,11 +313,11 @@ func TestReplyOptions(t *testing.T) {
 			59: "00000c4e", 54: "c0000201"}},
 		{"plain client gets no boot options", message(dhcpv4.MessageTypeDiscover), options{43: "-", 60: "-", 66: "-", 67: "-", 175: "-"}},
 		{"UEFI", message(dhcpv4.MessageTypeDiscover, pxeClient, option(93, 0, 7)),
-			options{43: "-", 60: hex.EncodeToString([]byte("PXEClient")), 67: hex.EncodeToString([]byte("snponly.efi")), 175: "-"}},
+			options{43: "-", 60: hex.EncodeToString([]byte("PXEClient")), 67: hex.EncodeToString([]byte("snponly.efi\x00")), 175: "-"}},
 		{"UEFI, as registered", message(dhcpv4.MessageTypeDiscover, pxeClient, option(93, 0, 9)),
-			options{67: hex.EncodeToString([]byte("snponly.efi"))}},
+			options{67: hex.EncodeToString([]byte("snponly.efi\x00"))}},
 		{"BIOS older than option 93", message(dhcpv4.MessageTypeDiscover, class("PXEClient")),
-			options{67: hex.EncodeToString([]byte("undionly.kpxe"))}},
+			options{67: hex.EncodeToString([]byte("undionly.kpxe\x00"))}},
 		{"iPXE, raw user class", message(dhcpv4.MessageTypeDiscover, option(77, []byte("iPXE")...)), options{175: "b00101", 60: "-"}},
 		{"iPXE, RFC 3004 user class", message(dhcpv4.MessageTypeDiscover, option(77, []byte("\x04iPXE")...)), options{175: "b00101"}},
 		{"iPXE by its own option", message(dhcpv4.MessageTypeDiscover, option(175, 1, 1, 1)), options{175: "b00101"}},

@@ -77,15 +77,23 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "echo 'Ingot: %s boots the agent'\n", displayName(host))
-	fmt.Fprintf(&b, "linux %s%s %s\n", device, boot.Kernel.Path(), args)
+	// A line that fails does not end a script, and GRUB knows no &&: a kernel without its
+	// initramfs would only panic. After a failure the loop of grub.cfg asks again.
+	steps := []string{fmt.Sprintf("linux %s%s %s", device, boot.Kernel.Path(), args)}
 	if len(boot.Initrds) > 0 {
-		b.WriteString("initrd")
+		initrd := "initrd"
 		for _, f := range boot.Initrds {
-			fmt.Fprintf(&b, " %s%s", device, f.Path())
+			initrd += " " + device + f.Path()
 		}
-		b.WriteString("\n")
+		steps = append(steps, initrd)
 	}
-	b.WriteString("boot\n")
+	for i, step := range steps {
+		fmt.Fprintf(&b, "%sif %s; then\n", strings.Repeat("  ", i), step)
+	}
+	fmt.Fprintf(&b, "%sboot\n", strings.Repeat("  ", len(steps)))
+	for i := range steps {
+		fmt.Fprintf(&b, "%sfi\n", strings.Repeat("  ", len(steps)-1-i))
+	}
 	return b.String(), nil
 }
 

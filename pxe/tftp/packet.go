@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,8 +60,12 @@ type readRequest struct {
 // option is a name in lower case and its value as sent.
 type option struct{ name, value string }
 
+// knownOptions are those that negotiate knows (RFC 2348, 2349, 7440).
+var knownOptions = []string{"blksize", "timeout", "tsize", "windowsize"}
+
 // parseRequest reads an RRQ: name, mode and option pairs, each ended by a zero
-// byte. Bytes after the last zero are ignored, as some ROMs pad.
+// byte. Bytes after the last zero are ignored, as some ROMs pad, and so are options that
+// nobody here knows.
 func parseRequest(p []byte) (readRequest, error) {
 	if len(p) < 2 {
 		return readRequest{}, fmt.Errorf("%w: %d bytes", errMalformed, len(p))
@@ -82,7 +87,10 @@ func parseRequest(p []byte) (readRequest, error) {
 	}
 	req := readRequest{name: fields[0], mode: strings.ToLower(fields[1])}
 	for f := fields[2:]; len(f) >= 2; f = f[2:] {
-		req.options = append(req.options, option{strings.ToLower(f[0]), f[1]})
+		// The first of each that negotiate knows: a request may wait, and is as small as that.
+		if name := strings.ToLower(f[0]); slices.Contains(knownOptions, name) && !req.asks(name) {
+			req.options = append(req.options, option{name, f[1]})
+		}
 	}
 	return req, nil
 }

@@ -5,6 +5,7 @@ package tftp
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,10 @@ func TestParseRequest(t *testing.T) {
 			readRequest{name: "snponly.efi", mode: "octet", options: []option{{"tsize", "0"}, {"blksize", "1468"}, {"windowsize", "4"}}}, false},
 		{"option in capitals", "\x00\x01a\x00octet\x00BlkSize\x008\x00", readRequest{name: "a", mode: "octet", options: []option{{"blksize", "8"}}}, false},
 		{"option without value", "\x00\x01a\x00octet\x00tsize\x00", readRequest{name: "a", mode: "octet"}, false},
-		{"padded", "\x00\x01a\x00octet\x00\x00\x00\x00", readRequest{name: "a", mode: "octet", options: []option{{"", ""}}}, false},
+		{"padded", "\x00\x01a\x00octet\x00\x00\x00\x00", readRequest{name: "a", mode: "octet"}, false},
+		{"an option of others", "\x00\x01a\x00octet\x00multicast\x00\x00tsize\x000\x00", readRequest{name: "a", mode: "octet", options: []option{{"tsize", "0"}}}, false},
+		{"the same again and again", "\x00\x01a\x00octet\x00" + strings.Repeat("tsize\x000\x00TSIZE\x001\x00", 100),
+			readRequest{name: "a", mode: "octet", options: []option{{"tsize", "0"}}}, false},
 		{"empty", "", readRequest{}, true},
 		{"write request", "\x00\x02a\x00octet\x00", readRequest{}, true},
 		{"no name", "\x00\x01\x00octet\x00", readRequest{}, true},

@@ -130,6 +130,17 @@ const (
 	placeClosed
 )
 
+// waits counts the requests of an address that wait: one client does not fill the queue.
+func (p *places) waits(of netip.Addr) int {
+	n := 0
+	for i := range p.waiting {
+		if p.waiting[i].from.Addr() == of {
+			n++
+		}
+	}
+	return n
+}
+
 // take returns a session if there is a place.
 func (p *places) take(from netip.AddrPort, req readRequest) (*session, placing) {
 	switch {
@@ -137,7 +148,7 @@ func (p *places) take(from netip.AddrPort, req readRequest) (*session, placing) 
 		return nil, placeClosed
 	case len(p.active) < p.max && p.held[from.Addr()] < p.share():
 		return p.begin(waiting{from: from, req: req}), placeNow
-	case len(p.waiting) >= p.maxWaiting:
+	case len(p.waiting) >= p.maxWaiting || p.waits(from.Addr()) >= max(p.maxWaiting/4, 1):
 		return nil, placeNever
 	}
 	now := time.Now()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Whose place is given to one who waits, by what has been acknowledged at each look.
@@ -77,5 +79,23 @@ func TestWhoIsSlow(t *testing.T) {
 				t.Errorf("%d give their places up for one", ended)
 			}
 		})
+	}
+}
+
+// One client does not fill the queue, from however many ports it asks.
+func TestQueueIsForAll(t *testing.T) {
+	p := newPlaces(1, 8, time.Minute)
+	port := func(address string, n int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.MustParseAddr(address), uint16(n))
+	}
+	req := readRequest{name: "a", mode: "octet"}
+	var got []placing
+	for n := range 4 {
+		_, place := p.take(port("192.0.2.1", 1000+n), req)
+		got = append(got, place)
+	}
+	_, place := p.take(port("192.0.2.2", 1000), req)
+	if diff := cmp.Diff([]placing{placeNow, placeLater, placeLater, placeNever, placeLater}, append(got, place)); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
 	}
 }

@@ -152,7 +152,7 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	server := session.New(session.Options{
 		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(),
-		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log,
+		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter,
 	})
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
