@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -40,7 +41,7 @@ func TestEnrol(t *testing.T) {
 		run  func(*testing.T, *site)
 	}{
 		{"one machine, two NICs, two replicas", testOneMachine}, {"never over another", testNotOver}, {"made-up NICs", testMadeUpNICs}, {"made-up system", testMadeUpSystem}, {"refused", testRefused},
-		{"cap", testCap}, {"pace", testPace}, {"flood", testFlood}, {"cut off", testCutOff}, {"boot", testBoot},
+		{"cap", testCap}, {"pace", testPace}, {"a clock that was ahead", testAhead}, {"a host of this manager", testLabelled}, {"flood", testFlood}, {"cut off", testCutOff}, {"boot", testBoot},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newSite(t, cfg, scheme)) })
 	}
@@ -340,6 +341,31 @@ func testPace(t *testing.T, s *site) {
 	}
 }
 
+// A replica whose clock was ahead keeps nobody out until then.
+func testAhead(t *testing.T, s *site) {
+	now := s.clock.Now()
+	s.clock.SetTime(now.Add(24 * time.Hour))
+	if _, err := s.registrar().Enrol(t.Context(), s.machine(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.SetTime(now)
+	if _, err := s.registrar().Enrol(t.Context(), s.machine(2)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A manager with --watch-filter looks after what it enrols (M41).
+func testLabelled(t *testing.T, s *site) {
+	r := s.registrar()
+	r.WatchFilterValue = "mine"
+	if _, err := r.Enrol(t.Context(), s.machine(1)); err != nil {
+		t.Fatal(err)
+	}
+	if host := s.hosts()[0]; host.Labels[clusterv1.WatchLabel] != "mine" {
+		t.Errorf("labels %v", host.Labels)
+	}
+}
+
 // counted is a Reader that counts.
 type counted struct {
 	client.Reader
@@ -400,10 +426,12 @@ func testCutOff(t *testing.T, s *site) {
 	facts := &infrav1.IngotHardware{}
 	must(t, s.Get(t.Context(), key, facts))
 	must(t, s.Delete(t.Context(), facts))
+	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts = 1 }) // its own host takes the last place
 	if again, err := s.registrar().Enrol(t.Context(), s.machine(1)); err != nil || again != key {
 		t.Fatalf("%s, %v", again, err)
 	}
 	must(t, s.Get(t.Context(), key, &infrav1.IngotHardware{}))
+	s.change(func(d *infrav1.NetworkDiscovery) { d.MaxHosts = 100 })
 	must(t, s.Delete(t.Context(), &s.hosts()[0])) // its turn is in the status, and it is not there
 	must(t, s.Delete(t.Context(), facts))
 	s.clock.SetTime(s.clock.Now().Add(7 * time.Second))

@@ -253,11 +253,19 @@ func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	for name, value := range map[string]string{"mine": "mine", "theirs": "theirs"} {
 		s.machine(name, func(_ *clusterv1.Machine, m *infrav1.IngotMachine) { m.Labels[clusterv1.WatchLabel] = value })
 	}
+	s.host("h", "") // nobody of ours would switch or fence it
 	if m := s.settle("theirs"); len(m.Finalizers) != 0 || len(m.Status.Conditions) != 0 {
 		t.Errorf("another manager's machine was touched: %+v", m)
 	}
 	if m := s.settle("mine"); len(m.Finalizers) != 1 {
 		t.Error("our machine was not touched")
+	}
+	if s.getHost("h").Spec.Claim != nil {
+		t.Error("another manager's host was claimed")
+	}
+	s.editHost("h", func(h *infrav1.IngotHost) { h.Labels = map[string]string{clusterv1.WatchLabel: "mine"} })
+	if s.settle("mine"); s.getHost("h").Spec.Claim == nil {
+		t.Error("our host was not claimed")
 	}
 }
 
