@@ -41,6 +41,21 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// caller is a client that trusts the manager.
+func caller(t *testing.T, m *agenttest.Manager, cfg Config) *client {
+	t.Helper()
+	var pinsErr, identityErr error
+	cfg.Pins, pinsErr = ParsePins(m.Pin())
+	cfg.Identity, identityErr = NewIdentity()
+	if err := errors.Join(pinsErr, identityErr); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Token, cfg.Log, cfg.Dial, cfg.CallTimeout = m.Token, t.Logf, (&net.Dialer{}).DialContext, time.Minute
+	c := newClient(cfg)
+	t.Cleanup(c.close)
+	return c
+}
+
 // The manager's word that it is not ready is heard; a call that got lost says nothing.
 func TestCallPatiently(t *testing.T) {
 	notReady := &agenttest.Fault{Refuse: &agentapi.Error{Reason: agentapi.ReasonNotReady}}
@@ -49,14 +64,6 @@ func TestCallPatiently(t *testing.T) {
 		return map[int]*agenttest.Fault{1: notReady, 2: {Drop: true}, 3: notReady}[n]
 	}
 	server := m.Start(t)
-	pins, err := ParsePins(m.Pin())
-	if err != nil {
-		t.Fatal(err)
-	}
-	identity, err := NewIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
 	waits, told := 0, 0
 	sleep := func(context.Context, time.Duration) error {
 		if waits++; waits > 3 {
@@ -64,11 +71,9 @@ func TestCallPatiently(t *testing.T) {
 		}
 		return nil
 	}
-	c := newClient(Config{Servers: []string{server}, Pins: pins, Token: m.Token, Identity: identity, Log: t.Logf, Sleep: sleep,
-		Dial: (&net.Dialer{}).DialContext, CallTimeout: time.Minute, MinBackoff: time.Second, MaxBackoff: time.Second})
-	defer c.close()
+	c := caller(t, m, Config{Servers: []string{server}, Sleep: sleep, MinBackoff: time.Second, MaxBackoff: time.Second})
 	var reply agentapi.ProgressReply
-	err = c.callPatiently(t.Context(), agentapi.PathProgress, agentapi.Progress{}, &reply, func(time.Duration) { told++ })
+	err := c.callPatiently(t.Context(), agentapi.PathProgress, agentapi.Progress{}, &reply, func(time.Duration) { told++ })
 	if err != nil || told != 2 {
 		t.Errorf("told %d times, %v, want twice", told, err)
 	}
@@ -84,20 +89,10 @@ func TestProgressFindsAnotherReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = gone.Close()
-	pins, err := ParsePins(m.Pin())
-	if err != nil {
-		t.Fatal(err)
-	}
-	identity, err := NewIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newClient(Config{Servers: []string{gone.Addr().String()}, Pins: pins, Token: m.Token, Identity: identity, Log: t.Logf,
-		Dial: (&net.Dialer{}).DialContext, CallTimeout: time.Minute,
+	c := caller(t, m, Config{Servers: []string{gone.Addr().String()},
 		Find: func(context.Context, string) (agentapi.BootOptions, error) {
 			return agentapi.BootOptions{Server: live}, nil
 		}})
-	defer c.close()
 	p := &progress{client: c}
 	for range searchAfter + 1 {
 		if err := p.send(t.Context(), agentapi.Progress{Step: agentapi.StepWipe}); err != nil {

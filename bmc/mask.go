@@ -15,13 +15,13 @@ import (
 // masked stands where a secret was.
 const masked = "***"
 
-// leastSignature is how long the query of a URL is at least that may hold a signature, in
-// bytes.
-const leastSignature = 16
+// leastSignature is how long the query of a URL, or a value in it, is at least that may
+// let somebody in, in bytes.
+const leastSignature = 8
 
-// SecretsIn are the parts of the URL of an image that are for those who fetch it: the query,
+// QuerySecrets are the parts of the URL of an image that are for those who fetch it: the query,
 // which may be a signature, and what a BMC may repeat of it. Nil: it has none.
-func SecretsIn(image string) []Password {
+func QuerySecrets(image string) []Password {
 	parsed, err := url.Parse(image)
 	if err != nil || len(parsed.RawQuery) < leastSignature {
 		return nil

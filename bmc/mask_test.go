@@ -45,7 +45,7 @@ func TestMask(t *testing.T) {
 }
 
 // A signed URL is not known by what a BMC repeats of it.
-func TestSecretsIn(t *testing.T) {
+func TestQuerySecrets(t *testing.T) {
 	for _, tc := range []struct{ name, url, text, want string }{
 		{"no query", "https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin", "cannot fetch https://store/BIOS.bin"},
 		{"a version", "https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1", "cannot fetch https://store/BIOS.bin?v=1"},
@@ -55,7 +55,7 @@ func TestSecretsIn(t *testing.T) {
 		{"no URL", "://", "text", "text"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := bmc.Mask(tc.text, bmc.SecretsIn(tc.url)...); got != tc.want {
+			if got := bmc.Mask(tc.text, bmc.QuerySecrets(tc.url)...); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

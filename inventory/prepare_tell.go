@@ -46,7 +46,8 @@ func waitFirmware(in *input) Decision {
 func waitRefused(in *input) Decision {
 	until := in.reading().At.Add(in.policy.UpdateRead)
 	return Decision{Step: Wait{Until: until}, Reason: infrav1.ReasonPreparing,
-		Message: fmt.Sprintf("%s; a BMC that has just started may not know it yet: Ingot reads once more at %s, and gives up then", in.reading().Refused, clock(until))}
+		Message: fmt.Sprintf("%s; where the BMC has only just started that may pass: Ingot reads once more at %s, and gives the host up if it is the same then%s",
+			in.reading().Refused, clock(until), in.tryAgain())}
 }
 
 // drift lists what is not as wanted: the setting, the value in force, the one wanted.

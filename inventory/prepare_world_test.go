@@ -198,6 +198,12 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 		}
 		r.Versions[component] = w.fw.version
 	}
+	if before := w.fw.reading; r.Refused != "" {
+		r.RefusedSince = r.At
+		if before != nil && before.Key == r.Key && !before.RefusedSince.IsZero() {
+			r.RefusedSince = before.RefusedSince
+		}
+	}
 	w.fw.reading = r
 	return r
 }

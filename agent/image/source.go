@@ -267,17 +267,17 @@ func (s *Source) accept(res *http.Response) (done bool, after time.Duration, err
 // then it tries again, perhaps for ever.
 func (s *Source) hear(res *http.Response) {
 	now := time.Now()
-	if problem := res.Header.Get(agentapi.HeaderImageProblem); problem != "" {
+	switch problem := res.Header.Get(agentapi.HeaderImageProblem); {
+	case problem != "":
 		s.problem = printable(problem, 300)
 		if s.wrongSince.IsZero() {
 			s.wrongSince = now
 		}
+	case res.StatusCode == http.StatusServiceUnavailable: // its fetch goes on
+		s.problem, s.wrongSince = "", time.Time{}
 	}
 	if res.StatusCode != http.StatusServiceUnavailable {
 		return
-	}
-	if s.problem != "" && res.Header.Get(agentapi.HeaderImageProblem) == "" {
-		s.problem, s.wrongSince = "", time.Time{} // its fetch goes on
 	}
 	s.lastSign = now
 	if s.busySince.IsZero() {

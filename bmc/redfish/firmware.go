@@ -176,7 +176,7 @@ func (c *conn) simpleUpdate(service updateServiceResource, update bmc.Update) (b
 	if len(update.Targets) > 0 {
 		body["Targets"] = update.Targets
 	}
-	c.secrets = append(c.secrets, bmc.SecretsIn(update.URL)...) // its task may repeat them, too
+	c.secrets = append(c.secrets, bmc.QuerySecrets(update.URL)...) // its task may repeat them, too
 	a, err := c.ask(http.MethodPost, action.Target, body, nil)
 	if err != nil {
 		return bmc.Task{}, err

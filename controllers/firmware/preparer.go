@@ -204,7 +204,7 @@ func progressOf(state bmc.TaskState) inventory.UpdateProgress {
 func secretsOf(host *infrav1.IngotHost) []bmc.Password {
 	var secrets []bmc.Password
 	for _, wish := range host.Spec.Firmware {
-		secrets = append(secrets, bmc.SecretsIn(wish.URL)...)
+		secrets = append(secrets, bmc.QuerySecrets(wish.URL)...)
 	}
 	return secrets
 }

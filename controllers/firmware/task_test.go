@@ -92,3 +92,45 @@ func TestTaskThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// What a task repeats of a signed image is not shown (I18).
+func TestTaskIsWithoutSignature(t *testing.T) {
+	const signature = "c2lnbmF0dXJlLW9mLWltYWdl"
+	s := newShop(t, nil)
+	s.host.Spec.Firmware = []infrav1.FirmwareComponent{{Component: "BIOS", Version: "2", URL: "https://store/BIOS.bin?Signature=" + signature}}
+	s.host.Spec.Record = &infrav1.HostRecord{Preparation: &infrav1.HostPreparation{Update: &infrav1.FirmwareUpdate{
+		Component: "BIOS", Version: "2", State: infrav1.UpdateAccepted, TaskID: "1", StartedAt: metav1.NewTime(s.Clock.Now())}}}
+	s.BMC = telling{s, func() (bmc.Task, error) {
+		return bmc.Task{State: bmc.TaskFailed, Message: "cannot fetch https://store/BIOS.bin?Signature=" + signature}, nil
+	}}
+	v := s.view(&Memory{})
+	s.Observe(t.Context(), v)
+	if got, want := v.Seen.Update.Message, "cannot fetch https://store/BIOS.bin?***"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
+// Readings in a row that refuse the same question count from the first.
+func TestRefusedSince(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	reading := func(key, refused string, since time.Time) *inventory.FirmwareReading {
+		return &inventory.FirmwareReading{Key: key, Refused: refused, RefusedSince: since}
+	}
+	earlier := at.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		before, now *inventory.FirmwareReading
+		want        time.Time
+	}{
+		"the first":               {nil, reading("k", "no", time.Time{}), at},
+		"none":                    {reading("k", "no", earlier), reading("k", "", time.Time{}), time.Time{}},
+		"another":                 {reading("k", "no", earlier), reading("k", "no", time.Time{}), earlier},
+		"of another question":     {reading("j", "no", earlier), reading("k", "no", time.Time{}), at},
+		"after one that did not":  {reading("k", "", time.Time{}), reading("k", "no", time.Time{}), at},
+		"after a write's refusal": {reading("k", "no", time.Time{}), reading("k", "no", time.Time{}), at},
+	} {
+		tc.now.At = at
+		if got := refusedSince(tc.before, tc.now); !got.Equal(tc.want) {
+			t.Errorf("%s: since %s, want %s", name, got, tc.want)
+		}
+	}
+}

@@ -40,6 +40,27 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// M41: nobody else's host is a candidate.
+func TestLookedAfter(t *testing.T) {
+	for value, want := range map[string][]string{"": {"mine", "theirs", "unlabelled"}, "mine": {"mine"}, "nobody": nil} {
+		var hosts []infrav1.IngotHost
+		for _, name := range []string{"mine", "theirs", "unlabelled"} {
+			host := infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if name != "unlabelled" {
+				host.Labels = map[string]string{clusterv1.WatchLabel: name}
+			}
+			hosts = append(hosts, host)
+		}
+		var got []string
+		for _, host := range hardware.LookedAfter(hosts, value) {
+			got = append(got, host.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", value, diff)
+		}
+	}
+}
+
 // M41: the label is asked of what people make.
 func TestWatchFilter(t *testing.T) {
 	labelled := metav1.ObjectMeta{Labels: map[string]string{clusterv1.WatchLabel: "mine"}}

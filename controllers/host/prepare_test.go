@@ -205,6 +205,10 @@ func testPrepareRefused(t *testing.T, on *ground) {
 			boots := m.count("Reset On")
 			m.edit("h", tc.wish)
 			host := m.lives("refused", isReason(tc.reason))
+			if read := tc.says != "not one of Enabled, Disabled" && tc.says != "less than 60"; read && host.Spec.Record.Preparation != nil &&
+				host.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed {
+				t.Error("given up by the first reading, which a BMC that starts may give")
+			}
 			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, tc.reason).Message
 			m.lives("told", func(h *infrav1.IngotHost) bool {
 				return conditions.GetReason(h, infrav1.ReadyCondition) == tc.reason

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -290,7 +290,7 @@ func (r *Reconciler) bond(ctx context.Context, s *scope, host *infrav1.IngotHost
 	if ok, why := inventory.Claimable(host); !ok {
 		return r.clearIntent(ctx, s, id, why)
 	}
-	if len(hardware.LookedAfter([]infrav1.IngotHost{*host}, r.WatchFilterValue)) == 0 {
+	if r.WatchFilterValue != "" && !labels.HasWatchLabel(host, r.WatchFilterValue) {
 		return r.clearIntent(ctx, s, id, "this manager does not look after it: it has not the label of --watch-filter")
 	}
 	// The choice was made from the cache, and the label may have changed since (I11).

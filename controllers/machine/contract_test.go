@@ -267,6 +267,15 @@ func testWatchFilter(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	if s.settle("mine"); s.getHost("h").Spec.Claim == nil {
 		t.Error("our host was not claimed")
 	}
+	// The label may go between the choice and the claim.
+	s.host("lost", "")
+	s.machine("late", func(_ *clusterv1.Machine, m *infrav1.IngotMachine) {
+		m.Labels[clusterv1.WatchLabel] = "mine"
+		m.Spec.ProviderID = infrav1.ProviderID{Namespace: s.ns, Host: "lost", InstanceID: "1b0e5e0c-9c3e-4b59-9a6c-6a1f0c3f6f11"}.String()
+	})
+	if m := s.settle("late"); m.Spec.ProviderID != "" || s.getHost("lost").Spec.Claim != nil {
+		t.Errorf("a host that is nobody's any more was claimed: %+v", m.Spec)
+	}
 }
 
 // M27: a machine that is deleted says so, whatever it waited for before.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/pxe"
@@ -75,8 +76,6 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 			return "", fmt.Errorf("%w: %q in the kernel command line means something to GRUB", ErrUnsafe, string(r))
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "echo 'Ingot: %s boots the agent'\n", displayName(host))
 	// A line that fails does not end a script, and GRUB knows no &&: a kernel without its
 	// initramfs would only panic. After a failure the loop of grub.cfg asks again.
 	steps := []string{fmt.Sprintf("linux %s%s %s", device, boot.Kernel.Path(), args)}
@@ -87,14 +86,11 @@ func agentGRUB(host pxe.Host, base string) (string, error) {
 		}
 		steps = append(steps, initrd)
 	}
-	for i, step := range steps {
-		fmt.Fprintf(&b, "%sif %s; then\n", strings.Repeat("  ", i), step)
+	then := "boot\n"
+	for _, step := range slices.Backward(steps) {
+		then = "if " + step + "; then\n" + then + "fi\n"
 	}
-	fmt.Fprintf(&b, "%sboot\n", strings.Repeat("  ", len(steps)))
-	for i := range steps {
-		fmt.Fprintf(&b, "%sfi\n", strings.Repeat("  ", len(steps)-1-i))
-	}
-	return b.String(), nil
+	return fmt.Sprintf("echo 'Ingot: %s boots the agent'\n%s", displayName(host), then), nil
 }
 
 // grubDevice is GRUB's name of the boot server's TFTP port: Debian's signed builds know

@@ -53,7 +53,7 @@ func (o *Options) bootIPv6(interfaces func() ([][]netip.Addr, error)) (netip.Add
 			}
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("--boot-ipv6-address: auto: the interface with %s has no global IPv6 address; give it one, or name the address", o.BootAddress)
+	return netip.Addr{}, fmt.Errorf("--boot-ipv6-address: auto: the interface with %s has no global IPv6 address that lasts (temporary, deprecated and tentative ones do not); give it one, or name the address", o.BootAddress)
 }
 
 // interfaceAddresses lists the addresses of each interface that last, see lasting.
