@@ -192,12 +192,13 @@ func testPrepareRefused(t *testing.T, on *ground) {
 		wish   func(*infrav1.IngotHost)
 		reason string
 		says   string
+		read   bool // by a reading, not by what the BMC says to a write
 	}{
-		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`},
-		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "not one of Enabled, Disabled"},
-		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60"},
-		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "cannot tell BIOS settings"},
-		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`},
+		"an unknown setting":   {"standard", wantSetting("logicalproc", "Enabled"), infrav1.ReasonSettingsRefused, `it has "LogicalProc"`, true},
+		"a value not offered":  {"dell-idrac9", wantSetting("LogicalProc", "Perhaps"), infrav1.ReasonSettingsRefused, "not one of Enabled, Disabled", false},
+		"a number too small":   {"hpe-ilo5", wantSetting("AcPwrRcvryUserDelay", "7"), infrav1.ReasonSettingsRefused, "less than 60", false},
+		"no settings at all":   {"openbmc", wantSetting("LogicalProc", "Disabled"), infrav1.ReasonSettingsRefused, "cannot tell BIOS settings", true},
+		"an unknown component": {"standard", wantFirmware("Toaster", "2", "http://images.example/t"), infrav1.ReasonFirmwareRefused, `it has "BIOS", "BMC"`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := prepared(t, on, tc.maker)
@@ -205,8 +206,7 @@ func testPrepareRefused(t *testing.T, on *ground) {
 			boots := m.count("Reset On")
 			m.edit("h", tc.wish)
 			host := m.lives("refused", isReason(tc.reason))
-			if read := tc.says != "not one of Enabled, Disabled" && tc.says != "less than 60"; read && host.Spec.Record.Preparation != nil &&
-				host.Spec.Record.Preparation.Outcome == infrav1.PreparationFailed {
+			if p := host.Spec.Record.Preparation; tc.read && p != nil && p.Outcome == infrav1.PreparationFailed {
 				t.Error("given up by the first reading, which a BMC that starts may give")
 			}
 			message := m.want("h", infrav1.HostPreparedCondition, metav1.ConditionFalse, tc.reason).Message

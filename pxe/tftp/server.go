@@ -24,8 +24,8 @@ const (
 	// DefaultMaxTransfers bounds concurrent transfers: of some 100 KiB each, and a
 	// file that is open.
 	DefaultMaxTransfers = 512
-	// DefaultMaxWaiting bounds the requests that wait for a place. They cost next
-	// to nothing.
+	// DefaultMaxWaiting bounds the requests that wait for a place, of one address a
+	// quarter. They cost next to nothing.
 	DefaultMaxWaiting = 8192
 	// DefaultMTU is Ethernet's, in bytes; it leaves blocks of 1468. Firmware
 	// cannot always reassemble fragments.
