@@ -11,13 +11,14 @@
 # loaders, shim and GRUB, certificates, licences. amd64 only, like the agent.
 FROM --platform=linux/amd64 golang:1.26-bookworm AS build
 ARG VERSION=dev
-RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates dpkg ipxe
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0 GOOS=linux GOARCH=amd64 INGOT_CACHE=/cache INGOT_VERSION=${VERSION}
-RUN go run ./hack/images agent
+# One step: of package lists in a layer of their own a builder's cache would keep old ones, by
+# which apt fetches an old kernel, or none.
+RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates dpkg ipxe && go run ./hack/images agent
 RUN go run ./hack/release/build -version "${VERSION}" -root /image
 
 FROM scratch

@@ -9,7 +9,7 @@ SHELL := /bin/bash
 
 # Time for each fuzz target: of `make fuzz`, and of `make test`.
 FUZZTIME ?= 1m
-SHORT_FUZZTIME ?= 5s
+SHORT_FUZZTIME ?= 2s
 # Ceiling for one package's tests; a hang shows as a stack dump, not as silence.
 TEST_TIMEOUT ?= 30m
 # What make node-image makes a node of: a released version of Kubernetes.
@@ -24,6 +24,10 @@ SEED ?= 1
 FIRST ?= 1
 # What make release releases, for example: make release VERSION=v0.1.0
 VERSION ?=
+# Build images anew though nothing of theirs here has changed, for newer packages of Debian:
+# make node-image FORCE=1
+FORCE ?=
+FORCED = $(if $(FORCE),-force)
 # More flags for the programs of bench-boot and bench-image, and for the go test of bench-hooks,
 # for example: make bench-boot BENCHFLAGS='-only tftp -rounds 1'
 BENCHFLAGS ?=
@@ -46,8 +50,7 @@ help: ## Show this list.
 	  /^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.
-	hack/packages.sh demo
+demo: packages-demo tools agent-image test-image ## Show the whole line in a virtual data centre; KEEP=1 leaves it running.
 	go run ./cmd/lab demo
 
 .PHONY: test
@@ -79,8 +82,7 @@ test-bmc: packages-test-bmc ## Run every BMC driver against every BMC there is: 
 	rm -r $$dir; exit $$status
 
 .PHONY: test-node-image
-test-node-image: node-image ## Boot the image of a node on BIOS and UEFI in QEMU; kubeadm makes the template's control plane on it.
-	hack/packages.sh test-node-image
+test-node-image: packages-test-node-image node-image ## Boot the image of a node on BIOS and UEFI in QEMU; kubeadm makes the template's control plane on it.
 	INGOT_NODE_VERSION="$(KUBERNETES_VERSION)" go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/nodeimage
 
 E2E_CLUSTER = INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
@@ -88,27 +90,23 @@ E2E_CLUSTER = INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$
 SUMMARY = @cat $(CLUSTER_OUT)/timeline.txt $(CLUSTER_OUT)/summary.txt
 
 .PHONY: e2e-cluster
-e2e-cluster: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: the life of a cluster by the shipped template on virtual servers, upgraded from UPGRADE_FROM to KUBERNETES_VERSION.
-	hack/packages.sh e2e-cluster
-	go run ./hack/images -kubernetes "$(UPGRADE_FROM)" node
+e2e-cluster: packages-e2e-cluster packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: the life of a cluster by the shipped template on virtual servers, upgraded from UPGRADE_FROM to KUBERNETES_VERSION.
+	go run ./hack/images $(FORCED) -kubernetes "$(UPGRADE_FROM)" node
 	INGOT_CLUSTER_FROM="$(UPGRADE_FROM)" $(E2E_CLUSTER)
 	$(SUMMARY)
 
 .PHONY: e2e-cluster-short
-e2e-cluster-short: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: a cluster of one control plane and one worker by the ClusterClass, made and deleted.
-	hack/packages.sh e2e-cluster
+e2e-cluster-short: packages-e2e-cluster packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: a cluster of one control plane and one worker by the ClusterClass, made and deleted.
 	$(E2E_CLUSTER)
 	$(SUMMARY)
 
 .PHONY: e2e-power-cuts
-e2e-power-cuts: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: cut the power of such a cluster's worker at CUTS moments of its line, and the manager's network once.
-	hack/packages.sh e2e-cluster
+e2e-power-cuts: packages-e2e-cluster packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: cut the power of such a cluster's worker at CUTS moments of its line, and the manager's network once.
 	INGOT_CLUSTER_CUTS="$(CUTS)" INGOT_CLUSTER_SEED="$(SEED)" INGOT_CLUSTER_FIRST_CUT="$(FIRST)" INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
 	go test -count=1 -timeout 360m -v $(TESTFLAGS) -run TestPowerCuts ./test/cluster
 
 .PHONY: e2e-quorum
-e2e-quorum: packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: such a cluster of three control planes, of which one is lost for good and replaced.
-	hack/packages.sh e2e-cluster
+e2e-quorum: packages-e2e-cluster packages-e2e-clusterctl tools tools-e2e agent-image node-image ## As root: such a cluster of three control planes, of which one is lost for good and replaced.
 	INGOT_CLUSTER_QUORUM=1 INGOT_CLUSTER_VERSION="$(KUBERNETES_VERSION)" INGOT_CLUSTER_OUT="$(abspath $(CLUSTER_OUT))" \
 	go test -count=1 -timeout 180m -v $(TESTFLAGS) -run TestControlPlaneLost ./test/cluster
 
@@ -154,22 +152,22 @@ tools: ## Build etcd, Kubernetes and Cluster API programs and controller-gen int
 .PHONY: agent-image
 agent-image: ## Build the kernel and initramfs that servers boot into.
 	hack/packages.sh agent-image
-	go run ./hack/images agent
+	go run ./hack/images $(FORCED) agent
 
 .PHONY: test-image
 test-image: ## Build the bootable Debian image that tests and demo install.
 	hack/packages.sh test-image
-	go run ./hack/images os
+	go run ./hack/images $(FORCED) os
 
 .PHONY: ignition-image
 ignition-image: ## Build the bootable Debian image that Ignition sets up, for one test of qemu-all.
 	hack/packages.sh test-image
-	go run ./hack/images ignition
+	go run ./hack/images $(FORCED) ignition
 
 .PHONY: node-image
 node-image: ## Build the bootable image of a Kubernetes node of KUBERNETES_VERSION, with containers of a control plane.
 	hack/packages.sh node-image
-	go run ./hack/images -kubernetes "$(KUBERNETES_VERSION)" node
+	go run ./hack/images $(FORCED) -kubernetes "$(KUBERNETES_VERSION)" node
 
 # The manifests come first: a version that cannot be released fails before
 # anything takes long.

@@ -43,6 +43,10 @@ func (r *Reconciler) bootstrapIsRead(ctx context.Context, s *scope) (outcome, er
 	if err != nil || secret == nil {
 		return next, err
 	}
+	if out := r.refuseFormat(s, secret); out.stop { // it was read a while ago
+		r.picks.forget(s.machine.UID)
+		return out, nil
+	}
 	if err = readable(secret, s.machine.Spec.Live != nil); err == nil {
 		return next, nil
 	}

@@ -213,10 +213,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if s.liveOverheard() {
 		return r.refuseLive(s), nil
 	}
-	if out, err := r.networkDataIsRead(ctx, s); err != nil || out.stop {
-		return out, err
-	}
-	if out, err := r.mirrorIsMade(ctx, s); err != nil || out.stop {
+	if out, err := r.formatFits(ctx, s); err != nil || out.stop {
 		return out, err
 	}
 	if out, err := r.findNetwork(ctx, s); err != nil || out.stop {

@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -62,4 +64,51 @@ func testMirrorWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 	secret.Data = map[string][]byte{"value": []byte("#cloud-config\n")}
 	s.must(s.api.Update(s.ctx, secret))
 	s.provision("m")
+}
+
+// secretReads counts the live reads of Secrets.
+type secretReads struct {
+	client.Reader
+	n int
+}
+
+func (r *secretReads) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if _, ok := into.(*corev1.Secret); ok {
+		r.n++
+	}
+	return r.Reader.Get(ctx, key, into, opts...)
+}
+
+// A machine that waits for a host reads its bootstrap Secret once in a while, not at each
+// look; and once more before it takes a host, for the Secret may have become another.
+func testFormatIsReadOnce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	live := &secretReads{Reader: s.Live}
+	s.Live = live
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "bootstrap"}, Data: map[string][]byte{"value": []byte("#cloud-config\n")}}
+	s.create(secret)
+	s.network()
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
+	s.settle("m")
+	for range 5 {
+		s.step("m")
+	}
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "")
+	if live.n != 1 {
+		t.Errorf("the Secret was read %d times, want once", live.n)
+	}
+	s.clock.Step(formatMemory)
+	s.step("m")
+	if live.n != 2 {
+		t.Errorf("the Secret was read %d times after a while, want twice", live.n)
+	}
+	secret.Data = map[string][]byte{"format": []byte("ignition"), "value": []byte(`{"ignition":{"version":"3.4.0"}}`)}
+	s.must(s.api.Update(s.ctx, secret))
+	s.host("h", "a")
+	s.nics("h")
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Leave networkData out")
+	if hosts := s.claimsOn("m"); len(hosts) != 0 || len(s.picks.recent) != 0 {
+		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
+	}
 }

@@ -65,6 +65,7 @@ type Reconciler struct {
 
 	picks     picks
 	words     words
+	formats   formats
 	addresses address.Memory
 }
 

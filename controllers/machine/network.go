@@ -24,15 +24,6 @@ import (
 	"github.com/ingot-metal/ingot/inventory/networkdata"
 )
 
-// networkDataIsRead stops a machine whose networkData no system would read.
-func (r *Reconciler) networkDataIsRead(ctx context.Context, s *scope) (outcome, error) {
-	if s.machine.Spec.NetworkData == nil {
-		return next, nil
-	}
-	return r.notForIgnition(ctx, s, infrav1.ReasonNetworkDataWithIgnition,
-		"which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration")
-}
-
 // findNetwork gathers what the machine's networkData needs beside the host. Addresses of
 // pools are claimed before a host is: a host is not held while a pool has none.
 func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error) {

@@ -60,6 +60,8 @@ type Book struct {
 	Expiry time.Duration
 	// Shelves of Client's cache; nil: its hosts are listed for each question.
 	Shelves *Shelves
+	// WatchFilterValue is the label of the hosts that there are to promise (M41); empty: all.
+	WatchFilterValue string
 
 	once  sync.Once
 	turns chan struct{}
@@ -67,7 +69,7 @@ type Book struct {
 
 // Plan says what Promise would, by the cache, and writes nothing.
 func (b *Book) Plan(ctx context.Context, request allocation.PromiseRequest) (allocation.PromisePlan, error) {
-	stock, err := readStock(ctx, b.Client, b.Shelves, request.Namespace, b.Clock.Now())
+	stock, err := b.Stock(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, err
 	}

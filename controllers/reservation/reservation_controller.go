@@ -58,7 +58,8 @@ type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// WatchFilterValue selects the Clusters whose reservations are looked after.
+	// WatchFilterValue selects the Clusters whose reservations are looked after, and the
+	// hosts that there are for them.
 	WatchFilterValue string
 	// Waits of its own; the zero value means DefaultWaits.
 	Waits Waits
@@ -162,7 +163,7 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 	if none, err := r.lower(ctx, cluster, reservation); err != nil || none {
 		return none, 0, err
 	}
-	stock, err := readStock(ctx, r.Client, nil, reservation.Namespace, now)
+	stock, err := stockroom{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return false, 0, err
 	}
@@ -191,7 +192,7 @@ func (r *Reconciler) look(ctx context.Context, cluster *clusterv1.Cluster, reser
 
 // lookAhead says how a promise stands to a Cluster that is not there, perhaps not yet.
 func (r *Reconciler) lookAhead(ctx context.Context, reservation *infrav1.IngotReservation, now time.Time) (after time.Duration, err error) {
-	stock, err := readStock(ctx, r.Client, nil, reservation.Namespace, now)
+	stock, err := stockroom{cache: r.Client, filter: r.WatchFilterValue, now: now}.read(ctx, reservation.Namespace)
 	if err != nil {
 		return 0, err
 	}

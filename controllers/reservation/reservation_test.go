@@ -327,6 +327,16 @@ func TestReservationWatchFilter(t *testing.T) {
 	}
 	d.cluster(func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "mine"} })
 	r, _ := d.settle()
+	d.ready(r, metav1.ConditionFalse, infrav1.ReasonPromiseShort, "lacks 1 of 1 hosts") // the host is another's
+	hosts := &infrav1.IngotHostList{}
+	if err := d.api.List(t.Context(), hosts); err != nil || len(hosts.Items) != 1 {
+		t.Fatalf("%d hosts, %v", len(hosts.Items), err)
+	}
+	hosts.Items[0].Labels = map[string]string{clusterv1.WatchLabel: "mine"}
+	if err := d.api.Update(t.Context(), &hosts.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = d.settle()
 	d.ready(r, metav1.ConditionTrue, infrav1.ReasonPromiseKept, "")
 }
 

@@ -20,6 +20,9 @@ import (
 // to list thousands of hosts for each question would copy them all. The zero value has
 // not seen any.
 type Shelves struct {
+	// WatchFilterValue is the label of the hosts that are kept (M41); empty: all.
+	WatchFilterValue string
+
 	mu sync.Mutex
 	of map[string]*allocation.Shelf
 	// seen are the registrations at the cache; nil before Watch.
@@ -33,7 +36,7 @@ func (s *Shelves) Watch(ctx context.Context, from cache.Informers) error {
 		handler toolscache.ResourceEventHandler
 	}{
 		{&infrav1.IngotHost{}, follow(
-			func(host *infrav1.IngotHost) { s.shelf(host.Namespace).Put(host) },
+			s.putHost,
 			func(host *infrav1.IngotHost) { s.shelf(host.Namespace).Remove(host.Name) })},
 		{&infrav1.IngotHardware{}, follow(
 			func(facts *infrav1.IngotHardware) { s.shelf(facts.Namespace).PutHardware(facts) },
@@ -52,6 +55,15 @@ func (s *Shelves) Watch(ctx context.Context, from cache.Informers) error {
 		s.mu.Unlock()
 	}
 	return nil
+}
+
+// putHost keeps a host, as long as it counts.
+func (s *Shelves) putHost(host *infrav1.IngotHost) {
+	if !counts(host, s.WatchFilterValue) {
+		s.shelf(host.Namespace).Remove(host.Name)
+		return
+	}
+	s.shelf(host.Namespace).Put(host)
 }
 
 // follow hands on what there is of one kind, and what has gone.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	toolscache "k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -123,4 +124,57 @@ func TestShelvesFollowEvents(t *testing.T) {
 			t.Errorf("%s: %d are free, want %d; listed %d times, want it %v", step.name, got, step.free, listed, step.listed)
 		}
 	}
+}
+
+// A manager with --watch-filter promises the hosts that its machines may have, listed or
+// told of; what a Cluster has claimed is that Cluster's, whatever its label says (M41).
+func TestOthersHostsAreNotPromised(t *testing.T) {
+	w := newWorld(t, 0, 3)
+	told := &informers{handlers: map[string]toolscache.ResourceEventHandler{}, synced: map[string]bool{hostKind: true, hardwareKind: true}}
+	shelves := &reservation.Shelves{WatchFilterValue: "mine"}
+	if err := shelves.Watch(t.Context(), told); err != nil {
+		t.Fatal(err)
+	}
+	label := func(name, value string, claim *infrav1.HostClaim) {
+		host, facts := &infrav1.IngotHost{}, &infrav1.IngotHardware{}
+		for _, object := range []client.Object{host, facts} {
+			if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		host.Labels, host.Spec.Claim = map[string]string{clusterv1.WatchLabel: value}, claim
+		if err := w.api.Update(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		told.handlers[hardwareKind].OnAdd(facts, false)
+		told.handlers[hostKind].OnAdd(host, false)
+	}
+	check := func(when string, free, claimed int) {
+		t.Helper()
+		for name, book := range map[string]*reservation.Book{
+			"listed":  {Client: w.api, Live: w.api, Clock: w.clock, WatchFilterValue: "mine"},
+			"told of": {Client: w.api, Live: w.api, Clock: w.clock, WatchFilterValue: "mine", Shelves: shelves},
+		} {
+			plan, err := book.Plan(t.Context(), allocation.PromiseRequest{Namespace: ns, ClusterName: "x",
+				Demand: allocation.Demand{Groups: []allocation.DemandGroup{{Name: "md", Count: 100}}}})
+			if err != nil || len(plan.Missing) != 1 {
+				t.Fatalf("%s, %s: %+v, %v", when, name, plan, err)
+			}
+			stock, err := book.Stock(t.Context(), ns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, has := plan.Missing[0].Free, len(stock.ClaimedBy(ns, "c")); got != free || has != claimed {
+				t.Errorf("%s, %s: %d are free and %d the Cluster's, want %d and %d", when, name, got, has, free, claimed)
+			}
+		}
+	}
+	label("h1", "mine", nil)
+	label("h2", "theirs", nil)
+	label("h3", "theirs", &infrav1.HostClaim{ClusterName: "c", InstanceID: "i"})
+	check("one of three is ours", 1, 1)
+	label("h2", "mine", nil)
+	check("and another", 2, 1)
+	label("h1", "theirs", nil)
+	check("one is given away", 1, 1)
 }

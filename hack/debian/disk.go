@@ -120,6 +120,8 @@ func makeESP(ctx context.Context, work, esp string) error {
 	err = mkimage(ctx, work, []string{
 		"-O", "x86_64-efi", "-d", grubEFI, "-p", "/boot/grub", "-o", loader,
 		"part_gpt", "ext2", "search", "search_label", "normal", "configfile", "linux", "serial", "echo",
+		// Without a video driver GRUB starts Linux without a screen: a BMC's console stays black.
+		"efi_gop", "efi_uga",
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ package debian
 import (
 	"embed"
 	"slices"
+	"strings"
 )
 
 // serverFiles are what a server of the lab has beside Debian's packages.
@@ -43,18 +44,33 @@ var uselessPaths = []string{
 	"/lib/modules/*/kernel/drivers/input/joystick/*", "/lib/modules/*/kernel/drivers/input/misc/*",
 	"/lib/modules/*/kernel/drivers/input/mouse/*", "/lib/modules/*/kernel/drivers/input/tablet/*",
 	"/lib/modules/*/kernel/drivers/input/touchscreen/*",
-	"/lib/modules/*/kernel/drivers/mtd/*", "/lib/modules/*/kernel/drivers/comedi/*",
+	"/lib/modules/*/kernel/drivers/comedi/*",
 	"/lib/modules/*/kernel/fs/ocfs2/*",
 }
 
 // metalPaths are left out too where no server is of metal: kernel modules of devices that
-// the lab does not have, and of file systems that volumes of Kubernetes are on.
+// the lab does not have (mtd, which is one that Solarflare's network cards need), and of
+// file systems that volumes of Kubernetes are on.
 var metalPaths = []string{
+	"/lib/modules/*/kernel/drivers/mtd/*",
 	"/lib/modules/*/kernel/drivers/infiniband/*", "/lib/modules/*/kernel/drivers/hid/*",
 	"/lib/modules/*/kernel/drivers/usb/*", "/lib/modules/*/kernel/drivers/scsi/*fc/*",
 	"/lib/modules/*/kernel/drivers/net/ethernet/mellanox/*",
 	"/lib/modules/*/kernel/drivers/net/ethernet/chelsio/*",
 	"/lib/modules/*/kernel/fs/btrfs/*", "/lib/modules/*/kernel/fs/ceph/*", "/lib/modules/*/kernel/fs/nfs*/*",
+}
+
+// excludes are patterns for dpkg, which compares them with the names in packages: those of
+// modules are below /usr since Debian 13.
+func excludes(lists ...[]string) []string {
+	var out []string
+	for _, path := range slices.Concat(lists...) {
+		out = append(out, path)
+		if strings.HasPrefix(path, "/lib/") {
+			out = append(out, "/usr"+path)
+		}
+	}
+	return out
 }
 
 // serverMasks are units that would run on a server's first boot for nothing.
@@ -68,7 +84,7 @@ var serverMasks = []string{
 func Server() (System, error) {
 	files, err := FilesOf(serverFiles, "server")
 	return System{
-		Packages: slices.Clone(serverPackages), Excludes: slices.Concat(uselessPaths, metalPaths), Files: files,
+		Packages: slices.Clone(serverPackages), Excludes: excludes(uselessPaths, metalPaths), Files: files,
 		Enable: []string{"systemd-networkd", "systemd-resolved", "ssh"}, Mask: slices.Clone(serverMasks),
 		SlackMiB: 160,
 	}, err
@@ -86,6 +102,6 @@ func Metal() (System, error) {
 	system.Files = append(system.Files, files...)
 	system.Packages = append(system.Packages, "netplan.io", "systemd-timesyncd")
 	system.Enable = append(system.Enable, "systemd-timesyncd")
-	system.Excludes = slices.Clone(uselessPaths)
+	system.Excludes = excludes(uselessPaths)
 	return system, err
 }

@@ -27,7 +27,7 @@ const (
 
 // layout changes with whatever of this package decides a disk and is in none of
 // the fields of a System.
-const layout = "debian disk 1"
+const layout = "debian disk 2"
 
 // A System is the recipe of a disk image.
 type System struct {
@@ -68,13 +68,20 @@ unshare --mount --propagation private sh -euc '
 rmdir "$1.bare"
 mv "$1.ext4" "$1/root.ext4"`
 
-// NeedTools says which packages of this machine Build misses.
-func NeedTools() error {
-	return Need(map[string]string{
+// NeedTools says which packages of this machine Build misses, and what else.
+func NeedTools(ctx context.Context) error {
+	err := Need(map[string]string{
 		"mmdebstrap": "mmdebstrap", "apt-get": "apt", "mke2fs": "e2fsprogs",
 		"mformat": "mtools", "mcopy": "mtools", "grub-mkimage": "grub-common",
 		grubBIOS + "/boot.img": "grub-pc-bin", grubEFI + "/linux.mod": "grub-efi-amd64-bin",
 	})
+	if err != nil || os.Geteuid() != 0 { // without root mmdebstrap makes a user namespace
+		return err
+	}
+	if _, err := Run(ctx, "", "unshare", "--mount", "true"); err != nil {
+		return fmt.Errorf("this root may not make mount namespaces, which images are built in; in a container it needs CAP_SYS_ADMIN (docker run --privileged): %w", err)
+	}
+	return nil
 }
 
 // files are those of the system and of this package.

@@ -11,7 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/ingot-metal/ingot/hack/tools"
 )
 
 // Run runs a program in a directory and returns its standard output. What it
@@ -29,6 +32,16 @@ func Run(ctx context.Context, dir, name string, args ...string) (string, error) 
 		return "", fmt.Errorf("%s: %w: %s", name, err, lastLines(stderr.String(), 30))
 	}
 	return stdout.String(), nil
+}
+
+// RunGo runs the go command in a directory, for servers: what it builds is the same wherever
+// it is built (see tools.BuildEnv).
+func RunGo(ctx context.Context, dir string, args ...string) (string, error) {
+	env, err := tools.BuildEnv()
+	if err != nil {
+		return "", err
+	}
+	return Run(ctx, dir, "env", slices.Concat(env, []string{"GOOS=linux", "GOARCH=amd64", "go"}, args)...)
 }
 
 func lookTool(name string) (string, error) {

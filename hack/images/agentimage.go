@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	if err != nil {
 		return err
 	}
-	key := debian.Key("agent-image 5", sum, filepath.Base(kernel.deb), strings.Join(baseNames(programs), " "), strings.Join(agentModules, " "), fmt.Sprint(alongside))
+	key := debian.Key("agent-image 6", sum, filepath.Base(kernel.deb), strings.Join(baseNames(programs), " "), strings.Join(agentModules, " "), fmt.Sprint(alongside))
 	dir, err := c.Result("agent", key, func(dir string) error {
 		if err := assemblePrograms(ctx, programs, work, dir); err != nil {
 			return err
@@ -76,14 +77,12 @@ func buildAgentImage(ctx context.Context, c *debian.Cache) error {
 	return nil
 }
 
+// agentVersion is what the agent says it is; a release asks for its own.
+func agentVersion() string { return cmp.Or(os.Getenv("INGOT_VERSION"), "dev") }
+
 // buildAgent compiles a static binary that is the same wherever it is built.
 func buildAgent(ctx context.Context, output string) error {
-	version := os.Getenv("INGOT_VERSION")
-	if version == "" {
-		version = "dev"
-	}
-	_, err := debian.Run(ctx, "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off",
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", output, agentPackage)
+	_, err := debian.RunGo(ctx, "", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+agentVersion(), "-o", output, agentPackage)
 	if err != nil {
 		return fmt.Errorf("build the agent: %w", err)
 	}
@@ -95,7 +94,7 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 	if err := kernel.unpack(ctx, tree); err != nil {
 		return err
 	}
-	modules, err := selectModules(filepath.Join(tree, "lib", "modules", kernel.release), agentModules)
+	modules, err := selectModules(kernel.modules(tree), agentModules)
 	if err != nil {
 		return err
 	}
@@ -104,6 +103,9 @@ func assembleAgent(ctx context.Context, kernel *kernelPackage, work, dir string)
 	}
 	if err := kernel.writeLicence(ctx, tree, dir); err != nil {
 		return fmt.Errorf("licence of the kernel: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "version"), []byte(agentVersion()+"\n"), 0o644); err != nil {
+		return err
 	}
 	records, err := initramfs(filepath.Join(work, "init"), modules)
 	if err != nil {
@@ -134,7 +136,7 @@ func initramfs(binary string, modules *moduleSet) ([]cpio.Record, error) {
 		cpio.StaticFile("modules/alias", modules.alias, 0o644),
 	}
 	for _, m := range modules.modules {
-		data, err := os.ReadFile(m.path)
+		data, err := readPlain(m.path)
 		if err != nil {
 			return nil, err
 		}

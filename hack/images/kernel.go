@@ -37,11 +37,21 @@ func fetchKernel(ctx context.Context, c *debian.Cache, meta string) (*kernelPack
 	return &kernelPackage{deb: deb, release: strings.TrimPrefix(name, "linux-image-")}, nil
 }
 
-// unpack puts the package's files below dir: boot/vmlinuz-<release> and
-// lib/modules/<release> are what is wanted.
+// unpack puts the package's files below dir: boot/vmlinuz-<release> and the modules are
+// what is wanted.
 func (k *kernelPackage) unpack(ctx context.Context, dir string) error {
 	_, err := debian.Run(ctx, "", "dpkg-deb", "-x", k.deb, dir)
 	return err
+}
+
+// modules is the directory of the modules in the unpacked package: below /usr since
+// Debian 13.
+func (k *kernelPackage) modules(tree string) string {
+	merged := filepath.Join(tree, "usr", "lib", "modules", k.release)
+	if _, err := os.Stat(merged); err == nil {
+		return merged
+	}
+	return filepath.Join(tree, "lib", "modules", k.release)
 }
 
 // writeLicence puts the package's copyright file into dir, and the file source,

@@ -6,12 +6,17 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 )
 
 // agentModules are the drivers that the agent carries: network cards, disk
@@ -134,7 +139,8 @@ func needs(m module, found map[string]module, names []string) []string {
 func modulePaths(dir string) (map[string]string, error) {
 	paths := map[string]string{}
 	err := filepath.WalkDir(filepath.Join(dir, "kernel"), func(path string, d fs.DirEntry, err error) error {
-		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok && err == nil {
+		name, _, ok := strings.Cut(filepath.Base(path), ".ko")
+		if ok && err == nil && !d.IsDir() {
 			paths[canonical(name)] = path
 		}
 		return err
@@ -160,8 +166,37 @@ func builtinModules(dir string) (map[string]bool, error) {
 // canonical: the kernel takes dashes and underscores in module names for the same.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
+// readPlain reads a module's file, which some kernels' packages have compressed: xz in
+// Debian 13, and plain in Debian 12.
+func readPlain(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || strings.HasSuffix(path, ".ko") {
+		return data, err
+	}
+	var in io.Reader
+	switch filepath.Ext(path) {
+	case ".xz":
+		in, err = xz.NewReader(bytes.NewReader(data))
+	case ".zst":
+		in, err = zstd.NewReader(bytes.NewReader(data))
+	default:
+		err = errors.New("a module in a compression that is not known")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if data, err = io.ReadAll(in); err != nil {
+		return nil, fmt.Errorf("decompress %s: %w", path, err)
+	}
+	return data, nil
+}
+
 func readModule(name, path string) (module, error) {
-	f, err := elf.Open(path)
+	content, err := readPlain(path)
+	if err != nil {
+		return module{}, fmt.Errorf("read module %s: %w", name, err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
 		return module{}, fmt.Errorf("read module %s: %w", name, err)
 	}

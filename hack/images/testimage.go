@@ -24,7 +24,7 @@ func buildTestImage(ctx context.Context, c *debian.Cache) error {
 
 // buildSystem returns where the result is.
 func buildSystem(ctx context.Context, c *debian.Cache, kind string, recipe func() (debian.System, error)) (string, error) {
-	if err := debian.NeedTools(); err != nil {
+	if err := debian.NeedTools(ctx); err != nil {
 		return "", err
 	}
 	sources, err := debian.Sources(ctx)

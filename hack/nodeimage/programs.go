@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +53,7 @@ type module struct{ dir, sum string }
 // vouches for it.
 func fetchModule(ctx context.Context, path, version string) (module, error) {
 	download := func(more ...string) (string, error) {
-		args := append([]string{"GOWORK=off", "GOFLAGS=", "go", "mod", "download"}, more...)
-		return debian.Run(ctx, os.TempDir(), "env", append(args, path+"@"+version)...)
+		return debian.RunGo(ctx, os.TempDir(), slices.Concat([]string{"mod", "download"}, more, []string{path + "@" + version})...)
 	}
 	// With -json the reason of a failure would be on standard output.
 	if _, err := download(); err != nil {
@@ -157,9 +157,7 @@ func (b build) run(ctx context.Context, dir string) error {
 	}
 	start := time.Now()
 	fmt.Printf("building %s\n", b.program)
-	arguments := append([]string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off", "GOFLAGS=", "go"},
-		b.arguments(filepath.Join(dir, b.program))...)
-	if _, err := debian.Run(ctx, work, "env", arguments...); err != nil {
+	if _, err := debian.RunGo(ctx, work, b.arguments(filepath.Join(dir, b.program))...); err != nil {
 		return fmt.Errorf("build %s: %w", b.program, err)
 	}
 	fmt.Printf("%s took %.0f s\n", b.program, time.Since(start).Seconds())
@@ -180,7 +178,7 @@ func buildPrograms(ctx context.Context, c *debian.Cache, set *tools.Set, r Relea
 	if err != nil {
 		return "", err
 	}
-	language, err := debian.Run(ctx, "", "go", "env", "GOVERSION")
+	language, err := tools.GoVersion()
 	if err != nil {
 		return "", err
 	}
@@ -195,8 +193,7 @@ func buildPrograms(ctx context.Context, c *debian.Cache, set *tools.Set, r Relea
 				return err
 			}
 		}
-		_, err := debian.Run(ctx, dir, "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOWORK=off", "GOFLAGS=",
-			"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "pause"), pause)
+		_, err := debian.RunGo(ctx, dir, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "pause"), pause)
 		return err
 	})
 }
@@ -204,7 +201,7 @@ func buildPrograms(ctx context.Context, c *debian.Cache, set *tools.Set, r Relea
 // programsKey covers all that the programs are made from: a go.mod fixes the
 // versions of everything below it.
 func programsKey(r Release, language, kubernetesSum string, all []build, pause string) (string, error) {
-	inputs := []string{fixed, fmt.Sprint(r), strings.TrimSpace(language), kubernetesSum}
+	inputs := []string{fixed, fmt.Sprint(r), language, kubernetesSum}
 	for _, b := range all {
 		inputs = append(inputs, b.program, b.goMod, strings.Join(b.arguments(""), " "))
 		if b.pkg != "" {

@@ -35,6 +35,24 @@ func TestDockerfileConfigures(t *testing.T) {
 	}
 }
 
+// The agent is made of the packages that there are, not of those that there were when the
+// builder's cache was filled.
+func TestDockerfileUpdatesFirst(t *testing.T) {
+	found := false
+	for line := range strings.Lines(read(t, filepath.Join(root, "Dockerfile"))) {
+		if !strings.Contains(line, "hack/images agent") {
+			continue
+		}
+		found = true
+		if !strings.HasPrefix(line, "RUN apt-get update && ") {
+			t.Errorf("not of the package lists of this build: %s", line)
+		}
+	}
+	if !found {
+		t.Error("no step builds the agent")
+	}
+}
+
 // What .dockerignore lets through is enough to build all that the Dockerfile
 // builds, and no more.
 func TestDockerignore(t *testing.T) {

@@ -4,11 +4,15 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -52,7 +56,7 @@ func imageFiles(ctx context.Context, o Options, work string) ([][]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	boot, err := bootFiles()
+	boot, err := bootFiles(o.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +122,14 @@ func buildManager(ctx context.Context, o Options, output string) error {
 // systemFiles are what a program expects of its system, and the loaders of the
 // boot server.
 func systemFiles(ctx context.Context, root string) ([]file, error) {
+	bundle, err := authorities(certificates)
+	if err != nil {
+		return nil, err
+	}
 	files := []file{
 		{path: "/etc/passwd", content: passwd, mode: 0o644},
 		{path: "/etc/group", content: group, mode: 0o644},
-		{path: "/etc/ssl/certs/ca-certificates.crt", source: "/etc/ssl/certs/ca-certificates.crt", mode: 0o644},
+		{path: "/etc/ssl/certs/ca-certificates.crt", content: bundle, mode: 0o644},
 		{path: "/tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777},
 		{path: "/var/cache/ingot", mode: fs.ModeDir | 0o755, uid: nonRoot},
 		{path: "/usr/share/doc/ingot/copyright", source: filepath.Join(root, "LICENSE"), mode: 0o644},
@@ -137,6 +145,29 @@ func systemFiles(ctx context.Context, root string) ([]file, error) {
 	return append(files, file{path: "/usr/share/doc/ipxe/source", content: source, mode: 0o644}), nil
 }
 
+// certificates is where Debian's package ca-certificates keeps what it trusts. Not the
+// machine's own bundle: who builds behind a proxy that opens TLS has its authority there,
+// and every installation would trust it.
+const certificates = "/usr/share/ca-certificates/mozilla"
+
+// authorities are the certificates of a directory, in one text.
+func authorities(dir string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.crt"))
+	if err != nil || len(paths) == 0 {
+		return "", fmt.Errorf("no certificate of an authority in %s: install Debian's package ca-certificates (%w)", dir, cmp.Or(err, fs.ErrNotExist))
+	}
+	slices.Sort(paths)
+	var bundle strings.Builder
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		bundle.WriteString(strings.TrimRight(string(data), "\n") + "\n")
+	}
+	return bundle.String(), nil
+}
+
 // sourcePackage says which Debian source package a file under the GPL was built
 // from, so that whoever has the image knows what to ask for.
 func sourcePackage(ctx context.Context, name string) (string, error) {
@@ -148,8 +179,8 @@ func sourcePackage(ctx context.Context, name string) (string, error) {
 }
 
 // bootFiles are the agent that "make agent-image" built last, with the licence
-// of its kernel.
-func bootFiles() ([]file, error) {
+// of its kernel. Version is what it must be of; empty: whichever it is.
+func bootFiles(version string) ([]file, error) {
 	cache, err := tools.CacheDir()
 	if err != nil {
 		return nil, err
@@ -157,6 +188,13 @@ func bootFiles() ([]file, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Join(cache, "images", "agent", "current"))
 	if err != nil {
 		return nil, fmt.Errorf("find the agent's kernel and initramfs, built by make agent-image: %w", err)
+	}
+	built, err := os.ReadFile(filepath.Join(dir, "version"))
+	if err != nil {
+		return nil, fmt.Errorf("the agent that was built last is of an older source tree, run make agent-image: %w", err)
+	}
+	if got := strings.TrimSpace(string(built)); version != "" && got != version {
+		return nil, fmt.Errorf("the agent that was built last, in %s, is of version %s, not %s: run INGOT_VERSION=%s go run ./hack/images agent, and nothing between that and the release", dir, got, version, version)
 	}
 	files := []file{
 		{path: "/usr/share/doc/linux/copyright", source: filepath.Join(dir, "copyright"), mode: 0o644},

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ingot-metal/ingot/hack/tools"
 )
 
 // shipped are the programs whose parts' licences go into the image.
@@ -74,7 +76,11 @@ func licensesIn(dir, path string) ([]file, error) {
 func goTool(ctx context.Context, root string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = buildEnv()
+	env, err := buildEnv()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -85,6 +91,7 @@ func goTool(ctx context.Context, root string, args ...string) ([]byte, error) {
 }
 
 // buildEnv fixes what the user's environment could change in the result.
-func buildEnv() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off")
+func buildEnv() ([]string, error) {
+	env, err := tools.BuildEnv()
+	return append(append(os.Environ(), env...), "GOOS=linux", "GOARCH="+architecture), err
 }

@@ -37,6 +37,8 @@ type Options struct {
 	Out string
 	// Image is the repository of the image without tag; empty: DefaultImage.
 	Image string
+	// Agent is the version that the agent in the image must have; empty: any.
+	Agent string
 	// NoImages leaves out binary and archive.
 	NoImages bool
 }

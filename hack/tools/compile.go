@@ -87,15 +87,18 @@ func (s *Set) compile(ctx context.Context, log io.Writer, g group, dir string) e
 	if err != nil {
 		return err
 	}
+	env, err := BuildEnv()
+	if err != nil {
+		return err
+	}
 	for _, p := range g.programs {
 		start := time.Now()
 		fmt.Fprintf(log, "tools: building %s %s\n", p.file, version)
 		args := append([]string{"build", "-o", filepath.Join(dir, p.file)}, g.flags(version)...)
 		cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
 		cmd.Dir = s.source(g.name)
-		// Static, and for this machine whatever the caller cross-compiles. A
-		// go.work or GOFLAGS of the user must not change the pinned versions.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOWORK=off", "GOFLAGS=")
+		// For this machine, whatever the caller cross-compiles.
+		cmd.Env = append(append(os.Environ(), env...), "GOOS=", "GOARCH=")
 		cmd.Stdout, cmd.Stderr = log, log
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: go %s: %w", p.file, strings.Join(cmd.Args[1:], " "), err)

@@ -155,12 +155,23 @@ func (s *Set) source(groupName string) string {
 // dir is where a group's build belongs: keyed by the version, for people, and
 // by a hash of all that decides the result.
 func (s *Set) dir(g group) (string, error) {
+	language, err := GoVersion()
+	if err != nil {
+		return "", err
+	}
+	return s.dirOf(g, language)
+}
+
+func (s *Set) dirOf(g group, language string) (string, error) {
 	version, err := s.Version(g.name, g.pin)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q\n", g.programs, g.flags(version))
+	if g.onRequest { // of servers' images, not of tests: the Go that links it has security fixes
+		fmt.Fprintln(sum, language)
+	}
 	source := os.DirFS(s.source(g.name))
 	err = fs.WalkDir(source, ".", func(file string, entry fs.DirEntry, err error) error { // in lexical order
 		if err != nil || entry.IsDir() {

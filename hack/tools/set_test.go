@@ -186,6 +186,15 @@ func TestKey(t *testing.T) {
 		apply func() string
 	}{
 		{"a build tag", func() string { return key(tagged) }},
+		{"the Go that builds", func() string {
+			asked := toy
+			asked.onRequest = true
+			dir, err := set.dirOf(asked, "go1.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Base(dir)
+		}},
 		{"our source", func() string {
 			write(t, filepath.Join(set.source("toy"), "main.go"), toySource+"\n")
 			return key(toy)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,8 +51,8 @@ const (
 
 // Said is what is to be said on one link.
 type Said struct {
-	// Networks of the link; Gone are those that were, and are advertised no more: their
-	// prefixes and servers are taken back.
+	// Networks of the link; Gone are those that were, and are no more or say something else
+	// now: what of their prefixes and servers is said no more is taken back.
 	Networks, Gone []pxe.Advertisement
 	// Last says that the sender goes: it is a default router no more (RFC 4861 §6.2.5).
 	Last bool
@@ -68,10 +69,12 @@ func Message(source net.HardwareAddr, said Said) []byte {
 	var lifetime time.Duration
 	mtu := 0
 	var options []byte
-	for _, n := range said.Gone { // first: what the others have as well stays
-		options = append(options, prefix(n, leavingLifetime, 0)...)
-		options = append(options, dns(n.DNS, 0)...)
-		options = append(options, search(n.Search, 0)...)
+	for _, n := range said.Gone {
+		if !slices.ContainsFunc(said.Networks, func(other pxe.Advertisement) bool { return other.Prefix == n.Prefix }) {
+			options = append(options, prefix(n, leavingLifetime, 0)...)
+		}
+		options = append(options, dns(dropped(n.DNS, said.Networks, func(n pxe.Advertisement) []netip.Addr { return n.DNS }), 0)...)
+		options = append(options, search(dropped(n.Search, said.Networks, func(n pxe.Advertisement) []string { return n.Search }), 0)...)
 	}
 	for _, n := range said.Networks {
 		flags |= flagsOf(n)
@@ -96,6 +99,13 @@ func Message(source net.HardwareAddr, said Said) []byte {
 		b = binary.BigEndian.AppendUint32(append(b, optionMTU, 1, 0, 0), uint32(mtu))
 	}
 	return append(b, options...)
+}
+
+// dropped is what was said that no network says now.
+func dropped[T comparable](was []T, now []pxe.Advertisement, of func(pxe.Advertisement) []T) []T {
+	return slices.DeleteFunc(slices.Clone(was), func(one T) bool {
+		return slices.ContainsFunc(now, func(n pxe.Advertisement) bool { return slices.Contains(of(n), one) })
+	})
 }
 
 func flagsOf(n pxe.Advertisement) byte {

@@ -41,6 +41,10 @@ func TestGoldenMessages(t *testing.T) {
 	full.DNS = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}
 	narrow := stateless
 	narrow.Prefix = netip.MustParsePrefix("2001:db8:0:1:8000::/80")
+	others := full
+	others.DNS = []netip.Addr{netip.MustParseAddr("2001:db8::54"), netip.MustParseAddr("2001:db8::55")}
+	before := full
+	before.DNS = append(slices.Clone(full.DNS), others.DNS[0])
 	forever := stateful()
 	forever.RouterLifetime = 24 * time.Hour
 	var got strings.Builder
@@ -61,6 +65,7 @@ func TestGoldenMessages(t *testing.T) {
 		{name: "a router that goes", source: hardware, networks: []pxe.Advertisement{full}, last: true},
 		{name: "a network that is advertised no more", source: hardware, gone: []pxe.Advertisement{full}},
 		{name: "one of two", source: hardware, networks: []pxe.Advertisement{stateful()}, gone: []pxe.Advertisement{narrow}},
+		{name: "servers that are others now", source: hardware, networks: []pxe.Advertisement{others}, gone: []pxe.Advertisement{before}},
 		{name: "from a link without hardware addresses", networks: []pxe.Advertisement{stateful()}},
 	} {
 		fmt.Fprintf(&got, "=== %s\n", tc.name)
@@ -247,6 +252,9 @@ func TestOn(t *testing.T) {
 func TestChanges(t *testing.T) {
 	routed := stateful()
 	routed.RouterLifetime = time.Hour
+	served, elsewhere := stateful(), stateful()
+	served.DNS = []netip.Addr{netip.MustParseAddr("2001:db8::53")}
+	elsewhere.DNS = []netip.Addr{netip.MustParseAddr("2001:db8::54")}
 	var says networks
 	link := links.Link{Index: 3, Hardware: hardware, Here: []netip.Prefix{routed.Prefix}}
 	w := newWire(link)
@@ -265,7 +273,9 @@ func TestChanges(t *testing.T) {
 		{lookEvery, networks{routed}, nil},
 		{lookEvery, networks{stateful()}, &Said{Networks: networks{stateful()}}}, // no router any more
 		{time.Second, nil, nil},
-		{lookEvery, nil, &Said{Gone: networks{stateful()}}},
+		{lookEvery, networks{served}, &Said{Networks: networks{served}}},
+		{lookEvery, networks{elsewhere}, &Said{Networks: networks{elsewhere}, Gone: networks{served}}},
+		{lookEvery, nil, &Said{Gone: networks{elsewhere}}},
 		{lookEvery, nil, nil},
 		{maxInterval, nil, nil},
 		{lookEvery, networks{routed}, &Said{Networks: networks{routed}}},

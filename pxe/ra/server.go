@@ -146,7 +146,7 @@ func (s *Server) say(conn Conn, link links.Link, pace *state, here []pxe.Adverti
 		return
 	}
 	gone := slices.DeleteFunc(slices.Clone(pace.said), func(n pxe.Advertisement) bool {
-		return slices.ContainsFunc(here, func(other pxe.Advertisement) bool { return other.Prefix == n.Prefix })
+		return slices.ContainsFunc(here, func(other pxe.Advertisement) bool { return reflect.DeepEqual(other, n) })
 	})
 	message := Message(link.Hardware, Said{Networks: here, Gone: gone})
 	if message == nil {

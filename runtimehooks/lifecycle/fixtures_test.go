@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -166,11 +165,24 @@ func (b *book) Promise(ctx context.Context, _ types.UID, request allocation.Prom
 	if b.err != nil {
 		return allocation.PromisePlan{}, b.err
 	}
-	stock, err := Inventory{Cache: b.client, Clock: clocktesting.NewFakePassiveClock(time.Unix(10, 0))}.stock(ctx, request.Namespace)
+	stock, err := b.Stock(ctx, request.Namespace)
 	if err != nil {
 		return allocation.PromisePlan{}, err
 	}
 	return allocation.PlanPromise(request, stock)
+}
+
+// Stock lists what there is.
+func (b *book) Stock(ctx context.Context, namespace string) (allocation.Stock, error) {
+	hosts, facts := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
+	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
+	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
+		if err := b.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return allocation.Stock{}, err
+		}
+	}
+	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Machines: machines.Items,
+		Reservations: reservations.Items, Now: time.Unix(10, 0)}, nil
 }
 
 var errContendedTest = errors.New("contended")
@@ -205,7 +217,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(append(base, docker), objects...)...).Build()
 	s := &site{client: c, book: &book{client: c}, events: events.NewFakeRecorder(10)}
 	s.Options = Options{
-		Inventory: Inventory{Cache: c, Live: c, Clock: clocktesting.NewFakePassiveClock(time.Unix(10, 0))},
+		Inventory: Inventory{Cache: c, Live: c, Stock: s.book.Stock},
 		Book:      s.book, Contended: errContendedTest, Recorder: s.events,
 	}
 	return s

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,10 +21,8 @@ import (
 type Inventory struct {
 	// Cache has Ingot's kinds and the ClusterClasses; Live is the API server.
 	Cache, Live client.Reader
-	Clock       clock.PassiveClock
-	// Shelf has the hosts of a namespace as Cache does; nil, or where it returns nil: they
-	// are listed.
-	Shelf func(namespace string) *allocation.Shelf
+	// Stock is the inventory of a namespace, which is not changed.
+	Stock func(ctx context.Context, namespace string) (allocation.Stock, error)
 }
 
 // class of a Cluster, nil if there is none. A class that the cache does not have is
@@ -96,31 +93,6 @@ func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 		return nil, fmt.Errorf("image catalogue: %w", err)
 	}
 	return list.Items, nil
-}
-
-// stock reads the inventory of a namespace. None of it is changed.
-func (i Inventory) stock(ctx context.Context, namespace string) (allocation.Stock, error) {
-	hosts, hardware := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}
-	machines, reservations := &infrav1.IngotMachineList{}, &infrav1.IngotReservationList{}
-	var shelf *allocation.Frozen // before who chose a host is read
-	if i.Shelf != nil {
-		if living := i.Shelf(namespace); living != nil {
-			shelf = living.Freeze()
-		}
-	}
-	lists := []client.ObjectList{machines, reservations}
-	if shelf == nil {
-		lists = append(lists, hosts, hardware)
-	}
-	for _, list := range lists {
-		if err := i.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
-		}
-	}
-	return allocation.Stock{
-		Candidates: allocation.Candidates(hosts.Items, hardware.Items), Shelf: shelf, Machines: machines.Items,
-		Reservations: reservations.Items, Now: i.Clock.Now(),
-	}, nil
 }
 
 // wish is what a topology asks for; nil for a Cluster that is not Ingot's.
@@ -206,7 +178,7 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 	if out.Images, err = i.Images(ctx); err != nil {
 		return nil, err
 	}
-	if out.Stock, err = i.stock(ctx, cluster.Namespace); err != nil {
+	if out.Stock, err = i.Stock(ctx, cluster.Namespace); err != nil {
 		return nil, err
 	}
 	has := out.holding()

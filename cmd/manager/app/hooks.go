@@ -98,14 +98,15 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	if err != nil {
 		return err
 	}
-	shelves := &reservation.Shelves{}
+	shelves := &reservation.Shelves{WatchFilterValue: o.WatchFilter}
 	if err := shelves.Watch(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Shelf: shelves.Of}
+	book := &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry,
+		Shelves: shelves, WatchFilterValue: o.WatchFilter}
+	inventory := lifecycle.Inventory{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Stock: book.Stock}
 	handlers := lifecycle.Handlers(lifecycle.Options{
-		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended,
-		Book: &reservation.Book{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Expiry: o.Hooks.PromiseExpiry, Shelves: shelves},
+		Inventory: inventory, Recorder: mgr.GetEventRecorder("ingot"), Contended: reservation.ErrContended, Book: book,
 	})
 	handlers = append(handlers, mutation.Handlers(mutation.Options{Images: inventory.Images, Choose: lifecycle.ChooseImage, Templates: inventory.Templates})...)
 	server, err := runtimehooks.New(runtimehooks.Options{

@@ -4,6 +4,7 @@
 // Command build writes a release: a clusterctl repository and the container
 // image as an archive.
 //
+//	INGOT_VERSION=v0.1.0 go run ./hack/images agent
 //	go run ./hack/release/build -version v0.1.0 -out dist
 //	go run ./hack/release/build -version v0.1.0 -out dist -no-images
 //	go run ./hack/release/build -version v0.1.0 -root /image   # files only, for the Dockerfile
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	o.Root = set.Root()
+	o.Root, o.Agent = set.Root(), o.Version
 	if *root != "" {
 		return release.WriteRoot(ctx, o, *root)
 	}
