@@ -41,6 +41,9 @@ func StorageWithoutDriver(root fs.FS) []agentapi.PCIDevice {
 	return out
 }
 
+// hostManaged is what the kernel says of a disk whose zones are written in order only.
+const hostManaged = "host-managed"
+
 // zonedControllers are the PCI addresses of those with host-managed zoned disks.
 func zonedControllers(root fs.FS) []string {
 	entries, err := fs.ReadDir(root, "sys/block")
@@ -50,7 +53,8 @@ func zonedControllers(root fs.FS) []string {
 	var out []string
 	for _, e := range entries {
 		dir := path.Join("sys/block", e.Name())
-		if text(root, dir+"/device/type") == scsiZoned && hctl.MatchString(path.Base(link(root, dir+"/device"))) {
+		scsi := text(root, dir+"/device/type") == scsiZoned && hctl.MatchString(path.Base(link(root, dir+"/device")))
+		if scsi || exists(root, dir+"/device") && text(root, dir+"/queue/zoned") == hostManaged {
 			out = append(out, lastPCI(link(root, dir)))
 		}
 	}

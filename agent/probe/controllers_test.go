@@ -35,6 +35,10 @@ func TestStorageWithoutDriver(t *testing.T) {
 		sys/block/sdb -> ../devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/block/sdb
 		sys/devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/block/sdb/device -> ../../../2:0:0:0
 		sys/devices/pci0000:00/0000:01:00.0/host2/target2:0:0/2:0:0:0/type = 20\n`
+	const ordered = `
+		sys/block/nvme0n1 -> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1
+		sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1/device -> ../../nvme0
+		sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1/queue/zoned = host-managed\n`
 	for name, tc := range map[string]struct {
 		tree string
 		want []agentapi.PCIDevice
@@ -43,6 +47,7 @@ func TestStorageWithoutDriver(t *testing.T) {
 		"with a driver":                      {nvme, []agentapi.PCIDevice{}},
 		"no storage":                         {network, []agentapi.PCIDevice{}},
 		"Fibre Channel":                      {fibre, []agentapi.PCIDevice{{Address: "0000:5e:00.0", ID: "1077:2261"}}},
+		"NVMe of zones (ZNS)":                {nvme + ordered, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
 		"disks that are zoned by their host": {nvme + zoned, []agentapi.PCIDevice{{Address: "0000:01:00.0", ID: ":"}}},
 		"without its driver":                 {nvme + raid + network, []agentapi.PCIDevice{{Address: "0000:3b:00.0", ID: "1000:0073"}}},
 	} {

@@ -55,6 +55,8 @@ func disk(root fs.FS, name string) (agentapi.Disk, bool) {
 		return agentapi.Disk{}, false
 	case text(root, dir+"/removable") == "1" && ofUSB.MatchString(link(root, dir)), text(root, dir+"/ro") == "1", text(root, dir+"/hidden") == "1":
 		return agentapi.Disk{}, false
+	case text(root, dir+"/queue/zoned") == hostManaged: // NVMe's, too (ZNS)
+		return agentapi.Disk{}, false
 	case kind != "" && kind != scsiDisk && kind != scsiReduced && hctl.MatchString(path.Base(link(root, dir+"/device"))):
 		return agentapi.Disk{}, false
 	}

@@ -196,7 +196,10 @@ func TestDisks(t *testing.T) {
 			sys/block/sdd/size = 2048
 			sys/block/nvme0c0n1/size = 2048
 			sys/block/nvme0c0n1/hidden = 1
-			sys/block/nvme0c0n1/device/x = x`, nil},
+			sys/block/nvme0c0n1/device/x = x
+			sys/block/nvme1n1/size = 2048
+			sys/block/nvme1n1/queue/zoned = host-managed
+			sys/block/nvme1n1/device/x = x`, nil},
 		{"a name with a slash", `
 			sys/block/cciss!c0d0/size = 2048
 			sys/block/cciss!c0d0/device/x = x`,

@@ -267,6 +267,7 @@ type BootedSystem struct {
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.spec.cpu.cores`
 // +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memoryBytes`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address.ip`
+// +kubebuilder:printcolumn:name="IPv6",type=string,JSONPath=`.spec.ipv6Address.ip`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // IngotHardware holds the facts of the IngotHost of the same name, which owns it.

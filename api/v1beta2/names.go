@@ -61,6 +61,11 @@ const EnrolledLabel = AnnotationPrefix + "enrolled"
 // its host.
 const RotatedAtAnnotation = AnnotationPrefix + "rotated-at"
 
+// RotatingAnnotation on a BMC's Secret tells of which IngotHost, and at which address, the BMC
+// may have SecretKeyNextPassword: "name address". Without it that password is what somebody
+// proposes, and no BMC has heard of it.
+const RotatingAnnotation = AnnotationPrefix + "rotating"
+
 // LabelsFromHostAnnotation on a Node of a workload cluster lists the labels, separated by
 // commas, that Ingot has written there because its host has them.
 const LabelsFromHostAnnotation = AnnotationPrefix + "labels-from-host"

@@ -86,7 +86,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 			return r.failed(host, known, refused, seen.Now), nil
 		}
 	}
-	begun := rotation.IsPending(found.Secret)
+	begun := rotation.IsPending(host, found.Secret)
 	if begun {
 		after, settled, err := r.rotate(ctx, host, seen, found.Secret, known)
 		if err != nil || !settled {

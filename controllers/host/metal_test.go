@@ -211,7 +211,7 @@ func (m *metal) ask() {
 // done says that the rotation is over.
 func (m *metal) done(h *infrav1.IngotHost) bool {
 	_, asked := h.Annotations[infrav1.RotateCredentialsAnnotation]
-	return !asked && !rotation.IsPending(m.credentials())
+	return !asked && !rotation.IsPending(m.get("h"), m.credentials())
 }
 
 // mortal counts the calls of a process, and from the at-th on makes all fail. Each

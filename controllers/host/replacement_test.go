@@ -103,6 +103,7 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 			must(y, y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: "bmc"}, secret))
 			if tc.begun {
 				secret.Data[infrav1.SecretKeyNextPassword] = []byte("begun-elsewhere")
+				secret.Annotations = map[string]string{infrav1.RotatingAnnotation: "h redfish://somewhere.example"}
 				must(y, y.api.Update(y.ctx, secret))
 			}
 			for range 8 {

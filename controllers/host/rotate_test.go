@@ -163,6 +163,41 @@ func testRotationRefused(t *testing.T, on *ground) {
 			}
 		})
 	}
+	propose := func(m *metal) {
+		secret := m.credentials()
+		secret.Data[infrav1.SecretKeyNextPassword] = []byte("chosen-by-hand")
+		must(m.yard, m.api.Update(m.ctx, secret))
+	}
+	t.Run("a password of one's own, before it is asked for", func(t *testing.T) {
+		m := newMetal(t, on, "standard")
+		m.calm()
+		propose(m)
+		for range 4 {
+			m.clock.Step(m.waits().BackoffCap)
+			m.tick()
+		}
+		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionTrue, infrav1.ReasonCredentialsAccepted)
+		if m.lab.Password() != canary || len(m.credentials().Data) != 3 {
+			t.Error("something was changed")
+		}
+		m.ask()
+		m.settled("rotated", m.done)
+		if m.lab.Password() != "chosen-by-hand" || string(m.credentials().Data[infrav1.SecretKeyPassword]) != "chosen-by-hand" {
+			t.Error("the BMC has not the password that was chosen")
+		}
+	})
+	t.Run("a password of one's own for several hosts", func(t *testing.T) {
+		m := newMetal(t, on, "standard")
+		m.calm()
+		m.ready("other")
+		propose(m)
+		m.ask()
+		m.settled("refused", m.done)
+		m.rotated(metav1.ConditionFalse, infrav1.ReasonRotationRefused)
+		if m.lab.Password() != canary || string(m.credentials().Data[infrav1.SecretKeyPassword]) != canary {
+			t.Error("something was changed")
+		}
+	})
 	t.Run("a pause", func(t *testing.T) { // I10
 		m := newMetal(t, on, "standard")
 		m.calm()
@@ -229,7 +264,7 @@ func testRotationFails(t *testing.T, on *ground) {
 			m.tick() // two tries at each; never two wrong ones at once
 		}
 		m.want("h", infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected)
-		if !rotation.IsPending(m.credentials()) {
+		if !rotation.IsPending(m.get("h"), m.credentials()) {
 			t.Error("a password was thrown away that may be the BMC's")
 		}
 		m.lab.SetFaults(labbmc.Faults{}) // the lock is over
@@ -242,7 +277,7 @@ func testRotationFails(t *testing.T, on *ground) {
 		m.lab.SetFaults(labbmc.Faults{Match: isAccount, Status: http.StatusServiceUnavailable})
 		m.ask()
 		m.tick()
-		if !rotation.IsPending(m.credentials()) {
+		if !rotation.IsPending(m.get("h"), m.credentials()) {
 			t.Fatal("not under way")
 		}
 		m.rotated(metav1.ConditionFalse, infrav1.ReasonCredentialsRotating)

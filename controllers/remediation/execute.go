@@ -100,9 +100,13 @@ func unhealthy(m *clusterv1.Machine) {
 // that falls ill again just now is looked at by MachineHealthCheck with the next change
 // of its Node, or with the next resync: nothing written here would bring it sooner.
 func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
-	if s.machine != nil && conditions.Has(s.machine, clusterv1.MachineExternallyRemediatedCondition) {
+	if s.machine != nil && (conditions.Has(s.machine, clusterv1.MachineExternallyRemediatedCondition) || isPardoned(s.machine)) {
 		err := r.patchMachine(ctx, s.machine, func(m *clusterv1.Machine) {
 			conditions.Delete(m, clusterv1.MachineExternallyRemediatedCondition)
+			if isPardoned(m) {
+				conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+				v1beta1conditions.Delete(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)
+			}
 		})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("condition of Machine %s: %w", s.machine.Name, err)
@@ -118,6 +122,13 @@ func (r *Reconciler) letGo(ctx context.Context, s *scope) error {
 		return fmt.Errorf("finalizer of the IngotRemediation: %w", err)
 	}
 	return nil
+}
+
+// isPardoned says whether the owner was told to replace a Machine whose remediation ends
+// without that: a person has ended it. Left as it is, the owner would replace the Machine
+// whenever it comes to it, well or not: nobody looks at its health after that.
+func isPardoned(m *clusterv1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
 // patchMachine changes the two conditions that are ours to change; what others write

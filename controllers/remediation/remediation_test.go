@@ -16,6 +16,7 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -201,6 +202,31 @@ func testWatchFilter(s *site) {
 	machine.Labels[clusterv1.WatchLabel] = "other"
 	must(s.t, s.api.Update(s.ctx, machine))
 	s.wants(infrav1.ReasonPowerCycling)
+}
+
+// testPardoned: a person ends a remediation whose Machine its owner was told to replace and
+// has not. The owner, which asks nobody once more, is told no longer.
+func testPardoned(s *site) {
+	s.change(func(h *infrav1.IngotHost) {
+		h.Spec.Claim.Quarantine = &infrav1.Quarantine{Reason: infrav1.QuarantineHealthFailed, Since: metav1.NewTime(s.clock.Now())}
+	})
+	s.wants(infrav1.ReasonHandedOver)
+	if !conditions.IsFalse(s.machine(), clusterv1.MachineOwnerRemediatedCondition) {
+		s.t.Fatal("not handed over")
+	}
+	machine := s.machine()
+	machine.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
+	must(s.t, s.api.Update(s.ctx, machine))
+	must(s.t, s.api.Delete(s.ctx, s.get()))
+	s.turn()
+	machine = s.machine()
+	if s.get() != nil || conditions.Has(machine, clusterv1.MachineOwnerRemediatedCondition) ||
+		v1beta1conditions.Has(machine, clusterv1.MachineOwnerRemediatedV1Beta1Condition) {
+		s.t.Errorf("remediation %v, the Machine is still to be replaced: %+v", s.get(), machine.Status.Conditions)
+	}
+	if failed := conditions.Get(machine, clusterv1.MachineHealthCheckSucceededCondition); failed == nil || failed.Status != metav1.ConditionFalse {
+		s.t.Errorf("what another says of the Machine was changed: %+v", failed)
+	}
 }
 
 func testNoMachine(s *site) {

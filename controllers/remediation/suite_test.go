@@ -39,7 +39,7 @@ func TestRemediation(t *testing.T) {
 		name string
 		run  func(*site)
 	}{
-		{"power cycles, then handed over", testHandedOver}, {"healthy again", testHealthyAgain}, {"ended while the host is cut off", testEnded},
+		{"power cycles, then handed over", testHandedOver}, {"healthy again", testHealthyAgain}, {"pardoned", testPardoned}, {"ended while the host is cut off", testEnded},
 		{"paused", testPaused}, {"moved", testMoved}, {"status lost", testStatusLost}, {"a stale view of the host", testConflict},
 		{"another's Machine", testWatchFilter}, {"of no Machine", testNoMachine}, {"host lost", testHostLost}, {"a person at work", testPerson},
 		{"left alone", testLeftAlone}, {"the cluster is not reached", testUnreachable}, {"back, and nobody says so", testBack}, {"older than the process", testOlder},

@@ -21,7 +21,7 @@ import (
 // the status, by what it left in the Secret; nil: what the host says is right.
 func Last(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
 	at, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
-	if !rotated || IsPending(secret) {
+	if !rotated || IsPending(host, secret) {
 		return nil
 	}
 	last := metav1.Condition{Type: infrav1.HostCredentialsRotatedCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonCredentialsRotated,

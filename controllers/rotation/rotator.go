@@ -109,9 +109,16 @@ func IsAsked(host *infrav1.IngotHost) bool {
 	return asked && host.DeletionTimestamp.IsZero()
 }
 
-// IsPending says whether the BMC may have another password than the Secret's own.
-func IsPending(secret *corev1.Secret) bool {
-	return len(secret.Data[infrav1.SecretKeyNextPassword]) > 0
+// IsPending says whether the host's BMC may have another password than the Secret's own. A
+// next password that was not written down for that BMC is another's, or a person's proposal,
+// of which no BMC has heard: by the name a host is known whose BMC's address was changed, by
+// the address one that was registered anew.
+func IsPending(host *infrav1.IngotHost, secret *corev1.Secret) bool {
+	if len(secret.Data[infrav1.SecretKeyNextPassword]) == 0 || host.Spec.BMC == nil {
+		return false
+	}
+	name, address, _ := strings.Cut(secret.Annotations[infrav1.RotatingAnnotation], " ")
+	return name != "" && (name == host.Name || address == host.Spec.BMC.Address)
 }
 
 // Rotate goes as far with a change of the BMC's password as it can without waiting,
@@ -138,7 +145,7 @@ func (r *rotating) begin(ctx context.Context) (err error) {
 	if of := r.digest(); r.memory.of != of {
 		r.memory = Memory{of: of}
 	}
-	r.memory.Asked, r.memory.Pending = IsAsked(r.host), IsPending(r.secret)
+	r.memory.Asked, r.memory.Pending = IsAsked(r.host), IsPending(r.host, r.secret)
 	if !r.memory.Pending {
 		r.memory.Obstacle, err = r.obstacle(ctx, r.view)
 	}
@@ -179,12 +186,15 @@ func (r *rotating) prepare(ctx context.Context) error {
 	if err := r.Current(ctx, r.host); err != nil {
 		return err
 	}
+	proposed := bmc.Password(r.secret.Data[infrav1.SecretKeyNextPassword])
 	password, err := newPassword(rand.Reader, passwordLength(r.host.Spec.BMC.Address))
 	if err != nil {
 		return err
 	}
+	password = cmp.Or(proposed, password)
 	err = r.write(ctx, func(secret *corev1.Secret) {
 		secret.Data[infrav1.SecretKeyNextPassword] = []byte(password.Reveal())
+		secret.Annotations[infrav1.RotatingAnnotation] = r.host.Name + " " + r.host.Spec.BMC.Address
 	})
 	if err != nil {
 		return err
@@ -283,7 +293,7 @@ func sendingOf(err error) inventory.Sending {
 func (r *rotating) store(ctx context.Context) error {
 	err := r.write(ctx, func(secret *corev1.Secret) {
 		secret.Data[infrav1.SecretKeyPassword] = secret.Data[infrav1.SecretKeyNextPassword]
-		delete(secret.Data, infrav1.SecretKeyNextPassword)
+		forgetNext(secret)
 		delete(secret.Data, infrav1.SecretKeyUnprovenPassword)
 	})
 	if err != nil {
@@ -295,11 +305,17 @@ func (r *rotating) store(ctx context.Context) error {
 		r.secret.Annotations[infrav1.RotatedAtAnnotation], r.secret.Name))
 }
 
+// forgetNext takes the new password from its key, with the mark of whose it was.
+func forgetNext(secret *corev1.Secret) {
+	delete(secret.Data, infrav1.SecretKeyNextPassword)
+	delete(secret.Annotations, infrav1.RotatingAnnotation)
+}
+
 // giveUp leaves the old password, by which a login has succeeded.
 func (r *rotating) giveUp(ctx context.Context) error {
 	err := r.write(ctx, func(secret *corev1.Secret) {
 		secret.Data[infrav1.SecretKeyUnprovenPassword] = secret.Data[infrav1.SecretKeyNextPassword]
-		delete(secret.Data, infrav1.SecretKeyNextPassword)
+		forgetNext(secret)
 	})
 	if err != nil {
 		return err
@@ -375,10 +391,10 @@ func (r *rotating) clean(text string) string {
 // when nobody but Ingot may know the password.
 func (r *rotating) write(ctx context.Context, change func(*corev1.Secret)) error {
 	base := r.secret.DeepCopy()
-	change(r.secret)
 	if r.secret.Annotations == nil {
 		r.secret.Annotations = map[string]string{}
 	}
+	change(r.secret)
 	r.secret.Annotations[infrav1.RotatedAtAnnotation] = r.Clock.Now().UTC().Format(time.RFC3339)
 	err := r.Client.Patch(ctx, r.secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

@@ -84,7 +84,7 @@ func TestRotate(t *testing.T) {
 			if outcome == nil || outcome.Reason != tc.reason || tc.door.sent != tc.sent {
 				t.Fatalf("told %+v after %d sendings, want %s after %d", outcome, tc.door.sent, tc.reason, tc.sent)
 			}
-			if bmc.Password(secret.Data[infrav1.SecretKeyPassword]) != tc.door.password || IsPending(secret) {
+			if bmc.Password(secret.Data[infrav1.SecretKeyPassword]) != tc.door.password || len(secret.Data[infrav1.SecretKeyNextPassword]) > 0 || secret.Annotations[infrav1.RotatingAnnotation] != "" {
 				t.Error("the Secret does not hold the password of the BMC")
 			}
 			for _, text := range append(append(texts, tc.door.told...), outcome.Message) {
@@ -132,7 +132,7 @@ func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret,
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
 			t.Fatal(err)
 		}
-		if !IsAsked(host) && !IsPending(secret) {
+		if !IsAsked(host) && !IsPending(host, secret) {
 			break
 		}
 	}

@@ -94,17 +94,21 @@ func parse(args []string, s Streams) (*call, error) {
 		return nil, errors.New("--ca is the text of certificates (-----BEGIN CERTIFICATE-----), not the name of a file")
 	case *ca != "" && c.target.Fingerprint != "" || c.target.InsecureSkipVerify && (*ca != "" || c.target.Fingerprint != ""):
 		return nil, errors.New("give one of --ca, --fingerprint and --insecure-skip-verify")
+	case c.target.Username == "":
+		return nil, errors.New("--username is missing: a BMC counts a login without one as a failed one")
+	case *password == "":
+		return nil, errors.New("--password-file is missing: a BMC counts a login without a password as a failed one, and locks the account after some; -: the first line of standard input")
 	}
 	c.target.CABundle = []byte(*ca)
-	c.target.Password, err = readPassword(*password, c.in)
+	if c.target.Password, err = readPassword(*password, c.in); err == nil && c.target.Password == "" {
+		err = fmt.Errorf("--password-file %s: the first line is empty, and no login is tried with that; can you read the Secret?", *password)
+	}
 	return c, err
 }
 
 // readPassword leaves what follows the first line in the reader.
 func readPassword(path string, in *bufio.Reader) (bmc.Password, error) {
 	switch path {
-	case "":
-		return "", nil
 	case "-":
 		var line []byte
 		for len(line) <= maxPassword {

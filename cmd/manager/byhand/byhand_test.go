@@ -144,6 +144,9 @@ func TestRefused(t *testing.T) {
 		{"a file of certificates", []string{"--ca", "/etc/ca.crt", "power"}, "not the name of a file"},
 		{"no time", []string{"--timeout", "0s", "power"}, "--timeout"},
 		{"no file", []string{"--password-file", b.file + "-none", "power"}, "no such file"},
+		{"no password", []string{"power"}, "--password-file is missing"},
+		{"an empty password", []string{"--password-file", "-", "power"}, "first line is empty"},
+		{"no account", []string{"--username", "", "--password-file", b.file, "power"}, "--username is missing"},
 		{"console", []string{"--password-file", b.file, "console"}, "ipmi://"},
 	} {
 		if _, err := b.run(t, "", tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -180,7 +183,7 @@ func (terminal) Close(context.Context) error                               { ret
 func (c terminal) dial(context.Context, bmc.Target) (bmc.Conn, error)      { return c, nil }
 func (c terminal) run(in io.Reader, out io.Writer, verb string, t *testing.T) error {
 	t.Helper()
-	return byhand.Run(t.Context(), []string{"--address", "ipmi://192.0.2.1", "--password-file", "-", verb}, c.dial, byhand.Streams{In: in, Out: out, Err: io.Discard})
+	return byhand.Run(t.Context(), []string{"--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", verb}, c.dial, byhand.Streams{In: in, Out: out, Err: io.Discard})
 }
 
 // TestConsole: what follows the password goes to the server, and what it says comes back,
@@ -258,7 +261,7 @@ func (a after) Read(p []byte) (int, error) {
 func TestNothingMovesTheCursor(t *testing.T) {
 	var out bytes.Buffer
 	c := terminal{log: []bmc.LogEntry{{Message: "fan\x1b[2J failed\u202e\nOK everything is well"}}}
-	if err := c.run(strings.NewReader("\n"), &out, "eventlog", t); err != nil {
+	if err := c.run(strings.NewReader("pw\n"), &out, "eventlog", t); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "-    fan [2J failed  OK everything is well\n"; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") || strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e") {
