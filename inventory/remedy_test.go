@@ -346,6 +346,7 @@ func TestRestarted(t *testing.T) {
 		{"cluster not reached", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{}, infrav1.ReasonPowerReadBack, metav1.ConditionTrue},
 		{"the same boot, ready", off(cycleAt(1, infrav1.PowerCycleDone, 0, 1)), RemedyNode{BootID: "boot-1", Ready: true}, infrav1.ReasonBootIDUnchanged, metav1.ConditionFalse},
 		{"ended before it was off", cycleAt(1, infrav1.PowerCycleDone, 0, 1), RemedyNode{}, infrav1.ReasonWaiting, metav1.ConditionFalse},
+		{"ended before it was off, and ready", cycleAt(1, infrav1.PowerCycleDone, 0, 1), RemedyNode{BootID: "boot-1", Ready: true}, infrav1.ReasonWaiting, metav1.ConditionFalse},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, obs := newRemedy()

@@ -5,10 +5,13 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +160,33 @@ func (s *stage) write(t *testing.T, name string, content []byte) {
 	}
 	check(t, os.MkdirAll(s.out, 0o755))
 	check(t, os.WriteFile(filepath.Join(s.out, name), content, 0o600)) // one is a kubeconfig
+}
+
+// results are what runs leave in the folder.
+var results = []string{"summary.txt", "timeline.txt", "timeline.json", "timeline.svg", "kubeconfig"}
+
+// clearResults takes the results of an earlier run from a folder: whoever collects them must not
+// read its success beside another's timeline. What else is there stays.
+func clearResults(dir string) error {
+	for _, name := range results {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestClearResults(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range append(slices.Clone(results), "mine.txt") {
+		check(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	check(t, clearResults(dir))
+	check(t, clearResults(dir))
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "mine.txt" {
+		t.Errorf("left %v, %v", left, err)
+	}
 }
 
 // first is the version that the cluster is made with.

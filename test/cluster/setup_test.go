@@ -30,6 +30,9 @@ const provisioning = "prov0"
 func setUp(t *testing.T, o options) *stage {
 	t.Helper()
 	s := &stage{options: o, whole: t, began: time.Now()}
+	if s.out != "" {
+		check(t, clearResults(s.out))
+	}
 	set, err := tools.Open()
 	check(t, err)
 	s.release, err = release.Write(t.Context(), release.Options{Root: set.Root(), Version: site.Version, Out: t.TempDir()})
