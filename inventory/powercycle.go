@@ -32,9 +32,11 @@ func cycleLadder() ladder {
 		}},
 		{name: "cycle/dark", when: when{(*input).off}, rules: ladder{
 			{name: "cycle/interval", when: when{(*input).tooSoon}, then: waitInterval},
+			{name: "cycle/seen-off", when: when{(*input).cycleUnconfirmed}, then: confirmCycledOff},
 			{name: "cycle/on", then: cycleOn},
 		}},
 		{name: "cycle/unsure", when: when{(*input).cycleDoubted}, then: waitCycleDoubted},
+		{name: "cycle/none", when: when{(*input).cycleUnconfirmed}, then: concludeNone},
 		{name: "cycle/done", then: concludeCycle},
 	}
 }
@@ -90,22 +92,35 @@ func (in *input) cycleTimely() bool { return !in.cycleLapsed() && !in.cycleInter
 // undoCycle takes the wish back, and does not count it: the host was not switched off. Its
 // remediation gives the Node time, then asks again.
 func undoCycle(in *input) Decision {
+	return Decision{Step: in.save(in.uncounted()), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
+		Message: fmt.Sprintf("power cycle %d was asked for at %s, and nobody acted on the host until %s: it may be well by now, and is not switched off; its remediation asks again if the Node is not healthy in time",
+			in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time), clock(in.activeSince()))}
+}
+
+// uncounted is the ledger without the power cycle that is under way.
+func (in *input) uncounted() Ledger {
 	ledger := in.ledger()
 	cycle := ledger.Claim.PowerCycle
 	if cycle.Count--; cycle.Count == 0 {
 		ledger.Claim.PowerCycle = nil
 	}
 	cycle.State, cycle.DoneAt = infrav1.PowerCycleDone, in.now()
-	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonPowerCycling,
-		Message: fmt.Sprintf("power cycle %d was asked for at %s, and nobody acted on the host until %s: it may be well by now, and is not switched off; its remediation asks again if the Node is not healthy in time",
-			in.claim.PowerCycle.Count, clock(in.claim.PowerCycle.AskedAt.Time), clock(in.activeSince()))}
+	return ledger
+}
+
+// concludeNone ends a power cycle that was ended before the host was off: it does not count,
+// or a host might be put out of service without one.
+func concludeNone(in *input) Decision {
+	return Decision{Step: in.save(in.uncounted()), Event: "Normal", Reason: infrav1.ReasonProvisioned,
+		Message: fmt.Sprintf("power cycle %d was ended before the host was off, and does not count", in.claim.PowerCycle.Count)}
 }
 
 // cycleDoubted: the remediation ended the cycle before the BMC had said off, and the host
 // may have been switched off a moment ago; BMCs tell the old state for some seconds.
-func (in *input) cycleDoubted() bool {
-	return in.claim.PowerCycle.ConfirmedOff == nil && in.tooSoon()
-}
+func (in *input) cycleDoubted() bool { return in.cycleUnconfirmed() && in.tooSoon() }
+
+// cycleUnconfirmed: the host was not seen off in this power cycle.
+func (in *input) cycleUnconfirmed() bool { return in.claim.PowerCycle.ConfirmedOff == nil }
 
 func waitCycleDoubted(in *input) Decision {
 	return Decision{Step: Wait{Until: in.switchableAt()}, Reason: infrav1.ReasonPowerCycling,

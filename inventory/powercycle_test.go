@@ -55,6 +55,44 @@ func TestInterruptedCycle(t *testing.T) {
 	}
 }
 
+// A power cycle that its remediation ended counts if the host was off for it.
+func TestEndedCycle(t *testing.T) {
+	cycle := func(count int32, confirmed, wasOn *bool) *infrav1.ClaimPowerCycle {
+		return &infrav1.ClaimPowerCycle{Count: count, State: infrav1.PowerCycleOn, AskedAt: metav1.Time{Time: day()}, BootID: "b", ConfirmedOff: confirmed, WasOn: wasOn}
+	}
+	done := func(c *infrav1.ClaimPowerCycle) *infrav1.ClaimPowerCycle {
+		c.State, c.DoneAt = infrav1.PowerCycleDone, metav1.Time{Time: day()}
+		return c
+	}
+	for name, tc := range map[string]struct {
+		cycle *infrav1.ClaimPowerCycle
+		power infrav1.PowerState
+		rule  string
+		want  *infrav1.ClaimPowerCycle
+	}{
+		"never off":             {cycle(1, nil, nil), infrav1.PowerStateOn, "cycle/none", nil},
+		"never off, the second": {cycle(2, nil, nil), infrav1.PowerStateOn, "cycle/none", done(cycle(1, nil, nil))},
+		"off after all":         {cycle(1, nil, nil), infrav1.PowerStateOff, "cycle/seen-off", cycle(1, new(true), new(true))},
+		"was off":               {cycle(1, new(true), nil), infrav1.PowerStateOn, "cycle/done", done(cycle(1, new(true), nil))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) {
+				s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
+				s.host.Spec.Claim.PowerCycle = tc.cycle
+				s.obs.Power, s.obs.SeenOn = tc.power, true
+			})
+			d := Next(s.host, s.obs, DefaultPolicy())
+			save, saves := d.Step.(SaveLedger)
+			if d.Rule != tc.rule || !saves {
+				t.Fatalf("rule %s, want %s: %s", d.Rule, tc.rule, d.Message)
+			}
+			if diff := cmp.Diff(tc.want, save.Ledger.Claim.PowerCycle); diff != "" {
+				t.Errorf("power cycle (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The first power cycle of a claim that switches keeps how it found the host.
 func TestHowACycleFoundTheHost(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -87,8 +87,9 @@ func (w *world) undone(obs Observation, was, is *infrav1.ClaimPowerCycle) bool {
 	if is != nil {
 		count = is.Count
 	}
-	return was.State == infrav1.PowerCycleOff && count == was.Count-1 && (is == nil || is.State == infrav1.PowerCycleDone) &&
-		w.interrupted(was) && obs.Power == infrav1.PowerStateOn && w.power
+	ended := was.State == infrav1.PowerCycleOn && was.ConfirmedOff == nil // by its remediation, or by time
+	return (ended || was.State == infrav1.PowerCycleOff && w.interrupted(was)) &&
+		count == was.Count-1 && (is == nil || is.State == infrav1.PowerCycleDone) && obs.Power == infrav1.PowerStateOn && w.power
 }
 
 // worksOn: a person works on the server, claimed or not.
