@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"github.com/u-root/u-root/pkg/cpio"
+	"github.com/ulikunitz/xz"
 )
 
 func TestParseKernelDependency(t *testing.T) {
@@ -115,5 +117,55 @@ func TestInitramfsIsDeterministicAndReadable(t *testing.T) {
 		if modes[name] != mode {
 			t.Errorf("%s: mode %o, want %o", name, modes[name], mode)
 		}
+	}
+}
+
+// Debian 13 keeps modules below /usr, and compressed; Debian 12 does neither.
+func TestModulesOfEitherDebian(t *testing.T) {
+	tree := t.TempDir()
+	k := &kernelPackage{release: "6.1"}
+	if got, want := k.modules(tree), filepath.Join(tree, "lib", "modules", "6.1"); got != want {
+		t.Errorf("modules in %s, want %s", got, want)
+	}
+	merged := filepath.Join(tree, "usr", "lib", "modules", "6.1", "kernel")
+	if err := os.MkdirAll(merged, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := k.modules(tree), filepath.Dir(merged); got != want {
+		t.Errorf("modules in %s, want %s", got, want)
+	}
+	var packed, squeezed bytes.Buffer
+	x, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zstd.NewWriter(&squeezed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.WriteCloser{x, z} {
+		if _, err := w.Write([]byte("a module")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string][]byte{"a-b.ko": []byte("a module"), "c.ko.xz": packed.Bytes(), "d.ko.zst": squeezed.Bytes(), "e.ko.gz": nil, "Makefile": nil} {
+		if err := os.WriteFile(filepath.Join(merged, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, err := modulePaths(filepath.Dir(merged))
+	if err != nil || len(paths) != 4 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	for _, name := range []string{"a_b", "c", "d"} {
+		if got, err := readPlain(paths[name]); err != nil || string(got) != "a module" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := readPlain(paths["e"]); err == nil {
+		t.Error("a compression that is not known is read")
 	}
 }

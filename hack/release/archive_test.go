@@ -340,3 +340,19 @@ func TestLicenses(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// The image trusts Debian's authorities, and none of the machine that built it.
+func TestAuthorities(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := authorities(dir); err == nil {
+		t.Error("an image without authorities")
+	}
+	for name, content := range map[string]string{"b.crt": "B", "a.crt": "A\n", "notes": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := authorities(dir); err != nil || got != "A\nB\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -208,7 +208,7 @@ func TestEveryNodeHasItsProviderID(t *testing.T) {
 var timeouts = bootstrapv1.Timeouts{
 	ControlPlaneComponentHealthCheckSeconds: new(int32(600)),
 	KubernetesAPICallSeconds:                new(int32(300)),
-	EtcdAPICallSeconds:                      new(int32(300)),
+	EtcdAPICallSeconds:                      new(int32(900)),
 	DiscoverySeconds:                        new(int32(600)),
 	TLSBootstrapSeconds:                     new(int32(600)),
 }
