@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -250,7 +249,7 @@ func Restarted(obs RemedyObservation) metav1.Condition {
 		return is(name, infrav1.ReasonBootIDChanged, "the Node has another boot ID than before power cycle "+fmt.Sprint(cycle.Count))
 	case CycleUnderWay(obs.Host.Spec.Claim):
 		return isNot(name, infrav1.ReasonPowerCycling, fmt.Sprintf("power cycle %d is under way", cycle.Count))
-	case known && obs.Node.Ready && ptr.Deref(cycle.ConfirmedOff, false):
+	case known && obs.Node.Ready && cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
 		return isNot(name, infrav1.ReasonBootIDUnchanged, fmt.Sprintf("the BMC says that IngotHost %s was switched off and on, but the Node is Ready with the boot ID of before: does spec.bmc.address name the server of this Node?", obs.Host.Name))
 	case cycle.ConfirmedOff != nil && *cycle.ConfirmedOff:
 		return is(name, infrav1.ReasonPowerReadBack, fmt.Sprintf("in power cycle %d the BMC said off, then on; the Node tells no other boot ID yet", cycle.Count))
