@@ -53,7 +53,10 @@ func (r *Reconciler) formatFits(ctx context.Context, s *scope) (outcome, error) 
 // refuseFormat stops the machine if the Secret is for Ignition and must not be.
 func (r *Reconciler) refuseFormat(s *scope, secret *corev1.Secret) outcome {
 	reason, why := notWithIgnition(s.machine)
-	if why == "" || string(secret.Data[bootstrap.FormatKey]) != agentapi.FormatIgnition {
+	if why == "" {
+		return next
+	}
+	if string(secret.Data[bootstrap.FormatKey]) != agentapi.FormatIgnition {
 		r.formats.note(s, r.Clock.Now())
 		return next
 	}

@@ -57,8 +57,10 @@ func (s stockroom) hosts(ctx context.Context, namespace string) (allocation.Stoc
 			return allocation.Stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	ours := slices.DeleteFunc(hosts.Items, func(host infrav1.IngotHost) bool { return !counts(&host, s.filter) })
-	return allocation.Stock{Candidates: allocation.Candidates(ours, facts.Items), Now: s.now}, nil
+	if s.filter != "" { // which copies each host
+		hosts.Items = slices.DeleteFunc(hosts.Items, func(host infrav1.IngotHost) bool { return !counts(&host, s.filter) })
+	}
+	return allocation.Stock{Candidates: allocation.Candidates(hosts.Items, facts.Items), Now: s.now}, nil
 }
 
 // counts says whether a host is one to promise, or is a Cluster's already. One that is
