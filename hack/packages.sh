@@ -40,7 +40,7 @@ isc-dhcp-relay     dhcrelay                                test test-full
 udhcpc             udhcpc                                  test test-full
 busybox            busybox                                 test test-full
 dnsmasq-base       dnsmasq                                 test test-full
-ca-certificates    /etc/ssl/certs/ca-certificates.crt      test test-full release e2e-clusterctl
+ca-certificates    /usr/share/ca-certificates/mozilla      test test-full release e2e-clusterctl
 tftp-hpa           tftp                                    test test-full
 atftp              atftp                                   test test-full
 curl               curl                                    test test-full bench-image

@@ -186,13 +186,14 @@ func (r *rotating) prepare(ctx context.Context) error {
 	if err := r.Current(ctx, r.host); err != nil {
 		return err
 	}
-	proposed := bmc.Password(r.secret.Data[infrav1.SecretKeyNextPassword])
-	password, err := newPassword(rand.Reader, passwordLength(r.host.Spec.BMC.Address))
-	if err != nil {
-		return err
+	password := bmc.Password(r.secret.Data[infrav1.SecretKeyNextPassword]) // somebody's proposal
+	if password == "" {
+		var err error
+		if password, err = newPassword(rand.Reader, passwordLength(r.host.Spec.BMC.Address)); err != nil {
+			return err
+		}
 	}
-	password = cmp.Or(proposed, password)
-	err = r.write(ctx, func(secret *corev1.Secret) {
+	err := r.write(ctx, func(secret *corev1.Secret) {
 		secret.Data[infrav1.SecretKeyNextPassword] = []byte(password.Reveal())
 		secret.Annotations[infrav1.RotatingAnnotation] = r.host.Name + " " + r.host.Spec.BMC.Address
 	})

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -152,11 +151,10 @@ const certificates = "/usr/share/ca-certificates/mozilla"
 
 // authorities are the certificates of a directory, in one text.
 func authorities(dir string) (string, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.crt"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*.crt")) // sorted
 	if err != nil || len(paths) == 0 {
 		return "", fmt.Errorf("no certificate of an authority in %s: install Debian's package ca-certificates (%w)", dir, cmp.Or(err, fs.ErrNotExist))
 	}
-	slices.Sort(paths)
 	var bundle strings.Builder
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
