@@ -58,6 +58,22 @@ func (s *Server) identify(r *http.Request) (caller, *agentapi.Error) {
 	return c, nil
 }
 
+// mayCall refuses what a token says by itself that it is not for. Whether its order is still
+// the host's comes later, from the ledger: an agent that is at work goes on with a token that
+// has expired.
+func (s *Server) mayCall(c caller, path string) *agentapi.Error {
+	booted := c.claims.Purpose == token.Booted
+	switch {
+	case c.claims.Purpose == token.Live, path == agentapi.PathBooted && !booted:
+		return invalidToken("the token is not for this call")
+	case booted && s.Clock.Now().After(c.claims.Expiry):
+		return invalidToken("the token has expired")
+	case c.isStranger():
+		return s.admitStranger(c)
+	}
+	return nil
+}
+
 // sourceOf is where a request came from; the zero address: nobody knows.
 func sourceOf(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

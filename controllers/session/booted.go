@@ -18,7 +18,6 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -27,13 +26,9 @@ const maxAddresses = 64
 
 // takeBooted keeps what the installed system says of itself. Its token gives the
 // authority to do just that, for one instance and attempt.
-func (s *Server) takeBooted(r *http.Request, in agentapi.Booted) (agentapi.BootedReply, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.BootedReply{}, refusal
-	}
-	if c.claims.Purpose != token.Booted || in.InstanceID != c.claims.InstanceID || s.Clock.Now().After(c.claims.Expiry) {
-		return agentapi.BootedReply{}, invalidToken("the token is not for this report, or has expired")
+func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agentapi.BootedReply, *agentapi.Error) {
+	if in.InstanceID != c.claims.InstanceID {
+		return agentapi.BootedReply{}, invalidToken("the token is not for this report")
 	}
 	host, refusal := s.liveHost(r.Context(), c)
 	if refusal != nil {

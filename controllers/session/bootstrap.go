@@ -25,11 +25,7 @@ import (
 
 // giveBootstrap hands the bootstrap data to the agent that holds the install
 // order, and to nobody else (I15). It is read live and kept nowhere.
-func (s *Server) giveBootstrap(r *http.Request, in agentapi.BootstrapRequest) (agentapi.Bootstrap, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.Bootstrap{}, refusal
-	}
+func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapRequest) (agentapi.Bootstrap, *agentapi.Error) {
 	ctx := r.Context()
 	host, refusal := s.holder(ctx, c, in.OrderID)
 	if refusal != nil {

@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -32,6 +35,9 @@ const (
 	maxConnections = 8192
 	// patience is how long a request waits for a place before it is asked to come again.
 	patience = 10 * time.Second
+	// bodyTimeout is for a body, less than the patience of those who wait for its place: an
+	// agent sends all of it at once.
+	bodyTimeout = 5 * time.Second
 )
 
 // Requests that are worked on at once, those that wait for a place not counted: of
@@ -120,7 +126,10 @@ func (p *places) leave(address netip.Addr, own *share) {
 
 // decode reads a body into what is expected.
 func decode(w http.ResponseWriter, r *http.Request, most int64, in any) *agentapi.Error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	body, err := readBody(w, r, most)
+	if errors.Is(err, os.ErrDeadlineExceeded) { // the network is slow, perhaps: it may come again
+		return notReady(fmt.Sprintf("the request did not come within %s", bodyTimeout))
+	}
 	if err != nil {
 		return &agentapi.Error{Reason: agentapi.ReasonTooLarge, Message: "the request is too large or was cut off"}
 	}
@@ -131,6 +140,17 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, in any) *agentap
 		return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the request is not the JSON expected: " + err.Error()}
 	}
 	return nil
+}
+
+// readBody in its time. What comes after it has the server's own again.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer without a connection has none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		_ = control.SetReadDeadline(time.Now().Add(readTimeout))
+	}
+	return body, err
 }
 
 // limited is a listener with so many connections at most; others wait in the backlog.

@@ -11,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	"github.com/ingot-metal/ingot/controllers/token"
@@ -30,21 +32,38 @@ func (untouched) Close() error { return nil }
 
 // answer is what the handler says to a request, without a network.
 type answer struct {
-	header http.Header
-	status int
+	header    http.Header
+	status    int
+	deadlines []time.Time
 	strings.Builder
 }
 
 func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(b []byte) (int, error) { return a.Builder.Write(b) }
+func (a *answer) SetReadDeadline(at time.Time) error {
+	a.deadlines = append(a.deadlines, at)
+	return nil
+}
 
-// Who has no token of ours has nothing of a body read.
+// Who has no token of ours for the call has nothing of a body read.
 func TestNoBodyWithoutToken(t *testing.T) {
 	s := newSite(t, world()...)
 	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
-	for _, path := range []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathProgress, agentapi.PathBootstrap, agentapi.PathReport, agentapi.PathBooted} {
-		for name, text := range map[string]string{"none": "", "another's": "Bearer v1/x/y", "no token": "Basic YTpi"} {
+	minted := func(purpose token.Purpose, valid time.Duration) string {
+		claims := claimsOf(purpose)
+		claims.Expiry = s.clock.Now().Add(valid)
+		return "Bearer " + s.keys.Mint(claims)
+	}
+	for _, path := range []string{agentapi.PathSession, agentapi.PathOrder, agentapi.PathProgress, agentapi.PathBootstrap, agentapi.PathReport, agentapi.PathBooted, agentapi.PathLive} {
+		texts := map[string]string{"none": "", "another's": "Bearer v1/x/y", "no token": "Basic YTpi",
+			"a live system's": minted(token.Live, time.Hour), "an expired stranger's": minted(token.Discover, -time.Second),
+			"a stranger's without a key": minted(token.Discover, time.Hour),
+			"an expired system's":        minted(token.Booted, -time.Second)}
+		if path == agentapi.PathBooted {
+			texts["an agent's"] = minted(token.Install, time.Hour)
+		}
+		for name, text := range texts {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, untouched{t})
 			if err != nil {
 				t.Fatal(err)
@@ -59,10 +78,38 @@ func TestNoBodyWithoutToken(t *testing.T) {
 	}
 }
 
+// slow is a body of which nothing comes in its time.
+type slow struct{}
+
+func (slow) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+func (slow) Close() error             { return nil }
+
+// A body has a time of its own, shorter than others wait for its place; who cannot send it
+// is asked to come again.
+func TestBodiesHaveATime(t *testing.T) {
+	s := newSite(t, world()...)
+	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
+	claims := claimsOf(token.Install)
+	claims.Expiry = s.clock.Now().Add(time.Hour)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, agentapi.PathSession, slow{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(agentapi.TokenHeader, "Bearer "+s.keys.Mint(claims))
+	got, began := &answer{header: http.Header{}}, time.Now()
+	server.Handler().ServeHTTP(got, r)
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("status %d (%s)", got.status, got)
+	}
+	if len(got.deadlines) != 1 || got.deadlines[0].Before(began) || got.deadlines[0].After(time.Now().Add(patience-1)) {
+		t.Errorf("deadlines %v, of a request that came at %s", got.deadlines, began)
+	}
+}
+
 // A body is no larger than its call needs, and no more in memory than it is worth.
 func TestBodiesAreBounded(t *testing.T) {
 	s := newSite(t, world()...)
-	a := s.agent(claimsOf(token.Install), here)
+	a, booted := s.agent(claimsOf(token.Install), here), s.agent(claimsOf(token.Booted), here)
 	large := `{"bootID":"` + strings.Repeat("x", maxSmallBytes) + `"}`
 	many := `{"hardware":{"disks":[1` + strings.Repeat(",1", maxValues+1) + `]}}`
 	for name, tc := range map[string]struct {
@@ -77,7 +124,11 @@ func TestBodiesAreBounded(t *testing.T) {
 		"a large session":      {agentapi.PathSession, large, http.StatusForbidden}, // read, and another server's
 		"a report of the same": {agentapi.PathReport, large, http.StatusBadRequest}, // read, and of no order
 	} {
-		if status, text := a.post(tc.path, []byte(tc.body)); status != tc.want {
+		by := a
+		if tc.path == agentapi.PathBooted {
+			by = booted
+		}
+		if status, text := by.post(tc.path, []byte(tc.body)); status != tc.want {
 			t.Errorf("%s: status %d (%s), want %d", name, status, text, tc.want)
 		}
 	}

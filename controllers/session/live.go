@@ -36,11 +36,7 @@ func isLive(host *infrav1.IngotHost) bool {
 
 // startLive tells the agent that has loaded a live system its command line. Nothing is
 // committed by that: the address in it leads to the data only once, and soon not any more.
-func (s *Server) startLive(r *http.Request, in agentapi.LiveRequest) (agentapi.LiveBoot, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.LiveBoot{}, refusal
-	}
+func (s *Server) startLive(r *http.Request, c caller, in agentapi.LiveRequest) (agentapi.LiveBoot, *agentapi.Error) {
 	host, refusal := s.holder(r.Context(), c, in.OrderID)
 	if refusal != nil {
 		return agentapi.LiveBoot{}, refusal

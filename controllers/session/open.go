@@ -24,11 +24,7 @@ import (
 // openSession binds the agent's key to the order (I14), checks that the server is
 // the one registered (I8), keeps the facts, and, for an install, records the disk
 // that the hints choose before anything is written (I12).
-func (s *Server) openSession(r *http.Request, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.Session{}, refusal
-	}
+func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
 	if c.isStranger() {
 		return s.openStranger(r, c, in)
 	}

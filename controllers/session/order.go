@@ -17,13 +17,9 @@ import (
 )
 
 // giveOrder tells the agent what to do, from a live read of the host (I5).
-func (s *Server) giveOrder(r *http.Request, _ agentapi.OrderRequest) (agentapi.Order, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.Order{}, refusal
-	}
+func (s *Server) giveOrder(r *http.Request, c caller, _ agentapi.OrderRequest) (agentapi.Order, *agentapi.Error) {
 	if c.isStranger() {
-		return s.strangerOrder(c)
+		return strangerOrder(c), nil
 	}
 	host, refusal := s.holder(r.Context(), c, "")
 	if refusal != nil {

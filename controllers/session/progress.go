@@ -19,14 +19,11 @@ import (
 
 // takeProgress keeps the agent's contact and progress, and calls it off when its
 // order no longer holds.
-func (s *Server) takeProgress(r *http.Request, in agentapi.Progress) (agentapi.ProgressReply, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.ProgressReply{}, refusal
-	}
+func (s *Server) takeProgress(r *http.Request, c caller, in agentapi.Progress) (agentapi.ProgressReply, *agentapi.Error) {
 	if c.isStranger() {
-		return agentapi.ProgressReply{}, s.admitStranger(c)
+		return agentapi.ProgressReply{}, nil
 	}
+	var refusal *agentapi.Error
 	host := s.atWork(r.Context(), c, in.OrderID)
 	if host == nil {
 		host, refusal = s.holder(r.Context(), c, in.OrderID)

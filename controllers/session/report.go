@@ -29,16 +29,12 @@ const (
 // takeReport ends the order, and acknowledges only after the write. For an
 // install that write is the commit point (I4). A report that comes again after
 // its reply was lost is acknowledged again.
-func (s *Server) takeReport(r *http.Request, in agentapi.Report) (agentapi.Acknowledgement, *agentapi.Error) {
-	c, refusal := s.identify(r)
-	if refusal != nil {
-		return agentapi.Acknowledgement{}, refusal
-	}
+func (s *Server) takeReport(r *http.Request, c caller, in agentapi.Report) (agentapi.Acknowledgement, *agentapi.Error) {
 	if in.OrderID != c.claims.OrderID || (in.Outcome != agentapi.Succeeded && in.Outcome != agentapi.Failed) {
 		return agentapi.Acknowledgement{}, &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the report names another order than its token, or no outcome"}
 	}
 	if c.isStranger() {
-		return s.strangerLeaves(c)
+		return strangerLeaves(), nil
 	}
 	again := false
 	check := func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {

@@ -151,10 +151,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 }
 
 // handle routes one call: JSON in, JSON out, refusals as agentapi.Error. Nothing of a
-// body is read before its token is known to be one of ours, and it has a place.
-func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string, call func(*http.Request, In) (Out, *agentapi.Error)) {
+// body is read before its token is known to be one of ours and for this call, and it has
+// a place.
+func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string, call func(*http.Request, caller, In) (Out, *agentapi.Error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.identify(r)
+		if refusal == nil {
+			refusal = s.mayCall(c, path)
+		}
 		if refusal != nil {
 			refuse(w, refusal)
 			return
@@ -170,7 +174,7 @@ func handle[In, Out any](s *Server, mux *http.ServeMux, most limit, path string,
 			refuse(w, refusal)
 			return
 		}
-		out, refusal := call(r, in)
+		out, refusal := call(r, c, in)
 		if refusal != nil {
 			refuse(w, refusal)
 			return

@@ -35,9 +35,6 @@ func (s *Server) admitStranger(c caller) *agentapi.Error {
 
 // openStranger enrols the machine that reports itself.
 func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequest) (agentapi.Session, *agentapi.Error) {
-	if refusal := s.admitStranger(c); refusal != nil {
-		return agentapi.Session{}, refusal
-	}
 	registrar := enrol.Registrar{Client: s.Client, Live: s.Live, Recorder: s.Recorder, Clock: s.Clock, Pace: &s.enrolments,
 		WatchFilterValue: s.WatchFilterValue}
 	_, err := registrar.Enrol(r.Context(), enrol.Report{
@@ -65,11 +62,11 @@ func (s *Server) openStranger(r *http.Request, c caller, in agentapi.SessionRequ
 const unnamed = "(taken down; a person has to approve it)"
 
 // strangerOrder is the only order that an unknown machine gets: to do nothing.
-func (s *Server) strangerOrder(c caller) (agentapi.Order, *agentapi.Error) {
-	return agentapi.Order{Kind: agentapi.Discover, ID: c.claims.OrderID}, s.admitStranger(c)
+func strangerOrder(c caller) agentapi.Order {
+	return agentapi.Order{Kind: agentapi.Discover, ID: c.claims.OrderID}
 }
 
 // strangerLeaves acknowledges the end: the machine goes on as if it had not been asked.
-func (s *Server) strangerLeaves(c caller) (agentapi.Acknowledgement, *agentapi.Error) {
-	return agentapi.Acknowledgement{Action: agentapi.Restart}, s.admitStranger(c)
+func strangerLeaves() agentapi.Acknowledgement {
+	return agentapi.Acknowledgement{Action: agentapi.Restart}
 }
