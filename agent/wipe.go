@@ -133,13 +133,17 @@ func sumUp(targets []*cleaning) agentapi.Progress {
 }
 
 // clean does one disk. Tables and signatures go after the content, the marker last
-// of all.
+// of all. Erasing begins with the tables' sectors, so what they lead to goes before: a disk
+// whose erasing was given up shows nothing old, whatever mode cleans it then.
 func (s *session) clean(ctx context.Context, c *cleaning, tell func(erase.Progress)) (*agentapi.CleanedDisk, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	out := &agentapi.CleanedDisk{Disk: c.ref, Mode: c.mode, Method: agentapi.WipeMetadata}
 	if c.mode == agentapi.WipeFull {
+		if err := wipe.Inside(ctx, c.disk.dev); err != nil && ctx.Err() == nil { // erasing is what counts
+			s.cfg.Log("wipe: %s (serial %q): before it is erased: %v", c.disk.Name, c.disk.Serial, err)
+		}
 		target := s.eraseTarget(c.disk)
 		target.CutOff = c.cutOff && s.order.Attempt > 1
 		result, err := erase.Disk(ctx, target, s.eraseOptions(tell))

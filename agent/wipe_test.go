@@ -5,12 +5,15 @@ package agent_test
 
 import (
 	"bytes"
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agentapi"
 )
 
@@ -108,6 +111,47 @@ func TestWipeFull(t *testing.T) {
 		if erased := bytes.Equal(s.content(i), make([]byte, 8*mib)); erased != (want == "Overwrite") {
 			t.Errorf("disk %d: all of it is zero: %t", i, erased)
 		}
+	}
+}
+
+// torn takes no write to its first sectors: the power is lost when erasing begins.
+type torn struct{ block.Device }
+
+func (d torn) WriteAt(b []byte, off int64) (int, error) {
+	if off == 0 {
+		return 0, errors.New("power lost")
+	}
+	return d.Device.WriteAt(b, off)
+}
+
+// Erasing takes the tables first. When it is cut off there, nothing is left in what they
+// led to: cleaning it later by its tables misses nothing.
+func TestWipeFullThatIsCutOff(t *testing.T) {
+	s := newServer(t, agentapi.Disk{Serial: "A"})
+	table := make([]byte, 512)
+	copy(table[446:], []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x20, 0, 0}) // 2 MiB to 6 MiB
+	table[510], table[511] = 0x55, 0xaa
+	disk := s.content(0)
+	copy(disk, table)
+	copy(disk[2*mib:], "XFSB")
+	if err := os.WriteFile(s.path(s.disks[0]), disk, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return torn{dev} }
+	m := wipeOrder(agentapi.DiskRef{Serial: "A"})
+	m.Order.Wipe.Mode = "Full"
+	if _, err := s.run(m); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Reports(); len(got) != 1 || got[0].Reason != agent.ReasonWipeFailed {
+		t.Fatalf("reports %+v", got)
+	}
+	content := s.content(0)
+	if !bytes.Equal(content[:512], table) {
+		t.Error("the table is gone, and the erasing had no end")
+	}
+	if string(content[2*mib:][:4]) == "XFSB" {
+		t.Error("the file system of the partition is still there")
 	}
 }
 

@@ -13,4 +13,6 @@
 // goes last: a wipe that was cut off is repeated and misses nothing.
 //
 //	err := wipe.Metadata(ctx, dev)
+//
+// Before a disk is erased as a whole, Inside does the same for partitions and arrays alone.
 package wipe

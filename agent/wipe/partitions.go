@@ -6,6 +6,8 @@ package wipe
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 )
 
@@ -32,6 +34,22 @@ func partitions(disk io.ReaderAt, size int64) []extent {
 		found = append(found, mbr(disk, sector)...)
 	}
 	return distinct(found, size)
+}
+
+// noted is a disk that keeps its first error: where it cannot be read, nobody knows what
+// a table there led to. That it ends is none.
+type noted struct {
+	io.ReaderAt
+	err error
+}
+
+// ReadAt implements io.ReaderAt.
+func (d *noted) ReadAt(b []byte, off int64) (int, error) {
+	n, err := d.ReaderAt.ReadAt(b, off)
+	if err != nil && !errors.Is(err, io.EOF) && d.err == nil {
+		d.err = fmt.Errorf("%w: read %d bytes at %d: %w", ErrUnreadable, len(b), off, err)
+	}
+	return n, err
 }
 
 // gpt reads the table whose header is at off (UEFI 2.10, section 5.3). The

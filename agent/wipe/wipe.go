@@ -19,6 +19,10 @@ import (
 // ErrNotClean says that a disk still shows old content where it was wiped.
 var ErrNotClean = errors.New("disk is not clean after the wipe")
 
+// ErrUnreadable says that a disk cannot be read where it may have a table of partitions, or
+// an array, so that nobody knows where else it has to be cleaned.
+var ErrUnreadable = errors.New("what the disk's tables lead to is not known; clean it with mode Full, which needs no tables, or replace it")
+
 // Where signatures lie, in bytes from the beginning and from the end of a disk or
 // partition. The beginning holds the partition tables, ext (1 KiB), xfs, vfat,
 // ntfs, LVM2 (512), swap (4 KiB), btrfs (64 KiB), md 1.1 and 1.2 (0 and 4 KiB),
@@ -44,21 +48,49 @@ var copies = []extent{
 // many bytes it has zeroed and read back, those counted once that have several reasons.
 func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 	size := dev.Size()
-	marker := extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
-	disk := extent{0, size}
-	inPartitions := partitions(dev, size)
-	var inArrays []extent
-	for _, e := range append(inPartitions, disk) {
-		inArrays = append(inArrays, arrays(dev, e)...)
+	inside, err := within(dev)
+	if err != nil {
+		return 0, err
 	}
-	// What leads to content goes after it, superblocks of arrays as tables of partitions,
-	// each step durable.
-	steps := [][]extent{
+	marker := markerOn(size)
+	steps := append(inside, avoid(signatures(extent{0, size}), marker), []extent{marker})
+	return cleanAll(ctx, dev, steps)
+}
+
+// Inside removes the signatures of what a disk's partition tables and arrays lead to, and
+// leaves tables, arrays' superblocks and the marker. It is for before the whole disk is
+// erased, which takes the tables first and may be cut off: nobody would find the rest then.
+// What can be cleaned is, also where the disk cannot be read everywhere (ErrUnreadable).
+func Inside(ctx context.Context, dev block.Device) error {
+	steps, unreadable := within(dev)
+	_, err := cleanAll(ctx, dev, steps)
+	return errors.Join(unreadable, err)
+}
+
+// within are the steps for what partition tables and arrays lead to. What leads to content
+// goes after it, superblocks of arrays as tables of partitions, each step durable. The
+// error says where something may be missing.
+func within(dev block.Device) ([][]extent, error) {
+	size := dev.Size()
+	disk := &noted{ReaderAt: dev}
+	inPartitions := partitions(disk, size)
+	var inArrays []extent
+	for _, e := range append(inPartitions, extent{0, size}) {
+		inArrays = append(inArrays, arrays(disk, e)...)
+	}
+	marker := markerOn(size)
+	return [][]extent{
 		avoid(signatures(distinct(inArrays, size)...), marker),
 		avoid(signatures(inPartitions...), marker),
-		avoid(signatures(disk), marker),
-		{marker},
-	}
+	}, disk.err
+}
+
+func markerOn(size int64) extent {
+	return extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
+}
+
+// cleanAll cleans one step after the other, and says how many bytes they are.
+func cleanAll(ctx context.Context, dev block.Device, steps [][]extent) (int64, error) {
 	for _, extents := range steps {
 		if err := clean(ctx, dev, extents); err != nil {
 			return 0, err
@@ -70,9 +102,9 @@ func Metadata(ctx context.Context, dev block.Device) (int64, error) {
 // arrays are where a member of md arrays (metadata 1), a disk or a partition, has their
 // content: a file system, or the second partition table of an array of whole disks, that
 // would come to light again.
-func arrays(dev block.Device, member extent) []extent {
+func arrays(disk io.ReaderAt, member extent) []extent {
 	var found []extent
-	for _, s := range raid.Find(io.NewSectionReader(dev, member.off, member.len), member.len) {
+	for _, s := range raid.Find(io.NewSectionReader(disk, member.off, member.len), member.len) {
 		if s.DataOffset < member.len {
 			found = append(found, extent{member.off + s.DataOffset, min(s.DataBytes, member.len-s.DataOffset)})
 		}

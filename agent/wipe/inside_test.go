@@ -1,0 +1,96 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wipe_test
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agent/wipe"
+	"github.com/ingot-metal/ingot/agentapi"
+)
+
+// Before the whole disk is erased, what its tables lead to goes, and they and the marker
+// stay: whoever cuts the erasing off finds the partitions, and nothing in them.
+func TestInside(t *testing.T) {
+	for name, lay := range map[string]func(*testing.T, *os.File) []planted{
+		"GPT": func(t *testing.T, f *os.File) []planted { return withGPT(t, f, 512) },
+		"MBR": func(t *testing.T, f *os.File) []planted { return withMBR(t, f, 512) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, path := newDisk(t)
+			signs := lay(t, f)
+			for _, s := range signs {
+				put(t, f, s.off, []byte(s.data))
+			}
+			want := agentapi.Marker{InstanceID: "i1", Complete: true}
+			if err := marker.Write(f, want); err != nil {
+				t.Fatal(err)
+			}
+			head, tail := string(read(t, f, 0, 1<<14)), string(read(t, f, size-1<<14, 1<<14))
+			if err := wipe.Inside(t.Context(), open(t, path)); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range signs {
+				if !block.IsZero(read(t, f, s.off, len(s.data))) {
+					t.Errorf("%s is still there", s.name)
+				}
+			}
+			if got, err := marker.Read(f); err != nil || got == nil || *got != want {
+				t.Errorf("marker %v, %v", got, err)
+			}
+			if head != string(read(t, f, 0, 1<<14)) || tail != string(read(t, f, size-1<<14, 1<<14)) {
+				t.Error("the tables changed")
+			}
+		})
+	}
+}
+
+// unreadable is a disk with a bad sector.
+type unreadable struct {
+	block.Device
+	at int64
+}
+
+func (u unreadable) ReadAt(b []byte, off int64) (int, error) {
+	if off <= u.at && u.at < off+int64(len(b)) {
+		return 0, syscall.EIO
+	}
+	return u.Device.ReadAt(b, off)
+}
+
+// A table that cannot be read is not taken for none: the disk is not said to be clean, and
+// keeps the way to what is on it. Before an erasure, what is known is cleaned.
+func TestUnreadableTables(t *testing.T) {
+	for name, at := range map[string]int64{"MBR": 0, "GPT": 512, "second GPT": size - 512, "md": 4096} {
+		t.Run(name, func(t *testing.T) {
+			f, path := newDisk(t)
+			signs := withGPT(t, f, 512)
+			for _, s := range signs {
+				put(t, f, s.off, []byte(s.data))
+			}
+			dev := unreadable{open(t, path), at}
+			if _, err := wipe.Metadata(t.Context(), dev); !errors.Is(err, wipe.ErrUnreadable) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("Metadata: %v", err)
+			}
+			for _, s := range signs {
+				if string(read(t, f, s.off, len(s.data))) != s.data {
+					t.Errorf("%s is gone", s.name)
+				}
+			}
+			if err := wipe.Inside(t.Context(), dev); !errors.Is(err, wipe.ErrUnreadable) {
+				t.Errorf("Inside: %v", err)
+			}
+			for _, s := range signs { // one of the two tables led there
+				if !block.IsZero(read(t, f, s.off, len(s.data))) {
+					t.Errorf("%s is still there", s.name)
+				}
+			}
+		})
+	}
+}
