@@ -48,13 +48,22 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 	if report.BytesWritten, err = s.writeImage(ctx, to, order, owned(false)); err != nil {
 		return report, err
 	}
+	if err := s.finish(ctx, to, report.BytesWritten, owned(true)); err != nil {
+		s.disarm(ctx, to, owned(false), err)
+		return report, err
+	}
+	return report, nil
+}
+
+// finish makes a system of an image that is whole on its disks, and would boot.
+func (s *session) finish(ctx context.Context, to target, written int64, complete agentapi.Marker) error {
 	if err := s.seed(ctx, to); err != nil {
-		return report, err
+		return err
 	}
-	if err := s.seal(ctx, to, report.BytesWritten); err != nil {
-		return report, err
+	if err := s.seal(ctx, to, written); err != nil {
+		return err
 	}
-	return report, s.mark(ctx, to, owned(true))
+	return s.mark(ctx, to, complete)
 }
 
 // pick returns the one disk that a reference names (I12).

@@ -167,6 +167,9 @@ func TestInstallFailures(t *testing.T) {
 		{name: "data of a form that no image takes", want: agent.ReasonImageInvalid, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
 			s.seedErr = fmt.Errorf("%w: kickstart", seed.ErrFormat)
 		}},
+		{name: "the marker", want: agent.ReasonDiskFailed, written: true, change: func(_ *agenttest.Manager, _ *agenttest.Images, s *server) {
+			s.wrap = func(_ agentapi.Disk, dev block.Device) block.Device { return unsealed{dev} }
+		}},
 		{name: "unknown order", want: agent.ReasonOrderNotUnderstood, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Kind = "Polish"
 		}},
@@ -199,11 +202,43 @@ func TestInstallFailures(t *testing.T) {
 			if now := s.marker(0); tc.written && (now == nil || now.Complete) {
 				t.Errorf("marker %+v, want one that is not complete", now)
 			}
+			if tc.written && !block.IsZero(s.content(0)[:agentapi.MarkerOffset]) {
+				t.Error("the disk may boot, and the install has failed")
+			}
 			if len(s.disks) > 1 && !s.untouched(1) {
 				t.Error("the other disk was written")
 			}
 			s.noSecrets(m, err)
 		})
+	}
+}
+
+// unsealed is a disk that fails in the last write of an install, which may have been done.
+type unsealed struct{ block.Device }
+
+func (d unsealed) WriteAt(b []byte, off int64) (int, error) {
+	n, err := d.Device.WriteAt(b, off)
+	if off == agentapi.MarkerOffset && bytes.Contains(b, []byte(`"complete":true`)) {
+		err = syscall.EIO
+	}
+	return n, err
+}
+
+// When the order is called off while the data is written, the disk may be another's.
+func TestNothingIsWrittenAfterAnOrder(t *testing.T) {
+	m, _ := installOrder(t)
+	s := newServer(t, twoDisks...)
+	m.Faults = func(path string, _ int) *agenttest.Fault {
+		if path != agentapi.PathBootstrap {
+			return nil
+		}
+		return &agenttest.Fault{Refuse: &agentapi.Error{Reason: agentapi.ReasonOrderGone}}
+	}
+	if action, err := s.run(m); action != agentapi.PowerOff || !errors.Is(err, agent.ErrRefused) {
+		t.Fatalf("%s, %v", action, err)
+	}
+	if block.IsZero(s.content(0)[:agentapi.MarkerOffset]) {
+		t.Error("the disk was written without an order")
 	}
 }
 
