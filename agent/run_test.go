@@ -213,35 +213,6 @@ func TestInstallFailures(t *testing.T) {
 	}
 }
 
-// unsealed is a disk that fails in the last write of an install, which may have been done.
-type unsealed struct{ block.Device }
-
-func (d unsealed) WriteAt(b []byte, off int64) (int, error) {
-	n, err := d.Device.WriteAt(b, off)
-	if off == agentapi.MarkerOffset && bytes.Contains(b, []byte(`"complete":true`)) {
-		err = syscall.EIO
-	}
-	return n, err
-}
-
-// When the order is called off while the data is written, the disk may be another's.
-func TestNothingIsWrittenAfterAnOrder(t *testing.T) {
-	m, _ := installOrder(t)
-	s := newServer(t, twoDisks...)
-	m.Faults = func(path string, _ int) *agenttest.Fault {
-		if path != agentapi.PathBootstrap {
-			return nil
-		}
-		return &agenttest.Fault{Refuse: &agentapi.Error{Reason: agentapi.ReasonOrderGone}}
-	}
-	if action, err := s.run(m); action != agentapi.PowerOff || !errors.Is(err, agent.ErrRefused) {
-		t.Fatalf("%s, %v", action, err)
-	}
-	if block.IsZero(s.content(0)[:agentapi.MarkerOffset]) {
-		t.Error("the disk was written without an order")
-	}
-}
-
 func TestReleasedAndOwnDisksAreOverwritten(t *testing.T) {
 	for name, old := range map[string]agentapi.Marker{
 		"released":                {InstanceID: "released", Complete: true},
