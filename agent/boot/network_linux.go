@@ -230,11 +230,14 @@ func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 		if attrs.Flags&net.FlagLoopback != 0 || link.Type() != "device" {
 			continue
 		}
+		right := mac == nil || attrs.HardwareAddr.String() == mac.String()
 		if attrs.Flags&net.FlagUp == 0 {
+			if !right {
+				_ = ipv6.Ignore(attrs.Name)
+			}
 			_ = netlink.LinkSetUp(link) // shows as a missing carrier
 			continue
 		}
-		right := mac == nil || attrs.HardwareAddr.String() == mac.String()
 		if right && attrs.Flags&net.FlagRunning != 0 {
 			found = append(found, link)
 		}

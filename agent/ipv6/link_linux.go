@@ -157,6 +157,17 @@ func use(ctx context.Context, link netlink.Link, address netip.Addr, bits int) e
 	return nil
 }
 
+// Ignore keeps an interface from what routers advertise, before it is brought up: the agent
+// would have an address and a way out there, and might speak from another than its boot
+// NIC's, by which the manager knows it. A kernel without IPv6 needs no telling.
+func Ignore(name string) error {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_ra", []byte("0"), 0o644)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("keep %s from router advertisements: %w", name, err)
+	}
+	return nil
+}
+
 // remove takes a leased address off again, and lets the kernel make its own.
 func remove(link netlink.Link, address netip.Addr, bits int) error {
 	name := link.Attrs().Name

@@ -6,12 +6,14 @@ package dhcpclients
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vishvananda/netlink"
 
 	"github.com/ingot-metal/ingot/agent/ipv6"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -138,5 +140,42 @@ func TestAgentHasOneIPv6Address(t *testing.T) {
 	}
 	if has(t, client, hostIPv6) {
 		t.Error("the address is there after it was given up")
+	}
+}
+
+// An interface that is not the boot NIC takes nothing from routers.
+func TestAgentIgnoresRoutersElsewhere(t *testing.T) {
+	t.Parallel()
+	prefix := netip.MustParsePrefix("2001:db8::/64")
+	another := net.HardwareAddr{2, 0, 0, 0, 0, 0x99}
+	_, lan, client := pair6(t, knownHost(stateless, ordered, alone))
+	if err := client.Do(func() error { return ipv6.Ignore("none") }); err != nil {
+		t.Errorf("an interface that has no IPv6: %v", err)
+	}
+	join(t, lan, client, "eth1", "", another)
+	if err := client.Do(func() error { return ipv6.Ignore("eth1") }); err != nil {
+		t.Fatal(err)
+	}
+	here := room6(t)
+	join(t, lan, here, "eth0", "2001:db8::2/64", nil)
+	advertise(t, here, pxe.Advertisement{Prefix: prefix, Mode: pxe.Stateless})
+	if _, err := start(t.Context(), t, client, true); err != nil { // heard the router, by eth0
+		t.Fatal(err)
+	}
+	err := client.Do(func() error {
+		link, err := netlink.LinkByName("eth1")
+		if err != nil {
+			return err
+		}
+		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		for _, a := range list {
+			if a.IP.IsGlobalUnicast() {
+				t.Errorf("eth1 has %s", a.IP)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
