@@ -26,7 +26,7 @@ func (d unsealed) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// When the order is called off while the data is written, the disk may be another's.
+// When the order does not hold any more as the data is asked for, the disk may be another's.
 func TestNothingIsWrittenAfterAnOrder(t *testing.T) {
 	m, _ := installOrder(t)
 	s := newServer(t, twoDisks...)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agent"
 	"github.com/ingot-metal/ingot/agent/agenttest"
+	"github.com/ingot-metal/ingot/agent/block"
 	"github.com/ingot-metal/ingot/agent/raid"
 	"github.com/ingot-metal/ingot/agent/seed"
 	"github.com/ingot-metal/ingot/agentapi"
@@ -167,6 +168,9 @@ func TestInstallMirrorFails(t *testing.T) {
 				}
 				if len(s.superblocks(i)) > 0 || c.written && i == 0 && (s.marker(0) == nil || s.marker(0).Complete) {
 					t.Errorf("disk %d looks as if it were done", i)
+				}
+				if c.written && c.reason != agent.ReasonDiskFailed && !block.IsZero(s.content(i)[:agentapi.MarkerOffset]) {
+					t.Errorf("disk %d may boot, and the install has failed", i)
 				}
 			}
 		})

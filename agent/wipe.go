@@ -152,12 +152,14 @@ func (s *session) clean(ctx context.Context, c *cleaning, tell func(erase.Progre
 		}
 		out.Method, out.FailedBefore = result.Method, result.Failed
 		out.ErasedBytes, out.VerifiedBytes = result.Erased, result.Verified
-	}
-	zeroed, err := wipe.Metadata(ctx, c.disk.dev)
-	if err != nil {
-		return nil, err
-	}
-	if c.mode != agentapi.WipeFull {
+		if err := wipe.Erased(ctx, c.disk.dev); err != nil {
+			return nil, err
+		}
+	} else {
+		zeroed, err := wipe.Metadata(ctx, c.disk.dev)
+		if err != nil {
+			return nil, err
+		}
 		out.ErasedBytes, out.VerifiedBytes = zeroed, zeroed
 	}
 	s.cfg.Log("wipe: %s (serial %q) is clean: %s, %d bytes read back", c.disk.Name, c.disk.Serial, out.Method, out.VerifiedBytes)

@@ -41,7 +41,7 @@ func remedyLadder() remedyRules {
 		{name: "unreachable", when: asFar{(*remedyInput).nodeAwaited, (*remedyInput).unreachable, (*remedyInput).worker}, then: sayUnreachable},
 		{name: "cycling", when: asFar{(*remedyInput).cycling}, rules: remedyRules{
 			{name: "cycling/overdue", when: asFar{(*remedyInput).cycleOverdue}, rules: remedyRules{
-				{name: "cycling/silent", when: asFar{(*remedyInput).bmcSilent}, then: handOverUncycled},
+				{name: "cycling/untried", when: asFar{(*remedyInput).untried}, then: handOverUncycled},
 				{name: "cycling/failed", then: condemnUncycled},
 			}},
 			{name: "cycling/wait", then: waitCycle},

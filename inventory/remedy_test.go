@@ -109,7 +109,7 @@ func remedyCases() []remedyCase {
 		{name: "one of an earlier remediation is not done in this one's time either", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, -300, 0), minutes(10).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
-		}, rule: "cycling/silent", step: HandOver{}, says: "within 10m0s"},
+		}, rule: "cycling/untried", step: HandOver{}, says: "within 10m0s"},
 		{name: "restarted", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleDone, 0, 2), minutes(3).Time
 		},
@@ -262,15 +262,23 @@ func handoverCases() []remedyCase {
 		{name: "the BMC does not answer", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = []metav1.Condition{{Type: infrav1.HostBMCReachableCondition, Status: metav1.ConditionFalse}}
-		}, rule: "cycling/silent", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), says: "did not switch"},
+		}, rule: "cycling/untried", cycle: cycleAt(1, infrav1.PowerCycleOn, 0, 0), says: "did not switch"},
 		{name: "the BMC does not answer, and then", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = nil
-		}, rule: "cycling/silent", step: HandOver{}, says: "did not switch"},
+		}, rule: "cycling/untried", step: HandOver{}, says: "did not switch"},
 		{name: "the BMC refuses the password", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
 			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.HostCredentialsValidCondition, Status: metav1.ConditionFalse})
-		}, rule: "cycling/silent", step: HandOver{}},
+		}, rule: "cycling/untried", step: HandOver{}},
+		{name: "the BMC may be another server's", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonWrongServer, Message: "the BMC manages another server"})
+		}, rule: "cycling/untried", step: HandOver{}, says: "Ingot did not have"},
+		{name: "the host is registered twice", change: func(_ *r, o *o, c *c) {
+			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOn, 0, 0), minutes(10).Time
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonDuplicate, Message: "the same server as n7"})
+		}, rule: "cycling/untried", step: HandOver{}, says: "the same server as n7"},
 		{name: "the BMC does not answer yet", change: func(_ *r, o *o, c *c) {
 			c.PowerCycle, o.Now = cycleAt(1, infrav1.PowerCycleOff, 0, 0), minutes(9).Time
 			o.Host.Status.Conditions = nil

@@ -147,14 +147,20 @@ func (in *remedyInput) cycleDue() time.Time {
 }
 func (in *remedyInput) cycleOverdue() bool { return !in.obs.Now.Before(in.cycleDue()) }
 
-// bmcSilent: nobody knows whether the host could be switched, since its BMC does not
-// answer, or not to Ingot. That is no failure of the host (decision 0196); that a BMC
-// answers, and what it is ordered does not come to pass, is.
-func (in *remedyInput) bmcSilent() bool {
+// untried: nobody knows whether the host could be switched, since its BMC does not answer,
+// or not to Ingot, or Ingot would not have it switched. That is no failure of the host
+// (decision 0196); that a BMC answers, and what it is ordered does not come to pass, is.
+func (in *remedyInput) untried() bool {
 	told := in.obs.Host.Status.Conditions
 	reachable := meta.FindStatusCondition(told, infrav1.HostBMCReachableCondition)
 	answers := reachable != nil && (reachable.Status == metav1.ConditionTrue || reachable.Reason == infrav1.ReasonBMCDisobeys)
-	return !answers || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition)
+	return !answers || meta.IsStatusConditionFalse(told, infrav1.HostCredentialsValidCondition) || in.notToBeSwitched()
+}
+
+// notToBeSwitched: Ingot does not know that the BMC is this server's.
+func (in *remedyInput) notToBeSwitched() bool {
+	ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition)
+	return ready != nil && (ready.Reason == infrav1.ReasonDuplicate || ready.Reason == infrav1.ReasonWrongServer)
 }
 
 // cycled: a power cycle is done that counts.

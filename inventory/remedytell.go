@@ -213,9 +213,12 @@ func handOverAtOnce(*remedyInput) RemedyDecision {
 	return handOver(infrav1.ReasonHandedOver, "spec.retryLimit is 0: nothing is tried")
 }
 
-// uncycled: the BMC did not do it, and says in the host's conditions why.
+// uncycled: it was not done, and the host's conditions say why.
 func (in *remedyInput) uncycled() string {
 	message := fmt.Sprintf("the BMC of %s did not switch it off and on within %s", in.host(), in.timeout())
+	if in.notToBeSwitched() {
+		message = fmt.Sprintf("Ingot did not have %s switched off and on within %s", in.host(), in.timeout())
+	}
 	if ready := meta.FindStatusCondition(in.obs.Host.Status.Conditions, infrav1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
 		message += fmt.Sprintf(" (%s: %s)", ready.Reason, ready.Message)
 	}

@@ -233,7 +233,7 @@ func bootNICs(links []netlink.Link, mac net.HardwareAddr) []netlink.Link {
 		right := mac == nil || attrs.HardwareAddr.String() == mac.String()
 		if attrs.Flags&net.FlagUp == 0 {
 			if !right {
-				_ = ipv6.Ignore(attrs.Name)
+				_ = ipv6.Ignore(attrs.Name) // of no use to an agent on IPv4, and no reason to stop
 			}
 			_ = netlink.LinkSetUp(link) // shows as a missing carrier
 			continue

@@ -23,7 +23,7 @@ const (
 	canaries = 1024
 	// reserved are the journal and the marker at the end of the first MiB, which stay
 	// until the last: the one says how far the work is, the other whose the disk is (I8).
-	reservedFrom = journalOffset
+	reservedFrom = JournalOffset
 	reservedTo   = agentapi.MarkerOffset + agentapi.MarkerSize
 )
 

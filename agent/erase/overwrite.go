@@ -20,8 +20,8 @@ const (
 	piece = 64 << 20
 	// journalEvery is how much is overwritten between two entries of the journal.
 	journalEvery = 4 << 30
-	// journalOffset: the journal lies before the marker, where nothing else is either.
-	journalOffset = agentapi.MarkerOffset - journalSize
+	// JournalOffset: the journal lies from there to the marker, where nothing else is either.
+	JournalOffset = agentapi.MarkerOffset - journalSize
 	journalSize   = 4096
 	bodyFrom      = reservedTo
 )
@@ -157,7 +157,7 @@ func (e *eraser) note(done int64) error {
 	if done > 0 {
 		b = e.journal(done)
 	}
-	if _, err := e.Device.WriteAt(b, journalOffset); err != nil {
+	if _, err := e.Device.WriteAt(b, JournalOffset); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return e.Device.Sync()
@@ -170,7 +170,7 @@ func (e *eraser) resumeFrom() int64 {
 	if e.JournalKey == "" || e.size < bodyFrom {
 		return 0
 	}
-	if _, err := e.Device.ReadAt(b, journalOffset); err != nil {
+	if _, err := e.Device.ReadAt(b, JournalOffset); err != nil {
 		return 0
 	}
 	done := int64(binary.BigEndian.Uint64(b[16:]))

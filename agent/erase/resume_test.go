@@ -114,7 +114,7 @@ func TestForgedJournal(t *testing.T) {
 			for _, off := range tenant.places(0) { // the places that a verification looks at
 				clear(disk.content[off : off+canarySize])
 			}
-			copy(disk.content[journalOffset:], forge(tenant))
+			copy(disk.content[JournalOffset:], forge(tenant))
 			result, err := Disk(t.Context(), target, Options{})
 			if err != nil || result.Method != Overwrite || result.Failed != "" {
 				t.Fatalf("%+v, %v", result, err)

@@ -14,5 +14,6 @@
 //
 //	err := wipe.Metadata(ctx, dev)
 //
-// Before a disk is erased as a whole, Inside does the same for partitions and arrays alone.
+// Before a disk is erased as a whole Inside does the same for partitions and arrays alone,
+// and Erased what is left to do after it.
 package wipe

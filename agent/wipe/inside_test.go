@@ -4,13 +4,18 @@
 package wipe_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/marker"
+	"github.com/ingot-metal/ingot/agent/raid"
 	"github.com/ingot-metal/ingot/agent/wipe"
 	"github.com/ingot-metal/ingot/agentapi"
 )
@@ -51,17 +56,80 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// unreadable is a disk with a bad sector.
-type unreadable struct {
-	block.Device
-	at int64
+// mirrored makes an array of whole disks of f and another, without an end.
+func mirrored(t *testing.T, path string) {
+	t.Helper()
+	_, other := newDisk(t)
+	mirror, err := raid.New([]raid.Member{{Name: path, Device: open(t, path)}, {Name: other, Device: open(t, other)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mirror.Seal(raid.Identity{Instance: "i1", Attempt: 1, Created: time.Unix(0, 0)}, mib); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func (u unreadable) ReadAt(b []byte, off int64) (int, error) {
-	if off <= u.at && u.at < off+int64(len(b)) {
+// The content of a mirror of whole disks begins where the disk does: its tables stay, as
+// does what an erasing that was cut off noted.
+func TestInsideOfAMirror(t *testing.T) {
+	f, path := newDisk(t)
+	signs := withGPT(t, f, 512)
+	mirrored(t, path)
+	signs = slices.DeleteFunc(signs, func(s planted) bool { return s.off > 180*mib }) // the tables' second copy is the array's
+	for _, s := range signs {
+		put(t, f, s.off, []byte(s.data))
+	}
+	journal := bytes.Repeat([]byte("journal"), 500)
+	put(t, f, erase.JournalOffset, journal)
+	head := string(read(t, f, 0, 1<<14))
+	if err := wipe.Inside(t.Context(), open(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range signs {
+		if !block.IsZero(read(t, f, s.off, len(s.data))) {
+			t.Errorf("%s is still there", s.name)
+		}
+	}
+	if len(raid.Find(f, size)) != 1 || head != string(read(t, f, 0, 1<<14)) || string(journal) != string(read(t, f, erase.JournalOffset, len(journal))) {
+		t.Error("the superblock, the tables or the journal is gone")
+	}
+}
+
+// unreadable is a disk with a bad sector, which is mended by writing.
+type unreadable struct {
+	block.Device
+	at      int64
+	written bool
+}
+
+func (u *unreadable) covers(off, n int64) bool { return off <= u.at && u.at < off+n }
+
+func (u *unreadable) ReadAt(b []byte, off int64) (int, error) {
+	if !u.written && u.covers(off, int64(len(b))) {
 		return 0, syscall.EIO
 	}
 	return u.Device.ReadAt(b, off)
+}
+
+func (u *unreadable) Zero(off, n int64) error {
+	u.written = u.written || u.covers(off, n)
+	return u.Device.Zero(off, n)
+}
+
+// After an erasure nothing leads anywhere: a sector that cannot be read is written.
+func TestErasedWithABadSector(t *testing.T) {
+	f, path := newDisk(t)
+	put(t, f, 0, bytes.Repeat([]byte{0xa5}, 3*mib)) // a drive that encrypts reads as anything
+	if err := marker.Write(f, agentapi.Marker{InstanceID: "i1"}); err != nil {
+		t.Fatal(err)
+	}
+	dev := &unreadable{Device: open(t, path), at: 4096}
+	if err := wipe.Erased(t.Context(), dev); err != nil || !dev.written {
+		t.Fatal(err)
+	}
+	if !block.IsZero(read(t, f, 0, 5*mib)) {
+		t.Error("something is left")
+	}
 }
 
 // A table that cannot be read is not taken for none: the disk is not said to be clean, and
@@ -74,7 +142,7 @@ func TestUnreadableTables(t *testing.T) {
 			for _, s := range signs {
 				put(t, f, s.off, []byte(s.data))
 			}
-			dev := unreadable{open(t, path), at}
+			dev := &unreadable{Device: open(t, path), at: at}
 			if _, err := wipe.Metadata(t.Context(), dev); !errors.Is(err, wipe.ErrUnreadable) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("Metadata: %v", err)
 			}

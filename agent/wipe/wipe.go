@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/ingot-metal/ingot/agent/block"
+	"github.com/ingot-metal/ingot/agent/erase"
 	"github.com/ingot-metal/ingot/agent/raid"
 	"github.com/ingot-metal/ingot/agentapi"
 )
@@ -47,56 +48,97 @@ var copies = []extent{
 // reading back that they are gone, and then removes the Ingot marker. It returns how
 // many bytes it has zeroed and read back, those counted once that have several reasons.
 func Metadata(ctx context.Context, dev block.Device) (int64, error) {
-	size := dev.Size()
-	inside, err := within(dev)
-	if err != nil {
-		return 0, err
+	found := look(dev)
+	if found.unreadable != nil {
+		return 0, found.unreadable
 	}
-	marker := markerOn(size)
-	steps := append(inside, avoid(signatures(extent{0, size}), marker), []extent{marker})
-	return cleanAll(ctx, dev, steps)
-}
-
-// Inside removes the signatures of what a disk's partition tables and arrays lead to, and
-// leaves tables, arrays' superblocks and the marker. It is for before the whole disk is
-// erased, which takes the tables first and may be cut off: nobody would find the rest then.
-// What can be cleaned is, also where the disk cannot be read everywhere (ErrUnreadable).
-func Inside(ctx context.Context, dev block.Device) error {
-	steps, unreadable := within(dev)
-	_, err := cleanAll(ctx, dev, steps)
-	return errors.Join(unreadable, err)
-}
-
-// within are the steps for what partition tables and arrays lead to. What leads to content
-// goes after it, superblocks of arrays as tables of partitions, each step durable. The
-// error says where something may be missing.
-func within(dev block.Device) ([][]extent, error) {
-	size := dev.Size()
-	disk := &noted{ReaderAt: dev}
-	inPartitions := partitions(disk, size)
-	var inArrays []extent
-	for _, e := range append(inPartitions, extent{0, size}) {
-		inArrays = append(inArrays, arrays(disk, e)...)
-	}
-	marker := markerOn(size)
-	return [][]extent{
-		avoid(signatures(distinct(inArrays, size)...), marker),
-		avoid(signatures(inPartitions...), marker),
-	}, disk.err
-}
-
-func markerOn(size int64) extent {
-	return extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
-}
-
-// cleanAll cleans one step after the other, and says how many bytes they are.
-func cleanAll(ctx context.Context, dev block.Device, steps [][]extent) (int64, error) {
+	marker := markerOn(dev.Size())
+	steps := append(avoidIn(slices.Concat(found.inside, found.outside), marker), []extent{marker})
 	for _, extents := range steps {
 		if err := clean(ctx, dev, extents); err != nil {
 			return 0, err
 		}
 	}
 	return covered(slices.Concat(steps...)), nil
+}
+
+// Inside removes the signatures of what a disk's tables and superblocks lead to, and leaves
+// these and the marker, with the journal of package erase. It is for before they go in any
+// order, as when the whole disk is erased: that may be cut off, and nobody would find the
+// rest then. A bad sector holds nothing else up; a disk that fails again and again is given
+// up, since each failure may take it a minute. ErrUnreadable says that there may be more.
+func Inside(ctx context.Context, dev block.Device) error {
+	found := look(dev)
+	marker := markerOn(dev.Size())
+	kept := extent{erase.JournalOffset, marker.end() - erase.JournalOffset}
+	var failed []error
+	for _, e := range slices.Concat(avoidIn(found.inside, kept)...) {
+		if err := clean(ctx, dev, []extent{e}); err != nil {
+			failed = append(failed, err)
+		}
+		if len(failed) == maxFailures || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(append(failed, found.unreadable)...)
+}
+
+// maxFailures of Inside.
+const maxFailures = 3
+
+// Outside removes a disk's own tables and signatures, and leaves the marker: nothing boots
+// from it, and nothing leads to what Inside did not clean.
+func Outside(ctx context.Context, dev block.Device) error {
+	for _, extents := range avoidIn(look(dev).outside, markerOn(dev.Size())) {
+		if err := clean(ctx, dev, extents); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erased removes what is left on a disk that was erased as a whole, the marker last. What
+// cannot be read of it is written, and read then.
+func Erased(ctx context.Context, dev block.Device) error {
+	if err := Outside(ctx, dev); err != nil {
+		return err
+	}
+	return clean(ctx, dev, []extent{markerOn(dev.Size())})
+}
+
+// layout is what is to be cleaned of a disk, in steps that are durable one after the
+// other: what leads to content goes after it.
+type layout struct {
+	// inside is what tables of partitions and superblocks of arrays lead to, outside what the
+	// disk itself has of them.
+	inside, outside [][]extent
+	// unreadable: there may be more.
+	unreadable error
+}
+
+func look(dev block.Device) layout {
+	size := dev.Size()
+	disk := &noted{ReaderAt: dev}
+	inPartitions := partitions(disk, size)
+	var inArrays, disks []extent
+	for _, e := range append(inPartitions, extent{0, size}) {
+		for _, content := range arrays(disk, e) {
+			if content.off == 0 { // begins with the disk: so do its tables, which lead to partitions
+				disks = append(disks, content)
+				continue
+			}
+			inArrays = append(inArrays, content)
+		}
+	}
+	return layout{
+		inside:     [][]extent{signatures(distinct(inArrays, size)...), signatures(inPartitions...)},
+		outside:    [][]extent{signatures(distinct(disks, size)...), signatures(extent{0, size})},
+		unreadable: disk.err,
+	}
+}
+
+func markerOn(size int64) extent {
+	return extent{agentapi.MarkerOffset, min(agentapi.MarkerSize, max(0, size-agentapi.MarkerOffset))}
 }
 
 // arrays are where a member of md arrays (metadata 1), a disk or a partition, has their
@@ -137,6 +179,15 @@ func signatures(of ...extent) []extent {
 		}
 	}
 	return all
+}
+
+// avoidIn is avoid for each step.
+func avoidIn(steps [][]extent, hole extent) [][]extent {
+	out := make([][]extent, 0, len(steps))
+	for _, extents := range steps {
+		out = append(out, avoid(extents, hole))
+	}
+	return out
 }
 
 // avoid cuts a hole out of extents.

@@ -345,8 +345,15 @@ func (s *synced) Sync() error {
 // The tables that lead to partitions go when the partitions are gone for good: a disk's cache
 // may keep its writes in any order until it is flushed.
 func TestTablesGoAfterPartitions(t *testing.T) {
+	for name, lay := range map[string]func(*testing.T, string){"alone": func(*testing.T, string) {}, "in a mirror": mirrored} {
+		t.Run(name, func(t *testing.T) { tablesGoAfterPartitions(t, lay) })
+	}
+}
+
+func tablesGoAfterPartitions(t *testing.T, lay func(*testing.T, string)) {
 	f, path := newDisk(t)
 	withGPT(t, f, 512)
+	lay(t, path)
 	dev := &synced{Device: open(t, path)}
 	if _, err := wipe.Metadata(t.Context(), dev); err != nil {
 		t.Fatal(err)

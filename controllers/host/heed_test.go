@@ -308,8 +308,8 @@ func testUncycled(t *testing.T, on *ground) {
 	}{
 		"unheeded": {func(*fakeBMC) {}, "cycling/failed"},
 		"refused":  {func(f *fakeBMC) { f.writeErr = fmt.Errorf("412: %w", bmc.ErrProtocol) }, "cycling/failed"},
-		"busy":     {func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }, "cycling/silent"},
-		"silent":   {func(f *fakeBMC) { f.readErr = bmc.ErrUnreachable }, "cycling/silent"},
+		"busy":     {func(f *fakeBMC) { f.writeErr = fmt.Errorf("503: %w", bmc.ErrBusy) }, "cycling/untried"},
+		"silent":   {func(f *fakeBMC) { f.readErr = bmc.ErrUnreachable }, "cycling/untried"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)

@@ -64,7 +64,9 @@ func (s *Server) identify(r *http.Request) (caller, *agentapi.Error) {
 func (s *Server) mayCall(c caller, path string) *agentapi.Error {
 	booted := c.claims.Purpose == token.Booted
 	switch {
-	case c.claims.Purpose == token.Live, path == agentapi.PathBooted && !booted:
+	case c.claims.Purpose == token.Live, booted != (path == agentapi.PathBooted):
+		s.Log.Info("Refused a request with a token for something else", "remote", c.source.String(), "path", path,
+			"namespace", c.claims.Namespace, "host", c.claims.Host, "purpose", string(c.claims.Purpose))
 		return invalidToken("the token is not for this call")
 	case booted && s.Clock.Now().After(c.claims.Expiry):
 		return invalidToken("the token has expired")

@@ -6,6 +6,7 @@ package session
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -59,8 +60,9 @@ func TestNoBodyWithoutToken(t *testing.T) {
 		texts := map[string]string{"none": "", "another's": "Bearer v1/x/y", "no token": "Basic YTpi",
 			"a live system's": minted(token.Live, time.Hour), "an expired stranger's": minted(token.Discover, -time.Second),
 			"a stranger's without a key": minted(token.Discover, time.Hour),
-			"an expired system's":        minted(token.Booted, -time.Second)}
+			"an installed system's":      minted(token.Booted, time.Hour)}
 		if path == agentapi.PathBooted {
+			texts["an installed system's"] = minted(token.Booted, -time.Second)
 			texts["an agent's"] = minted(token.Install, time.Hour)
 		}
 		for name, text := range texts {
@@ -69,6 +71,9 @@ func TestNoBodyWithoutToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set(agentapi.TokenHeader, text)
+			if name == "an expired stranger's" { // with a key, so that its age is what counts
+				r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+			}
 			got := &answer{header: http.Header{}}
 			server.Handler().ServeHTTP(got, r)
 			if got.status != http.StatusUnauthorized {

@@ -108,7 +108,7 @@ func TestRefusedByTheLedger(t *testing.T) {
 		"bootstrap for an inspection": {objects: world(inspecting), agent: func(s *site) *agent { return s.agent(claimsOf(token.Inspect), here) },
 			first: opened, do: bootstrapData, want: agentapi.ReasonOrderGone},
 		"a token of the installed system": {agent: func(s *site) *agent { return s.agent(claimsOf(token.Booted), here) },
-			do: bootstrapData, want: agentapi.ReasonOrderGone, event: infrav1.ReasonAgentRequestRefused},
+			do: bootstrapData, want: agentapi.ReasonTokenInvalid},
 		"a report after the release has begun (I6)": {first: func(s *site, a *agent) {
 			opened(s, a)
 			s.change(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })

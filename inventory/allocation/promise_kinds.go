@@ -84,7 +84,7 @@ func machineOf(reserved infrav1.ReservedGroup) infrav1.IngotMachineSpec {
 func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 	reserved := infrav1.ReservedGroup{
 		Name: g.Name, Count: int32(min(g.Count, 1<<30)), FailureDomains: slices.Compact(slices.Sorted(slices.Values(g.FailureDomains))),
-		HostSelector: g.Template.HostSelector.DeepCopy(), Architecture: g.Architecture,
+		HostSelector: saidOf(g.Template.HostSelector), Architecture: g.Architecture,
 		RootDeviceHints: g.Template.RootDeviceHints.DeepCopy(), SoftwareRAID: g.Template.SoftwareRAID.DeepCopy(),
 	}
 	if g.ControlPlane {
@@ -98,6 +98,22 @@ func reservedGroup(g DemandGroup) infrav1.ReservedGroup {
 		reserved.Ethernets = append(reserved.Ethernets, infrav1.ReservedEthernet{Name: ethernet.Name, NIC: *ethernet.NIC.DeepCopy()})
 	}
 	return reserved
+}
+
+// saidOf is a copy without what says nothing, such as the empty matchLabels of a class's
+// variable: the schema wants something said where there is a selector.
+func saidOf(selector *infrav1.HostSelector) *infrav1.HostSelector {
+	said := selector.DeepCopy()
+	switch {
+	case said == nil:
+		return nil
+	case said.Minimum != nil && *said.Minimum == infrav1.HardwareMinimum{}:
+		said.Minimum = nil
+	}
+	if len(said.MatchLabels)+len(said.MatchExpressions) == 0 && said.Minimum == nil && said.Arch == "" {
+		return nil
+	}
+	return said
 }
 
 // groups of a promise that need hosts. Selectors that do not parse select no host, and

@@ -158,6 +158,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		DemandGroup{Name: "cp", ControlPlane: true, Count: 3, FailureDomains: []string{"r2", "r1", "r2"}, Architecture: "amd64"},
 		DemandGroup{Name: "none", Count: 0},
 		DemandGroup{Name: "md", Count: 2, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()}},
+		DemandGroup{Name: "any", Count: 1, Template: infrav1.IngotMachineSpec{HostSelector: &infrav1.HostSelector{MatchLabels: map[string]string{}, Minimum: &infrav1.HardwareMinimum{}}}},
 	)
 	request.Cluster = infrav1.IngotClusterSpec{FailureDomainLabel: "row", HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, BootTrust: infrav1.BootTrustVerified}
 	plan, err := PlanPromise(request, Stock{})
@@ -169,6 +170,7 @@ func TestPlanPromiseWritesTheReservation(t *testing.T) {
 		Groups: []infrav1.ReservedGroup{
 			{Name: "cp", ControlPlane: new(true), Count: 3, FailureDomains: []string{"r1", "r2"}, Architecture: "amd64"},
 			{Name: "md", Count: 2, HostSelector: &infrav1.HostSelector{Arch: "amd64"}, RootDeviceHints: &infrav1.RootDeviceHints{Model: "x"}, SoftwareRAID: mirror()},
+			{Name: "any", Count: 1}, // a selector that says nothing is none: the schema takes no empty one
 		},
 	}
 	again := RequestOf(&infrav1.IngotReservation{Spec: plan.Reservation}).reservation()

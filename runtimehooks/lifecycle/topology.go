@@ -54,8 +54,9 @@ type Wish struct {
 	Groups  []Group
 }
 
-// wishOf counts the machines of a topology that are to stand on Ingot's servers. What patches of classes that are not Ingot's do is not
-// known here: of these the templates count as they are.
+// wishOf counts the machines of a topology that are to stand on Ingot's servers. What
+// patches of classes that are not Ingot's do is not known here: of these the templates
+// count as they are.
 func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	topology := cluster.Spec.Topology
 	wish := Wish{}

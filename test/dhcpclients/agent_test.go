@@ -153,6 +153,8 @@ func TestAgentIgnoresRoutersElsewhere(t *testing.T) {
 		t.Errorf("an interface that has no IPv6: %v", err)
 	}
 	join(t, lan, client, "eth1", "", another)
+	set(t, client, "eth0/accept_ra", "1")
+	set(t, client, "eth1/accept_ra", "1")
 	if err := client.Do(func() error { return ipv6.Ignore("eth1") }); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (o *Options) passesAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleCon
 
 // Validate names every option that is wrong, its value and the remedy.
 func (o *Options) Validate() error {
-	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateMigration(), o.Hooks.validate())
+	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateRates(), o.validateMigration(), o.Hooks.validate())
 }
 
 func (o *Options) validateRoles() error {
@@ -159,6 +159,12 @@ func (o *Options) validateBoot() error {
 			errs = append(errs, fmt.Errorf("--boot-ipv6-address: %q is not a global IPv6 address; give one by which servers reach the boot server, auto, or nothing", o.BootIPv6))
 		}
 	}
+	if o.BootHTTPPort == 0 {
+		errs = append(errs, errors.New("--boot-http-port: 0 is no port that servers could be told; give one, such as 8880"))
+	}
+	if port, err := listenPort(o.AgentListen); err == nil && port == 0 && o.AgentAddress == "" {
+		errs = append(errs, fmt.Errorf("--agent-listen: %q has no port that servers could be told; give one, such as 8843", o.AgentListen))
+	}
 	if o.ImageCacheGiB < 1 {
 		errs = append(errs, fmt.Errorf("--image-cache-gib: %d is too small; give at least 1", o.ImageCacheGiB))
 	}
@@ -189,6 +195,39 @@ func (o *Options) validatePolicy() error {
 	}
 	if o.Policy.MaxAttempts < 1 {
 		errs = append(errs, fmt.Errorf("--max-attempts: %d must be at least 1", o.Policy.MaxAttempts))
+	}
+	return errors.Join(errs...)
+}
+
+// validateRates: client-go and controller-runtime take 0 for a default of their own, which
+// is far from that of the flag, and a negative rate for none. Without a period nothing that
+// was missed would ever be seen.
+func (o *Options) validateRates() error {
+	var errs []error
+	for _, option := range []struct {
+		name  string
+		value int
+	}{
+		{"kube-api-burst", o.KubeAPIBurst},
+		{"ingothost-concurrency", o.HostConcurrency}, {"ingotmachine-concurrency", o.MachineConcurrency},
+		{"ingotcluster-concurrency", o.ClusterConcurrency}, {"ingotmachinetemplate-concurrency", o.MachineTemplateConcurrency},
+		{"ingotremediation-concurrency", o.RemediationConcurrency},
+		{"clustercache-concurrency", o.Workloads.Concurrency}, {"clustercache-client-burst", o.Workloads.Burst},
+	} {
+		if option.value < 1 {
+			errs = append(errs, fmt.Errorf("--%s: %d must be at least 1", option.name, option.value))
+		}
+	}
+	for _, option := range []struct {
+		name  string
+		value float32
+	}{{"kube-api-qps", o.KubeAPIQPS}, {"clustercache-client-qps", o.Workloads.QPS}} {
+		if option.value == 0 {
+			errs = append(errs, fmt.Errorf("--%s: 0 lets nothing through; give a rate, or -1 for no limit", option.name))
+		}
+	}
+	if o.SyncPeriod <= 0 {
+		errs = append(errs, fmt.Errorf("--sync-period: %s must be more than 0", o.SyncPeriod))
 	}
 	return errors.Join(errs...)
 }
