@@ -59,7 +59,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	out := append(strayCommands(before.Annotations, after), v.poolLeft(ctx, before, after)...)
 	out = append(out, v.reservationsLeft(ctx, before, after)...)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
-		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) &&
+		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) && slices.Equal(before.Spec.Routes, after.Spec.Routes) &&
 		(after.Spec.Discover == nil || slices.Equal(named(before.Spec), named(after.Spec))) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
@@ -135,17 +135,24 @@ func lastAddress(subnet netip.Prefix) netip.Addr {
 
 // checkAddresses refuses what needs the order of addresses, which CEL lacks: a
 // range that runs backwards, or holds the router's, the network's or the
-// broadcast address.
+// broadcast address; and two default routes.
 func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	a, errs := parseAddresses(spec)
 	if len(errs) == 0 && a.subnet.IsValid() {
 		errs = checkLent(a, spec)
 	}
-	if len(errs) > 0 || !a.subnet.IsValid() || !hasRange(spec) {
+	if len(errs) > 0 || !a.subnet.IsValid() {
 		return errs
 	}
-	path := field.NewPath("spec")
-	start, end := path.Child("range", "start"), path.Child("range", "end")
+	return slices.Concat(checkRange(a, spec), checkGateway(a, spec), checkRoutes(spec))
+}
+
+func checkRange(a addresses, spec v1beta2.IngotNetworkSpec) (errs field.ErrorList) {
+	if !hasRange(spec) {
+		return nil
+	}
+	path := field.NewPath("spec", "range")
+	start, end := path.Child("start"), path.Child("end")
 	if a.end.Less(a.start) {
 		errs = append(errs, field.Invalid(start, spec.Range.Start, fmt.Sprintf("must not be above range.end %s; swap them", spec.Range.End)))
 	}
@@ -157,19 +164,36 @@ func checkAddresses(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(end, spec.Range.End,
 			fmt.Sprintf("is the broadcast address of the subnet; end at %s or below", a.broadcast.Prev())))
 	}
+	return errs
+}
+
+func checkGateway(a addresses, spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	if spec.Gateway == "" {
-		return errs
+		return nil
 	}
+	path := field.NewPath("spec", "gateway")
 	gateway, err := netip.ParseAddr(spec.Gateway)
 	switch {
 	case err != nil:
-		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway, "must be an IPv4 address such as 10.10.0.1"))
+		return field.ErrorList{field.Invalid(path, spec.Gateway, "must be an IPv4 address such as 10.10.0.1")}
 	case gateway == a.network || gateway == a.broadcast:
-		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
-			fmt.Sprintf("is the first or last address of %s, which no router can have; give the router's address, or leave it out", spec.Subnet)))
-	case !gateway.Less(a.start) && !a.end.Less(gateway):
-		errs = append(errs, field.Invalid(path.Child("gateway"), spec.Gateway,
-			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End)))
+		return field.ErrorList{field.Invalid(path, spec.Gateway,
+			fmt.Sprintf("is the first or last address of %s, which no router can have; give the router's address, or leave it out", spec.Subnet))}
+	case hasRange(spec) && !gateway.Less(a.start) && !a.end.Less(gateway):
+		return field.ErrorList{field.Invalid(path, spec.Gateway,
+			fmt.Sprintf("must not lie in range %s to %s, which is given to hosts; make the range smaller", spec.Range.Start, spec.Range.End))}
+	}
+	return nil
+}
+
+// checkRoutes refuses a second default route: hosts would have the one or the other, and
+// networkData has place for one.
+func checkRoutes(spec v1beta2.IngotNetworkSpec) (errs field.ErrorList) {
+	for i, route := range spec.Routes {
+		if to, err := netip.ParsePrefix(route.Destination); err == nil && to.Bits() == 0 && spec.Gateway != "" {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "routes").Index(i).Child("destination"), route.Destination,
+				fmt.Sprintf("is the default route, which spec.gateway %s is already; leave one of the two out", spec.Gateway)))
+		}
 	}
 	return errs
 }

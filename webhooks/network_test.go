@@ -58,6 +58,10 @@ func TestNetworkCreate(t *testing.T) {
 		{"gateway first in the range", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.10"), "spec.gateway"},
 		{"gateway last in the range", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.99"), "spec.gateway"},
 		{"gateway is the broadcast address", network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", "10.20.0.255"), "spec.gateway"},
+		{"gateway is the broadcast address, with a pool", pooled("10.20.0.255"), "spec.gateway"},
+		{"a gateway with a pool", pooled("10.20.0.1"), ""},
+		{"a default route beside a gateway", routed("10.20.0.1", "10.30.0.0/16", "0.0.0.0/0"), "spec.routes[1].destination"},
+		{"a default route without a gateway", routed("", "0.0.0.0/0"), ""},
 		{"inside another", network("n", "10.10.0.128/25", "10.10.0.130", "10.10.0.140", ""), "spec.subnet"},
 		{"around another", network("n", "10.0.0.0/8", "10.1.0.1", "10.1.0.2", ""), "spec.subnet"},
 		{"proxy on another's subnet", proxy("n", "10.10.0.0/24"), ""},
@@ -74,6 +78,21 @@ func TestNetworkCreate(t *testing.T) {
 }
 
 // discovering is a network that lends addresses to unknown machines.
+// pooled is a network whose addresses come from a pool.
+func pooled(gateway string) *v1beta2.IngotNetwork {
+	n := network("n", "10.20.0.0/24", "", "", gateway)
+	n.Spec.AddressPoolRef = &v1beta2.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "InClusterIPPool", Name: "p"}
+	return n
+}
+
+func routed(gateway string, destinations ...string) *v1beta2.IngotNetwork {
+	n := network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", gateway)
+	for _, destination := range destinations {
+		n.Spec.Routes = append(n.Spec.Routes, v1beta2.NetworkRoute{Destination: destination, Gateway: "10.20.0.2"})
+	}
+	return n
+}
+
 func discovering(gateway, start, end string) *v1beta2.IngotNetwork {
 	n := network("n", "10.20.0.0/24", "10.20.0.10", "10.20.0.99", gateway)
 	n.Spec.Mode = v1beta2.DHCPModeDiscover
