@@ -96,18 +96,27 @@ func TestBodiesHaveATime(t *testing.T) {
 	server := New(Options{Client: s.client, Live: s.client, Keys: s.keys, Recorder: s.events, Clock: s.clock})
 	claims := claimsOf(token.Install)
 	claims.Expiry = s.clock.Now().Add(time.Hour)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, agentapi.PathSession, slow{})
-	if err != nil {
-		t.Fatal(err)
+	call := func(body io.ReadCloser) *answer {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, agentapi.PathSession, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(agentapi.TokenHeader, "Bearer "+s.keys.Mint(claims))
+		got := &answer{header: http.Header{}}
+		server.Handler().ServeHTTP(got, r)
+		return got
 	}
-	r.Header.Set(agentapi.TokenHeader, "Bearer "+s.keys.Mint(claims))
-	got, began := &answer{header: http.Header{}}, time.Now()
-	server.Handler().ServeHTTP(got, r)
+	began := time.Now()
+	got := call(slow{})
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("status %d (%s)", got.status, got)
 	}
 	if len(got.deadlines) != 1 || got.deadlines[0].Before(began) || got.deadlines[0].After(time.Now().Add(patience-1)) {
 		t.Errorf("deadlines %v, of a request that came at %s", got.deadlines, began)
+	}
+	got = call(io.NopCloser(strings.NewReader("{}")))
+	if len(got.deadlines) != 2 || got.deadlines[1].Before(began.Add(patience)) {
+		t.Errorf("deadlines %v: the work on a body that came is hurried as the body was", got.deadlines)
 	}
 }
 
