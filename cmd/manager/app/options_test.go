@@ -65,7 +65,7 @@ func TestValidate(t *testing.T) {
 		"boot HTTP, any port":    {func(o *Options) { o.BootHTTPPort = 0 }, []string{"--boot-http-port: 0 is no port", "8880"}},
 		"no workers":             {func(o *Options) { o.HostConcurrency = 0 }, []string{"--ingothost-concurrency: 0 must be at least 1"}},
 		"no burst":               {func(o *Options) { o.Workloads.Burst = -1 }, []string{"--clustercache-client-burst: -1 must be at least 1"}},
-		"no rate":                {func(o *Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps: 0 lets nothing through", "-1"}},
+		"no rate":                {func(o *Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps: 0 is no rate", "-1"}},
 		"no limit":               {change: func(o *Options) { o.KubeAPIQPS = -1 }},
 		"no sync":                {func(o *Options) { o.SyncPeriod = 0 }, []string{"--sync-period: 0s must be more than 0"}},
 		"boot, no upstream":      {and(asBoot, func(o *Options) { o.AgentUpstream = "" }), []string{`--agent-upstream: "" is not host:port`}},

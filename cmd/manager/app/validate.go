@@ -223,7 +223,7 @@ func (o *Options) validateRates() error {
 		value float32
 	}{{"kube-api-qps", o.KubeAPIQPS}, {"clustercache-client-qps", o.Workloads.QPS}} {
 		if option.value == 0 {
-			errs = append(errs, fmt.Errorf("--%s: 0 lets nothing through; give a rate, or -1 for no limit", option.name))
+			errs = append(errs, fmt.Errorf("--%s: 0 is no rate, and client-go would take one of its own; give one, or -1 for no limit", option.name))
 		}
 	}
 	if o.SyncPeriod <= 0 {
