@@ -102,7 +102,7 @@ func personEvents() []event {
 		{name: "person: approves", weight: 2, fault: true, when: always, do: note(infrav1.ApproveAnnotation, "")},
 		{name: "person: forces release", weight: 1, fault: true, when: func(w *world) bool { return w.claim() != nil }, do: note(infrav1.ForceReleaseAnnotation, "")},
 		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseDanglingAnnotation, "")},
-		{name: "person: clears quarantine", weight: 3, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation, "")},
+		{name: "person: clears quarantine", weight: 30, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation, "")},
 		{name: "person: asks for inspection", weight: 1, fault: true, when: always, do: note(infrav1.InspectAnnotation, "")},
 		{name: "person: asks for a reboot", weight: 2, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Graceful")},
 		{name: "person: asks for a hard reboot", weight: 1, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Forced")},

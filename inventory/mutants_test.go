@@ -99,10 +99,12 @@ func mutantsApart() int {
 	return 4
 }
 
+// mutantWalks look for the harm of one guard less. Most harms are found by the first
+// hundred walks, the rarest by some ten thousand.
+const mutantWalks = 32000
+
 // TestMutants takes every guard of Next away in turn: the walk has to fail.
 func TestMutants(t *testing.T) {
-	// Most harms are found by the first hundred walks, the rarest by some ten thousand.
-	walks := uint64(32000)
 	list := mutants(hostLadder())
 	every := mutantsApart()
 	for at := 0; at < len(list); at += every {
@@ -110,12 +112,12 @@ func TestMutants(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			l := mutate(m, hostLadder())
-			for seed := range walks {
+			for seed := range uint64(mutantWalks) {
 				if harm := harmOf(l, seed); harm != "" {
 					return
 				}
 			}
-			t.Errorf("%d walks found no harm in the ladder without this guard: either the walk is blind to it, or the guard is not needed", walks)
+			t.Errorf("%d walks found no harm in the ladder without this guard: either the walk is blind to it, or the guard is not needed", mutantWalks)
 		})
 	}
 	t.Logf("mutants: %d guards, each %d. taken away in turn", len(list), every)

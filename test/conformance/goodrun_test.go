@@ -65,7 +65,7 @@ func tellRelease(s *story) {
 	s.during(FailingRelease, []Key{infra}, func() {
 		s.ready(core, infra, "False", "the BMC does not answer")
 	})
-	s.bmc("site/h4", "admin", "power off")
+	s.bmc("site/h4", "admin", "Reset ForceOff")
 	s.ingot(hostKey("site", 4), "", func(o *unstructured.Unstructured) { unset(o, "spec", "claim") })
 	s.ingot(infra, "", unfinalized)
 	s.gone(infra)
@@ -142,7 +142,7 @@ func tellDeletion(s *story) {
 		s.put(im, s.deleting)
 		s.ready(machine, im, "False", "releasing")
 	})
-	s.bmc("site/h5", "admin", "power off")
+	s.bmc("site/h5", "admin", "Reset GracefulShutdown")
 	s.ingot(im, "", unfinalized)
 	s.gone(im)
 	s.gone(machine)

@@ -30,7 +30,7 @@ func freesHost(r *Run) error {
 		k := keyOf(&v.Object)
 		host, _ := hostOf(&v.Object)
 		off := slices.ContainsFunc(r.BMC, func(w BMCWrite) bool {
-			return w.Host == host.Namespace+"/"+host.Name && strings.Contains(strings.ToLower(w.What), "off") &&
+			return w.switchesOff(host) &&
 				!w.Time.Before(v.Object.GetDeletionTimestamp().Time) && !w.Time.After(v.At)
 		})
 		p.unless(off, "%s: is gone, and its server was not switched off", k)
@@ -46,8 +46,14 @@ func freesHost(r *Run) error {
 func keepHost(r *Run) {
 	host, _ := hostOf(&r.released()[0].Object)
 	r.BMC = slices.DeleteFunc(r.BMC, func(w BMCWrite) bool {
-		return w.Host == host.Namespace+"/"+host.Name && strings.Contains(strings.ToLower(w.What), "off")
+		return w.switchesOff(host)
 	})
+}
+
+// switchesOff: the host's power was cut, or its system asked to shut down.
+func (w BMCWrite) switchesOff(host Key) bool {
+	what := strings.ToLower(w.What)
+	return w.Host == host.Namespace+"/"+host.Name && (strings.Contains(what, "off") || strings.Contains(what, "shutdown"))
 }
 
 // keepsFinalizer checks that the objects of a situation, which are being deleted
