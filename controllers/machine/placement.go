@@ -27,6 +27,9 @@ type stock struct {
 	hosts    []infrav1.IngotHost
 	hardware []infrav1.IngotHardware
 	machines []infrav1.IngotMachine
+	// leaving holds the names of the Machines that are being deleted. Cluster API drains
+	// a Machine before it deletes the IngotMachine, so the IngotMachine does not show it.
+	leaving map[string]bool
 	// reservations are of all Clusters, the machine's own among them.
 	reservations []infrav1.IngotReservation
 }
@@ -34,14 +37,34 @@ type stock struct {
 // gather reads what the choice is made from.
 func (r *Reconciler) gather(ctx context.Context, namespace string) (stock, error) {
 	hosts, facts, machines := &infrav1.IngotHostList{}, &infrav1.IngotHardwareList{}, &infrav1.IngotMachineList{}
-	reservations := &infrav1.IngotReservationList{}
-	for _, list := range []client.ObjectList{hosts, facts, machines, reservations} {
+	reservations, owners := &infrav1.IngotReservationList{}, &clusterv1.MachineList{}
+	for _, list := range []client.ObjectList{hosts, facts, machines, reservations, owners} {
 		// Nothing of it is changed, and a copy of a large inventory is dear.
 		if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return stock{}, fmt.Errorf("inventory of namespace %s: %w", namespace, err)
 		}
 	}
-	return stock{hosts: hardware.LookedAfter(hosts.Items, r.WatchFilterValue), hardware: facts.Items, machines: machines.Items, reservations: reservations.Items}, nil
+	leaving := map[string]bool{}
+	for i := range owners.Items {
+		if !owners.Items[i].DeletionTimestamp.IsZero() {
+			leaving[owners.Items[i].Name] = true
+		}
+	}
+	return stock{hosts: hardware.LookedAfter(hosts.Items, r.WatchFilterValue), hardware: facts.Items, machines: machines.Items,
+		leaving: leaving, reservations: reservations.Items}, nil
+}
+
+// isLeaving reports whether an IngotMachine or its Machine is being deleted.
+func (in stock) isLeaving(machine *infrav1.IngotMachine) bool {
+	if !machine.DeletionTimestamp.IsZero() {
+		return true
+	}
+	for _, owner := range machine.OwnerReferences {
+		if owner.Kind == "Machine" && in.leaving[owner.Name] {
+			return true
+		}
+	}
+	return false
 }
 
 // pickMemory is how long a choice is remembered that the cache does not show yet.
@@ -91,11 +114,12 @@ func (p *picks) forget(machine types.UID) {
 	delete(p.recent, machine)
 }
 
-// request says what the machine asks for, which hosts others have named, and how
-// the machines of its owner set are spread, and what Clusters were promised.
+// request returns what the machine asks for, the hosts that other machines have named,
+// how its MachineSet and MachineDeployment are spread, and what Clusters were promised.
 func (p *picks) request(s *scope, in stock, now time.Time) allocation.SelectionRequest {
 	request := s.asks()
-	request.Named, request.DomainUse = map[string]bool{}, map[string]int{}
+	request.Named = map[string]bool{}
+	request.DomainUse, request.DeploymentUse = map[string]int{}, map[string]int{}
 	request.Promises = p.promises(s, in, now)
 	if s.around != nil {
 		request.Around = *s.around
@@ -111,8 +135,15 @@ func (p *picks) request(s *scope, in stock, now time.Time) allocation.SelectionR
 			continue
 		}
 		request.Named[id.Host] = true
-		if domain := domains[id.Host]; domain != "" && sameOwnerSet(s.machine.Labels, other.Labels) {
+		domain := domains[id.Host]
+		if domain == "" || in.isLeaving(other) {
+			continue
+		}
+		if shareLabel(s.machine.Labels, other.Labels, clusterv1.MachineSetNameLabel, clusterv1.MachineControlPlaneNameLabel) {
 			request.DomainUse[domain]++
+		}
+		if shareLabel(s.machine.Labels, other.Labels, clusterv1.MachineDeploymentNameLabel) {
+			request.DeploymentUse[domain]++
 		}
 	}
 	return request
@@ -167,12 +198,11 @@ func (p *picks) placeOf(machine *infrav1.IngotMachine) (infrav1.ProviderID, bool
 	return pick.providerID, ok
 }
 
-// sameOwnerSet says whether two machines come from the same MachineDeployment,
-// MachineSet or control plane.
-func sameOwnerSet(a, b map[string]string) bool {
-	for _, label := range []string{clusterv1.MachineDeploymentNameLabel, clusterv1.MachineControlPlaneNameLabel, clusterv1.MachineSetNameLabel} {
-		if a[label] != "" {
-			return a[label] == b[label]
+// shareLabel reports whether both sets have the same value of one of the labels.
+func shareLabel(a, b map[string]string, names ...string) bool {
+	for _, name := range names {
+		if a[name] != "" && a[name] == b[name] {
+			return true
 		}
 	}
 	return false

@@ -43,9 +43,13 @@ type SelectionRequest struct {
 	// Named holds the names of the hosts, in the machine's namespace, that the
 	// providerID of any IngotMachine names (I1).
 	Named map[string]bool
-	// DomainUse counts, per failure domain, the machines of the owner set (the
-	// control plane or the MachineSet) that this machine belongs to.
+	// DomainUse counts, per failure domain, the machines of the same MachineSet or control
+	// plane. Machines that are being deleted are not counted: they leave the domain.
 	DomainUse map[string]int
+	// DeploymentUse counts, per failure domain, the machines of the same MachineDeployment
+	// that are not being deleted. It decides only where DomainUse is equal: during a rollout
+	// it includes the machines of the old MachineSet, all of which go.
+	DeploymentUse map[string]int
 	// Architecture of the image that the machine names; empty: any.
 	Architecture string
 	// Checksums of the image, or of the live system's files, that the machine names.
@@ -78,7 +82,8 @@ type Selection struct {
 // Select picks a host for a machine, or says why there is none. It is pure: the same
 // request and candidates, in any order, give the same pick. Of the hosts that suit it takes
 // one that is not known to refuse what the machine names, of those one in the failure domain
-// that the owner set uses least, then one that is not critically ill, then the one with the
+// that the MachineSet or control plane uses least, then the one that the MachineDeployment
+// uses least, then one that is not critically ill, then the one with the
 // least to spare, then one by a hash of machine and host, so that many machines that choose
 // at once do not all want the same host.
 func Select(request SelectionRequest, candidates []Candidate) Selection {
@@ -194,10 +199,11 @@ type judgement struct {
 
 // rank orders the hosts that suit; less is better.
 type rank struct {
-	refused, domainUse, ailing int
-	memory, cores, disk        int64
-	hash                       uint64
-	name                       string
+	refused, domainUse, deploymentUse, ailing int
+
+	memory, cores, disk int64
+	hash                uint64
+	name                string
 }
 
 func (j *judgement) compare(other *judgement) int {
@@ -205,6 +211,7 @@ func (j *judgement) compare(other *judgement) int {
 	return cmp.Or(
 		cmp.Compare(a.refused, b.refused), // an install there fails, in whatever domain it is
 		cmp.Compare(a.domainUse, b.domainUse),
+		cmp.Compare(a.deploymentUse, b.deploymentUse),
 		cmp.Compare(a.ailing, b.ailing),
 		cmp.Compare(a.memory, b.memory),
 		cmp.Compare(a.cores, b.cores),
@@ -224,15 +231,17 @@ func (c *criteria) judge(candidate Candidate) judgement {
 	if len(j.misses) > 0 {
 		return j
 	}
+	domain := c.domain(candidate.Host)
 	j.rank = rank{
-		refused:   inventory.Refuses(candidate.Host, c.Checksums, j.rootDisks),
-		domainUse: c.DomainUse[c.domain(candidate.Host)],
-		ailing:    inventory.Ailing(candidate.Host),
-		memory:    inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
-		cores:     int64(candidate.Hardware.Spec.CPU.Cores),
-		disk:      inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
-		hash:      pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
-		name:      candidate.Host.Name,
+		refused:       inventory.Refuses(candidate.Host, c.Checksums, j.rootDisks),
+		domainUse:     c.DomainUse[domain],
+		deploymentUse: c.DeploymentUse[domain],
+		ailing:        inventory.Ailing(candidate.Host),
+		memory:        inventory.MemoryGiB(candidate.Hardware.Spec.MemoryBytes),
+		cores:         int64(candidate.Hardware.Spec.CPU.Cores),
+		disk:          inventory.RootBytes(j.rootDisks) / inventory.BytesPerGB,
+		hash:          pairHash(c.Machine.Namespace+"/"+c.Machine.Name, candidate.Host.Namespace+"/"+candidate.Host.Name),
+		name:          candidate.Host.Name,
 	}
 	return j
 }
