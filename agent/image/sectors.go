@@ -4,6 +4,7 @@
 package image
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ingot-metal/ingot/agent/block"
@@ -16,18 +17,38 @@ const (
 	gptSeen  = 4096 + len(gptMagic)
 )
 
-// checkSectors refuses an image with a GPT for sectors of another size than the disk's: no
-// kernel and no firmware finds a partition by it. Nothing is said of an image without one,
-// nor of one with both.
-func checkSectors(dev block.Device, head []byte) error {
-	at := func(sector int) bool {
-		return len(head) >= sector+len(gptMagic) && string(head[sector:sector+len(gptMagic)]) == gptMagic
+// checkSectors refuses an image whose partition table counts in sectors of another size than
+// the disk's: no kernel and no firmware finds a partition by it. size is that of the decoded
+// image in bytes; negative: not known yet. An image without a table, and one with tables for
+// both sizes, passes.
+func checkSectors(dev block.Device, head []byte, size int64) error {
+	disk := block.SectorSize(dev)
+	other := map[int]int{512: 4096, 4096: 512}[disk]
+	if other == 0 || hasGPT(head, disk) || !hasGPT(head, other) && !isMBRFor512Only(head, disk, size) {
+		return nil
 	}
-	other := map[int]int{512: 4096, 4096: 512}
-	if size := block.SectorSize(dev); !at(size) && other[size] > 0 && at(other[size]) {
-		return fmt.Errorf("%w: the image's partition table is for sectors of %d bytes, and the disk has sectors of %d; "+
-			"choose a disk with sectors of %[2]d by rootDeviceHints or a hostSelector, or make the image for sectors of %[3]d",
-			ErrSectors, other[size], size)
+	return fmt.Errorf("%w: the image's partition table is for sectors of %d bytes, and the disk has sectors of %d; "+
+		"choose a disk with sectors of %[2]d by rootDeviceHints or a hostSelector, or make the image for sectors of %[3]d",
+		ErrSectors, other, disk)
+}
+
+func hasGPT(head []byte, sector int) bool {
+	return len(head) >= sector+len(gptMagic) && string(head[sector:sector+len(gptMagic)]) == gptMagic
+}
+
+// isMBRFor512Only reports whether an image for a disk with sectors of 4096 bytes has an MBR
+// whose partitions lie inside the image only if a sector is 512 bytes. An MBR does not state
+// the size of its sectors. The reverse case, an MBR for 4096 on a disk with 512, cannot be
+// told by sizes.
+func isMBRFor512Only(head []byte, disk int, size int64) bool {
+	if disk != 4096 || size < 0 || len(head) < 512 || head[510] != 0x55 || head[511] != 0xaa {
+		return false
 	}
-	return nil
+	var end int64 // of the last partition, in sectors
+	for entry := head[446:510]; len(entry) > 0; entry = entry[16:] {
+		if entry[4] != 0 {
+			end = max(end, int64(binary.LittleEndian.Uint32(entry[8:]))+int64(binary.LittleEndian.Uint32(entry[12:])))
+		}
+	}
+	return end*512 <= size && end*4096 > size
 }

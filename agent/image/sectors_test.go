@@ -5,6 +5,7 @@ package image_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"testing"
@@ -34,12 +35,24 @@ func TestImagesForOtherSectors(t *testing.T) {
 		}
 		return raw
 	}
+	// mbr has one partition, from 1 MiB to the given end, in sectors of the given size.
+	mbr := func(end, sector int) []byte {
+		raw := made()
+		raw[446+4] = 0x83
+		binary.LittleEndian.PutUint32(raw[446+8:], uint32(mib/sector))
+		binary.LittleEndian.PutUint32(raw[446+12:], uint32((end-mib)/sector))
+		raw[510], raw[511] = 0x55, 0xaa
+		return raw
+	}
 	for _, c := range []struct {
 		name   string
 		raw    []byte
 		sector int
 		err    error
 	}{
+		{name: "MBR for 512, on 512", raw: mbr(9*mib, 512), sector: 512},
+		{name: "MBR for 4096, on 4096", raw: mbr(9*mib, 4096), sector: 4096},
+		{name: "MBR for 512, on 4096", raw: mbr(9*mib, 512), sector: 4096, err: image.ErrSectors},
 		{name: "for 512, on 512", raw: made(512), sector: 512},
 		{name: "for 4096, on 4096", raw: made(4096), sector: 4096},
 		{name: "for both", raw: made(512, 4096), sector: 4096},
@@ -76,7 +89,9 @@ func TestImagesForOtherSectors(t *testing.T) {
 					t.Error("the image's head was written")
 				}
 				old := bytes.Repeat([]byte{0xa5}, size-2*mib)
-				if form.disk == image.Raw && !bytes.Equal(got[mib:size-mib], old) {
+				// An MBR is judged with the size of the image, which this zstd stream does not state.
+				early := form.disk == image.Raw && (form.name != "zstd" || c.raw[510] == 0)
+				if early && !bytes.Equal(got[mib:size-mib], old) {
 					t.Error("the image's body was written")
 				}
 			})

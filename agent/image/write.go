@@ -89,7 +89,7 @@ func (m *Image) Write(ctx context.Context, dev block.Device, opts Options) (Resu
 	if opts.OnTables == nil {
 		opts.OnTables = func(int64) {}
 	}
-	w := &writer{dev: dev, opts: opts}
+	w := &writer{dev: dev, opts: opts, size: m.RawSize()}
 	if err := w.clear(ctx); err != nil {
 		return Result{}, err
 	}

@@ -29,6 +29,8 @@ type writer struct {
 	dev     block.Device
 	opts    Options
 	percent func() int
+	// size of the decoded image in bytes, if it is known before it is decoded; else -1.
+	size int64
 	// head is the first MiB of the image, held back until the rest is verified.
 	head []byte
 	// tail is the last MiB of the disk, held back as well; nil while the image has
@@ -65,7 +67,7 @@ func (w *writer) write(ctx context.Context, c chunk) error {
 		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, w.dev.Size())
 	}
 	if c.off == 0 && len(c.data) >= gptSeen { // before anything else is written
-		if err := checkSectors(w.dev, c.data); err != nil {
+		if err := checkSectors(w.dev, c.data, w.size); err != nil {
 			return err
 		}
 	}
@@ -219,7 +221,7 @@ func (w *writer) finish(ctx context.Context) error {
 	if err := w.flushZero(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(w.checkReserved(), checkSectors(w.dev, w.head)); err != nil {
+	if err := errors.Join(w.checkReserved(), checkSectors(w.dev, w.head, w.end)); err != nil {
 		return err
 	}
 	if err := w.settle(); err != nil {
