@@ -48,7 +48,7 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 	if report.BytesWritten, err = s.writeImage(ctx, to, order, owned(false)); err != nil {
 		return report, err
 	}
-	if err := s.finish(ctx, to, report.BytesWritten, owned(true)); err != nil {
+	if err := s.finish(ctx, to, order, report.BytesWritten, owned(true)); err != nil {
 		s.disarm(ctx, to, owned(false), err)
 		return report, err
 	}
@@ -56,8 +56,8 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 }
 
 // finish makes a system of an image that is whole on its disks, and would boot.
-func (s *session) finish(ctx context.Context, to target, written int64, complete agentapi.Marker) error {
-	if err := s.seed(ctx, to); err != nil {
+func (s *session) finish(ctx context.Context, to target, order agentapi.InstallOrder, written int64, complete agentapi.Marker) error {
+	if err := s.seed(ctx, to, order.Checksum); err != nil {
 		return err
 	}
 	if err := s.seal(ctx, to, written); err != nil {
@@ -194,10 +194,11 @@ func imageFailure(err error) error {
 	return failure(ReasonDiskFailed, err)
 }
 
-// seed asks for the bootstrap data, the last thing before the end (I15), and gives
-// it to the installed system. It is held no longer than that. Of a mirror it is given to
+// seed asks for the bootstrap data of the image with this checksum, which was written and
+// verified. That is the last thing before the end (I15). It gives the data
+// to the installed system. The data is held no longer than that. Of a mirror it is given to
 // the first member; seal brings it to the others.
-func (s *session) seed(ctx context.Context, to target) error {
+func (s *session) seed(ctx context.Context, to target, checksum string) error {
 	disk := to.disks[0]
 	if err := s.isStill(ctx, disk); err != nil { // looked into by its name: mounting may replay a journal
 		return err
@@ -207,7 +208,7 @@ func (s *session) seed(ctx context.Context, to target) error {
 	}
 	s.progress.set(agentapi.StepSeed, 0, 0)
 	var data agentapi.Bootstrap
-	request := agentapi.BootstrapRequest{OrderID: s.order.ID}
+	request := agentapi.BootstrapRequest{OrderID: s.order.ID, VerifiedChecksum: checksum}
 	if err := s.client.callPatiently(ctx, agentapi.PathBootstrap, request, &data, s.progress.waiting); err != nil {
 		return err
 	}

@@ -262,6 +262,9 @@ type ProgressReply struct {
 // BootstrapRequest asks for the bootstrap data, at the end of an install.
 type BootstrapRequest struct {
 	OrderID string `json:"orderID"`
+	// VerifiedChecksum is that of the image which the agent has written in this session and
+	// whose checksum it has verified. The manager gives the data for the claim's image only.
+	VerifiedChecksum string `json:"verifiedChecksum"`
 }
 
 // The formats of user data (Cluster API, key "format" of a bootstrap Secret).

@@ -3,24 +3,55 @@
 
 package pxe
 
-import "net/netip"
+import (
+	"bytes"
+	"net"
+	"net/netip"
+)
 
-// Speaks says whether the host may speak from an address: from the one recorded for it,
-// or, in mode Proxy, from any of its network; and from any of the network's IPv6
-// addresses, since firmware may make its own. A host of which neither network nor address
-// is known speaks from anywhere.
+// Speaks reports whether the host may speak from an address, to which DHCP has shown a
+// boot NIC to be bound (AddressBindings; nil: to none):
 //
-// It keeps what is for the host from those who are not on its network at all. Who is can
-// take its address.
-func (h Host) Speaks(from netip.Addr) bool {
+//   - the address that is recorded for it;
+//   - on a network with IPv6, one that was made of its MAC address (RFC 4291, appendix A),
+//     as firmware and the agent make theirs;
+//   - in mode Proxy, where another server gives the addresses, the one that the host took
+//     from that server;
+//   - any, where neither network nor address of the host is known.
+//
+// It keeps what is for the host from its neighbors on the network. A machine that takes
+// the host's address, or its MAC address, is not told from it.
+func (h Host) Speaks(from netip.Addr, shown net.HardwareAddr) bool {
 	on := h.On()
 	switch {
 	case !on.IsValid() && h.IPv6.Mode == NoIPv6:
 		return true
 	case from.Is6():
-		return h.IPv6.Mode != NoIPv6 && h.IPv6.Subnet.Contains(from)
+		if h.IPv6.Mode == NoIPv6 || !h.IPv6.Subnet.Contains(from) {
+			return false
+		}
+		return h.IPv6.Mode == Stateful && from == h.IPv6.Address || MadeOf(from, h.MAC)
 	case h.Mode == Proxy:
-		return on.Contains(from)
+		return on.Contains(from) && len(shown) > 0 && bytes.Equal(shown, h.MAC)
 	}
 	return h.Address.IsValid() && from == h.Address.Addr()
+}
+
+// MadeOf reports whether an IPv6 address was made of a MAC address.
+func MadeOf(address netip.Addr, mac net.HardwareAddr) bool {
+	made := FromEUI64(address)
+	return made != nil && bytes.Equal(made, mac)
+}
+
+// FromEUI64 returns the MAC address in a modified EUI-64 interface identifier (RFC 4291,
+// appendix A); nil: the address has another kind of identifier.
+func FromEUI64(address netip.Addr) net.HardwareAddr {
+	if !address.Is6() {
+		return nil
+	}
+	b := address.As16()
+	if b[11] != 0xff || b[12] != 0xfe {
+		return nil
+	}
+	return net.HardwareAddr{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}
 }

@@ -36,6 +36,8 @@ type caller struct {
 	// key is the hash of the TLS client key; empty when there is none.
 	key    string
 	source netip.Addr
+	// hardware is the boot NIC that DHCP has shown at source (mode Proxy); nil: none.
+	hardware net.HardwareAddr
 }
 
 // identify reads token, key and source of a request. It does not look at the
@@ -55,6 +57,9 @@ func (s *Server) identify(r *http.Request) (caller, *agentapi.Error) {
 		c.key = token.KeyHash(r.TLS.PeerCertificates[0])
 	}
 	c.source = sourceOf(r)
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && s.Hardware != nil {
+		c.hardware = s.Hardware(conn, c.source)
+	}
 	return c, nil
 }
 
@@ -175,6 +180,8 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 	case overheard(host, c):
 		return verdict{refusal: invalidToken("the host boots by virtual media, and this token was not on its disc"),
 			note: "A request came with a token that went over the network, and the host boots by virtual media; it was refused"}
+	case order.AgentKey != c.key && c.claims.Way != token.ByDisc && from.evidenceOf(c) != sameHost:
+		return unproven(c, from)
 	case order.AgentKey != "" && order.AgentKey != c.key && cameBack(host):
 		return verdict{rebooted: true, refusal: orderGone("the live system of this order was started already, and has rebooted")}
 	case order.AgentKey != "" && order.AgentKey != c.key:
@@ -186,6 +193,17 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 			c.claims.Expiry.UTC().Format(time.RFC3339), token.Lifetime)}
 	}
 	return verdict{}
+}
+
+// unproven refuses a key that no evidence ties to the host. Where DHCP has shown nothing, as
+// when the boot server was restarted since, the agent tries again.
+func unproven(c caller, from whereabouts) verdict {
+	if from.evidenceOf(c) == otherHost {
+		return verdict{refusal: invalidToken("the token belongs to another host"),
+			note: "Refused a request with this host's token from " + c.source.String() + ": DHCP did not give that address to the host's boot NIC. Look for an unknown client on the boot network"}
+	}
+	return verdict{refusal: notReady("no DHCP exchange has shown whose address this is"),
+		note: "Refused a request with this host's token from " + c.source.String() + ", which the boot server has not seen DHCP give to the host. If it repeats, let the relay send DHCP to the boot server as well"}
 }
 
 // overheard says whether others may have read a token that is only worth something if

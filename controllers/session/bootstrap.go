@@ -37,6 +37,9 @@ func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapR
 	if isLive(host) {
 		return agentapi.Bootstrap{}, orderGone("the data of a live system is given to that alone")
 	}
+	if refusal := s.verified(host, in); refusal != nil {
+		return agentapi.Bootstrap{}, refusal
+	}
 	machine, err := s.claimant(ctx, host)
 	if err != nil {
 		s.Log.Error(err, "Could not find the machine of a claim", "host", client.ObjectKeyFromObject(host).String())
@@ -74,6 +77,23 @@ func (s *Server) giveBootstrap(r *http.Request, c caller, in agentapi.BootstrapR
 		out.NetworkConfig = network.Config
 	}
 	return out, nil
+}
+
+// verified refuses an agent that has not written and verified the claim's image in this
+// session: the data is given at the end of an install, not at its beginning (I15).
+func (s *Server) verified(host *infrav1.IngotHost, in agentapi.BootstrapRequest) *agentapi.Error {
+	switch in.VerifiedChecksum {
+	case host.Spec.Claim.Image.Checksum:
+		return nil
+	case "":
+		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action,
+			"An agent asked for the bootstrap data without having verified the image. Ingot gave it nothing. If the host boots signed or own media, make them again with the agent of this version")
+		return &agentapi.Error{Reason: agentapi.ReasonBadRequest,
+			Message: "bootstrap data is given after the image was verified, and the request names no verified image; is the agent as new as the manager, as on signed or own boot media it may not be?"}
+	}
+	s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action,
+		"An agent asked for the bootstrap data with another image than the claim's. Ingot gave it nothing")
+	return &agentapi.Error{Reason: agentapi.ReasonBadRequest, Message: "the image that was verified is not the claim's"}
 }
 
 // unusable tells of bootstrap data that no system reads, although the machine looked

@@ -131,6 +131,9 @@ type peekedConn struct {
 	buffered *bufio.Reader
 }
 
+// NetConn returns the connection within.
+func (c *peekedConn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn.
 func (c *peekedConn) Read(b []byte) (int, error) { return c.buffered.Read(b) }
 

@@ -5,6 +5,7 @@ package session
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,8 @@ func TestWhatIsRecordedStays(t *testing.T) {
 	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: "h1"}, after); err != nil {
 		t.Fatal(err)
 	}
-	if after.Spec.System.SerialNumber != said.Serial {
-		t.Errorf("what the agent found is not kept: %+v", after.Spec.System)
+	if after.Spec.MemoryBytes != said.MemoryBytes {
+		t.Errorf("what the agent found is not kept: %d bytes of memory", after.Spec.MemoryBytes)
 	}
 	for i := range byAgent.NumField() {
 		field := byAgent.Type().Field(i).Name
@@ -56,6 +57,87 @@ func TestWhatIsRecordedStays(t *testing.T) {
 		if diff := cmp.Diff(want.Interface(), reflect.ValueOf(after.Spec).Field(i).Interface()); diff != "" {
 			t.Errorf("%s (-recorded +after the session):\n%s", field, diff)
 		}
+	}
+}
+
+// I22: only an inspection writes the identity of a host. A session of another kind takes
+// over no other host's, and is refused where it reports another, or none.
+func TestOnlyInspectionWritesIdentity(t *testing.T) {
+	const other = "44444444-4444-4444-4444-444444444444"
+	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}
+	inspecting := func(h *infrav1.IngotHost) { h.Spec.Order.Kind, h.Spec.Claim = infrav1.OrderInspect, nil }
+	wiping := func(h *infrav1.IngotHost) {
+		h.Spec.Order.Kind, h.Spec.Claim.State = infrav1.OrderWipe, infrav1.ClaimReleasing
+	}
+	none := func(*infrav1.IngotHost) {}
+	for name, tc := range map[string]struct {
+		purpose token.Purpose
+		change  func(*infrav1.IngotHost)
+		known   *infrav1.HardwareSystem // nil: there are no facts
+		uuid    string
+		serial  string
+		want    infrav1.HardwareSystem
+		refused agentapi.Reason
+	}{
+		"install, the same":          {token.Install, none, &mine, mine.UUID, "S1", mine, ""},
+		"install, another":           {token.Install, none, &mine, other, "S4", mine, agentapi.ReasonHardwareMismatch},
+		"install, none":              {token.Install, none, &mine, "", "", mine, agentapi.ReasonHardwareMismatch},
+		"install, another serial":    {token.Install, none, &mine, mine.UUID, "S4", mine, ""},
+		"install, another UUID":      {token.Install, none, &mine, other, "S1", mine, ""},
+		"install, none was known":    {token.Install, none, &infrav1.HardwareSystem{}, other, "S4", infrav1.HardwareSystem{}, ""},
+		"install, no facts":          {token.Install, none, nil, other, "S4", infrav1.HardwareSystem{}, ""},
+		"clean, the same":            {token.Wipe, wiping, &mine, mine.UUID, "S1", mine, ""},
+		"clean, another":             {token.Wipe, wiping, &mine, other, "S4", mine, agentapi.ReasonHardwareMismatch},
+		"clean, none":                {token.Wipe, wiping, &mine, "", "", mine, agentapi.ReasonHardwareMismatch},
+		"an inspection, another":     {token.Inspect, inspecting, &mine, other, "S4", infrav1.HardwareSystem{UUID: other, SerialNumber: "S4"}, ""},
+		"an inspection, none before": {token.Inspect, inspecting, nil, other, "S4", infrav1.HardwareSystem{UUID: other, SerialNumber: "S4"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := slices.DeleteFunc(world(), func(o client.Object) bool { _, is := o.(*infrav1.IngotHardware); return is })
+			facts := recorded(here)
+			if tc.known != nil {
+				facts.Spec.System = *tc.known
+				objects = append(objects, facts)
+			}
+			s := newSite(t, objects...)
+			s.change(func(h *infrav1.IngotHost) { h.Spec.Order.AgentKey = ""; tc.change(h) })
+			a := s.agent(claimsOf(tc.purpose), here)
+			said := found()
+			said.UUID, said.Serial = tc.uuid, tc.serial
+			if _, reason := call[agentapi.Session](a, agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: said}); reason != tc.refused {
+				t.Errorf("answered %q, want %q", reason, tc.refused)
+			}
+			after := &infrav1.IngotHardware{}
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(facts), after); err != nil {
+				t.Fatal(err)
+			}
+			got := infrav1.HardwareSystem{UUID: after.Spec.System.UUID, SerialNumber: after.Spec.System.SerialNumber}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("identity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// I15: the bootstrap data is given at the end of an install: after the agent has verified
+// the claim's image in its session.
+func TestBootstrapAfterVerification(t *testing.T) {
+	s := newSite(t, world()...)
+	a := s.agent(claimsOf(token.Install), here)
+	if reason := a.open(); reason != "" {
+		t.Fatal(reason)
+	}
+	for name, checksum := range map[string]string{"at once": "", "another image": "sha256:" + secondKey} {
+		data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID, VerifiedChecksum: checksum})
+		if reason != agentapi.ReasonBadRequest || data.UserData != "" {
+			t.Errorf("%s: answered %q", name, reason)
+		}
+	}
+	if !s.eventWith(infrav1.ReasonAgentRequestRefused) {
+		t.Errorf("no event: %q", s.seen)
+	}
+	if data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != "" || !strings.Contains(string(data.UserData), canary) {
+		t.Errorf("after the verification: %q", reason)
 	}
 }
 

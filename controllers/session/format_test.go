@@ -37,7 +37,7 @@ func TestFormatOfBootstrapData(t *testing.T) {
 			if reason := a.open(); reason != "" {
 				t.Fatalf("session refused: %s", reason)
 			}
-			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 			if reason != "" || data.Format != c.want || data.UserData == "" {
 				t.Errorf("format %q, want %q, refusal %q", data.Format, c.want, reason)
 			}
@@ -77,7 +77,7 @@ func TestBootstrapDataIsText(t *testing.T) {
 			if reason := a.open(); reason != "" {
 				t.Fatalf("session refused: %s", reason)
 			}
-			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 			if c.refused {
 				if reason != agentapi.ReasonNotReady || data.UserData != "" || !s.eventWith(infrav1.ReasonBootstrapDataInvalid) {
 					t.Errorf("refusal %q, %q", reason, s.seen)

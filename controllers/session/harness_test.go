@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,9 @@ type site struct {
 	// faults may be set before a call: they see every call of the API server.
 	mu      sync.Mutex
 	onPatch func(obj client.Object) error
-	onGet   func(obj client.Object) error
+	// hardware is the boot NIC that DHCP has shown at every address, the host's by default.
+	hardware net.HardwareAddr
+	onGet    func(obj client.Object) error
 	// stale changes what the server reads from its cache; live counts what it reads
 	// past it.
 	stale func(obj client.Object)
@@ -84,6 +87,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	t.Helper()
 	scheme := kinds.Scheme(t)
 	s := &site{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: events.NewFakeRecorder(1000), log: &lockedBuffer{}}
+	s.hardware, _ = net.ParseMAC(bootMAC)
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotHost{}).
 		WithInterceptorFuncs(s.faults()).Build()
 	files, err := token.NewFiles()
@@ -107,6 +111,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	}
 	s.url = "https://" + listener.Addr().String()
 	server := New(Options{Client: s.cached(), Live: counted{s.client, &s.live}, Keys: s.keys, Pins: pins, Address: listener.Addr().String(),
+		Hardware: func(net.Conn, netip.Addr) net.HardwareAddr { return s.hardware },
 		Recorder: s.events, Clock: s.clock, Log: funcr.New(func(prefix, args string) { s.log.add(prefix + " " + args) }, funcr.Options{Verbosity: 10})})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -367,4 +372,9 @@ func recorded(ip string) *infrav1.IngotHardware {
 	hardware := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h1"}}
 	hardware.Spec.Address = &infrav1.RecordedAddress{NetworkName: "net", MAC: bootMAC, IP: ip}
 	return hardware
+}
+
+// seedRequest asks for the bootstrap data as an agent does that has verified the image.
+func seedRequest() agentapi.BootstrapRequest {
+	return agentapi.BootstrapRequest{OrderID: orderID, VerifiedChecksum: installing().Spec.Claim.Image.Checksum}
 }

@@ -56,7 +56,7 @@ func TestInstallOverTLS(t *testing.T) {
 		t.Errorf("operation = %+v", op)
 	}
 	for range 2 {
-		data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+		data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 		if reason != "" || !strings.Contains(string(data.UserData), canary) || !strings.Contains(data.MetaData, "instance-id: "+instanceID+"-2") {
 			t.Errorf("bootstrap: refusal %q, meta-data %q", reason, data.MetaData)
 		}
@@ -72,7 +72,7 @@ func TestInstallOverTLS(t *testing.T) {
 		}
 	}
 	// After the end nothing is given any more.
-	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID}); reason != agentapi.ReasonOrderGone {
+	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != agentapi.ReasonOrderGone {
 		t.Errorf("bootstrap after the end: %q", reason)
 	}
 	if reply, _ := call[agentapi.ProgressReply](a, agentapi.PathProgress, agentapi.Progress{OrderID: orderID}); !reply.Stop {

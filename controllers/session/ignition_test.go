@@ -38,7 +38,7 @@ func TestBootstrapForIgnition(t *testing.T) {
 			if reason := a.open(); reason != "" {
 				t.Fatalf("session refused: %s", reason)
 			}
-			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 			if c.refusal != "" {
 				if reason != agentapi.ReasonNotReady || data.UserData != "" {
 					t.Errorf("refusal %q, want %s", reason, agentapi.ReasonNotReady)
@@ -47,7 +47,7 @@ func TestBootstrapForIgnition(t *testing.T) {
 					t.Errorf("no event says %q: %q", c.refusal, s.seen)
 				}
 				s.mend(`{"ignition":{"version":"3.4.0"}}`)
-				if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID}); reason != "" {
+				if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != "" {
 					t.Errorf("once mended: %s", reason)
 				}
 				return

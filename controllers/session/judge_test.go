@@ -4,6 +4,7 @@
 package session
 
 import (
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func TestJudge(t *testing.T) {
 		key      string
 		source   string
 		recorded string
+		hardware string // "-": none is shown
 		expired  bool
 		want     agentapi.Reason
 		revoke   bool
@@ -78,23 +80,30 @@ func TestJudge(t *testing.T) {
 		"another address":                    {host: installing(), key: firstKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
 		"another key from another address revokes nothing": {
 			host: installing(), key: secondKey, source: "192.0.2.8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
-		"nobody knows its address, and it is in the subnet":                 {host: installing(), key: firstKey, source: "192.0.2.8"},
-		"nobody knows its address, and it is in no subnet":                  {host: installing(), key: firstKey, source: "198.51.100.8", want: agentapi.ReasonTokenInvalid, note: true},
-		"nobody knows its address, and it is in the IPv6 one":               {host: installing(), key: firstKey, source: "2001:db8::8"},
-		"nobody knows where it speaks from":                                 {host: installing(), key: firstKey, source: "-", want: agentapi.ReasonTokenInvalid, note: true},
-		"the recorded IPv6 address":                                         {host: installing(), key: firstKey, source: "2001:db8::7", recorded: "192.0.2.7 2001:db8::7"},
-		"another IPv6 address than the recorded":                            {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7 2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
-		"an IPv6 address where the IPv4 one alone is recorded":              {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
-		"a verified boot by the token of the disc":                          {host: installing(verified), claims: onDisc, key: firstKey},
-		"a verified boot by a token of the network":                         {host: installing(verified), key: firstKey, want: agentapi.ReasonTokenInvalid, note: true},
-		"another key with a token of the network revokes nothing":           {host: installing(verified), key: secondKey, want: agentapi.ReasonTokenInvalid, note: true},
-		"a disc's token where the network would do":                         {host: installing(), claims: onDisc, key: firstKey},
-		"virtual media where the network would do":                          {host: installing(func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtualMedia }), key: firstKey},
-		"a verified boot by HTTP":                                           {host: installing(verified, func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }), key: firstKey},
-		"another server gives IPv4 addresses, and the IPv6 one is recorded": {host: installing(), key: firstKey, source: "192.0.2.8", recorded: "2001:db8::7"},
-		"the same, from beyond the subnet":                                  {host: installing(), key: firstKey, source: "198.51.100.8", recorded: "2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
-		"the same, from another IPv6 address":                               {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
-		"no order":                                                          {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
+		"nobody knows its address, and it is in the subnet":                     {host: installing(), key: firstKey, source: "192.0.2.8"},
+		"nobody knows its address, and it is in no subnet":                      {host: installing(), key: firstKey, source: "198.51.100.8", want: agentapi.ReasonTokenInvalid, note: true},
+		"nobody knows its address, and it is in the IPv6 one":                   {host: installing(), key: firstKey, source: "2001:db8::8"},
+		"a new key from an address that is another machine's":                   {host: installing(unbound), key: firstKey, hardware: "52:54:00:00:00:99", want: agentapi.ReasonTokenInvalid, note: true},
+		"a new key from an address that DHCP has not shown":                     {host: installing(unbound), key: firstKey, hardware: "-", want: agentapi.ReasonNotReady, note: true},
+		"a second key from another machine's address revokes nothing":           {host: installing(), key: secondKey, hardware: "52:54:00:00:00:99", want: agentapi.ReasonTokenInvalid, note: true},
+		"the key that holds the order, from an address that DHCP has not shown": {host: installing(), key: firstKey, hardware: "-"},
+		"a new key from an IPv6 address of its own making":                      {host: installing(unbound), key: firstKey, source: "2001:db8::5054:ff:fe00:1"},
+		"a new key from another's IPv6 address":                                 {host: installing(unbound), key: firstKey, source: "2001:db8::8", want: agentapi.ReasonTokenInvalid, note: true},
+		"a new key with the token of the disc alone":                            {host: installing(unbound), claims: onDisc, key: firstKey, hardware: "-"},
+		"nobody knows where it speaks from":                                     {host: installing(), key: firstKey, source: "-", want: agentapi.ReasonTokenInvalid, note: true},
+		"the recorded IPv6 address":                                             {host: installing(), key: firstKey, source: "2001:db8::7", recorded: "192.0.2.7 2001:db8::7"},
+		"another IPv6 address than the recorded":                                {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7 2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
+		"an IPv6 address where the IPv4 one alone is recorded":                  {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "192.0.2.7", want: agentapi.ReasonTokenInvalid, note: true},
+		"a verified boot by the token of the disc":                              {host: installing(verified), claims: onDisc, key: firstKey},
+		"a verified boot by a token of the network":                             {host: installing(verified), key: firstKey, want: agentapi.ReasonTokenInvalid, note: true},
+		"another key with a token of the network revokes nothing":               {host: installing(verified), key: secondKey, want: agentapi.ReasonTokenInvalid, note: true},
+		"a disc's token where the network would do":                             {host: installing(), claims: onDisc, key: firstKey},
+		"virtual media where the network would do":                              {host: installing(func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodVirtualMedia }), key: firstKey},
+		"a verified boot by HTTP":                                               {host: installing(verified, func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }), key: firstKey},
+		"another server gives IPv4 addresses, and the IPv6 one is recorded":     {host: installing(), key: firstKey, source: "192.0.2.8", recorded: "2001:db8::7"},
+		"the same, from beyond the subnet":                                      {host: installing(), key: firstKey, source: "198.51.100.8", recorded: "2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
+		"the same, from another IPv6 address":                                   {host: installing(), key: firstKey, source: "2001:db8::8", recorded: "2001:db8::7", want: agentapi.ReasonTokenInvalid, note: true},
+		"no order":                                                              {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order = nil }), key: firstKey, want: agentapi.ReasonOrderGone, note: true},
 		"another order": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.ID = instanceID }), key: firstKey,
 			want: agentapi.ReasonOrderGone, note: true},
 		"another attempt": {host: installing(func(h *infrav1.IngotHost) { h.Spec.Order.Attempt = 3 }), key: firstKey,
@@ -117,7 +126,11 @@ func TestJudge(t *testing.T) {
 				tc.source = "192.0.2.1"
 			}
 			c.source, _ = netip.ParseAddr(tc.source)
-			from := whereabouts{subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
+			if tc.hardware == "" {
+				tc.hardware = bootMAC
+			}
+			c.hardware, _ = net.ParseMAC(tc.hardware)
+			from := whereabouts{mac: bootMAC, subnets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}}
 			for _, text := range strings.Fields(tc.recorded) {
 				from.recorded = append(from.recorded, netip.MustParseAddr(text))
 			}
@@ -201,6 +214,7 @@ func TestCheckIdentity(t *testing.T) {
 	}
 	inspection := func(h *infrav1.IngotHost) { h.Spec.Order.Kind, h.Spec.Claim = infrav1.OrderInspect, nil }
 	known := &infrav1.IngotHardware{Spec: facts(bootMAC, "u1", "s1")}
+	serialAlone := &infrav1.IngotHardware{Spec: facts(bootMAC, "", "s1")}
 	for name, tc := range map[string]struct {
 		host  *infrav1.IngotHost
 		known *infrav1.IngotHardware
@@ -211,8 +225,15 @@ func TestCheckIdentity(t *testing.T) {
 		"without the boot NIC":                {installing(inspected), known, facts("52:54:00:00:00:02", "u1", "s1"), false},
 		"another UUID and serial number":      {installing(inspected), known, facts(bootMAC, "u2", "s2"), false},
 		"a new mainboard of the same chassis": {installing(inspected), known, facts(bootMAC, "u2", "s1"), true},
-		"a server that tells no UUID":         {installing(inspected), known, facts(bootMAC, "", "s2"), true},
-		"never inspected":                     {installing(), known, facts(bootMAC, "u2", "s2"), true},
+		"no UUID, and another serial number":  {installing(inspected), known, facts(bootMAC, "", "s2"), false},
+		"no UUID":                             {installing(inspected), known, facts(bootMAC, "", "s1"), false},
+		"nothing of itself":                   {installing(inspected), known, facts(bootMAC, "", ""), false},
+		"another UUID, and no serial number":  {installing(inspected), known, facts(bootMAC, "u2", ""), false},
+		"no serial number":                    {installing(inspected), known, facts(bootMAC, "u1", ""), true},
+		"another serial number alone known":   {installing(inspected), serialAlone, facts(bootMAC, "u1", "s2"), false},
+		"the serial number alone known":       {installing(inspected), serialAlone, facts(bootMAC, "u1", "s1"), true},
+		"no record of an inspection":          {installing(), known, facts(bootMAC, "u2", "s2"), false},
+		"nothing known of its identity":       {installing(), &infrav1.IngotHardware{Spec: facts(bootMAC, "", "")}, facts(bootMAC, "u2", "s2"), true},
 		"no facts known":                      {installing(inspected), nil, facts(bootMAC, "u2", "s2"), true},
 		"inspected anew after a swap":         {installing(inspected, inspection), known, facts(bootMAC, "u2", "s2"), true},
 	} {

@@ -193,6 +193,9 @@ type limitedConn struct {
 	release func()
 }
 
+// NetConn returns the connection within.
+func (c *limitedConn) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *limitedConn) Close() error {
 	err := c.Conn.Close()

@@ -115,7 +115,7 @@ func TestLiveSystem(t *testing.T) {
 		t.Errorf("order refused with %q (-want +got):\n%s", reason, diff)
 	}
 	// The agent itself gets no data, and cannot end the order well.
-	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID}); reason != agentapi.ReasonOrderGone {
+	if _, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest()); reason != agentapi.ReasonOrderGone {
 		t.Errorf("bootstrap data for the agent of a live system: %q", reason)
 	}
 	if _, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded}); reason != agentapi.ReasonBadRequest {

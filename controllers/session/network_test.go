@@ -4,6 +4,7 @@
 package session
 
 import (
+	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -16,39 +17,49 @@ import (
 	"github.com/ingot-metal/ingot/controllers/token"
 )
 
-// An agent is known by the address recorded for it on its present network only; on one
-// where another DHCP server gives the addresses none is, and any address of that network
-// will do, but no other.
+// An agent is known by the address recorded for it on its present network only. On a
+// network where another DHCP server gives the addresses none is recorded, and the exchange
+// must have shown that the host took it.
 func TestAgentIsKnownByItsAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change  func(*infrav1.IngotHardware, *infrav1.IngotNetwork)
-		refused bool
+		change func(*infrav1.IngotHardware, *infrav1.IngotNetwork)
+		shown  string
+		want   agentapi.Reason
 	}{
-		"the recorded":                      {func(*infrav1.IngotHardware, *infrav1.IngotNetwork) {}, false},
-		"another address than the recorded": {func(f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "127.0.0.9" }, true},
+		"the recorded":                      {func(*infrav1.IngotHardware, *infrav1.IngotNetwork) {}, "", ""},
+		"another address than the recorded": {func(f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "127.0.0.9" }, bootMAC, agentapi.ReasonTokenInvalid},
 		"recorded on a former network": {func(f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
 			f.Spec.Address.IP, f.Spec.Address.NetworkName = "127.0.0.9", "old"
-		}, false},
+		}, bootMAC, ""},
 		"recorded for a former NIC, and it is not of the network": {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 			f.Spec.Address.MAC, n.Spec.Subnet = "52:54:00:00:00:99", "192.0.2.0/24"
-		}, true},
+		}, bootMAC, agentapi.ReasonTokenInvalid},
 		"on another network, where none is recorded": {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 			f.Spec.Address, n.Spec.Mode, n.Spec.Subnet = nil, infrav1.DHCPModeProxy, "192.0.2.0/24"
-		}, true},
-		"on its network, where none is recorded": {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
-			f.Spec.Address, n.Spec.Mode = nil, infrav1.DHCPModeProxy
-		}, false},
-		"nobody knows the network": {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) { f.Spec.Address, n.Name = nil, "gone" }, true},
+		}, bootMAC, agentapi.ReasonTokenInvalid},
+		"on its network, where another server gives addresses":             {proxied, bootMAC, ""},
+		"at an address that the other server gave to another machine":      {proxied, "52:54:00:00:00:99", agentapi.ReasonTokenInvalid},
+		"at an address of the network that no DHCP exchange has shown yet": {proxied, "", agentapi.ReasonNotReady},
+		"nobody knows the network":                                         {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) { f.Spec.Address, n.Name = nil, "gone" }, bootMAC, agentapi.ReasonTokenInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, network := recorded(here), loopback()
 			tc.change(facts, network)
 			s := newSite(t, append(slices.DeleteFunc(world(), isNetwork), facts, network)...)
-			if reason := s.agent(claimsOf(token.Install), here).open(); (reason != "") != tc.refused {
-				t.Errorf("answered %q, want refused: %t", reason, tc.refused)
+			s.hardware, _ = net.ParseMAC(tc.shown)
+			if reason := s.agent(claimsOf(token.Install), here).open(); reason != tc.want {
+				t.Errorf("answered %q, want %q", reason, tc.want)
+			}
+			if bound := s.host().Spec.Order.AgentKey != ""; bound != (tc.want == "") {
+				t.Errorf("the order is bound to the key: %t", bound)
 			}
 		})
 	}
+}
+
+// proxied makes the network one where another server gives the addresses.
+func proxied(facts *infrav1.IngotHardware, network *infrav1.IngotNetwork) {
+	facts.Spec.Address, network.Spec.Mode = nil, infrav1.DHCPModeProxy
 }
 
 func isNetwork(o client.Object) bool {
@@ -97,7 +108,7 @@ func TestAgentWorksOnAfterMove(t *testing.T) {
 				t.Fatalf("session refused: %s", reason)
 			}
 			_, progress := call[agentapi.ProgressReply](a, agentapi.PathProgress, agentapi.Progress{OrderID: orderID, Step: agentapi.StepWrite})
-			_, bootstrap := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			_, bootstrap := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 			_, report := call[agentapi.Acknowledgement](a, agentapi.PathReport, agentapi.Report{OrderID: orderID, Outcome: agentapi.Succeeded})
 			if diff := cmp.Diff([]agentapi.Reason{tc.want, tc.want, tc.want}, []agentapi.Reason{progress, bootstrap, report}); diff != "" {
 				t.Error(diff)

@@ -27,7 +27,7 @@ func TestNetworkConfigOfTheClaim(t *testing.T) {
 			if reason := a.open(); reason != "" {
 				t.Fatalf("session refused: %s", reason)
 			}
-			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+			data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 			if reason != "" || data.NetworkConfig != tc.want {
 				t.Errorf("network %q, refusal %q, want %q", data.NetworkConfig, reason, tc.want)
 			}

@@ -139,16 +139,35 @@ func checkIdentity(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts 
 		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
 			message: "The server that booted has no NIC with spec.bootMACAddress " + host.Spec.BootMACAddress + ". Ingot powers it off. Correct the address or the cabling"}
 	}
-	if known == nil || host.Spec.Record == nil || host.Spec.Record.InspectedAt.IsZero() || host.Spec.Order.Kind == infrav1.OrderInspect {
+	if known == nil || host.Spec.Order.Kind == infrav1.OrderInspect {
 		return nil
 	}
-	before, now := known.Spec.System, facts.System
-	if before.UUID != "" && now.UUID != "" && before.UUID != now.UUID && before.SerialNumber != now.SerialNumber {
+	if what := identityDiffers(known.Spec.System, facts.System); what != "" {
 		return &problem{reason: string(agentapi.ReasonHardwareMismatch),
-			message: "The server that booted is not the one inspected: UUID " + now.UUID + " instead of " + before.UUID + ". Ingot powers it off. If the server was replaced, ask for a new inspection"}
+			message: "The server that booted is not the one inspected: " + what + ". Ingot powers it off. If the server or its mainboard was replaced, annotate the host " + infrav1.InspectAnnotation}
 	}
 	return nil
 }
+
+// identityDiffers names what of an identity (UUID and serial number of SMBIOS) is another
+// than the inspection found; empty: it is the same server. One of the two may differ, since
+// firmware updates and service technicians rewrite one. A UUID that is known is never
+// absent.
+func identityDiffers(before, now infrav1.HardwareSystem) string {
+	switch {
+	case before.UUID != "" && now.UUID == "":
+		return "it reports no UUID instead of " + before.UUID
+	case before.UUID != "" && before.UUID != now.UUID && (now.SerialNumber == "" || before.SerialNumber != now.SerialNumber):
+		return "UUID " + now.UUID + " instead of " + before.UUID
+	case before.UUID == "" && before.SerialNumber != "" && before.SerialNumber != now.SerialNumber:
+		return fmt.Sprintf("serial number %q instead of %q", now.SerialNumber, before.SerialNumber)
+	}
+	return ""
+}
+
+// inspects reports whether the order is an inspection, which alone writes the identity and
+// forgets disks: a session of another kind must not take over another host's identity (I22).
+func inspects(host *infrav1.IngotHost) bool { return host.Spec.Order.Kind == infrav1.OrderInspect }
 
 // keepFacts writes the hardware found to the IngotHardware of the host. What others
 // recorded there stays: both addresses, the pin of the BMC's certificate, and the
@@ -162,6 +181,9 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 			return err
 		}
 		known.Spec = facts
+		if !inspects(host) {
+			known.Spec.System.UUID, known.Spec.System.SerialNumber = "", ""
+		}
 		return s.Client.Create(ctx, known)
 	}
 	if err != nil {
@@ -170,11 +192,14 @@ func (s *Server) keepFacts(ctx context.Context, host *infrav1.IngotHost, facts i
 	if owner := metav1.GetControllerOf(known); owner != nil && owner.UID != host.UID {
 		return fmt.Errorf("the hardware of an earlier host %s is about to be collected", host.Name)
 	}
+	if !inspects(host) { // admit has compared them
+		facts.System.UUID, facts.System.SerialNumber = known.Spec.System.UUID, known.Spec.System.SerialNumber
+	}
 	facts.Address, facts.IPv6Address, facts.BMC = known.Spec.Address, known.Spec.IPv6Address, known.Spec.BMC
 	if kept, claim := known.Spec.Booted, host.Spec.Claim; kept != nil && claim != nil && kept.InstanceID == claim.InstanceID {
 		facts.Booted = kept // the report of an earlier tenant goes
 	}
-	if host.Spec.Order.Kind != infrav1.OrderInspect && len(inventory.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
+	if !inspects(host) && len(inventory.MissingDisks(known.Spec.Disks, facts.Disks, nil)) > 0 {
 		facts.Disks = known.Spec.Disks // a wipe must ask for the one that is missing
 	}
 	if !toldControllers {

@@ -24,7 +24,7 @@ func TestBootstrapOfAnotherMachine(t *testing.T) {
 	s := newSite(t, objects...)
 	a := s.agent(claimsOf(token.Install), here)
 	opened(s, a)
-	data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+	data, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 	if reason != agentapi.ReasonNotReady {
 		t.Errorf("refusal %q, %d bytes of user data", reason, len(data.UserData.Reveal()))
 	}

@@ -68,7 +68,7 @@ func order(a *agent) agentapi.Reason {
 }
 
 func bootstrapData(a *agent) agentapi.Reason {
-	_, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: orderID})
+	_, reason := call[agentapi.Bootstrap](a, agentapi.PathBootstrap, seedRequest())
 	return reason
 }
 

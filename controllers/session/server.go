@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -57,7 +58,11 @@ type Options struct {
 	Pins []token.Pin
 	// Address is host:port by which servers reach the agent API. Empty means the one
 	// by which the agent came, which its boot server gave it.
-	Address  string
+	Address string
+	// Hardware returns the boot NIC that DHCP has shown at the source of a connection, on
+	// networks where another server gives the addresses; nil, or none: it is not known, and
+	// agents whose address nothing else shows are refused.
+	Hardware func(conn net.Conn, source netip.Addr) net.HardwareAddr
 	Recorder events.EventRecorder
 	// Boots hears how orders ended; nil: nobody does. BootLog takes what boot servers
 	// saw of boots, at bootlog.Path; nil: it is not taken.
@@ -107,6 +112,9 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
 // Serve runs until the context ends. The listener is closed by it.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate) error {
 	// One connection is one request at a time: HTTP/2 would make it hundreds.
@@ -121,6 +129,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, certificate t
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 	}
 	both := newEither(limitListener(listener, maxConnections), &tls.Config{
 		Certificates: []tls.Certificate{certificate},

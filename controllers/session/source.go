@@ -7,12 +7,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 // whereabouts are where the agent of a host may speak from. The zero value: nowhere.
@@ -21,6 +23,8 @@ type whereabouts struct {
 	recorded []netip.Addr
 	// subnets of that network.
 	subnets []netip.Prefix
+	// mac is the host's boot NIC.
+	mac string
 }
 
 // allows says whether an agent of the host may speak from the address: the one that is
@@ -37,6 +41,38 @@ func (w whereabouts) allows(source netip.Addr) bool {
 		}
 	}
 	return slices.ContainsFunc(w.subnets, func(subnet netip.Prefix) bool { return subnet.Contains(source) })
+}
+
+// evidence is what shows that a caller is the host, before a key does.
+type evidence int
+
+const (
+	// noEvidence: no DHCP exchange has shown whose address it is. One may, later.
+	noEvidence evidence = iota
+	// otherHost: the address is another machine's.
+	otherHost
+	// sameHost: it is the host's.
+	sameHost
+)
+
+// evidenceOf reports whose address the caller speaks from, of those that allows admits: a
+// recorded address is the host's; one of IPv6 that no server gave is made of the host's MAC
+// address; and one of IPv4 that another server gave was shown by the DHCP exchange.
+func (w whereabouts) evidenceOf(c caller) evidence {
+	switch {
+	case slices.Contains(w.recorded, c.source):
+		return sameHost
+	case c.source.Is6():
+		if mac, err := net.ParseMAC(w.mac); err == nil && pxe.MadeOf(c.source, mac) {
+			return sameHost
+		}
+		return otherHost
+	case len(c.hardware) == 0:
+		return noEvidence
+	case c.hardware.String() == w.mac:
+		return sameHost
+	}
+	return otherHost
 }
 
 // bootOf is the boot by which an agent is judged: that which the spec names, or, once an
@@ -58,6 +94,7 @@ func bootOf(host *infrav1.IngotHost) (network, mac string) {
 func (s *Server) whereabouts(ctx context.Context, reader client.Reader, host *infrav1.IngotHost) (whereabouts, error) {
 	var out whereabouts
 	networkName, mac := bootOf(host)
+	out.mac = mac
 	hardware := &infrav1.IngotHardware{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(host), hardware); client.IgnoreNotFound(err) != nil {
 		return out, fmt.Errorf("hardware of host %s: %w", host.Name, err)

@@ -55,6 +55,9 @@ type Config struct {
 	Directory pxe.Directory
 	// Files are the kernels and initramfs images.
 	Files *pxe.Files
+	// Bindings are filled by DHCP, and say to whom boot scripts are given on networks of
+	// mode Proxy. Nil: the server makes its own.
+	Bindings *pxe.AddressBindings
 	// Discs and Disc are what CD images of hosts are made of; both nil: there are none.
 	Discs pxe.DiscDirectory
 	Disc  *media.Template
@@ -138,6 +141,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.HTTPPort == 0 {
 		cfg.HTTPPort = DefaultHTTPPort
 	}
+	if cfg.Bindings == nil {
+		cfg.Bindings = &pxe.AddressBindings{}
+	}
 	if cfg.Loaders == (dhcp.Loaders{}) {
 		cfg.Loaders = dhcp.DefaultLoaders()
 	}
@@ -211,7 +217,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 	g, ctx := errgroup.WithContext(ctx)
 	dhcpServer := dhcp.Server{
 		Identity:  dhcp.Identity{Address: s.cfg.Address, BaseURL: s.baseURL, Loaders: s.cfg.Loaders},
-		Directory: s.cfg.Directory, Observer: s.cfg.Observer, Metrics: s.cfg.DHCPMetrics, Log: s.cfg.Log,
+		Directory: s.cfg.Directory, Bindings: s.cfg.Bindings, Observer: s.cfg.Observer, Metrics: s.cfg.DHCPMetrics, Log: s.cfg.Log,
 	}
 	g.Go(func() error { return dhcpServer.Serve(ctx, sockets.DHCP) })
 	g.Go(func() error { return dhcpServer.ServeBINL(ctx, sockets.BINL) })
@@ -237,7 +243,7 @@ func (s *Server) Run(ctx context.Context, sockets Sockets) error {
 func (s *Server) handler(loaders *tftp.Dir, baseURL, autoexec string) *httpd.Handler {
 	return &httpd.Handler{
 		BaseURL: baseURL, Directory: s.cfg.Directory, Files: s.cfg.Files, Images: s.cfg.Images,
-		Discs: s.cfg.Discs, Disc: s.cfg.Disc,
+		Discs: s.cfg.Discs, Disc: s.cfg.Disc, Bindings: s.cfg.Bindings,
 		Loaders: loaders.FS(), AutoExec: autoexec, Observer: s.cfg.Observer, Metrics: s.cfg.HTTPMetrics, Log: s.cfg.Log,
 	}
 }

@@ -54,7 +54,7 @@ func (s *Server) filesByTFTP(loaders *tftp.Dir) tftp.Files {
 	if !s.cfg.Signed.isThere() {
 		return loaders
 	}
-	return &grubFiles{Dir: loaders, directory: s.cfg.Directory, files: s.cfg.Files, baseURL: s.baseURL}
+	return &grubFiles{Dir: loaders, directory: s.cfg.Directory, files: s.cfg.Files, bindings: s.cfg.Bindings, baseURL: s.baseURL}
 }
 
 // grubFiles serves hosts with signed loaders besides.
@@ -62,6 +62,7 @@ type grubFiles struct {
 	*tftp.Dir
 	directory pxe.Directory
 	files     *pxe.Files
+	bindings  *pxe.AddressBindings
 	baseURL   string
 }
 
@@ -71,7 +72,7 @@ func (g *grubFiles) OpenFor(client netip.Addr, name string) (tftp.File, error) {
 	name = tftp.Clean(name)
 	if mac, ok := script.ParseScriptGRUB(name); ok {
 		host, known := g.directory.Lookup(mac)
-		if !known || host.Loader != pxe.SignedLoader || host.Plan.Loaded() == pxe.Agent && !host.Speaks(client) {
+		if !known || host.Loader != pxe.SignedLoader || host.Plan.Loaded() == pxe.Agent && !host.Speaks(client, g.bindings.At(client)) {
 			return nil, fmt.Errorf("boot script for %s at %s: %w", mac, client, fs.ErrNotExist)
 		}
 		return g.script(host)

@@ -157,8 +157,12 @@ func (ex *exchange) addOrder(r *dhcpv4.DHCPv4) {
 		return
 	}
 	boot := ex.host.Plan.Agent
-	if boot.Way == pxe.ByDisc {
+	client := addressOf(ex.req.ClientIPAddr)
+	switch {
+	case boot.Way == pxe.ByDisc:
 		boot.Token = "" // a way to another replica is all that such an agent may need
+	case ex.host.Mode == pxe.Proxy && !ex.host.Speaks(client, ex.bindings.At(client)):
+		boot.Token = "" // any neighbor can write the host's MAC address into a packet
 	}
 	for code, text := range map[uint8]string{
 		agentapi.OptionServer: boot.Server, agentapi.OptionPin: boot.Pin, agentapi.OptionToken: boot.Token.Reveal(),

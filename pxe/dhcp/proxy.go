@@ -5,6 +5,7 @@ package dhcp
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
@@ -13,11 +14,15 @@ import (
 
 // proxy answers beside a DHCP server that gives the addresses (PXE 2.1 §2.2.3):
 // an offer without an address that names the boot file, which firmware takes
-// together with the other server's. Requests go to the other server, and are
-// none of ours. Nobody gets a NAK: no address is refused here.
+// together with the other server's. Requests go to the other server, and show which
+// address the host takes. Nobody gets a NAK: no address is refused here.
 func (ex *exchange) proxy() Answer {
 	bootless := ex.firmware == plain || ex.firmware == agent
 	switch {
+	case ex.kind == dhcpv4.MessageTypeRequest:
+		a := ex.nothing()
+		a.takes, a.mac = ex.takes(), ex.host.MAC
+		return a
 	case ex.kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
 		return ex.inform()
 	case ex.kind != dhcpv4.MessageTypeDiscover || bootless:
@@ -29,6 +34,20 @@ func (ex *exchange) proxy() Answer {
 	ex.addBoot(r)
 	r.SetBroadcast() // it has no address that a relay could send it to (RFC 1542 section 4.1.2)
 	return ex.send(r, pxe.StageOffer, ex.firmware.String()+", boot file only")
+}
+
+// takes returns the address that a DHCPREQUEST says the client takes. Clients send it to
+// everybody before they have an address (RFC 2131 section 4.3.2, SELECTING and
+// INIT-REBOOT). A request that comes from an address of the host's network, and not from
+// its relay, was written by a neighbor: that shows nothing.
+func (ex *exchange) takes() netip.Addr {
+	address := addressOf(ex.req.Options.Get(dhcpv4.OptionRequestedIPAddress))
+	unset := !ex.from.IsValid() || ex.from.IsUnspecified()
+	relayed := ex.relay.address.IsValid() && (ex.from == ex.relay.address || !ex.host.On().Contains(ex.from))
+	if !ex.host.On().Contains(address) || !unset && !relayed {
+		return netip.Addr{}
+	}
+	return address
 }
 
 // ReplyBINL decides what to answer to one packet that came to port 4011. UEFI

@@ -25,6 +25,8 @@ type Query struct {
 	From netip.AddrPort
 	// Link is the interface; zero where the socket does not tell.
 	Link Link
+	// Bindings are what earlier exchanges showed; nil: nothing.
+	Bindings *pxe.AddressBindings
 }
 
 // Link is an interface of this machine.

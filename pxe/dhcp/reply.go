@@ -48,6 +48,9 @@ type Answer struct {
 	address netip.Addr
 	// other is another DHCP server, as the Event tells.
 	other netip.Addr
+	// takes is the address that the host mac takes from another server.
+	takes netip.Addr
+	mac   net.HardwareAddr
 	// known: the client is a host of the directory.
 	known bool
 }
@@ -98,6 +101,7 @@ type exchange struct {
 	from     netip.Addr
 	relay    relay
 	link     Link
+	bindings *pxe.AddressBindings
 	known    bool
 	host     pxe.Host
 	firmware firmware
@@ -112,6 +116,7 @@ func (ex *exchange) open(id Identity, dir pxe.Directory, q Query) error {
 		return err
 	}
 	ex.id, ex.req, ex.kind, ex.from, ex.link = id, req, kind, q.From.Addr(), q.Link
+	ex.bindings = q.Bindings
 	if ex.host, ex.known = dir.Lookup(req.ClientHWAddr); ex.known {
 		ex.relay, ex.firmware = relayOf(req), identify(req)
 	} else if !ex.stranger(dir) {

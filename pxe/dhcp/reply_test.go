@@ -93,12 +93,14 @@ func TestGoldenPackets(t *testing.T) {
 		name := strings.TrimSuffix(path, ".request")
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			packet := readHex(t, path)
+			bindings := &pxe.AddressBindings{}
+			bindings.Bind(netip.MustParseAddr(right), testHost(pxe.Agent).MAC)
 			var got strings.Builder
 			for _, mode := range []pxe.Mode{pxe.Reserve, pxe.Proxy} {
 				for _, kind := range []pxe.PlanKind{pxe.None, pxe.LocalDisk, pxe.Agent} {
 					host := testHost(kind)
 					host.Mode = mode
-					decide, q := Reply, Query{Packet: packet}
+					decide, q := Reply, Query{Packet: packet, Bindings: bindings}
 					if strings.HasSuffix(name, ".binl") {
 						decide, q.From = ReplyBINL, netip.MustParseAddrPort("192.0.2.17:4011")
 					}

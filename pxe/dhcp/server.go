@@ -25,6 +25,9 @@ type Server struct {
 	Directory pxe.Directory
 	// Observer may be nil.
 	Observer pxe.Observer
+	// Bindings take the addresses that hosts of mode Proxy get from other servers. Nil:
+	// nothing is remembered, and agents that ask by DHCP get no token there.
+	Bindings *pxe.AddressBindings
 	// Metrics may be nil.
 	Metrics *Metrics
 	// Log may be nil. Nothing that an unknown client sends is logged above
@@ -126,12 +129,14 @@ var errDeaf = fmt.Errorf("no packet socket: %w", net.ErrClosed)
 // handle answers one packet.
 func (s *Server) handle(p port, q Query, decide decide) {
 	defer dhcpserver.Survive(s.log(), "DHCP request", q.From)
+	q.Bindings = s.Bindings
 	answer, err := decide(q)
 	if err != nil {
 		s.Metrics.count(dhcpv4.MessageTypeNone, outcomeMalformed)
 		s.log().Debug("DHCP request dropped", "from", q.From, "error", err)
 		return
 	}
+	s.Bindings.Bind(answer.takes, answer.mac)
 	s.recall(&answer)
 	if answer.Packet != nil {
 		if err = p.send(answer, q.Link); err != nil {

@@ -4,6 +4,7 @@
 package dhcp6
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -93,6 +94,15 @@ func (r request) host(dir pxe.Directory) (pxe.Host, bool) {
 // (RFC 4291, appendix A). The DUID counts only where those are silent: a system has
 // one for all its cards, and a copied image has another server's.
 func (r request) hardware() net.HardwareAddr {
+	if mac := r.onWire(); mac != nil {
+		return mac
+	}
+	return fromDUID(r.Options.ClientID())
+}
+
+// onWire is the card that asks, as the first relay or its address shows it; nil: neither
+// does.
+func (r request) onWire() net.HardwareAddr {
 	client := r.from.Addr()
 	if n := len(r.relays); n > 0 {
 		first := r.relays[n-1]
@@ -101,22 +111,7 @@ func (r request) hardware() net.HardwareAddr {
 		}
 		client, _ = netip.AddrFromSlice(first.PeerAddr)
 	}
-	if mac := fromEUI64(client); mac != nil {
-		return mac
-	}
-	return fromDUID(r.Options.ClientID())
-}
-
-// fromEUI64 is the MAC address in a modified EUI-64 interface identifier; nil: none.
-func fromEUI64(address netip.Addr) net.HardwareAddr {
-	if !address.Is6() {
-		return nil
-	}
-	b := address.As16()
-	if b[11] != 0xff || b[12] != 0xfe {
-		return nil
-	}
-	return net.HardwareAddr{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}
+	return pxe.FromEUI64(client)
 }
 
 // fromDUID is the MAC address in a DUID-LLT or DUID-LL (RFC 8415 §11.2 and §11.4).
@@ -171,10 +166,14 @@ func (r request) misplaced(host pxe.Host, link Link) string {
 	return fmt.Sprintf("asked on interface %s, which is not that of network %s (%s)", link.Name, host.Network, own)
 }
 
-// vouched says whether an answer goes to the host's own network, or to a relay that is
-// named for it: who speaks from the segment between that and this server may ask for
-// anybody, and be told all but what proves an order. DHCP for IPv4 hears no such relay.
+// vouched reports whether an answer with the token goes to the host. The client's address
+// or its relay must show the host's MAC address: a DUID is what any machine can write into
+// a packet. The relay must be of the host's own network, or named for it: a machine on the
+// segment between relay and server may ask for any host. DHCP for IPv4 hears no such relay.
 func (r request) vouched(host pxe.Host) bool {
+	if !bytes.Equal(r.onWire(), host.MAC) {
+		return false
+	}
 	from := r.from.Addr().WithZone("")
 	return len(r.relays) == 0 || host.IPv6.Subnet.Contains(from) || slices.Contains(host.IPv6.Relays, from)
 }

@@ -48,6 +48,8 @@ type Handler struct {
 	// AutoExec is the script that loaders ask for beside themselves, served as
 	// autoexec.ipxe; empty: none.
 	AutoExec string
+	// Bindings are what DHCP showed of hosts on networks of mode Proxy; nil: nothing.
+	Bindings *pxe.AddressBindings
 	// Observer, Metrics and Log may be nil.
 	Observer pxe.Observer
 	Metrics  *Metrics
@@ -124,8 +126,8 @@ func (h *Handler) script(w http.ResponseWriter, r *http.Request, macText string)
 		http.Error(w, "unknown host", http.StatusNotFound)
 		return
 	}
-	if from := client(r); host.Plan.Loaded() == pxe.Agent && !host.Speaks(from) {
-		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script asked for from %s, which is not the host's address", from))
+	if from := client(r); host.Plan.Loaded() == pxe.Agent && !host.Speaks(from, h.Bindings.At(from)) {
+		h.observe(r, mac, pxe.StageSilent, fmt.Sprintf("boot script asked for from %s, which is not the host's address, or which DHCP has not shown to be", from))
 		http.Error(w, "not from there", http.StatusNotFound)
 		return
 	}

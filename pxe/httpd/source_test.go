@@ -5,8 +5,11 @@ package httpd_test
 
 import (
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ingot-metal/ingot/pxe"
 )
 
 // The token in a boot script is for its host: whoever asks in the host's name from
@@ -37,6 +40,42 @@ func TestScriptIsForItsHost(t *testing.T) {
 			}
 			if events := seen.text(); len(events) != 1 || strings.Contains(events[0], " Silent ") != (tc.status != 200) {
 				t.Errorf("told: %q", events)
+			}
+		})
+	}
+}
+
+// Where another server gives the addresses, the script is for the one that DHCP has shown the
+// host to take.
+func TestProxyScriptIsForItsHost(t *testing.T) {
+	const other = "52:54:00:99:99:99"
+	for name, tc := range map[string]struct {
+		shown map[string]string // address to MAC address
+		from  string
+		given bool
+	}{
+		"the host":                     {map[string]string{"192.0.2.17": agentMAC}, "192.0.2.17:40000", true},
+		"a neighbor":                   {map[string]string{"192.0.2.17": agentMAC}, "192.0.2.18:40000", false},
+		"a neighbor with an address":   {map[string]string{"192.0.2.17": agentMAC, "192.0.2.18": other}, "192.0.2.18:40000", false},
+		"before any exchange":          {nil, "192.0.2.17:40000", false},
+		"an address of another subnet": {map[string]string{"198.51.100.17": agentMAC}, "198.51.100.17:40000", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _, _, _ := newHandler(t)
+			table := h.Directory.(pxe.Table)
+			host := table[agentMAC]
+			host.Mode, host.Subnet, host.Address = pxe.Proxy, netip.MustParsePrefix("192.0.2.0/24"), netip.Prefix{}
+			table[agentMAC] = host
+			h.Bindings = &pxe.AddressBindings{}
+			for address, mac := range tc.shown {
+				h.Bindings.Bind(netip.MustParseAddr(address), mustMAC(t, mac))
+			}
+			r := httptest.NewRequest("GET", "http://boot/boot/"+agentMAC+"/script.ipxe", nil)
+			r.RemoteAddr = tc.from
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if given := strings.Contains(w.Body.String(), token); given != tc.given {
+				t.Errorf("token given: %t, want %t (%d)", given, tc.given, w.Code)
 			}
 		})
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	Upstream string
 	// Seal authenticates a message with the key that the manager has too. Required.
 	Seal func(message []byte) []byte
+	// Hardware returns the boot NIC that DHCP has shown at an address; nil: none. The
+	// manager hears of it (HardwareOf). Nil: no NIC is known.
+	Hardware func(netip.Addr) net.HardwareAddr
 	// MaxConnections at once, of which MaxPerClient from one address; 0 means 8192
 	// and 16. Above the first, clients wait; above the second, they are refused.
 	MaxConnections, MaxPerClient int
@@ -72,6 +75,9 @@ func New(c Config) (*Forwarder, error) {
 	}
 	if c.Idle <= 0 {
 		c.Idle = idleTimeout
+	}
+	if c.Hardware == nil {
+		c.Hardware = func(netip.Addr) net.HardwareAddr { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -148,7 +154,7 @@ func (f *Forwarder) Dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the manager: %w", err)
 	}
-	header, err := newHeader(upstream.LocalAddr(), upstream.RemoteAddr(), f.cfg.Now(), f.cfg.Seal)
+	header, err := newHeader(upstream.LocalAddr(), upstream.RemoteAddr(), nil, f.cfg.Now(), f.cfg.Seal)
 	if err == nil {
 		_, err = header.WriteTo(upstream)
 	}
@@ -167,7 +173,7 @@ func (f *Forwarder) serve(ctx context.Context, client net.Conn) {
 		return
 	}
 	defer f.leave(source)
-	header, err := newHeader(client.RemoteAddr(), client.LocalAddr(), f.cfg.Now(), f.cfg.Seal)
+	header, err := newHeader(client.RemoteAddr(), client.LocalAddr(), f.cfg.Hardware(source), f.cfg.Now(), f.cfg.Seal)
 	if err != nil {
 		f.cfg.Log.Warn("Could not pass a connection on", "client", source.String(), "reason", err.Error())
 		return

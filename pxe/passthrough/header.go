@@ -20,6 +20,9 @@ const (
 	// sealType is the TLV with the seal, of the range for own use (PROXY protocol
 	// specification, section 2.2, PP2_TYPE_MIN_CUSTOM).
 	sealType = proxyproto.PP2Type(0xE1)
+	// hardwareType is the TLV with the MAC address of Config.Hardware. It is left out where
+	// there is none, so that managers which do not know it take the rest.
+	hardwareType = proxyproto.PP2Type(0xE2)
 	// timeBytes is the length of the time before the sum in the seal.
 	timeBytes = 8
 	// sealLifetime is how far the clocks of the two sides may be apart, and how long
@@ -30,23 +33,43 @@ const (
 // errSeal: the header was not written by one who has the key, or long ago.
 var errSeal = errors.New("PROXY header has no valid seal")
 
-// newHeader describes a connection that came from source to destination.
-func newHeader(source, destination net.Addr, now time.Time, seal func([]byte) []byte) (*proxyproto.Header, error) {
+// newHeader describes a connection that came from source to destination. Hardware is the
+// boot NIC at the source; nil: it is not known.
+func newHeader(source, destination net.Addr, hardware net.HardwareAddr, now time.Time, seal func([]byte) []byte) (*proxyproto.Header, error) {
 	header := proxyproto.HeaderProxyFromAddrs(proxyVersion, source, destination)
 	if header.Command != proxyproto.PROXY {
 		return nil, fmt.Errorf("addresses %s and %s have no form in a PROXY header", source, destination)
 	}
 	at := binary.BigEndian.AppendUint64(nil, uint64(now.Unix()))
-	value := append(at, seal(sealedMessage(header, at))...)
-	if err := header.SetTLVs([]proxyproto.TLV{{Type: sealType, Value: value}}); err != nil {
+	value := append(at, seal(sealedMessage(header, hardware, at))...)
+	tlvs := []proxyproto.TLV{{Type: sealType, Value: value}}
+	if len(hardware) > 0 {
+		tlvs = append(tlvs, proxyproto.TLV{Type: hardwareType, Value: hardware})
+	}
+	if err := header.SetTLVs(tlvs); err != nil {
 		return nil, fmt.Errorf("PROXY header: %w", err)
 	}
 	return header, nil
 }
 
-// sealedMessage is what the seal covers: both addresses and the time.
-func sealedMessage(header *proxyproto.Header, at []byte) []byte {
-	return fmt.Appendf(nil, "ingot passthrough\n%s\n%s\n%x", plain(header.SourceAddr), plain(header.DestinationAddr), at)
+// sealedMessage is what the seal covers: both addresses, the time, and the MAC address if
+// there is one.
+func sealedMessage(header *proxyproto.Header, hardware net.HardwareAddr, at []byte) []byte {
+	message := fmt.Appendf(nil, "ingot passthrough\n%s\n%s\n%x", plain(header.SourceAddr), plain(header.DestinationAddr), at)
+	if len(hardware) > 0 {
+		message = fmt.Appendf(message, "\n%s", hardware)
+	}
+	return message
+}
+
+// hardwareIn returns the MAC address in a header; nil: there is none.
+func hardwareIn(tlvs []proxyproto.TLV) net.HardwareAddr {
+	for _, tlv := range tlvs {
+		if tlv.Type == hardwareType {
+			return net.HardwareAddr(tlv.Value)
+		}
+	}
+	return nil
 }
 
 // plain is an address as it is after the way over the wire: the header carries no
@@ -69,11 +92,15 @@ func check(header *proxyproto.Header, now time.Time, sealed func(message, sum []
 		return errSeal
 	}
 	tlvs, err := header.TLVs()
-	if err != nil || len(tlvs) != 1 || tlvs[0].Type != sealType || len(tlvs[0].Value) < timeBytes {
+	if err != nil || len(tlvs) == 0 || tlvs[0].Type != sealType || len(tlvs[0].Value) < timeBytes {
+		return errSeal
+	}
+	hardware := hardwareIn(tlvs[1:])
+	if len(tlvs) > 2 || len(tlvs) == 2 && len(hardware) != 6 {
 		return errSeal
 	}
 	at, sum := tlvs[0].Value[:timeBytes], tlvs[0].Value[timeBytes:]
-	if !sealed(sealedMessage(header, at), sum) {
+	if !sealed(sealedMessage(header, hardware, at), sum) {
 		return errSeal
 	}
 	written := time.Unix(int64(binary.BigEndian.Uint64(at)), 0)

@@ -54,3 +54,27 @@ func Listen(inner net.Listener, c ListenConfig) net.Listener {
 		},
 	}
 }
+
+// HardwareOf returns the boot NIC that the boot server's DHCP has shown at the source of a
+// connection of Listen, or of one that wraps such a connection and has a method NetConn;
+// nil: none.
+func HardwareOf(conn net.Conn) net.HardwareAddr {
+	for {
+		if passed, ok := conn.(*proxyproto.Conn); ok {
+			header := passed.ProxyHeader()
+			if header == nil {
+				return nil
+			}
+			tlvs, err := header.TLVs()
+			if err != nil {
+				return nil
+			}
+			return hardwareIn(tlvs)
+		}
+		wrapper, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		conn = wrapper.NetConn()
+	}
+}

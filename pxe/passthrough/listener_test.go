@@ -23,7 +23,7 @@ var (
 // written is a header as a Forwarder writes it, after change.
 func written(t *testing.T, change func(*proxyproto.Header)) []byte {
 	t.Helper()
-	header, err := newHeader(agent, boot, now, sealWith(key))
+	header, err := newHeader(agent, boot, nil, now, sealWith(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func closeWrite(c *net.TCPConn) { _ = c.CloseWrite() }
 // peer's own.
 func TestHeaders(t *testing.T) {
 	resealed := func(at time.Time, with []byte, source net.Addr) []byte {
-		header, err := newHeader(source, boot, at, sealWith(with))
+		header, err := newHeader(source, boot, nil, at, sealWith(with))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,55 @@ func TestSlowHeader(t *testing.T) {
 
 // What has no address in a PROXY header is not passed on.
 func TestNewHeaderRefuses(t *testing.T) {
-	if _, err := newHeader(&net.UnixAddr{Name: "/x", Net: "unix"}, boot, now, sealWith(key)); err == nil {
+	if _, err := newHeader(&net.UnixAddr{Name: "/x", Net: "unix"}, boot, nil, now, sealWith(key)); err == nil {
 		t.Error("a unix socket became a PROXY header")
+	}
+}
+
+// The MAC address of the source goes with the connection, and the seal covers it.
+func TestHardwareOf(t *testing.T) {
+	mac, other := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2}
+	header := func(change func([]proxyproto.TLV) []proxyproto.TLV) []byte {
+		h, err := newHeader(agent, boot, mac, now, sealWith(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tlvs, err := h.TLVs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.SetTLVs(change(tlvs)); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := h.Format()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	for name, tc := range map[string]struct {
+		sent    []byte
+		want    net.HardwareAddr
+		refused bool
+	}{
+		"as written":              {sent: header(func(in []proxyproto.TLV) []proxyproto.TLV { return in }), want: mac},
+		"none":                    {sent: written(t, nil)},
+		"another MAC address":     {sent: header(func(in []proxyproto.TLV) []proxyproto.TLV { in[1].Value = other; return in }), refused: true},
+		"the MAC address is cut":  {sent: header(func(in []proxyproto.TLV) []proxyproto.TLV { in[1].Value = mac[:5]; return in }), refused: true},
+		"the MAC address is gone": {sent: header(func(in []proxyproto.TLV) []proxyproto.TLV { return in[:1] }), refused: true},
+		"two MAC addresses":       {sent: header(func(in []proxyproto.TLV) []proxyproto.TLV { return append(in, in[1]) }), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, _, err := accepted(t, ListenConfig{}, tc.sent, closeWrite)
+			if (err != nil) != tc.refused {
+				t.Fatalf("read: %v, want refused: %t", err, tc.refused)
+			}
+			if got := HardwareOf(conn); !tc.refused && got.String() != tc.want.String() {
+				t.Errorf("hardware %s, want %s", got, tc.want)
+			}
+		})
+	}
+	if got := HardwareOf(dial(t, listen(t, "tcp", "127.0.0.1:0").Addr())); got != nil {
+		t.Errorf("a plain connection has %s", got)
 	}
 }

@@ -111,13 +111,13 @@ func (o *Options) agentListen() string {
 
 // addBootRole serves DHCP, TFTP and HTTP, and agents unless their API is in this
 // process, on every replica.
-func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
+func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
 	var services []func(context.Context) error
 	var forwarder *passthrough.Forwarder
 	if o.passesAgents() {
 		var err error
 		forwarder, err = passthrough.New(passthrough.Config{
-			Upstream: o.AgentUpstream, Seal: id.keys.Seal, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("passthrough"))),
+			Upstream: o.AgentUpstream, Seal: id.keys.Seal, Hardware: bindings.At, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("passthrough"))),
 		})
 		if err != nil {
 			return fmt.Errorf("--agent-upstream: %w", err)
@@ -129,7 +129,7 @@ func addBootRole(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 		return err
 	}
 	tracker := newTracker(mgr, o, id, forwarder, measures.boots)
-	serve, err := bootServer(mgr, o, id, sockets, seen{measures, tracker})
+	serve, err := bootServer(mgr, o, id, sockets, seen{measures, tracker}, bindings)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func imageCache(o *Options, dir *directory.Directory, log logr.Logger) (*httpd.I
 }
 
 // bootServer makes the server of DHCP, TFTP and HTTP, and returns what runs it.
-func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen) (func(context.Context) error, error) {
+func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, by seen, bindings *pxe.AddressBindings) (func(context.Context) error, error) {
 	log := mgr.GetLogger().WithName("boot")
 	agent, err := agentFiles(o, id, log)
 	if err != nil {
@@ -233,7 +233,7 @@ func bootServer(mgr manager.Manager, o *Options, id *identity, sockets *Sockets,
 	server, err := bootserver.New(bootserver.Config{
 		Discs: discs, Disc: agent.whole.disc,
 		Address: address, IPv6: ipv6, HTTPPort: o.BootHTTPPort, LoaderDir: o.LoaderDir, Signed: agent.signed,
-		Directory: dir, Files: agent.registry, Images: images, SinglePortTFTP: o.TFTPSinglePort, MaxConnsPerClient: o.BootClientConnections,
+		Directory: dir, Files: agent.registry, Bindings: bindings, Images: images, SinglePortTFTP: o.TFTPSinglePort, MaxConnsPerClient: o.BootClientConnections,
 		Observer: observers(bootLog(log), by.tracker), DHCPMetrics: by.metrics.dhcp, TFTPMetrics: by.metrics.tftp, HTTPMetrics: by.metrics.http,
 		Log: slog.New(logr.ToSlogHandler(log)),
 	})

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,6 +33,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/remediation"
 	"github.com/ingot-metal/ingot/controllers/session"
 	"github.com/ingot-metal/ingot/controllers/template"
+	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/passthrough"
 )
 
@@ -138,7 +141,9 @@ func bootRecorder(mgr manager.Manager) *bootlog.Recorder {
 }
 
 // addAgentAPI serves agents on every replica: each write goes by optimistic lock.
-func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets) error {
+// Bindings are those of the boot server in this process; boot servers elsewhere send theirs
+// with each connection.
+func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
 	log := mgr.GetLogger().WithName("agent-api")
 	listeners := sockets.agents()
 	for i := range listeners {
@@ -148,10 +153,14 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 			})
 		}
 	}
+	hardware := func(conn net.Conn, source netip.Addr) net.HardwareAddr { return bindings.At(source) }
+	if o.AgentProxyProtocol {
+		hardware = func(conn net.Conn, _ netip.Addr) net.HardwareAddr { return passthrough.HardwareOf(conn) }
+	}
 	boots := bootRecorder(mgr)
 	server := session.New(session.Options{
 		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(), Hardware: hardware,
 		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter,
 	})
 	return mgr.Add(everywhere(func(ctx context.Context) error {

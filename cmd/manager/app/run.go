@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/webhooks"
 )
 
@@ -46,13 +47,14 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 		return err
 	}
 	defer sockets.Close()
+	bindings := &pxe.AddressBindings{}
 	if o.Has(RoleControllers) {
-		if err := addManagerRole(ctx, mgr, o, identity, sockets); err != nil {
+		if err := addManagerRole(ctx, mgr, o, identity, sockets, bindings); err != nil {
 			return err
 		}
 	}
 	if o.Has(RoleBoot) {
-		if err := addBootRole(mgr, o, identity, sockets); err != nil {
+		if err := addBootRole(mgr, o, identity, sockets, bindings); err != nil {
 			return err
 		}
 	}
@@ -60,14 +62,14 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 }
 
 // addManagerRole adds controllers, agent API and webhooks.
-func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets) error {
+func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
 	if err := addControllers(ctx, mgr, o, identity); err != nil {
 		return err
 	}
 	if err := addMigrator(ctx, mgr, o); err != nil {
 		return err
 	}
-	if err := addAgentAPI(mgr, o, identity, sockets); err != nil {
+	if err := addAgentAPI(mgr, o, identity, sockets, bindings); err != nil {
 		return err
 	}
 	if !o.servesWebhooks() {
