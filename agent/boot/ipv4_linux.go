@@ -5,6 +5,7 @@ package boot
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -68,9 +69,12 @@ func (n *leased) first() *dhcpv4.DHCPv4 {
 	return n.ack
 }
 
-// identity is what the agent says of itself, and what it asks for besides.
+// identity is what the agent says of itself, and what it asks for besides: routes (RFC
+// 3442) and the MTU, without which it may not reach the boot server, and where it asks, the
+// order.
 func identity(ask bool) []dhcpv4.Modifier {
-	out := []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass))}
+	out := []dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptClassIdentifier(agentapi.VendorClass)),
+		dhcpv4.WithRequestedOptions(dhcpv4.OptionClasslessStaticRoute, dhcpv4.OptionInterfaceMTU)}
 	if ask {
 		out = append(out, dhcpv4.WithRequestedOptions(dhcpv4.GenericOptionCode(agentapi.OptionServer),
 			dhcpv4.GenericOptionCode(agentapi.OptionPin), dhcpv4.GenericOptionCode(agentapi.OptionToken),
@@ -156,18 +160,66 @@ func applyAnew(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	return errors.Join(apply(link, ack), nameServers(ack.DNS()))
 }
 
-// apply sets address and default route.
+// apply sets address, MTU and routes. A NIC that refuses the MTU keeps its own.
 func apply(link netlink.Link, ack *dhcpv4.DHCPv4) error {
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: ack.YourIPAddr, Mask: mask(ack)}}
 	if err := netlink.AddrReplace(link, addr); err != nil {
 		return fmt.Errorf("set address %s: %w", addr, err)
 	}
-	for _, router := range ack.Router() {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: router}
-		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("set the default route by %s: %w", router, err)
+	if mtu := mtuIn(ack); mtu != 0 {
+		_ = netlink.LinkSetMTU(link, mtu)
+	}
+	for _, route := range routesIn(ack) {
+		route.LinkIndex = link.Attrs().Index
+		if err := netlink.RouteReplace(&route); err != nil {
+			return fmt.Errorf("set the route to %v by %s: %w", route.Dst, route.Gw, err)
 		}
-		break
 	}
 	return nil
+}
+
+// minMTU is the least that is applied, which an IngotNetwork may give. Some servers say less
+// by mistake, and nothing would go through.
+const minMTU = 576
+
+// mtuIn returns the MTU of a lease (option 26) in bytes; 0: it says none that makes sense.
+func mtuIn(ack *dhcpv4.DHCPv4) int {
+	value := ack.Options.Get(dhcpv4.OptionInterfaceMTU)
+	if len(value) != 2 {
+		return 0
+	}
+	if mtu := int(binary.BigEndian.Uint16(value)); mtu >= minMTU {
+		return mtu
+	}
+	return 0
+}
+
+// routesIn returns the routes of a lease, of two to one destination the first: those of
+// option 121, and without that one the default route by the first router (RFC 3442: option 3
+// is ignored beside option 121). A router outside the subnet, as where servers have addresses
+// of 32 bits, is on the link; so is what lies behind the router 0.0.0.0.
+func routesIn(ack *dhcpv4.DHCPv4) (out []netlink.Route) {
+	all := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	told := ack.ClasslessStaticRoute()
+	if routers := ack.Router(); len(told) == 0 && len(routers) > 0 {
+		told = []*dhcpv4.Route{{Dest: all, Router: routers[0]}}
+	}
+	subnet := net.IPNet{IP: ack.YourIPAddr.Mask(mask(ack)), Mask: mask(ack)}
+	seen := map[string]bool{}
+	for _, t := range told {
+		to := &net.IPNet{IP: t.Dest.IP.Mask(t.Dest.Mask), Mask: t.Dest.Mask}
+		if seen[to.String()] || t.Router.Equal(ack.YourIPAddr) {
+			continue
+		}
+		seen[to.String()] = true
+		switch {
+		case t.Router.IsUnspecified():
+			out = append(out, netlink.Route{Dst: to, Scope: netlink.SCOPE_LINK})
+		case subnet.Contains(t.Router):
+			out = append(out, netlink.Route{Dst: to, Gw: t.Router})
+		default:
+			out = append(out, netlink.Route{Dst: to, Gw: t.Router, Flags: int(netlink.FLAG_ONLINK)})
+		}
+	}
+	return out
 }

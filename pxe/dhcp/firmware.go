@@ -4,7 +4,6 @@
 package dhcp
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -54,6 +53,8 @@ const (
 	// optionNoProxy, inside 175: do not wait for a proxyDHCP server. Saves 2
 	// to 3 s a boot.
 	optionNoProxy = 176
+	// featureHTTP, inside 175: this build has HTTP.
+	featureHTTP = 19
 )
 
 // identify reads options 60 (vendor class), 77 (user class), 93 (client
@@ -62,6 +63,9 @@ func identify(req *dhcpv4.DHCPv4) firmware {
 	class := req.ClassIdentifier()
 	switch {
 	case isIPXE(req):
+		if isWithoutHTTP(req) {
+			return pxeFor(req.ClientArch(), false) // its own loader, which has HTTP
+		}
 		return ipxe
 	case class == agentapi.VendorClass:
 		return agent
@@ -107,12 +111,33 @@ func uBootFor(archs []iana.Arch) firmware {
 	return uBoot
 }
 
-// isIPXE knows iPXE by its user class or its own option. The user class comes
-// raw, as iPXE sends it, or with the length byte of RFC 3004.
+// isIPXE reports iPXE and what it comes from (gPXE, Etherboot), by user class or by their
+// own option.
 func isIPXE(req *dhcpv4.DHCPv4) bool {
-	userClass := req.Options.Get(dhcpv4.OptionUserClassInformation)
-	if bytes.Equal(userClass, []byte("iPXE")) || bytes.Equal(userClass, []byte("\x04iPXE")) {
+	switch userClass(req) {
+	case "iPXE", "gPXE", "Etherboot":
 		return true
 	}
 	return req.Options.Has(dhcpv4.GenericOptionCode(optionIPXE))
+}
+
+// userClass is option 77, which comes raw, as iPXE sends it, or with the length byte of RFC
+// 3004.
+func userClass(req *dhcpv4.DHCPv4) string {
+	value := req.Options.Get(dhcpv4.OptionUserClassInformation)
+	if len(value) > 1 && int(value[0]) == len(value)-1 {
+		value = value[1:]
+	}
+	return string(value)
+}
+
+// isWithoutHTTP reports builds that cannot run the boot script: those that do not list HTTP
+// among their features, and gPXE and Etherboot, whose scripts are others. A client that lists
+// no features at all is taken for a full iPXE.
+func isWithoutHTTP(req *dhcpv4.DHCPv4) bool {
+	if name := userClass(req); name == "gPXE" || name == "Etherboot" {
+		return true
+	}
+	features := req.Options.Get(dhcpv4.GenericOptionCode(optionIPXE))
+	return len(features) > 0 && suboption(features, featureHTTP) == nil
 }

@@ -130,7 +130,7 @@ func (ex *exchange) addBoot(r *dhcpv4.DHCPv4) {
 		return
 	}
 	for _, class := range [...]string{classPXE, classHTTP} {
-		if strings.HasPrefix(ex.req.ClassIdentifier(), class) {
+		if strings.HasPrefix(ex.req.ClassIdentifier(), class) && (class != classPXE || ex.isPXEServer()) {
 			set(r, dhcpv4.OptionClassIdentifier, []byte(class)...)
 		}
 	}
@@ -147,6 +147,16 @@ func (ex *exchange) addBoot(r *dhcpv4.DHCPv4) {
 	if len(ex.boot.file) < 128 { // the field's length, with its terminator
 		r.BootFileName = ex.boot.file
 	}
+}
+
+// isPXEServer reports whether the reply calls its sender a PXE server (option 60). Firmware
+// then asks the server that option 54 names on port 4011, and takes the file from there. It
+// must not where a relay has its own address in option 54 (RFC 5107), since nothing answers
+// at the relay. Some UEFI firmware for Arm (Ampere eMAG) ignores the file's name in such an
+// offer, and all of it takes one from a plain DHCP server. Beside another server (mode Proxy)
+// an offer without option 60 would be none.
+func (ex *exchange) isPXEServer() bool {
+	return ex.host.Mode == pxe.Proxy || !ex.relay.serverID.IsValid() && ex.firmware != uefiARM64
 }
 
 // addOrder tells the agent where its session is and proves its order, if it

@@ -21,6 +21,9 @@ func (ex *exchange) proxy() Answer {
 	switch {
 	case ex.kind == dhcpv4.MessageTypeRequest:
 		a := ex.nothing()
+		if !bootless && ex.boot.answer && ex.isNamed() {
+			a = ex.confirm()
+		}
 		a.takes, a.mac = ex.takes(), ex.host.MAC
 		return a
 	case ex.kind == dhcpv4.MessageTypeInform && ex.firmware == agent && ex.boot.answer:
@@ -34,6 +37,20 @@ func (ex *exchange) proxy() Answer {
 	ex.addBoot(r)
 	r.SetBroadcast() // it has no address that a relay could send it to (RFC 1542 section 4.1.2)
 	return ex.send(r, pxe.StageOffer, ex.firmware.String()+", boot file only")
+}
+
+// isNamed reports a request that names this server in option 54. Some ROMs (Intel Boot
+// Agent) ask a proxyDHCP server in this way for what it has offered, and do without port 4011.
+func (ex *exchange) isNamed() bool {
+	return addressOf(ex.req.Options.Get(dhcpv4.OptionServerIdentifier)) == ex.id.Address
+}
+
+// confirm repeats the offer of a boot file.
+func (ex *exchange) confirm() Answer {
+	r := ex.reply(dhcpv4.MessageTypeAck)
+	ex.addBoot(r)
+	r.SetBroadcast()
+	return ex.send(r, pxe.StageAck, ex.firmware.String()+", boot file only")
 }
 
 // takes returns the address that a DHCPREQUEST says the client takes. Clients send it to

@@ -121,6 +121,10 @@ func (o Outlook) Network(ctx context.Context, network *v1beta2.IngotNetwork) []s
 				"until then some of them are not booted", r.field, r.start, r.end, r.size))
 		}
 	}
+	if len(network.Spec.Routes) > 0 && network.Spec.Gateway == "" {
+		out = append(out, "spec.gateway: is not set, and firmware and boot loaders apply no spec.routes, only Ingot's agent and installed systems do; "+
+			"give a gateway, unless the boot server has an address in spec.subnet")
+	}
 	return append(out, o.endpoints(ctx, network)...)
 }
 
