@@ -37,14 +37,8 @@ type ImageSource struct {
 	Mirrors []string
 	// Checksum is "sha256:<hex>" or "sha512:<hex>" of what the URL returns.
 	Checksum string
-}
-
-// Place is where to look after so many failures in a row: each place in its turn.
-func (s ImageSource) Place(failures int) string {
-	if n := failures % (1 + len(s.Mirrors)); n > 0 {
-		return s.Mirrors[n-1]
-	}
-	return s.URL
+	// Namespaces are those whose claims name the image, each once. They share the cache.
+	Namespaces []string
 }
 
 // Host is what the boot server needs to know of one server.

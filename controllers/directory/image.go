@@ -28,11 +28,11 @@ func (d *Directory) Image(checksum string) (pxe.ImageSource, bool) {
 		d.Log.Error(err, "Could not look up an image", "checksum", checksum)
 		return pxe.ImageSource{}, false
 	}
-	places := placesOf(hosts, checksum)
+	places, namespaces := placesOf(hosts, checksum)
 	if len(places) == 0 {
 		return pxe.ImageSource{}, false
 	}
-	return pxe.ImageSource{URL: places[0], Mirrors: places[1:], Checksum: checksum}, true
+	return pxe.ImageSource{URL: places[0], Mirrors: places[1:], Checksum: checksum, Namespaces: namespaces}, true
 }
 
 // need is how much a place is needed: by a host at work, and since when.
@@ -51,10 +51,12 @@ func (a need) compare(b need) int {
 	return a.since.Compare(b.since)
 }
 
-// placesOf are the distinct URLs that claims name for a checksum, the one that is needed
-// most first.
-func placesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) []string {
-	needs := map[string]need{}
+// placesOf are the distinct URLs that claims name for a checksum, and the namespaces of these
+// claims, sorted. The first URL is the one that is needed most, the next the one that another
+// namespace needs most, and so on in turns: many that one namespace names do not come before
+// that of another.
+func placesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) (urls, namespaces []string) {
+	needs := map[string]map[string]need{} // by namespace and URL
 	for host := range hosts {
 		claim := host.Spec.Claim
 		if claim == nil {
@@ -68,11 +70,34 @@ func placesOf(hosts iter.Seq[*infrav1.IngotHost], checksum string) []string {
 		if order := host.Spec.Order; order != nil {
 			n.since = order.CreatedAt.Time
 		}
-		if known, there := needs[url]; !there || n.compare(known) > 0 {
-			needs[url] = n
+		if needs[host.Namespace] == nil {
+			needs[host.Namespace] = map[string]need{}
+		}
+		if known, there := needs[host.Namespace][url]; !there || n.compare(known) > 0 {
+			needs[host.Namespace][url] = n
 		}
 	}
-	return slices.SortedFunc(maps.Keys(needs), func(a, b string) int {
-		return cmp.Or(needs[b].compare(needs[a]), cmp.Compare(a, b))
+	type named struct {
+		url  string
+		turn int
+		need need
+	}
+	var all []named
+	for _, wants := range needs {
+		sorted := slices.SortedFunc(maps.Keys(wants), func(a, b string) int {
+			return cmp.Or(wants[b].compare(wants[a]), cmp.Compare(a, b))
+		})
+		for turn, url := range sorted {
+			all = append(all, named{url, turn, wants[url]})
+		}
+	}
+	slices.SortFunc(all, func(a, b named) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), b.need.compare(a.need), cmp.Compare(a.url, b.url))
 	})
+	for _, n := range all {
+		if !slices.Contains(urls, n.url) {
+			urls = append(urls, n.url)
+		}
+	}
+	return urls, slices.Sorted(maps.Keys(needs))
 }

@@ -112,12 +112,35 @@ func TestImagePlaces(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, url := range placesOf(slices.Values(tc.hosts), image("").Checksum) {
+			urls, _ := placesOf(slices.Values(tc.hosts), image("").Checksum)
+			for _, url := range urls {
 				got = append(got, strings.TrimPrefix(url, "http://images.example/"))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Each namespace's first place comes before any second one: many places of one do not come
+// before that of another.
+func TestPlacesTakeTurns(t *testing.T) {
+	checksum := "sha256:" + strings.Repeat("1", 64)
+	host := func(namespace, url string, minute int) *infrav1.IngotHost {
+		h := &infrav1.IngotHost{}
+		h.Namespace = namespace
+		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Image: infrav1.Image{URL: url, Checksum: checksum}}
+		h.Spec.Order = &infrav1.HostOrder{CreatedAt: metav1.NewTime(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))}
+		return h
+	}
+	urls, namespaces := placesOf(slices.Values([]*infrav1.IngotHost{
+		host("b", "good", 1), host("a", "a1", 9), host("a", "a2", 8), host("a", "a3", 7), host("a", "good", 6),
+	}), checksum)
+	if diff := cmp.Diff([]string{"a1", "good", "a2", "a3"}, urls); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, namespaces); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
 }

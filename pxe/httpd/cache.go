@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,9 +54,6 @@ func (e *FetchingError) Error() string {
 func (e *FetchingError) Is(target error) bool { return target == ErrFetching }
 
 const (
-	fetchers = 2
-	// queueLength is how many images may wait for a fetcher.
-	queueLength = 64
 	// failurePause is how long a failed fetch is not tried again, whoever asks; it
 	// doubles with each failure in a row, up to maxFailurePause.
 	failurePause    = 5 * time.Second
@@ -94,15 +92,14 @@ type CacheConfig struct {
 type ImageCache struct {
 	cfg   CacheConfig
 	names names
-	// queue holds the checksums of what is to be verified or fetched.
-	queue chan string
 	// create makes the file of a fetch.
 	create func(dir, pattern string) (*os.File, error)
 
 	mu     sync.Mutex
 	images map[string]*image // by checksum
-	// reserved is room taken by fetches that are not finished, in bytes.
-	reserved int64
+	queue  fetchQueue
+	// good has, by checksum, the key of the place from which the image came last.
+	good goodPlaces
 }
 
 // image is what is known of one checksum.
@@ -111,10 +108,18 @@ type image struct {
 	// size is that of the file on disk, 0 if there is none.
 	size     int64
 	lastUsed time.Time
+	// reserved is room taken by a fetch that is not finished, in bytes.
+	reserved int64
+	// owners are the namespaces whose claims named the image at ownersAt.
+	owners   []string
+	ownersAt time.Time
+	// callOff ends the fetch that is under way; nil: there is none, or it was called off.
+	callOff context.CancelCauseFunc
+	// tries has what became of fetches by place.
+	tries map[string]*try
 	// identity is the file's that was verified; set in state verified.
 	identity fileIdentity
-	// readers have the file open.
-	readers int
+	readers  readers
 	// failure and failedAt are of the last fetch, if it failed; failures is how many did
 	// in a row.
 	failure  error
@@ -172,14 +177,14 @@ func NewImageCache(cfg CacheConfig) (*ImageCache, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make image cache: %w", err)
 	}
-	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now, at: map[string]time.Time{}},
-		queue: make(chan string, queueLength), images: map[string]*image{}, create: os.CreateTemp}
+	c := &ImageCache{cfg: cfg, names: names{directory: cfg.Sources, now: cfg.Now, at: map[string]naming{}},
+		images: map[string]*image{}, queue: newFetchQueue(), good: goodPlaces{}, create: os.CreateTemp}
 	if err := c.scan(); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.evict(0) // the bound may be a smaller one than before
+	c.evict(0, nil) // the bound may be a smaller one than before
 	return c, nil
 }
 
@@ -190,6 +195,9 @@ type OpenImage struct {
 	// Fetched is when the image came.
 	Fetched time.Time
 	release func()
+	// opened is when, and at is the place in the file at the last look: see readers.
+	opened time.Time
+	at     int64
 }
 
 // Close releases the image.
@@ -202,7 +210,8 @@ func (o *OpenImage) Close() error {
 // here yet is queued, and a FetchingError returned. Other errors wrap ErrUnknownImage or
 // ErrFetchFailed. An image that claims have ceased to name is unknown within two seconds.
 func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
-	if !c.names.lately(checksum) {
+	owners, named := c.names.lately(checksum)
+	if !named {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownImage, checksum)
 	}
 	c.mu.Lock()
@@ -212,6 +221,7 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 		im = &image{state: stateFound}
 	}
 	now := c.cfg.Now()
+	im.own(owners, true, now)
 	switch {
 	case im.state == stateVerified:
 		if open, err := c.openVerified(checksum, im); err == nil {
@@ -226,11 +236,10 @@ func (c *ImageCache) Open(checksum string) (*OpenImage, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFetchFailed, im.failure)
 	}
 	im.queued = now
-	select {
-	case c.queue <- checksum:
+	// Where it finds no place the client asks again, when there may be one.
+	if c.queue.add(checksum, im.owners) {
 		im.state, im.lastUsed, im.coming = stateQueued, now, false
 		c.images[checksum] = im
-	default: // the client asks again, when there may be room
 	}
 	return nil, im.fetching(now)
 }
@@ -262,31 +271,32 @@ func (c *ImageCache) openVerified(checksum string, im *image) (*OpenImage, error
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open cached image: %w", err), f.Close())
 	}
-	im.readers++
+	open := &OpenImage{File: f, Fetched: info.ModTime()}
+	im.readers.add(open, c.cfg.Now())
 	var once sync.Once
-	return &OpenImage{File: f, Fetched: info.ModTime(), release: func() { once.Do(func() { c.release(im) }) }}, nil
+	open.release = func() { once.Do(func() { c.release(im, open) }) }
+	return open, nil
 }
 
-func (c *ImageCache) release(im *image) {
+func (c *ImageCache) release(im *image, open *OpenImage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	im.readers--
+	im.readers.remove(open)
 	im.lastUsed = c.cfg.Now()
 }
 
 // Run fetches what is asked for, until ctx ends.
 func (c *ImageCache) Run(ctx context.Context) error {
 	var g errgroup.Group
-	for range fetchers {
+	for range maxFetches {
 		g.Go(func() error {
 			for {
-				select {
-				case <-ctx.Done():
+				next, ok := c.next(ctx)
+				if !ok {
 					return nil
-				case checksum := <-c.queue:
-					identity, err := c.obtain(ctx, checksum)
-					c.finish(checksum, identity, err)
 				}
+				identity, err := c.obtain(ctx, next.checksum)
+				c.finish(next, identity, err)
 			}
 		})
 	}
@@ -308,32 +318,37 @@ func (c *ImageCache) obtain(ctx context.Context, checksum string) (fileIdentity,
 	case !errors.Is(err, fs.ErrNotExist):
 		c.cfg.Log.Warn("cached image is unusable and will be fetched again", "image", checksum, "error", err)
 	}
-	failures := c.discard(checksum)
+	c.discard(checksum)
 	source, named := c.names.source(checksum) // now: it has waited for a fetcher
 	if !named {
 		return fileIdentity{}, errUnnamed
 	}
-	source.URL = source.Place(failures)
-	return c.fetch(ctx, source)
+	place := c.place(source)
+	began, arrived := time.Now(), &atomic.Int64{}
+	identity, err = c.fetch(ctx, source.Checksum, place, arrived)
+	if ctx.Err() == nil {
+		c.tried(source.Checksum, place.url, err, arrived.Load(), time.Since(began))
+	}
+	return identity, err
 }
 
-// discard removes what is on disk of an image that is queued, and returns how often in a
-// row it could not be fetched.
-func (c *ImageCache) discard(checksum string) (failures int) {
+// discard removes what is on disk of an image that is queued.
+func (c *ImageCache) discard(checksum string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	im := c.images[checksum] // nothing removes it while it is queued
 	if err := os.Remove(c.path(checksum)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.cfg.Log.Warn("unusable image not removed", "image", checksum, "error", err)
-		return im.failures
+		return
 	}
 	im.size = 0
-	return im.failures
 }
 
-func (c *ImageCache) finish(checksum string, identity fileIdentity, err error) {
+func (c *ImageCache) finish(done waiting, identity fileIdentity, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.queue.done(done)
+	checksum := done.checksum
 	im, now := c.images[checksum], c.cfg.Now()
 	if errors.Is(err, errUnnamed) {
 		c.cfg.Log.Info("image is not fetched any more", "image", checksum, "reason", err.Error())
@@ -348,6 +363,7 @@ func (c *ImageCache) finish(checksum string, identity fileIdentity, err error) {
 		return
 	}
 	im.state, im.identity, im.size, im.lastUsed, im.failures, im.failure = stateVerified, identity, identity.Size, now, 0, nil
+	im.tries = nil
 	c.saveIndex()
 }
 

@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ingot-metal/ingot/pxe"
 	"github.com/ingot-metal/ingot/pxe/oci"
 )
 
@@ -112,53 +111,55 @@ func (c cancellable) Read(p []byte) (int, error) {
 }
 
 // fetch downloads an image into a temporary file, verifies it, syncs it, and
-// only then gives it its name.
-func (c *ImageCache) fetch(ctx context.Context, source pxe.ImageSource) (identity fileIdentity, err error) {
+// only then gives it its name. arrived counts the bytes that come.
+func (c *ImageCache) fetch(ctx context.Context, checksum string, from fetchPlace, arrived *atomic.Int64) (identity fileIdentity, err error) {
 	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
 		return identity, fmt.Errorf("make image file: %w", err)
 	}
-	w := &roomWriter{cache: c, Writer: tmp}
-	defer func() { c.settle(source.Checksum, w.reserved, identity.Size) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.begin(checksum, cancel)
+	w := &roomWriter{ctx: ctx, cache: c, checksum: checksum, Writer: tmp}
+	defer func() { c.settle(checksum, identity.Size) }()
 	defer func() {
 		_ = tmp.Close()
 		_ = os.Remove(tmp.Name()) // fails after the rename, as it should
 	}()
-	if err := c.download(ctx, source, w); err != nil {
+	if err := c.download(ctx, cancel, from, w, arrived); err != nil {
 		return identity, err
 	}
 	if err := tmp.Sync(); err != nil {
 		return identity, fmt.Errorf("sync image file: %w", err)
 	}
-	if err := os.Rename(tmp.Name(), c.path(source.Checksum)); err != nil {
+	if err := os.Rename(tmp.Name(), c.path(checksum)); err != nil {
 		return identity, fmt.Errorf("name image file: %w", err)
 	}
 	return identityOf(tmp) // after the rename, which changes it
 }
 
-// download copies the source to w and verifies it. Errors do not contain the
+// download copies an image from a place to w and verifies it. Errors do not contain the
 // URL, which may carry a signature.
-func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *roomWriter) error {
-	h, err := newHash(source.Checksum)
+func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFunc, from fetchPlace, w *roomWriter, arrived *atomic.Int64) error {
+	h, err := newHash(w.checksum)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var arrived atomic.Int64
-	go c.watch(ctx, source.Checksum, &arrived, cancel)
-	watchdog := time.AfterFunc(c.cfg.Stall, func() { cancel(errStalled) })
+	go c.watch(ctx, w.checksum, from.least, arrived, callOff)
+	watchdog := time.AfterFunc(c.cfg.Stall, func() { callOff(errStalled) })
 	defer watchdog.Stop()
 
 	body, err := newResuming(ctx, c.cfg.ResumePause, func(ctx context.Context, header http.Header) (*http.Response, error) {
-		return c.open(ctx, source.URL, header)
+		return c.open(ctx, from.url, header)
 	})
 	if err != nil {
 		return causeOf(ctx, err)
 	}
 	defer func() { _ = body.Close() }()
-	if size := body.Length(); size > 0 { // what does not fit is not begun
-		if err := w.reserve(size); err != nil {
+	// What does not fit is not begun. The room itself is taken as bytes come: a length is only
+	// what a source says.
+	if size := body.Length(); size > 0 {
+		if err := c.fits(w.checksum, size); err != nil {
 			return err
 		}
 	}
@@ -166,12 +167,12 @@ func (c *ImageCache) download(ctx context.Context, source pxe.ImageSource, w *ro
 	src := progressReader{Reader: body, progress: func(n int) {
 		arrived.Add(int64(n))
 		watchdog.Reset(c.cfg.Stall)
-		once.Do(func() { c.comes(source.Checksum) })
+		once.Do(func() { c.comes(w.checksum) })
 	}}
 	if n, err := io.CopyBuffer(io.MultiWriter(w, h), src, make([]byte, copySize)); err != nil {
 		return fmt.Errorf("read image after %d bytes: %w", n, causeOf(ctx, err))
 	}
-	return verify(h, source.Checksum)
+	return verify(h, w.checksum)
 }
 
 // open asks for a file, or, by these headers, for a part of it.

@@ -52,6 +52,7 @@ func identityOf(f *os.File) (fileIdentity, error) {
 // index is what is kept of the cache's state on disk.
 type index struct {
 	Images map[string]indexEntry `json:"images"` // by checksum
+	Good   goodPlaces            `json:"good,omitempty"`
 }
 
 type indexEntry struct {
@@ -62,6 +63,9 @@ type indexEntry struct {
 // scan takes stock of the directory, and removes unfinished fetches.
 func (c *ImageCache) scan() error {
 	known := c.loadIndex()
+	for checksum, key := range known.Good {
+		c.good.note(checksum, key)
+	}
 	entries, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
 		return fmt.Errorf("read image cache: %w", err)
@@ -111,7 +115,7 @@ func (c *ImageCache) loadIndex() index {
 // saveIndex writes the index. An image that is not in it is verified again after
 // the next start: so a failure costs time only.
 func (c *ImageCache) saveIndex() {
-	i := index{Images: map[string]indexEntry{}}
+	i := index{Images: map[string]indexEntry{}, Good: c.good}
 	for checksum, im := range c.images {
 		if im.state == stateVerified {
 			i.Images[checksum] = indexEntry{fileIdentity: im.identity, LastUsed: im.lastUsed}

@@ -28,7 +28,13 @@ type names struct {
 	// mu is held while the directory answers, from memory: of all who ask at once one waits
 	// for it, and the others for that one.
 	mu sync.Mutex
-	at map[string]time.Time // by checksum
+	at map[string]naming // by checksum
+}
+
+// naming is when the directory named an image, and for which namespaces.
+type naming struct {
+	at         time.Time
+	namespaces []string
 }
 
 // source is what the directory says now.
@@ -38,15 +44,16 @@ func (n *names) source(checksum string) (pxe.ImageSource, bool) {
 	return n.ask(checksum)
 }
 
-// lately says whether the directory names the image, or did less than namedFor ago.
-func (n *names) lately(checksum string) bool {
+// lately says whether the directory names the image, or did less than namedFor ago, and for
+// which namespaces.
+func (n *names) lately(checksum string) (namespaces []string, named bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if at, ok := n.at[checksum]; ok && n.fresh(at) {
-		return true
+	if known, ok := n.at[checksum]; ok && n.fresh(known.at) {
+		return known.namespaces, true
 	}
-	_, ok := n.ask(checksum)
-	return ok
+	source, ok := n.ask(checksum)
+	return source.Namespaces, ok
 }
 
 func (n *names) ask(checksum string) (pxe.ImageSource, bool) {
@@ -55,8 +62,8 @@ func (n *names) ask(checksum string) (pxe.ImageSource, bool) {
 		delete(n.at, checksum)
 		return pxe.ImageSource{}, false
 	}
-	maps.DeleteFunc(n.at, func(_ string, at time.Time) bool { return !n.fresh(at) })
-	n.at[checksum] = n.now()
+	maps.DeleteFunc(n.at, func(_ string, known naming) bool { return !n.fresh(known.at) })
+	n.at[checksum] = naming{n.now(), source.Namespaces}
 	return source, true
 }
 

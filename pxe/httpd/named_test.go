@@ -148,11 +148,12 @@ func TestNamedImages(t *testing.T) {
 func TestNamesAreBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	images := pxe.Images{}
-	n := names{directory: images, now: func() time.Time { return now }, at: map[string]time.Time{}}
+	n := names{directory: images, now: func() time.Time { return now }, at: map[string]naming{}}
 	for i := range 1000 {
 		unknown, named := fmt.Sprintf("sha256:%063d0", i), fmt.Sprintf("sha256:%063d1", i)
 		images[named] = pxe.ImageSource{Checksum: named}
-		if n.lately(unknown) || !n.lately(named) {
+		isNamed := func(checksum string) bool { _, ok := n.lately(checksum); return ok }
+		if isNamed(unknown) || !isNamed(named) {
 			t.Fatal("not what the directory says")
 		}
 		delete(images, named)

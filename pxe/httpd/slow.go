@@ -31,10 +31,10 @@ var (
 )
 
 // watch calls a fetch off once it is not worth its fetcher. It ends with the context.
-func (c *ImageCache) watch(ctx context.Context, checksum string, arrived *atomic.Int64, callOff context.CancelCauseFunc) {
+func (c *ImageCache) watch(ctx context.Context, checksum string, least int64, arrived *atomic.Int64, callOff context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(c.cfg.Stall/4, time.Millisecond))
 	defer ticker.Stop()
-	w := startWorth(c.cfg.Stall, time.Now())
+	w := startWorth(c.cfg.Stall, least, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,6 +52,8 @@ func (c *ImageCache) watch(ctx context.Context, checksum string, arrived *atomic
 // worth is whether a fetch is worth its fetcher.
 type worth struct {
 	stall time.Duration
+	// least is what the source has to give, in bytes per second.
+	least int64
 	began time.Time
 	// named is when a claim named the image last.
 	named time.Time
@@ -60,8 +62,8 @@ type worth struct {
 	had   int64
 }
 
-func startWorth(stall time.Duration, now time.Time) worth {
-	return worth{stall: stall, began: now, named: now, since: now}
+func startWorth(stall time.Duration, least int64, now time.Time) worth {
+	return worth{stall: stall, least: least, began: now, named: now, since: now}
 }
 
 // judge looks at a fetch that has brought so many bytes in all. An image may be without a
@@ -78,7 +80,7 @@ func (w *worth) judge(now time.Time, named bool, arrived int64) error {
 		return errTooLong
 	case measured < 2*w.stall:
 		return nil
-	case float64(got) < slowestFetch*measured.Seconds():
+	case float64(got) < float64(w.least)*measured.Seconds():
 		return fmt.Errorf("%w: %d KiB in %s", errSlow, got>>10, measured.Round(time.Second))
 	}
 	w.since, w.had = now, arrived

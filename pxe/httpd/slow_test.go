@@ -39,7 +39,7 @@ func TestWorthOfAFetch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1, 0)
-			w := startWorth(time.Minute, began)
+			w := startWorth(time.Minute, slowestFetch, began)
 			var err error
 			for i, l := range c.looks {
 				if err != nil {
