@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 
@@ -85,9 +86,28 @@ func writeIgnition(root *os.Root, data agentapi.Bootstrap) error {
 // Dir is where cloud-init looks for a NoCloud seed, below the root.
 const Dir = "var/lib/cloud/seed/nocloud"
 
+// ConfigFile has cloud-init read this seed and no other, below the root. It sorts behind the
+// files that images have, since cloud-init lets the last one win.
+const ConfigFile = configDir + "/zzz-ingot.cfg"
+
+const configDir = "etc/cloud/cloud.cfg.d"
+
+// onlyThisSeed keeps cloud-init from other sources of user data, and from volumes labeled
+// CIDATA, whose files would replace those of the seed: a USB stick, virtual media or a disk
+// that was not erased may have one. The list stands in one line, as ds-identify needs it.
+const onlyThisSeed = `# Written by Ingot: user data comes from /` + Dir + ` alone.
+datasource_list: [NoCloud, None]
+datasource:
+  NoCloud:
+    fs_label: null
+`
+
 // Write writes the seed below the root of an installed system: directory 0700,
-// files 0600, an old seed removed, all of it durable.
+// files 0600, an old seed removed, all of it durable. It has cloud-init read nothing else.
 func Write(root *os.Root, data agentapi.Bootstrap) error {
+	if err := writeConfig(root); err != nil {
+		return fmt.Errorf("write %s: %w", ConfigFile, err)
+	}
 	if err := root.RemoveAll(Dir); err != nil {
 		return fmt.Errorf("remove the old seed: %w", err)
 	}
@@ -112,6 +132,20 @@ func Write(root *os.Root, data agentapi.Bootstrap) error {
 		}
 	}
 	return nil
+}
+
+// writeConfig writes ConfigFile, in the place of one of an earlier try.
+func writeConfig(root *os.Root) error {
+	if err := root.MkdirAll(configDir, 0o755); err != nil {
+		return err
+	}
+	if err := root.Remove(ConfigFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeFile(root, ConfigFile, onlyThisSeed); err != nil {
+		return err
+	}
+	return root.Chmod(ConfigFile, 0o644)
 }
 
 func writeFile(root *os.Root, name, content string) error {

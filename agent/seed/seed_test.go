@@ -49,6 +49,12 @@ func TestWrite(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(old, "network-config"), []byte("old"), 0o666); err != nil {
 				return err
 			}
+			if err := os.MkdirAll(filepath.Join(dir, configDir), 0o777); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, ConfigFile), []byte("datasource_list: [Ec2]"), 0o666); err != nil {
+				return err
+			}
 			return os.WriteFile(filepath.Join(old, "user-data"), []byte("old and longer than the new one"), 0o666)
 		},
 	} {
@@ -86,6 +92,9 @@ func TestWrite(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(dir, Dir)); err != nil || info.Mode().Perm() != 0o700 {
 				t.Errorf("directory: %v, %v", info.Mode(), err)
 			}
+			if text, err := os.ReadFile(filepath.Join(dir, ConfigFile)); err != nil || string(text) != onlyThisSeed {
+				t.Errorf("%s: %q, %v", ConfigFile, text, err)
+			}
 		})
 	}
 }
@@ -111,7 +120,7 @@ func TestWriteWithoutNetworkConfig(t *testing.T) {
 // somewhere in the agent's own file system.
 func TestLinksInTheImageLeadNowhere(t *testing.T) {
 	outside := t.TempDir()
-	for _, link := range []string{"var", "var/lib", "var/lib/cloud", "var/lib/cloud/seed"} {
+	for _, link := range []string{"var", "var/lib", "var/lib/cloud", "var/lib/cloud/seed", "etc", "etc/cloud/cloud.cfg.d"} {
 		t.Run(link, func(t *testing.T) {
 			root, dir := openRoot(t)
 			if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(link)), 0o755); err != nil {
