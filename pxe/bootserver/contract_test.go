@@ -93,7 +93,7 @@ func TestSignedLoaders(t *testing.T) {
 	r := startFor(t, &files, table)
 	for name, want := range map[string]string{
 		"shimx64.efi": "shim", "grubx64.efi": "GRUB", "/grub/grub.cfg": "/boot/${net_default_mac}/script.grub",
-		script.ScriptGRUB(mac(1)): "ingot.token=secret", script.ScriptGRUB(mac(4)): "exit", "/" + kernel.Path(): "the kernel",
+		script.ScriptGRUB(mac(1)): "ingot.token=secret", script.ScriptGRUB(mac(4)): "chainloader", "/" + kernel.Path(): "the kernel",
 	} {
 		if got := r.fetch(t, name); !strings.Contains(got, want) {
 			t.Errorf("%s is %q", name, got)

@@ -31,19 +31,57 @@ func ParseScriptGRUB(name string) (net.HardwareAddr, bool) {
 }
 
 // StartGRUB returns ConfigGRUB: it sends each host to its own script. GRUB's own menu
-// waits for a person, so a script that does not arrive is asked for again for ever (see
-// agent). Base is as in Render.
+// waits for a person, so a script that does not arrive is asked for again, for two minutes at
+// least where the boot server refuses it, and longer where it is silent. GRUB cannot tell
+// these apart. Then the server restarts: a host that the boot server does not boot any more
+// gets no answer by DHCP, and its firmware goes on to the next boot device. Base is as in
+// Render.
 func StartGRUB(base string) (string, error) {
 	device, err := grubDevice(base)
 	if err != nil {
 		return "", err
 	}
 	return `set timeout=0
-while true; do
+for try in ` + strings.Join(slices.Repeat([]string{"again"}, startTries), " ") + `; do
   source ` + device + `/boot/${net_default_mac}/` + grubScript + `
   sleep 3
 done
+echo 'Ingot: the boot server has no script for this server, which restarts'
+reboot
 `, nil
+}
+
+// startTries is how often StartGRUB asks for a host's script.
+const startTries = 40
+
+// diskLoaders are where UEFI boot loaders lie on a disk: the place that UEFI itself falls back
+// to (UEFI 2.10, section 3.5.1.1), then the directories of distributions whose installers leave
+// that one out, each with shim, which Secure Boot needs, before GRUB.
+func diskLoaders() []string {
+	loaders := []string{"/EFI/BOOT/BOOTX64.EFI"}
+	for _, vendor := range []string{"debian", "ubuntu", "fedora", "redhat", "centos", "rocky", "almalinux", "opensuse", "sles"} {
+		loaders = append(loaders, "/EFI/"+vendor+"/shimx64.efi", "/EFI/"+vendor+"/grubx64.efi")
+	}
+	return append(loaders, "/EFI/systemd/systemd-bootx64.efi")
+}
+
+// localDiskGRUB starts the disk's own loader. GRUB's exit would end in the firmware's menu
+// (EDK2 BdsDxe takes it for success, whatever GRUB says), which waits for a person. Where no
+// disk has a loader that starts, the server restarts: the firmware may know another boot
+// device, and the host's plan may have changed.
+func localDiskGRUB() string {
+	return `echo 'Ingot: boots from the disk'
+for loader in ` + strings.Join(diskLoaders(), " ") + `; do
+  if search --no-floppy --set=root --file $loader; then
+    if chainloader $loader; then
+      boot
+    fi
+  fi
+done
+echo 'Ingot: no disk has a boot loader that starts; restarting in 30 seconds'
+sleep 30
+reboot
+`
 }
 
 // RenderGRUB is Render for GRUB, which starts only kernels that are signed, if Secure
@@ -51,7 +89,7 @@ done
 func RenderGRUB(host pxe.Host, base string) (string, error) {
 	switch host.Plan.Loaded() {
 	case pxe.LocalDisk:
-		return "exit\n", nil // the firmware goes on to its next boot device
+		return localDiskGRUB(), nil
 	case pxe.Agent:
 		return agentGRUB(host, base)
 	}

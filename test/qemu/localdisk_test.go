@@ -6,11 +6,13 @@ package qemu_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/ingot-metal/ingot/lab/qemu"
 	"github.com/ingot-metal/ingot/pxe"
+	"github.com/ingot-metal/ingot/pxe/bootserver"
 )
 
 // bootSector is a master boot record that writes a text to the serial port and
@@ -34,6 +36,60 @@ func bootSector(text string) []byte {
 	copy(sector[len(code):], text)
 	sector[510], sector[511] = 0x55, 0xaa
 	return sector
+}
+
+// signedDisk is a disk without partitions that firmware with Microsoft's keys starts: shim, and
+// Debian's GRUB, which reads its script from the disk that it came from.
+func signedDisk(t *testing.T, text string) (path string) {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.raw")
+	if err := os.WriteFile(disk, make([]byte, 40<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaders := signedLoaders(t)
+	commands := [][]string{{"mformat", "-i", disk, "-F", "::"}, {"mmd", "-i", disk, "::EFI", "::EFI/BOOT", "::grub"}}
+	for name, content := range map[string][]byte{
+		"EFI/BOOT/BOOTX64.EFI": loaders.Shim, "EFI/BOOT/grubx64.efi": loaders.GRUB,
+		"grub/grub.cfg": []byte("echo " + text + "\nsleep 60\n"),
+	} {
+		commands = append(commands, []string{"mcopy", "-i", disk, writeFile(t, filepath.Base(name), content), "::" + name})
+	}
+	for _, command := range commands {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s (Debian: package mtools): %v\n%s", command[0], err, out)
+		}
+	}
+	return disk
+}
+
+// TestLocalDiskSecureBoot: a server with Secure Boot and Microsoft's keys that boots from the
+// network, and whose plan is its disk, starts the loader of its disk. GRUB's exit would leave
+// it in the firmware's menu.
+func TestLocalDiskSecureBoot(t *testing.T) {
+	needs(t, "all")
+	const diskBoots = "DISK-BOOTS"
+	host := newHost(pxe.Plan{Kind: pxe.LocalDisk})
+	host.Loader = pxe.SignedLoader
+	seg := startSegment(t, host, &pxe.Files{}, nil, func(c *bootserver.Config) { c.Signed = signedLoaders(t) })
+	vm := newVM(t, seg, host.MAC, qemu.Config{Firmware: qemu.UEFI, SecureBoot: true, Variables: microsoftVariables,
+		NICs: []qemu.NIC{{NoROM: true}}, Disks: []qemu.Disk{{Path: signedDisk(t, diskBoots)}}})
+	ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
+	defer cancel()
+	if err := vm.SetBoot(qemu.Boot{Device: qemu.Network}); err != nil {
+		t.Fatal(err)
+	}
+	seg.record.restart()
+	if err := vm.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text, err := waitSerial(ctx, vm, diskBoots)
+	seg.record.log(t)
+	if err != nil {
+		t.Fatalf("%v; the console ends in:\n%s", err, tail(text, 3000))
+	}
+	if want, got := []string{"Loader shimx64.efi", "Loader grubx64.efi", "Loader /grub/grub.cfg", "Script LocalDisk"}, seg.record.stages(); !inOrder(got, want) {
+		t.Errorf("boot went by %q, want %q", got, want)
+	}
 }
 
 // TestLocalDisk boots servers from the network whose plan is their disk: each
