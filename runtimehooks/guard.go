@@ -102,7 +102,7 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request) (int, response) {
 	defer taken.release()
 	body, message := read(w, r, taken)
 	if message == "" {
-		message = g.check(body)
+		body, message = g.check(r.Context(), body)
 	}
 	if message != "" {
 		return http.StatusOK, g.failure(message)
@@ -174,20 +174,33 @@ func readAll(from io.Reader, taken *share) ([]byte, error) {
 	}
 }
 
-// check says what is wrong with the envelope of a request.
-func (g *guard) check(body []byte) (message string) {
+// check returns the request as the handlers read it, or a message about what is wrong with
+// its envelope or its Cluster.
+func (g *guard) check(ctx context.Context, body []byte) (readable []byte, message string) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil || object == nil {
-		return notJSON
+		return nil, notJSON
 	}
 	var asked metav1.TypeMeta
 	if json.Unmarshal(object["apiVersion"], &asked.APIVersion) != nil || asked.APIVersion != g.apiVersion {
-		return fmt.Sprintf("apiVersion must be %s", g.apiVersion)
+		return nil, fmt.Sprintf("apiVersion must be %s", g.apiVersion)
 	}
 	if json.Unmarshal(object["kind"], &asked.Kind) != nil || asked.Kind != g.request {
-		return fmt.Sprintf("kind must be %s here", g.request)
+		return nil, fmt.Sprintf("kind must be %s here", g.request)
 	}
-	return ""
+	if !g.hasCluster {
+		return body, ""
+	}
+	cluster, message := hubCluster(ctx, object["cluster"])
+	if message != "" {
+		return nil, message
+	}
+	object["cluster"] = cluster
+	readable, err := json.Marshal(object)
+	if err != nil {
+		return nil, notOfForm
+	}
+	return readable, ""
 }
 
 // call lets the library answer, and survives it.

@@ -92,7 +92,11 @@ func New(o Options) (*Server, error) {
 }
 
 // envelope is how requests and responses of a hook call themselves.
-type envelope struct{ hook, apiVersion, request, response string }
+type envelope struct {
+	hook, apiVersion, request, response string
+	// hasCluster: requests carry a Cluster.
+	hasCluster bool
+}
 
 // register gives the library its handlers, and returns the envelope of each path.
 func register(catalog *runtimecatalog.Catalog, library *server.Server, mount Mount) (map[string]envelope, error) {
@@ -104,11 +108,12 @@ func register(catalog *runtimecatalog.Catalog, library *server.Server, mount Mou
 		}
 		request, requestErr := catalog.Request(hook)
 		response, responseErr := catalog.Response(hook)
-		if err := errors.Join(requestErr, responseErr); err != nil {
+		withCluster, clusterErr := hasCluster(catalog, hook)
+		if err := errors.Join(requestErr, responseErr, clusterErr); err != nil {
 			return nil, err
 		}
 		kinds[runtimecatalog.GVHToPath(hook, handler.Name)] = envelope{
-			hook: hook.Hook, apiVersion: request.GroupVersion().String(), request: request.Kind, response: response.Kind,
+			hook: hook.Hook, apiVersion: request.GroupVersion().String(), request: request.Kind, response: response.Kind, hasCluster: withCluster,
 		}
 		if handler.HandlerFunc == nil {
 			continue // the library answers discovery

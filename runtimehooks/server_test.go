@@ -37,8 +37,9 @@ const (
 	upgraded  = group + "afterclusterupgrade/fall"
 	plan      = group + "generateupgradeplan/long"
 	inPlace   = "/in-place" + group + "updatemachine/update"
-	goodHold  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateRequest","cluster":{"metadata":{"name":"c","namespace":"n"}}}`
-	goodFall  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"AfterClusterUpgradeRequest","cluster":{}}`
+	goodHold  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateRequest","cluster":{"metadata":{"name":"c","namespace":"n"},` + classed + `}}`
+	goodFall  = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"AfterClusterUpgradeRequest","cluster":{` + classed + `}}`
+	classed   = `"spec":{"topology":{"classRef":{"name":"k"}}}`
 	discovery = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"DiscoveryRequest"}`
 )
 
@@ -214,7 +215,7 @@ func TestDiscovery(t *testing.T) {
 
 // A message fits a condition, and stays text.
 func TestMessagesAreBounded(t *testing.T) {
-	_, body := serve(t, nil).ask(t, "POST", plan, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"GenerateUpgradePlanRequest"}`)
+	_, body := serve(t, nil).ask(t, "POST", plan, `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"GenerateUpgradePlanRequest","cluster":{`+classed+`}}`)
 	var answer runtimehooksv1.GenerateUpgradePlanResponse
 	check(t, json.Unmarshal([]byte(body), &answer))
 	if n := len(answer.Message); n > MaxMessage || n < MaxMessage-4 || strings.Contains(answer.Message, "\uFFFD") {
@@ -228,7 +229,7 @@ func TestMessagesAreBounded(t *testing.T) {
 // The context of a handler ends before the caller gives up.
 func TestDeadline(t *testing.T) {
 	s := serve(t, nil)
-	_, body := s.ask(t, "POST", group+"beforeclusterdelete/wait?timeout=50ms", `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterDeleteRequest"}`)
+	_, body := s.ask(t, "POST", group+"beforeclusterdelete/wait?timeout=50ms", `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterDeleteRequest","cluster":{`+classed+`}}`)
 	if !strings.Contains(body, `"late"`) {
 		t.Error(body)
 	}

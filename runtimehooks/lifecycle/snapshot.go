@@ -25,8 +25,9 @@ type Inventory struct {
 	Stock func(ctx context.Context, namespace string) (allocation.Stock, error)
 }
 
-// class of a Cluster, nil if there is none. A class that the cache does not have is
-// looked for at the API server: it may be as new as the Cluster.
+// class reads the class of a Cluster. A class that the cache does not have is read from the
+// API server: it may be as new as the Cluster. A class that is missing is an error: nothing
+// else says whether the Cluster is Ingot's.
 func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clusterv1.ClusterClass, error) {
 	key := cluster.GetClassKey()
 	class := &clusterv1.ClusterClass{}
@@ -35,7 +36,7 @@ func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clus
 		err = i.Live.Get(ctx, key, class)
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, tellable{fmt.Errorf("ClusterClass %s is not found: create it, or correct spec.topology.classRef", key)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ClusterClass %s: %w", key, err)
@@ -98,7 +99,7 @@ func (i Inventory) Images(ctx context.Context) ([]infrav1.IngotImage, error) {
 // wish is what a topology asks for; nil for a Cluster that is not Ingot's.
 func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish, error) {
 	class, err := i.class(ctx, cluster)
-	if err != nil || class == nil || !classIsOurs(class) {
+	if err != nil || !classIsOurs(class) {
 		return nil, err
 	}
 	blueprint, err := i.blueprint(ctx, class)
