@@ -73,6 +73,14 @@ conformance: packages-test tools ## Check every rule of the Cluster API contract
 	rm -r $$dir; exit $$status
 
 # As above: the matrix is printed also if cells fail.
+.PHONY: conformance-mutants
+conformance-mutants: ## Break what is shipped, rule by rule; the rule must find it. Ends "mutants: N of N found".
+	@log=$$(mktemp); status=0; \
+	INGOT_MUTANTS=1 go test -count=1 -timeout 25m -v $(TESTFLAGS) -run TestProductMutants ./test/conformance >$$log 2>&1 || status=$$?; \
+	[ $$status = 0 ] || grep -v '^=== ' $$log; \
+	grep '^mutants: ' $$log; \
+	rm $$log; exit $$status
+
 .PHONY: test-bmc
 test-bmc: packages-test-bmc ## Run every BMC driver against every BMC there is: driver by personality by capability.
 	@dir=$$(mktemp -d); status=0; mkdir $$dir/cells; \

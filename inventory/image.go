@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,7 +57,7 @@ func ChooseImage(images []infrav1.IngotImage, query ImageQuery) (*infrav1.IngotI
 		return nil, fmt.Errorf("%w %s; add one to the catalogue", ErrNoImage, text)
 	case len(systems) > 1:
 		slices.Sort(systems)
-		return nil, fmt.Errorf("%w %s: %s; set the variable os to one of them", ErrSeveralOS, text, Truncate(strings.Join(systems, ", "), maxSystems))
+		return nil, fmt.Errorf("%w %s: %s; set the variable ingotOS to one of them", ErrSeveralOS, text, Truncate(strings.Join(systems, ", "), maxSystems))
 	}
 	return chosen, nil
 }
@@ -67,6 +68,27 @@ const maxSystems = 240
 func (q ImageQuery) suits(image *infrav1.IngotImage) bool {
 	return image.DeletionTimestamp.IsZero() && image.Spec.KubernetesVersion == q.KubernetesVersion &&
 		image.Spec.Architecture == q.Architecture && (q.OS == "" || image.Spec.OS == q.OS)
+}
+
+// ImageInUse names the image that machine templates of one group name and that still suits
+// the query; empty where none does. Of several templates the newest counts, and of equally
+// old ones the first by name.
+func ImageInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, query ImageQuery) string {
+	var newest *infrav1.IngotMachineTemplate
+	for i := range templates {
+		t := &templates[i]
+		ref := t.Spec.Template.Spec.ImageRef
+		if ref == nil || !slices.ContainsFunc(images, func(image infrav1.IngotImage) bool { return image.Name == ref.Name && query.suits(&image) }) {
+			continue
+		}
+		if newest == nil || cmp.Or(newest.CreationTimestamp.Compare(t.CreationTimestamp.Time), strings.Compare(t.Name, newest.Name)) < 0 {
+			newest = t
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Spec.Template.Spec.ImageRef.Name
 }
 
 // OSInUse is the operating system of the images that machine templates name; empty where

@@ -24,7 +24,7 @@ func TestChooseImage(t *testing.T) {
 		query ImageQuery
 		want  string
 	}{
-		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64"}, "IngotImages of several operating systems for Kubernetes v1.34.2 on amd64: flatcar, ubuntu-24.04; set the variable os to one of them"},
+		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64"}, "IngotImages of several operating systems for Kubernetes v1.34.2 on amd64: flatcar, ubuntu-24.04; set the variable ingotOS to one of them"},
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "flatcar"}, "a"},
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "amd64", OS: "ubuntu-24.04"}, "b"},
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64"}, "c"},

@@ -37,8 +37,8 @@ type imageValidator struct {
 
 var _ admission.Validator[*v1beta2.IngotImage] = &imageValidator{}
 
-// ValidateCreate admits, and names the Clusters that the image rolls out, or that will
-// have to say which operating system they want. What cannot be read is not warned of.
+// ValidateCreate admits, and warns if new Clusters will have to say which operating system
+// they want. Clusters that exist keep their image (decision 0330).
 func (v *imageValidator) ValidateCreate(ctx context.Context, image *v1beta2.IngotImage) (admission.Warnings, error) {
 	ctx, cancel := context.WithTimeout(ctx, warningPatience)
 	defer cancel()
@@ -46,26 +46,20 @@ func (v *imageValidator) ValidateCreate(ctx context.Context, image *v1beta2.Ingo
 	if err := v.reader.List(ctx, images, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil
 	}
-	var rolled, others []string
+	var others []string
 	for i := range images.Items {
 		other := &images.Items[i]
 		switch {
 		case other.Name == image.Name || other.Spec.KubernetesVersion != image.Spec.KubernetesVersion || other.Spec.Architecture != image.Spec.Architecture:
 		case other.Spec.OS != image.Spec.OS:
 			others = append(others, other.Spec.OS)
-		case other.Name > image.Name:
-			rolled = append(rolled, other.Name)
 		}
 	}
 	var out admission.Warnings
-	if used, err := v.users(ctx, rolled...); err == nil && len(used.clusters) > 0 {
-		out = append(out, fmt.Sprintf("metadata.name: %q sorts before the image that Clusters %s use, of the same version, architecture and operating system: where their "+
-			"ClusterClass chooses images by version, all their machines are replaced now; give the image a name that sorts later, or delete it at once", image.Name, listed(used.clusters)))
-	}
 	if len(others) > 0 {
 		slices.Sort(others)
 		out = append(out, fmt.Sprintf("spec.os: with %q the catalogue has images of several operating systems for Kubernetes %s on %s (%s too): new Clusters whose ClusterClass chooses "+
-			"images by version have to set the variable os; those that there are keep theirs", image.Spec.OS, image.Spec.KubernetesVersion, image.Spec.Architecture, listed(slices.Compact(others))))
+			"images by version have to set the variable ingotOS; those that there are keep theirs", image.Spec.OS, image.Spec.KubernetesVersion, image.Spec.Architecture, listed(slices.Compact(others))))
 	}
 	return out, nil
 }
@@ -89,7 +83,7 @@ func (v *imageValidator) ValidateDelete(ctx context.Context, image *v1beta2.Ingo
 	}
 	if _, forced := image.Annotations[v1beta2.DeleteInUseAnnotation]; !forced && len(used.clusters) > 0 {
 		return nil, refusal("IngotImage", image, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), image.Name, fmt.Sprintf(
-			"is the image of Clusters %s: without it their machines are replaced, or their topology stands still; change their version, image or variable os first, "+
+			"is the image of Clusters %s: without it their machines are replaced, or their topology stands still; change their version, image or variable ingotOS first, "+
 				"or, to delete it all the same, annotate it with %s", listed(used.clusters), v1beta2.DeleteInUseAnnotation))})
 	}
 	if len(used.templates) > 0 {

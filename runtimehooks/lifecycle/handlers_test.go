@@ -50,11 +50,11 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"in the rack":                   {objects: free(3, rack("r2")), cluster: cluster("ingot", 2, inRack), status: success},
 		"without the labels":            {objects: free(3, nil), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success, held: "the control plane lacks 1 of 1 hosts"},
 		"with the labels":               {objects: free(1, map[string]string{"class": "small"}), cluster: cluster("ingot", 0, with(variable("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`))), status: success},
-		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64"), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 0, with(variable("controlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
+		"of another architecture":       {objects: append(free(1, nil), image("v1.36.1", "arm64"), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 0, with(variable("ingotControlPlaneHostSelector", `{"arch":"arm64"}`))), status: success, held: "1 host is missing"},
 		"no image":                      {objects: free(3, nil), cluster: cluster("ingot-runtime", 2), status: success, held: "no IngotImage for Kubernetes v1.36.1 on amd64; add one to the catalogue"},
 		"with the image":                {objects: append(free(3, nil), image("v1.36.1", "amd64")), cluster: cluster("ingot-runtime", 2), status: success},
-		"images of two systems":         {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2), status: success, held: "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: flatcar, os; set the variable os"},
-		"of two systems, one asked for": {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2, with(variable("os", `"os"`))), status: success},
+		"images of two systems":         {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2), status: success, held: "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: flatcar, os; set the variable ingotOS"},
+		"of two systems, one asked for": {objects: append(free(3, nil), image("v1.36.1", "amd64"), ofSystem("flatcar", image("v1.36.1", "amd64"))), cluster: cluster("ingot-runtime", 2, with(variable("ingotOS", `"os"`))), status: success},
 		"an image of another version":   {objects: append(free(3, nil), image("v1.36.2", "amd64")), cluster: cluster("ingot-runtime", 2), status: success, held: "v1.36.1"},
 		"a hosted control plane":        {objects: append(free(2, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success},
 		"workers beside a hosted one":   {objects: append(free(1, nil), image("v1.36.1", "amd64")), cluster: cluster("hosted", 2), status: success, held: "1 host is missing: machine deployment md-0"},
@@ -66,6 +66,8 @@ func TestBeforeClusterCreate(t *testing.T) {
 		"another provider's":            {cluster: cluster("ingot", 2, ofAnother), err: errors.New("the book is asked"), status: success},
 		"no class": {cluster: cluster("none", 2), err: errors.New("the book is asked"), status: failure,
 			message: "ClusterClass dc1/none is not found: create it, or correct spec.topology.classRef"},
+		"a variable that cannot be read": {cluster: cluster("ingot-runtime", 2, with(variable("ingotWorkerHostSelector", `{"secret":1}`))), status: failure,
+			message: "variable ingotWorkerHostSelector does not have the form of its schema"},
 		"no topology":            {cluster: &clusterv1.Cluster{}, err: errors.New("the book is asked"), status: success},
 		"at the same time":       {cluster: cluster("ingot", 2), err: fmt.Errorf("promise: %w", errContendedTest), status: success, held: contended},
 		"the API server is away": {cluster: cluster("ingot", 2), err: errors.New("dial 192.0.2.1: secret"), status: failure, message: errInventory.Error()},
@@ -102,12 +104,12 @@ func TestBeforeClusterCreate(t *testing.T) {
 func TestDemandOfATopology(t *testing.T) {
 	s := newSite(t, append(free(9, nil), image("v1.36.1", "amd64"), image("v1.36.1", "arm64"))...)
 	c := cluster("ingot-runtime", 2, with(
-		variable("controlPlaneHostSelector", `{"arch":"arm64","matchLabels":{"class":"small"}}`), variable("workerHostSelector", `{"matchLabels":{"class":"big"}}`),
+		variable("ingotControlPlaneHostSelector", `{"arch":"arm64","matchLabels":{"class":"small"}}`), variable("ingotWorkerHostSelector", `{"matchLabels":{"class":"big"}}`),
 		variable("failureDomainLabel", `"row"`),
 		variable("controlPlaneRootDeviceHints", `{"minSizeGigabytes":400}`), variable("workerSoftwareRAID", `{"level":"RAID1"}`), variable("workerRootDeviceHints", `{}`),
 		variable("workerNetworkData", `{"ethernets":[{"name":"lan0","nic":{"position":2}}]}`)))
 	gpu := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "gpu", FailureDomain: "r1"}
-	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("workerHostSelector", `{"matchLabels":{"class":"gpu"}}`),
+	gpu.Variables.Overrides = []clusterv1.ClusterVariable{variable("ingotWorkerHostSelector", `{"matchLabels":{"class":"gpu"}}`),
 		variable("workerSoftwareRAID", `{}`), variable("workerNetworkData", `{}`)}
 	scaled := clusterv1.MachineDeploymentTopology{Class: "default-worker", Name: "scaled"}
 	scaled.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "4", clusterv1.AutoscalerMaxSizeAnnotation: "9"}

@@ -102,6 +102,11 @@ func (i Inventory) wish(ctx context.Context, cluster *clusterv1.Cluster) (*Wish,
 	if err != nil || !classIsOurs(class) {
 		return nil, err
 	}
+	if takesImages(class) {
+		if err := checkVariables(cluster.Spec.Topology); err != nil {
+			return nil, err
+		}
+	}
 	blueprint, err := i.blueprint(ctx, class)
 	if err != nil {
 		return nil, err

@@ -64,6 +64,7 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 		wish.Cluster = *b.ClusterTemplate.Spec.Template.Spec.DeepCopy()
 	}
 	global := setting(nil, topology.Variables)
+	controlPlaneVariables, workerVariables := variablesOf(b.Class)
 	controlPlane := setting(global, topology.ControlPlane.Variables.Overrides)
 	if label, ok := read[string](global, variableFailureDomainLabel); ok && label != "" {
 		wish.Cluster.FailureDomainLabel = label
@@ -71,7 +72,7 @@ func wishOf(cluster *clusterv1.Cluster, b Blueprint) Wish {
 	catalogue := takesImages(b.Class)
 	// As patches of the classes do: of the cluster's variables, not of one group's. Those
 	// of the extension put it in place of the template's whatever it is.
-	if selector, ok := read[infrav1.HostSelector](global, mutation.VariableControlPlaneHosts); catalogue || ok && len(selector.MatchLabels) > 0 {
+	if selector, ok := read[infrav1.HostSelector](global, controlPlaneVariables.hosts); catalogue || ok && len(selector.MatchLabels) > 0 {
 		wish.Cluster.ControlPlaneSelector = &metav1.LabelSelector{MatchLabels: selector.MatchLabels}
 	}
 	add := func(g Group, template clusterv1.ClusterClassTemplateReference, s settings, role roleVariables) {
@@ -140,10 +141,32 @@ func deploymentClass(class *clusterv1.ClusterClass, name string) *clusterv1.Mach
 // suit the machines of a role.
 type roleVariables struct{ hosts, network, disk, mirror string }
 
-var (
-	controlPlaneVariables = roleVariables{mutation.VariableControlPlaneHosts, "controlPlaneNetworkData", "controlPlaneRootDeviceHints", "controlPlaneSoftwareRAID"}
-	workerVariables       = roleVariables{mutation.VariableWorkerHosts, "workerNetworkData", "workerRootDeviceHints", "workerSoftwareRAID"}
-)
+// variablesOf are the variables of a class. Those that the extension gives a class have a
+// prefix; the class ingot has its own.
+func variablesOf(class *clusterv1.ClusterClass) (controlPlane, workers roleVariables) {
+	controlPlane = roleVariables{"controlPlaneHostSelector", "controlPlaneNetworkData", "controlPlaneRootDeviceHints", "controlPlaneSoftwareRAID"}
+	workers = roleVariables{"workerHostSelector", "workerNetworkData", "workerRootDeviceHints", "workerSoftwareRAID"}
+	if takesImages(class) {
+		controlPlane.hosts, workers.hosts = mutation.VariableControlPlaneHosts, mutation.VariableWorkerHosts
+	}
+	return controlPlane, workers
+}
+
+// checkVariables refuses a topology of the extension's class whose variables cannot be
+// read: the hosts that it asks for would not be known.
+func checkVariables(topology clusterv1.Topology) error {
+	global := setting(nil, topology.Variables)
+	all := []settings{setting(global, topology.ControlPlane.Variables.Overrides)}
+	for _, deployment := range topology.Workers.MachineDeployments {
+		all = append(all, setting(global, deployment.Variables.Overrides))
+	}
+	for _, s := range all {
+		if err := mutation.Check(s); err != nil {
+			return tellable{err}
+		}
+	}
+	return nil
+}
 
 // machineSpec is the template's with what the variables of its role have. But for the
 // selector an empty one leaves the template's, as the patches of the classes do.

@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory/allocation"
+	"github.com/ingot-metal/ingot/runtimehooks/mutation"
 )
 
 // three control planes and two workers of c1, which have their hosts.
@@ -97,7 +98,7 @@ func TestUpgradeOfWorkersScaledFromZero(t *testing.T) {
 		workers.Replicas = nil
 		workers.Metadata.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "0", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
 	}
-	onARM := with(variable("workerHostSelector", `{"arch":"arm64"}`))
+	onARM := with(variable("ingotWorkerHostSelector", `{"arch":"arm64"}`))
 	amd64, arm64 := image("v1.37.0", "amd64"), image("v1.37.0", "arm64")
 	for name, tc := range map[string]struct {
 		class   string
@@ -249,7 +250,11 @@ func TestControlPlaneSelectorAsItIsPatched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := cluster("x", 1)
 			if tc.variable != "" {
-				c = cluster("x", 1, with(variable("controlPlaneHostSelector", tc.variable)))
+				name := "controlPlaneHostSelector"
+				if tc.takesImages {
+					name = mutation.VariableControlPlaneHosts
+				}
+				c = cluster("x", 1, with(variable(name, tc.variable)))
 			}
 			selector := wishOf(c, Blueprint{Class: class("x", tc.takesImages), ClusterTemplate: labelled}).Cluster.ControlPlaneSelector
 			if got := metav1.FormatLabelSelector(selector); strings.TrimPrefix(got, "<none>") != tc.want {

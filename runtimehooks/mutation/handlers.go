@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // Names of the handlers, which templates/clusterclass-ingot-runtime.yaml has with the
@@ -56,6 +57,10 @@ func (o Options) generatePatches(ctx context.Context, request *runtimehooksv1.Ge
 		if err := in.read(ctx); err != nil {
 			return "", err
 		}
+		query := inventory.ImageQuery{KubernetesVersion: wanted.Version, Architecture: wanted.Architecture, OS: wanted.OS}
+		if kept := inventory.ImageInUse(ofGroup(in.templates, deployment), in.images, query); kept != "" {
+			return kept, nil // another image of the catalogue is for machines to come
+		}
 		if wanted.OS == "" {
 			wanted.OS = SystemInUse(in.templates, in.images, deployment)
 		}
@@ -85,7 +90,7 @@ func (u *inUse) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if u.images, err = u.Images(ctx); err == nil && cluster.Name != "" {
+	if u.images, err = u.Images(ctx); err == nil {
 		u.templates, err = u.Templates(ctx, cluster)
 	}
 	if err != nil {

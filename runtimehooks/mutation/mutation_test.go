@@ -29,6 +29,7 @@ const (
 	clusterTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotClusterTemplate","spec":{"template":{"spec":{}}}}`
 	foreignTemplate = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"DockerMachineTemplate","spec":{"template":{"spec":{}}}}`
 	foreignGroup    = `{"apiVersion":"metal.example/v1","kind":"IngotMachineTemplate","spec":{"template":{"spec":{}}}}`
+	ofTheCluster    = `{"cluster":{"name":"c","namespace":"n"}}`
 	ofControlPlane  = `{"controlPlane":{"version":"v1.36.1"},"later":1}`
 	ofWorkers       = `{"machineDeployment":{"version":"v1.35.9","topologyName":"md-0"}}`
 )
@@ -49,6 +50,11 @@ func catalogue(_ []infrav1.IngotImage, w Wanted) (string, error) {
 	return strings.TrimSuffix(w.Version+"-"+w.Architecture+"-"+w.OS, "-"), nil
 }
 
+// noTemplates are those of a Cluster whose topology is to be made.
+func noTemplates(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error) {
+	return nil, nil
+}
+
 func TestGeneratePatches(t *testing.T) {
 	for name, tc := range map[string]struct {
 		template, builtin string
@@ -58,29 +64,44 @@ func TestGeneratePatches(t *testing.T) {
 		"control plane": {template: machineTemplate, builtin: ofControlPlane,
 			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
 		"workers, all said": {template: machineTemplate, builtin: ofWorkers,
-			variables: variables("workerHostSelector", `{"arch":"arm64","matchLabels":{"class":"gpu"},"minimum":{"cores":4}}`, "cleaning", `"None"`, "os", `"flatcar"`, "controlPlaneHostSelector", `{"arch":"amd64"}`),
+			variables: variables("ingotWorkerHostSelector", `{"arch":"arm64","matchLabels":{"class":"gpu"},"minimum":{"cores":4}}`, "ingotCleaning", `"None"`, "ingotOS", `"flatcar"`, "ingotControlPlaneHostSelector", `{"arch":"amd64"}`),
 			want:      `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.35.9-arm64-flatcar"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"matchLabels":{"class":"gpu"},"minimum":{"cores":4},"arch":"arm64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
 		"an image is taken away": {template: inlineTemplate, builtin: ofControlPlane,
 			want: `[{"op":"remove","path":"/spec/template/spec/image"},{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
-		"a live system, though the catalogue has no image": {template: liveTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, variables: variables("cleaning", `"Full"`),
+		"a live system, though the catalogue has no image": {template: liveTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, variables: variables("ingotCleaning", `"Full"`),
 			want: `[{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}},{"op":"add","path":"/spec/template/spec/cleaning","value":"Full"}]`},
-		"cluster": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("controlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`),
+		"cluster": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `{"matchLabels":{"class":"small"}}`),
 			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{"class":"small"}}}]`},
-		"cluster, any host":            {template: clusterTemplate, builtin: ofControlPlane, want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{}}}]`},
-		"another provider's":           {template: foreignTemplate, builtin: ofControlPlane},
-		"another group's":              {template: foreignGroup, builtin: ofControlPlane},
-		"nobody's machines":            {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`},
-		"no image":                     {template: machineTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, fails: "no image for v1.37.0"},
-		"a variable of another form":   {template: machineTemplate, builtin: ofControlPlane, variables: variables("controlPlaneHostSelector", `"secret"`), fails: "variable controlPlaneHostSelector does not have the form of its schema"},
-		"a variable with other fields": {template: machineTemplate, builtin: ofWorkers, variables: variables("workerHostSelector", `{"secret":1}`), fails: "variable workerHostSelector does not have the form of its schema"},
-		"builtin of another form":      {template: machineTemplate, builtin: `7`, fails: "variable builtin does not have the form of its schema"},
-		"no object":                    {template: `7`, builtin: ofWorkers, fails: "a template of the request is no object"},
+		"cluster, any host": {template: clusterTemplate, builtin: ofControlPlane},
+		"cluster, any host instead of some": {template: strings.Replace(clusterTemplate, `"spec":{}}}`, `"spec":{"controlPlaneSelector":{"matchLabels":{"class":"small"}}}}}`, 1), builtin: ofControlPlane,
+			want: `[{"op":"add","path":"/spec/template/spec/controlPlaneSelector","value":{"matchLabels":{}}}]`},
+		"everything is so already": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"arch":"amd64"},"cleaning":"Full"}`, 1),
+			builtin: ofControlPlane, variables: variables("ingotCleaning", `"Full"`)},
+		"only the cleaning changes": {template: strings.Replace(machineTemplate, `{"imageRef":{"name":"chosen-by-ingot-runtime-extension"}}`, `{"imageRef":{"name":"v1.36.1-amd64"},"hostSelector":{"arch":"amd64"},"cleaning":"Full"}`, 1),
+			builtin: ofControlPlane, variables: variables("ingotCleaning", `"None"`), want: `[{"op":"add","path":"/spec/template/spec/cleaning","value":"None"}]`},
+		"the version of the old contract": {template: strings.Replace(machineTemplate, "v1beta2", "v1beta1", 1), builtin: ofControlPlane,
+			want: `[{"op":"add","path":"/spec/template/spec/imageRef","value":{"name":"v1.36.1-amd64"}},{"op":"add","path":"/spec/template/spec/hostSelector","value":{"arch":"amd64"}}]`},
+		"an unknown version": {template: strings.Replace(machineTemplate, "v1beta2", "v1", 1), builtin: ofControlPlane,
+			fails: "apiVersion of an IngotMachineTemplate must be infrastructure.cluster.x-k8s.io/v1beta2 or infrastructure.cluster.x-k8s.io/v1beta1; correct the templateRef in the ClusterClass"},
+		"no kind":                              {template: strings.Replace(machineTemplate, "IngotMachineTemplate", "", 1), builtin: ofControlPlane, fails: "a template of the request has no valid apiVersion and kind"},
+		"no way of cleaning":                   {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotCleaning", `"secret"`), fails: "variable ingotCleaning does not have the form of its schema"},
+		"more than a schema admits":            {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"minimum":{"cores":0}}`), fails: "variable ingotWorkerHostSelector does not have the form of its schema"},
+		"a variable of the cluster's template": {template: clusterTemplate, builtin: ofControlPlane, variables: variables("ingotOS", `7`), fails: "variable ingotOS does not have the form of its schema"},
+		"a variable of another extension":      {template: clusterTemplate, builtin: ofControlPlane, variables: variables("os", `7`, "cleaning", `[]`)},
+		"another provider's":                   {template: foreignTemplate, builtin: ofControlPlane},
+		"another group's":                      {template: foreignGroup, builtin: ofControlPlane},
+		"nobody's machines":                    {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`, fails: "an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables"},
+		"no image":                             {template: machineTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, fails: "no image for v1.37.0"},
+		"a variable of another form":           {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `"secret"`), fails: "variable ingotControlPlaneHostSelector does not have the form of its schema"},
+		"a variable with other fields":         {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"secret":1}`), fails: "variable ingotWorkerHostSelector does not have the form of its schema"},
+		"builtin of another form":              {template: machineTemplate, builtin: `7`, fails: "variable builtin does not have the form of its schema"},
+		"no object":                            {template: `7`, builtin: ofWorkers, fails: "a template of the request is no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := &runtimehooksv1.GeneratePatchesRequest{Variables: tc.variables, Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+			request := &runtimehooksv1.GeneratePatchesRequest{Variables: append(variables("builtin", ofTheCluster), tc.variables...), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 				UID: "1", Object: runtime.RawExtension{Raw: []byte(tc.template)}, Variables: variables("builtin", tc.builtin),
 			}}}
-			o := Options{Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, nil }, Choose: catalogue}
+			o := Options{Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, nil }, Choose: catalogue, Templates: noTemplates}
 			for range 2 { // the same question has the same answer
 				answer := &runtimehooksv1.GeneratePatchesResponse{}
 				o.generatePatches(t.Context(), request, answer)
@@ -101,8 +122,8 @@ func TestGeneratePatches(t *testing.T) {
 
 // A template's own variables win over the cluster's.
 func TestOverrides(t *testing.T) {
-	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("workerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
-		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "workerHostSelector", `{"arch":"arm64"}`),
+	request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("ingotWorkerHostSelector", `{"arch":"amd64"}`), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+		UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers, "ingotWorkerHostSelector", `{"arch":"arm64"}`),
 	}}}
 	items, err := generate(request, func(w Wanted, _ string) (string, error) { return w.Architecture, nil })
 	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Patch), `"name":"arm64"`) {
@@ -114,7 +135,7 @@ func TestOverrides(t *testing.T) {
 func TestCatalogueAway(t *testing.T) {
 	o := Options{Choose: catalogue, Images: func(context.Context) ([]infrav1.IngotImage, error) { return nil, errors.New("dial 192.0.2.1") }}
 	answer := &runtimehooksv1.GeneratePatchesResponse{}
-	o.generatePatches(t.Context(), &runtimehooksv1.GeneratePatchesRequest{Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+	o.generatePatches(t.Context(), &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofTheCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 		Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofWorkers),
 	}}}, answer)
 	if answer.Status != runtimehooksv1.ResponseStatusFailure || answer.Message != errCatalogue.Error() {
@@ -144,8 +165,8 @@ func TestValidateTopology(t *testing.T) {
 		"one name of all": {template: spec(good + `,"hostname":"one"`), want: []string{`hostname "one"`}},
 		"bad selector":    {template: spec(`"imageRef":{"name":"i"},"hostSelector":{"matchLabels":{"a b":"c"}}`), want: []string{"hostSelector is not a selector"}},
 		"another form":    {template: spec(`"imageRef":7`), want: []string{"does not have the form"}},
-		"bad variable":    {template: spec(good), global: variables("workerHostSelector", "7"), want: []string{"variable workerHostSelector"}},
-		"all at once":     {template: spec(`"hostname":"one"`), global: variables("workerHostSelector", "7"), want: []string{"no image", "hostname", "variable"}},
+		"bad variable":    {template: spec(good), global: variables("ingotWorkerHostSelector", "7"), want: []string{"variable ingotWorkerHostSelector"}},
+		"all at once":     {template: spec(`"hostname":"one"`), global: variables("ingotWorkerHostSelector", "7"), want: []string{"no image", "hostname", "variable"}},
 		"no object":       {template: "7", want: []string{"is no object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +205,7 @@ func TestDiscoverVariables(t *testing.T) {
 			t.Errorf("default of %s: %v", v.Name, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"controlPlaneHostSelector", "workerHostSelector", "cleaning", "os"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"ingotControlPlaneHostSelector", "ingotWorkerHostSelector", "ingotCleaning", "ingotOS"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -221,8 +242,8 @@ func TestSystemInUse(t *testing.T) {
 		return m
 	}
 	images := []infrav1.IngotImage{image("debian", "debian-13"), image("ubuntu", "ubuntu-24.04"), image("ubuntu-2", "ubuntu-24.04")}
-	const ofCluster, workers = `{"cluster":{"name":"c","namespace":"n"}}`, `{"machineDeployment":{"version":"v1.36.1","topologyName":"md-0"}}`
-	several := "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: debian-13, ubuntu-24.04; set the variable os to one of them"
+	const workers = `{"machineDeployment":{"version":"v1.36.1","topologyName":"md-0"}}`
+	several := "IngotImages of several operating systems for Kubernetes v1.36.1 on amd64: debian-13, ubuntu-24.04; set the variable ingotOS to one of them"
 	for name, tc := range map[string]struct {
 		images          []infrav1.IngotImage
 		templates       []infrav1.IngotMachineTemplate
@@ -232,7 +253,7 @@ func TestSystemInUse(t *testing.T) {
 		"a new Cluster":                     {images: images, builtin: ofControlPlane, fails: several},
 		"a new Cluster that says which":     {images: images, builtin: ofControlPlane, system: `"debian-13"`, want: `"name":"debian"`},
 		"a new Cluster, one system":         {images: images[1:], builtin: ofControlPlane, want: `"name":"ubuntu"`},
-		"the control plane's own":           {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu-2"), template("md-0", "debian")}, builtin: ofControlPlane, want: `"name":"ubuntu"`},
+		"the control plane's own":           {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu-2"), template("md-0", "debian")}, builtin: ofControlPlane, want: `"name":"ubuntu-2"`},
 		"the workers' own":                  {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-0", "debian")}, builtin: workers, want: `"name":"debian"`},
 		"new workers, as all others":        {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "ubuntu")}, builtin: workers, want: `"name":"ubuntu"`},
 		"new workers, beside two systems":   {images: images, templates: []infrav1.IngotMachineTemplate{template("", "ubuntu"), template("md-1", "debian")}, builtin: workers, fails: several},
@@ -255,11 +276,11 @@ func TestSystemInUse(t *testing.T) {
 					return image.Name, nil
 				},
 			}
-			request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+			request := &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofTheCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
 				UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", tc.builtin),
 			}}}
 			if tc.system != "" {
-				request.Variables = append(request.Variables, variables("os", tc.system)...)
+				request.Variables = append(request.Variables, variables("ingotOS", tc.system)...)
 			}
 			answer := &runtimehooksv1.GeneratePatchesResponse{}
 			o.generatePatches(t.Context(), request, answer)
@@ -272,6 +293,58 @@ func TestSystemInUse(t *testing.T) {
 			}
 			if diff := cmp.Diff([]types.NamespacedName{{Namespace: "n", Name: "c"}}, asked); diff != "" {
 				t.Errorf("whose templates (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The image of a group is chosen once, and kept while it suits: another image in the
+// catalogue rolls out no machine.
+func TestImageIsKept(t *testing.T) {
+	image := func(name, version, arch, os string) infrav1.IngotImage {
+		return infrav1.IngotImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.IngotImageSpec{KubernetesVersion: version, Architecture: arch, OS: os}}
+	}
+	template := func(name, image string, age int64) infrav1.IngotMachineTemplate {
+		m := infrav1.IngotMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(age, 0)}}
+		m.Spec.Template.Spec.ImageRef = &infrav1.ImageReference{Name: image}
+		return m
+	}
+	first, used := image("a", "v1.36.1", "amd64", "os"), image("b", "v1.36.1", "amd64", "os")
+	gone := image("b", "v1.36.1", "amd64", "os")
+	gone.DeletionTimestamp = new(metav1.Now())
+	for name, tc := range map[string]struct {
+		images    []infrav1.IngotImage
+		templates []infrav1.IngotMachineTemplate
+		want      string
+	}{
+		"chosen, the first by name":     {[]infrav1.IngotImage{used, first}, nil, "a"},
+		"kept":                          {[]infrav1.IngotImage{first, used}, []infrav1.IngotMachineTemplate{template("t", "b", 1)}, "b"},
+		"its image is gone":             {[]infrav1.IngotImage{first}, []infrav1.IngotMachineTemplate{template("t", "b", 1)}, "a"},
+		"its image is being deleted":    {[]infrav1.IngotImage{first, gone}, []infrav1.IngotMachineTemplate{template("t", "b", 1)}, "a"},
+		"its image has another version": {[]infrav1.IngotImage{first, image("b", "v1.36.0", "amd64", "os")}, []infrav1.IngotMachineTemplate{template("t", "b", 1)}, "a"},
+		"the newest of two templates":   {[]infrav1.IngotImage{first, used}, []infrav1.IngotMachineTemplate{template("t", "a", 1), template("s", "b", 2)}, "b"},
+		"of equally old ones the first": {[]infrav1.IngotImage{first, used}, []infrav1.IngotMachineTemplate{template("t", "a", 1), template("s", "b", 1)}, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{
+				Images: func(context.Context) ([]infrav1.IngotImage, error) { return tc.images, nil },
+				Templates: func(context.Context, types.NamespacedName) ([]infrav1.IngotMachineTemplate, error) {
+					return tc.templates, nil
+				},
+				Choose: func(images []infrav1.IngotImage, w Wanted) (string, error) {
+					image, err := inventory.ChooseImage(images, inventory.ImageQuery{KubernetesVersion: w.Version, Architecture: w.Architecture, OS: w.OS})
+					if err != nil {
+						return "", err
+					}
+					return image.Name, nil
+				},
+			}
+			answer := &runtimehooksv1.GeneratePatchesResponse{}
+			o.generatePatches(t.Context(), &runtimehooksv1.GeneratePatchesRequest{Variables: variables("builtin", ofTheCluster), Items: []runtimehooksv1.GeneratePatchesRequestItem{{
+				UID: "1", Object: runtime.RawExtension{Raw: []byte(machineTemplate)}, Variables: variables("builtin", ofControlPlane),
+			}}}, answer)
+			if len(answer.Items) != 1 || !strings.Contains(string(answer.Items[0].Patch), `imageRef","value":{"name":"`+tc.want+`"}`) {
+				t.Errorf("%s %s %v, want image %s", answer.Status, answer.Message, answer.Items, tc.want)
 			}
 		})
 	}

@@ -7,12 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	infrav1beta1 "github.com/ingot-metal/ingot/api/v1beta1"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -40,11 +43,20 @@ type template struct {
 	} `json:"spec"`
 }
 
-// readTemplate reads the head of any template.
+// readTemplate reads the head of any template. It refuses a template without apiVersion or
+// kind, and a template of Ingot's in a version that Ingot does not serve.
 func readTemplate(data []byte) (*template, error) {
 	out := &template{}
 	if err := json.Unmarshal(data, out); err != nil {
 		return nil, errors.New("a template of the request is no object")
+	}
+	version, err := schema.ParseGroupVersion(out.APIVersion)
+	switch {
+	case err != nil || version.Version == "" || out.Kind == "":
+		return nil, errors.New("a template of the request has no valid apiVersion and kind")
+	case !out.ours(kindMachineTemplate) && !out.ours(kindClusterTemplate):
+	case version.Version != infrav1.GroupVersion.Version && version.Version != infrav1beta1.GroupVersion.Version:
+		return nil, fmt.Errorf("apiVersion of an %s must be %s or %s; correct the templateRef in the ClusterClass", out.Kind, infrav1.GroupVersion, infrav1beta1.GroupVersion)
 	}
 	return out, nil
 }
@@ -54,13 +66,28 @@ func (t *template) ours(kind string) bool {
 	return t.Kind == kind && t.GroupVersionKind().Group == infrav1.GroupVersion.Group
 }
 
+// set returns the operation that gives a field of the template's spec a value; none where
+// the field has it.
+func (t *template) set(field string, value any) ([]Operation, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("value of %s: %w", field, err)
+	}
+	var is, wanted any
+	if raw, ok := t.Spec.Template.Spec[field]; ok && json.Unmarshal(raw, &is) == nil && json.Unmarshal(data, &wanted) == nil && reflect.DeepEqual(is, wanted) {
+		return nil, nil
+	}
+	return []Operation{{Op: "add", Path: "/spec/template/spec/" + field, Value: value}}, nil
+}
+
 // patch returns the operations that make a template what the variables say; none for
-// templates that are not Ingot's. The value of every operation is the whole field, so
-// that it does not depend on what other patches left there.
+// templates that are not Ingot's, and none for fields that are so already. The value of
+// every operation is the whole field, so that it does not depend on what other patches
+// left there.
 func patch(t *template, v values, choose chooser) ([]Operation, error) {
 	switch {
 	case t.ours(kindClusterTemplate):
-		return patchCluster(v)
+		return patchCluster(t, v)
 	case t.ours(kindMachineTemplate):
 		return patchMachine(t, v, choose)
 	}
@@ -68,16 +95,18 @@ func patch(t *template, v values, choose chooser) ([]Operation, error) {
 }
 
 // patchCluster: only racks with a host that may be a control plane are offered to it.
-func patchCluster(v values) ([]Operation, error) {
+func patchCluster(t *template, v values) ([]Operation, error) {
 	selector, err := v.selector(VariableControlPlaneHosts)
 	if err != nil {
 		return nil, err
 	}
-	labels := selector.MatchLabels
-	if labels == nil {
-		labels = map[string]string{}
+	if len(selector.MatchLabels) > 0 {
+		return t.set("controlPlaneSelector", map[string]any{"matchLabels": selector.MatchLabels})
 	}
-	return []Operation{{Op: "add", Path: "/spec/template/spec/controlPlaneSelector", Value: map[string]any{"matchLabels": labels}}}, nil
+	if _, ok := t.Spec.Template.Spec["controlPlaneSelector"]; !ok {
+		return nil, nil
+	}
+	return t.set("controlPlaneSelector", map[string]any{"matchLabels": map[string]string{}})
 }
 
 // patchMachine: image of the catalogue, hosts and cleaning. A template of a live system
@@ -93,8 +122,9 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 		version, deployment = builtin.MachineDeployment.Version, builtin.MachineDeployment.TopologyName
 	case builtin.ControlPlane != nil:
 		name, version = VariableControlPlaneHosts, builtin.ControlPlane.Version
-	default:
-		return nil, nil // a template of nobody's machines
+	}
+	if version == "" {
+		return nil, errors.New("an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables")
 	}
 	selector, err := v.selector(name)
 	if err != nil {
@@ -108,12 +138,17 @@ func patchMachine(t *template, v values, choose chooser) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations = append(operations, Operation{Op: "add", Path: "/spec/template/spec/hostSelector", Value: selector})
+	hosts, err := t.set("hostSelector", selector)
+	if err != nil {
+		return nil, err
+	}
+	operations = append(operations, hosts...)
 	var cleaning infrav1.CleaningMode
 	if err := v.into(VariableCleaning, &cleaning); err != nil || cleaning == "" {
 		return operations, err
 	}
-	return append(operations, Operation{Op: "add", Path: "/spec/template/spec/cleaning", Value: cleaning}), nil
+	clean, err := t.set("cleaning", cleaning)
+	return append(operations, clean...), err
 }
 
 // patchImage puts the image of the catalogue in place of the template's.
@@ -129,7 +164,8 @@ func patchImage(t *template, wanted Wanted, deployment string, choose chooser) (
 	if _, inline := t.Spec.Template.Spec["image"]; inline {
 		operations = append(operations, Operation{Op: "remove", Path: "/spec/template/spec/image"})
 	}
-	return append(operations, Operation{Op: "add", Path: "/spec/template/spec/imageRef", Value: infrav1.ImageReference{Name: image}}), nil
+	ref, err := t.set("imageRef", infrav1.ImageReference{Name: image})
+	return append(operations, ref...), err
 }
 
 // Wanted is what an image is chosen by.
@@ -147,10 +183,25 @@ type chooser func(wanted Wanted, deployment string) (string, error)
 // is said of each have the same name, so that it is only in the former.
 func clusterOf(request *runtimehooksv1.GeneratePatchesRequest) (types.NamespacedName, error) {
 	var builtin runtimehooksv1.Builtins
-	if err := merged(request.Variables, nil).into(runtimehooksv1.BuiltinsName, &builtin); err != nil || builtin.Cluster == nil {
+	if err := merged(request.Variables, nil).into(runtimehooksv1.BuiltinsName, &builtin); err != nil {
 		return types.NamespacedName{}, err
 	}
+	if builtin.Cluster == nil || builtin.Cluster.Name == "" || builtin.Cluster.Namespace == "" {
+		return types.NamespacedName{}, errors.New("the request has no builtin.cluster.name and builtin.cluster.namespace among its variables")
+	}
 	return types.NamespacedName{Namespace: builtin.Cluster.Namespace, Name: builtin.Cluster.Name}, nil
+}
+
+// ofGroup returns the templates of a MachineDeployment, by its name in the topology, or
+// where that is empty of the control plane.
+func ofGroup(templates []infrav1.IngotMachineTemplate, deployment string) []infrav1.IngotMachineTemplate {
+	var own []infrav1.IngotMachineTemplate
+	for i := range templates {
+		if templates[i].Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == deployment {
+			own = append(own, templates[i])
+		}
+	}
+	return own
 }
 
 // SystemInUse is the operating system of the machines of a MachineDeployment, by its name
@@ -158,13 +209,7 @@ func clusterOf(request *runtimehooksv1.GeneratePatchesRequest) (types.Namespaced
 // it, or where there are none yet, as all of the Cluster's do. Empty: it is not known. So
 // another system in the catalogue is for Clusters to come, and reinstalls nobody.
 func SystemInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, deployment string) string {
-	var own []infrav1.IngotMachineTemplate
-	for i := range templates {
-		if templates[i].Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == deployment {
-			own = append(own, templates[i])
-		}
-	}
-	if len(own) > 0 {
+	if own := ofGroup(templates, deployment); len(own) > 0 {
 		return inventory.OSInUse(own, images)
 	}
 	return inventory.OSInUse(templates, images)
@@ -178,7 +223,11 @@ func generate(request *runtimehooksv1.GeneratePatchesRequest, choose chooser) ([
 		if err != nil {
 			return nil, err
 		}
-		operations, err := patch(t, merged(request.Variables, item.Variables), choose)
+		v := merged(request.Variables, item.Variables)
+		if err := v.check(); err != nil {
+			return nil, err
+		}
+		operations, err := patch(t, v, choose)
 		if err != nil {
 			return nil, err
 		}

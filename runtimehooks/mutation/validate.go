@@ -40,10 +40,8 @@ func validate(request *runtimehooksv1.ValidateTopologyRequest) error {
 		for _, fault := range validateMachine(t) {
 			faults = append(faults, holder+": "+fault)
 		}
-		for _, name := range []string{VariableControlPlaneHosts, VariableWorkerHosts} {
-			if _, err := merged(request.Variables, item.Variables).selector(name); err != nil {
-				faults = append(faults, err.Error())
-			}
+		if err := merged(request.Variables, item.Variables).check(); err != nil {
+			faults = append(faults, err.Error())
 		}
 	}
 	slices.Sort(faults)

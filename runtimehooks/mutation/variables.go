@@ -7,8 +7,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -16,13 +21,13 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// Variables that this package gives the ClusterClass. The first two are those of the
-// ClusterClass ingot too.
+// Variables that this package gives a ClusterClass. Their prefix keeps them apart from
+// variables of other extensions and of the class itself.
 const (
-	VariableControlPlaneHosts = "controlPlaneHostSelector"
-	VariableWorkerHosts       = "workerHostSelector"
-	VariableCleaning          = "cleaning"
-	VariableOS                = "os"
+	VariableControlPlaneHosts = "ingotControlPlaneHostSelector"
+	VariableWorkerHosts       = "ingotWorkerHostSelector"
+	VariableCleaning          = "ingotCleaning"
+	VariableOS                = "ingotOS"
 )
 
 // DefaultArchitecture is taken where a selector names none: an image is of one, and
@@ -75,8 +80,71 @@ func selectorSchema(description string) clusterv1.JSONSchemaProps {
 	}
 }
 
+// validators check the values of the variables, by name.
+var validators = sync.OnceValues(func() (map[string]validation.SchemaValidator, error) {
+	out := map[string]validation.SchemaValidator{}
+	for _, v := range definitions() {
+		data, err := json.Marshal(v.Schema.OpenAPIV3Schema)
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
+		}
+		published, internal := &apiextensionsv1.JSONSchemaProps{}, &apiextensions.JSONSchemaProps{}
+		if err := json.Unmarshal(data, published); err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
+		}
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(published, internal, nil); err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
+		}
+		if out[v.Name], _, err = validation.NewSchemaValidator(internal); err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
+		}
+	}
+	return out, nil
+})
+
+// Check refuses values of this package's variables that their schemas do not admit. raw has
+// values by the variable's name; names of others are left alone.
+func Check(raw map[string][]byte) error {
+	of, err := validators()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		data, ok := raw[name]
+		if !ok {
+			continue
+		}
+		var value any
+		if json.Unmarshal(data, &value) != nil || value == nil || len(validation.ValidateCustomResource(nil, value, of[name])) > 0 {
+			return errForm(name) // the library's error would repeat a value
+		}
+		// A schema admits fields that it does not know; the patches would not carry them.
+		if name != VariableControlPlaneHosts && name != VariableWorkerHosts {
+			continue
+		}
+		if _, err := (values{name: data}).selector(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errForm refuses the value of a variable.
+func errForm(name string) error {
+	return fmt.Errorf("variable %s does not have the form of its schema", name)
+}
+
 // values are a template's variables, by name.
 type values map[string]json.RawMessage
+
+// check refuses values that the schemas do not admit.
+func (v values) check() error {
+	raw := map[string][]byte{}
+	for name, value := range v {
+		raw[name] = value
+	}
+	return Check(raw)
+}
 
 // merged are the global variables with those of one template over them. What Cluster
 // API gives as builtin is in both, in parts.
@@ -103,8 +171,7 @@ func (v values) into(name string, out any) error {
 		decoder = json.NewDecoder(bytes.NewReader(data)) // a later Cluster API knows more
 	}
 	if err := decoder.Decode(out); err != nil {
-		// The error would repeat a value.
-		return fmt.Errorf("variable %s does not have the form of its schema", name)
+		return errForm(name) // the error would repeat a value
 	}
 	return nil
 }

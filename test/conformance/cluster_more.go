@@ -23,7 +23,8 @@ func clusterAccess() []Rule {
 			Check: func(s *Shipped) error {
 				return foreignGroup(s, clusterKinds, []string{"get", "list", "patch", "update", "watch"})
 			},
-			Break: func(s *Shipped) { moveGroup(s, clusters) },
+			Break:         func(s *Shipped) { moveGroup(s, clusters) },
+			NotApplicable: inCommonGroup(clusters),
 		},
 	}
 }

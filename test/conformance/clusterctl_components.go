@@ -18,6 +18,7 @@ var image = regexp.MustCompile(`^[a-z0-9.-]+\.[a-z]+(:[0-9]+)?/[a-z0-9._/-]+(:v[
 var clusterScoped = []string{
 	"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding",
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	"ExtensionConfig",
 }
 
 // componentFile are the rules of the file and where its objects are (K15–K18).
@@ -25,19 +26,25 @@ func componentFile() []Rule {
 	return []Rule{
 		{
 			ID: "K15", Level: Must, Tag: TagRelease, Text: "one file has all of it: definitions, processes, roles",
-			Check: completeComponents,
+			Check: ofEachPart(completeComponents),
 			Break: func(s *Shipped) {
 				s.Components = slices.DeleteFunc(s.Components, func(o unstructured.Unstructured) bool { return o.GetKind() == "ClusterRoleBinding" })
 			},
 		},
 		{
-			ID: "K16", Level: Should, Tag: TagRelease, Text: "it is named " + componentsFile,
+			ID: "K16", Level: Should, Tag: TagRelease, Text: "it is named " + componentsFile + ", and that of the extension " + runtimeComponentsFile,
 			Check: func(s *Shipped) error {
 				var p problems
-				for name := range s.Files {
-					p.unless(!strings.HasSuffix(name, "-components.yaml") || name == componentsFile, "there is a %s", name)
+				for want, files := range map[string]map[string]string{componentsFile: s.Files, runtimeComponentsFile: s.Runtime.Files} {
+					any := false
+					for name := range files {
+						if strings.HasSuffix(name, "-components.yaml") {
+							any = true
+							p.unless(name == want, "there is a %s", name)
+						}
+					}
+					p.unless(files[want] != "" || !any, "there is no %s", want)
 				}
-				p.unless(s.Files[componentsFile] != "" || !s.anyFile(func(n string) bool { return strings.HasSuffix(n, "-components.yaml") }), "there is no %s", componentsFile)
 				return p.err()
 			},
 			Break: func(s *Shipped) {
@@ -47,26 +54,26 @@ func componentFile() []Rule {
 		},
 		{
 			ID: "K17", Level: Must, Tag: TagRelease, Text: "it has one Namespace",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				n := len(ofKind(s.Components, "Namespace"))
+				n := len(ofKind(of.components, "Namespace"))
 				p.unless(n == 1, "it has %d", n)
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) { add(s, "v1", "Namespace", "", "another") },
 		},
 		{
 			ID: "K18", Level: Must, Tag: TagRelease, Text: "all namespaced objects are in it",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				if ns := s.namespace(); ns != "" {
-					for i := range s.Components {
-						o := &s.Components[i]
+				if ns := of.namespace(); ns != "" {
+					for i := range of.components {
+						o := &of.components[i]
 						p.unless(slices.Contains(clusterScoped, o.GetKind()) || o.GetNamespace() == ns, "%s is in namespace %q", keyOf(o), o.GetNamespace())
 					}
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) { add(s, "v1", "ConfigMap", "kube-system", "extra") },
 		},
 	}
@@ -77,30 +84,30 @@ func componentProcesses() []Rule {
 	return []Rule{
 		{
 			ID: "K19", Level: Must, Tag: TagRelease, Text: "processes run in Deployments",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				p.unless(len(ofKind(s.Components, "Deployment")) > 0, "there is no Deployment")
-				for _, o := range ofKind(s.Components, "DaemonSet", "StatefulSet", "ReplicaSet", "Pod", "Job", "CronJob") {
+				p.unless(len(ofKind(of.components, "Deployment")) > 0, "there is no Deployment")
+				for _, o := range ofKind(of.components, "DaemonSet", "StatefulSet", "ReplicaSet", "Pod", "Job", "CronJob") {
 					p.add("%s is no Deployment", keyOf(o))
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) { add(s, "apps/v1", "DaemonSet", s.namespace(), "extra") },
 		},
 		{
 			ID: "K20", Level: Must, Tag: TagRelease, Text: "their container is named manager",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				for _, o := range ofKind(s.Components, "Deployment") {
+				for _, o := range ofKind(of.components, "Deployment") {
 					p.unless(container(o, "manager") != nil, "%s has no container manager", o.GetName())
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) { set(container(ofKind(s.Components, "Deployment")[0], "manager"), "ingot", "name") },
 		},
 		{
 			ID: "K21", Level: Must, Tag: TagRelease, Text: "there is a flag --namespace, and the release watches all namespaces",
-			Check: watchesAll,
+			Check: ofEachPart(watchesAll),
 			Break: func(s *Shipped) {
 				c := tree(list(ofKind(s.Components, "Deployment")[0], "spec", "template", "spec", "containers")[0])
 				set(c, append(list(c, "args"), "--namespace=production"), "args")
@@ -108,30 +115,30 @@ func componentProcesses() []Rule {
 		},
 		{
 			ID: "K22", Level: Should, Tag: TagRelease, Text: "images have canonical names, with a version",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				for _, o := range ofKind(s.Components, "Deployment") {
+				for _, o := range ofKind(of.components, "Deployment") {
 					for _, c := range list(o, "spec", "template", "spec", "containers") {
 						name := text(tree(c), "image")
 						p.unless(image.MatchString(name), "%s runs image %q", o.GetName(), name)
 					}
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) {
 				set(tree(list(ofKind(s.Components, "Deployment")[0], "spec", "template", "spec", "containers")[0]), "ingot:latest", "image")
 			},
 		},
 		{
 			ID: "K28", Level: Should, Tag: TagRelease, Text: "every object carries the provider's label",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				for i := range s.Components {
-					o := &s.Components[i]
-					p.unless(o.GetLabels()[providerLabel] == "infrastructure-"+s.Name, "%s has label %q", keyOf(o), o.GetLabels()[providerLabel])
+				for i := range of.components {
+					o := &of.components[i]
+					p.unless(o.GetLabels()[providerLabel] == of.label, "%s has label %q", keyOf(o), o.GetLabels()[providerLabel])
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) { unset(ofKind(s.Components, "Service")[0], "metadata", "labels") },
 		},
 	}
@@ -168,32 +175,34 @@ func container(o *unstructured.Unstructured, name string) *unstructured.Unstruct
 
 // completeComponents checks that definitions of all kinds and processes are there,
 // and that each process has an identity with roles.
-func completeComponents(s *Shipped) error {
+func completeComponents(s *Shipped, of part) error {
 	var p problems
-	for _, plural := range append(append(slices.Clone(machineKinds), clusterKinds...), inventory...) {
-		p.unless(s.shippedDefinition(plural).GetName() != "", "there is no definition of %s", plural)
+	if of.file == componentsFile {
+		for _, plural := range append(append(slices.Clone(machineKinds), clusterKinds...), inventory...) {
+			p.unless(s.shippedDefinition(plural).GetName() != "", "there is no definition of %s", plural)
+		}
 	}
-	for _, d := range ofKind(s.Components, "Deployment") {
+	for _, d := range ofKind(of.components, "Deployment") {
 		account := text(d, "spec", "template", "spec", "serviceAccountName")
 		p.unless(account != "", "%s has no service account of its own", d.GetName())
 		bound := false
-		for _, b := range ofKind(s.Components, "ClusterRoleBinding") {
+		for _, b := range ofKind(of.components, "ClusterRoleBinding") {
 			for _, subject := range list(b, "subjects") {
 				bound = bound || text(tree(subject), "name") == account
 			}
 		}
 		p.unless(bound, "service account %s of %s has no role", account, d.GetName())
 	}
-	p.unless(len(ofKind(s.Components, "Deployment")) > 0, "there is no process")
+	p.unless(len(ofKind(of.components, "Deployment")) > 0, "there is no process")
 	return p.err()
 }
 
 // watchesAll checks that the program knows --namespace and that no process of the
 // release is told one.
-func watchesAll(s *Shipped) error {
+func watchesAll(s *Shipped, of part) error {
 	var p problems
 	p.unless(slices.Contains(s.Flags, "namespace"), "the program has no flag --namespace")
-	for _, d := range ofKind(s.Components, "Deployment") {
+	for _, d := range ofKind(of.components, "Deployment") {
 		for _, c := range list(d, "spec", "template", "spec", "containers") {
 			args := list(tree(c), "args")
 			for i, arg := range args {

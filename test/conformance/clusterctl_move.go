@@ -10,6 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// moveAlone is the label of definitions whose objects move without what they own.
+const moveAlone = "clusterctl.cluster.x-k8s.io/move"
+
+var (
+	// ownedKinds move because a Cluster owns them, at some remove. All others need a label.
+	ownedKinds = []string{machines, machineTemplates, clusters, clusterTemplates, "ingotremediations"}
+	// globalKinds are cluster-scoped.
+	globalKinds = []string{networks, "ingotimages"}
+)
+
 // moveRules are the rules of clusterctl move (K48–K54).
 func moveRules() []Rule {
 	return []Rule{
@@ -34,7 +44,8 @@ func moveRules() []Rule {
 			},
 			Live: func(r *Run) error {
 				var p problems
-				for _, kind := range []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork} {
+				for _, kind := range []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork,
+					"IngotImage", "IngotReservation", "IngotRemediation", "IngotRemediationTemplate"} {
 					p.unless(slices.Contains(r.Moved.Kinds, kind), "move does not discover %s", kind)
 				}
 				return p.err()
@@ -47,9 +58,11 @@ func moveRules() []Rule {
 			ID: "K49", Level: Must, Tag: TagShipRun, Text: "the inventory moves with what it owns, claimed or not, by the label of its definitions",
 			Check: func(s *Shipped) error {
 				var p problems
-				for _, plural := range inventory {
-					_, ok := s.shippedDefinition(plural).GetLabels()[moveHierarchy]
-					p.unless(ok, "%s has no label %s", plural, moveHierarchy)
+				for _, plural := range s.plurals(ownedKinds...) {
+					labels := s.shippedDefinition(plural).GetLabels()
+					_, hierarchy := labels[moveHierarchy]
+					_, alone := labels[moveAlone]
+					p.unless(hierarchy || alone, "%s has neither label %s nor %s", plural, moveHierarchy, moveAlone)
 				}
 				return p.err()
 			},
@@ -63,9 +76,9 @@ func moveRules() []Rule {
 			ID: "K50", Level: Must, Tag: TagShipRun, Text: "what is cluster-scoped is copied and stays; it holds nothing of one cluster",
 			Check: func(s *Shipped) error {
 				var p problems
-				for _, plural := range inventory {
+				for _, plural := range s.plurals(ownedKinds...) {
 					scope := text(s.shippedDefinition(plural), "spec", "scope")
-					p.unless((scope == "Cluster") == (plural == networks), "%s has scope %q", plural, scope)
+					p.unless((scope == "Cluster") == slices.Contains(globalKinds, plural), "%s has scope %q", plural, scope)
 				}
 				return p.err()
 			},
@@ -74,7 +87,7 @@ func moveRules() []Rule {
 				var p problems
 				p.unless(len(r.Moved.Global) > 0, "move copies no IngotNetwork")
 				for _, k := range r.Moved.Global {
-					p.unless(k.Kind == kindNetwork, "%s would never be updated nor removed", k)
+					p.unless(k.Kind == kindNetwork || k.Kind == "IngotImage", "%s would never be updated nor removed", k)
 				}
 				return p.err()
 			},

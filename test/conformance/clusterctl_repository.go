@@ -143,6 +143,7 @@ func repositoryName() []Rule {
 			Break: func(s *Shipped) {
 				s.BuiltIn = append(s.BuiltIn, Provider{Name: s.Name, Type: s.Type, URL: ourRepository + "ingot/releases/latest/infrastructure-components.yaml"})
 			},
+			NotApplicable: notBuiltIn,
 		},
 		{
 			ID: "K09", Level: Must, Tag: TagRelease, Text: "only open source can be in that list: ours is",
@@ -151,9 +152,20 @@ func repositoryName() []Rule {
 				p.unless(strings.Contains(s.License, "Apache License") && strings.Contains(s.License, "Version 2.0"), "the licence is not the Apache License 2.0")
 				return p.err()
 			},
-			Break: func(s *Shipped) { s.License = "All rights reserved." },
+			Break:         func(s *Shipped) { s.License = "All rights reserved." },
+			NotApplicable: notBuiltIn,
 		},
 	}
+}
+
+// notBuiltIn returns why rules of clusterctl's own list do not apply.
+func notBuiltIn(s *Shipped) string {
+	for _, entry := range s.BuiltIn {
+		if strings.HasPrefix(entry.URL, ourRepository) {
+			return ""
+		}
+	}
+	return "clusterctl's own list of providers does not name Ingot"
 }
 
 // repositoryPlaces are the rules of places and metadata (K10–K14).

@@ -13,10 +13,11 @@ import (
 // transformationRules are the rules of what clusterctl does to the files (K45–K47).
 func transformationRules() []Rule {
 	return []Rule{
-		{ID: "K45", Level: Must, Tag: TagReconcile, Text: "every object of Ingot's is owned, at some remove, by a Cluster, or belongs to the inventory, which moves by itself", Live: chained, BreakRun: breakChain},
+		{ID: "K45", Level: Must, Tag: TagReconcile, Text: "every object of Ingot's is owned, at some remove, by a Cluster, or belongs to the inventory, which moves by itself", Live: chained, BreakRun: breakChain,
+			Deviation: "Hosts, hardware, networks, images and reservations have no owner reference to a Cluster: they outlive Clusters and serve several. They move by the label of their definitions."},
 		{
 			ID: "K46", Level: Must, Tag: TagRelease, Text: "clusterctl's changes reach everything: namespace, labels, references to Services",
-			Check: transformed,
+			Check: ofEachPart(transformed),
 			Break: func(s *Shipped) {
 				w := ofKind(s.Elsewhere.Objects, "ValidatingWebhookConfiguration")[0]
 				set(tree(list(w, "webhooks")[0]), s.Installed.Namespace, "clientConfig", "service", "namespace")
@@ -34,17 +35,17 @@ func transformationRules() []Rule {
 
 // transformed compares the installation into another namespace with the default
 // one: every mention of the namespace has to follow.
-func transformed(s *Shipped) error {
+func transformed(_ *Shipped, of part) error {
 	var p problems
-	p.unless(s.Elsewhere.Err == "" && s.Elsewhere.Namespace != s.Installed.Namespace, "clusterctl made no second installation: %s", s.Elsewhere.Err)
-	p.unless(len(s.Elsewhere.Objects) == len(s.Installed.Objects) && len(s.Installed.Objects) > 0, "it has %d objects, and the first %d", len(s.Elsewhere.Objects), len(s.Installed.Objects))
-	for i := range s.Elsewhere.Objects {
-		o := &s.Elsewhere.Objects[i]
+	p.unless(of.elsewhere.Err == "" && of.elsewhere.Namespace != of.installed.Namespace, "clusterctl made no second installation: %s", of.elsewhere.Err)
+	p.unless(len(of.elsewhere.Objects) == len(of.installed.Objects) && len(of.installed.Objects) > 0, "it has %d objects, and the first %d", len(of.elsewhere.Objects), len(of.installed.Objects))
+	for i := range of.elsewhere.Objects {
+		o := &of.elsewhere.Objects[i]
 		_, labelled := o.GetLabels()[clusterctlLabel]
-		p.unless(labelled && o.GetLabels()[providerLabel] == s.Label, "%s is not labelled by clusterctl", keyOf(o))
+		p.unless(labelled && o.GetLabels()[providerLabel] == of.label, "%s is not labelled by clusterctl", keyOf(o))
 		walk(withoutSchemas(o).Object, "", func(path string, v any) {
 			leaf, _ := v.(string)
-			p.unless(!mentions(leaf, s.Installed.Namespace), "%s: %s still says %q", keyOf(o), path, leaf)
+			p.unless(!mentions(leaf, of.installed.Namespace), "%s: %s still says %q", keyOf(o), path, leaf)
 		})
 	}
 	return p.err()

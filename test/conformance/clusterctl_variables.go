@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +26,8 @@ var (
 	nested = regexp.MustCompile(`^\$\{\s*[A-Za-z0-9_]*\$`)
 	// variable is a name that clusterctl finds in environment and configuration file.
 	variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
-	// ownPrefixes begin the names of variables: the provider's, and those that
-	// all providers of Cluster API share.
-	ownPrefixes = []string{"INGOT_", "CAPI_", "EXP_"}
+	// ownPrefix begins the names of the components' variables.
+	ownPrefix = "INGOT_"
 )
 
 // variableRules are the rules of variables (K23–K27).
@@ -35,13 +35,13 @@ func variableRules() []Rule {
 	return []Rule{
 		{
 			ID: "K23", Level: Should, Tag: TagRelease, Text: "variables are ${VAR}, with the provider's prefix",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(_ *Shipped, of part) error {
 				var p problems
-				for _, name := range s.Installed.Variables {
-					p.unless(slices.ContainsFunc(ownPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }), "variable %s has no prefix of ours", name)
+				for _, name := range of.installed.Variables {
+					p.unless(strings.HasPrefix(name, ownPrefix), "variable %s does not begin with %s", name, ownPrefix)
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) {
 				s.Installed.Variables = append(s.Installed.Variables, "BOOT_ADDRESS")
 				s.Docs[installBook] += "BOOT_ADDRESS"
@@ -75,7 +75,7 @@ func variableRules() []Rule {
 				}); err != nil {
 					p = append(p, err)
 				}
-				for _, o := range s.Installed.Objects {
+				for _, o := range append(slices.Clone(s.Installed.Objects), s.Runtime.Installed.Objects...) {
 					walk(withoutSchemas(&o).Object, "", func(path string, v any) {
 						leaf, _ := v.(string)
 						p.unless(!expression.MatchString(leaf), "%s: %s is %q after substitution", keyOf(&o), path, leaf)
@@ -87,15 +87,15 @@ func variableRules() []Rule {
 		},
 		{
 			ID: "K27", Level: Should, Tag: TagRelease, Text: "the components' variables are UPPER_CASE and documented",
-			Check: func(s *Shipped) error {
+			Check: ofEachPart(func(s *Shipped, of part) error {
 				var p problems
-				p.unless(len(s.Installed.Variables) > 0, "clusterctl finds no variable")
-				for _, name := range s.Installed.Variables {
+				p.unless(len(of.installed.Variables) > 0, "clusterctl finds no variable")
+				for _, name := range of.installed.Variables {
 					p.unless(variable.MatchString(name), "variable %s is not upper case", name)
-					p.unless(strings.Contains(s.Docs[installBook], name), "%s does not tell of %s", installBook, name)
+					p.unless(strings.Contains(s.Docs[of.book], name), "%s does not tell of %s", of.book, name)
 				}
 				return p.err()
-			},
+			}),
 			Break: func(s *Shipped) {
 				s.Docs[installBook] = strings.ReplaceAll(s.Docs[installBook], s.Installed.Variables[0], "")
 			},
@@ -108,7 +108,9 @@ func variableRules() []Rule {
 func (s *Shipped) expressions(ok func(string) bool) error {
 	var p problems
 	seen := 0
-	for name, content := range s.Files {
+	files := maps.Clone(s.Files)
+	files[runtimeComponentsFile] = s.Runtime.Files[runtimeComponentsFile]
+	for name, content := range files {
 		if name != componentsFile && !strings.HasSuffix(name, "-components.yaml") && !templateFile.MatchString(name) {
 			continue
 		}

@@ -128,6 +128,16 @@ func foreignGroup(s *Shipped, plurals, templateVerbs []string) error {
 	return p.err()
 }
 
+// inCommonGroup returns why rules of a foreign group do not apply to a kind.
+func inCommonGroup(plural string) func(*Shipped) string {
+	return func(s *Shipped) string {
+		if text(s.shippedDefinition(plural), "spec", "group") != group {
+			return ""
+		}
+		return "Ingot's kinds are in the common group " + group + ", on which core has all rights"
+	}
+}
+
 // moveGroup puts a kind into another API group, and into nothing else.
 func moveGroup(s *Shipped, plural string) {
 	o := s.shippedDefinition(plural)

@@ -30,22 +30,34 @@ import (
 // shippedVersion is what the tests release.
 const shippedVersion = "v0.1.0"
 
+// elsewhere is another target namespace.
+const elsewhere = "metal"
+
 // ship writes a release and looks at it: as files, by clusterctl, and installed in
 // an API server.
 func ship(t *testing.T) *Shipped {
 	t.Helper()
 	set, err := tools.Open()
 	check(t, err)
-	out := t.TempDir()
-	r, err := release.Write(t.Context(), release.Options{Root: set.Root(), Version: shippedVersion, Out: out, NoImages: true})
+	s, r := shipFiles(t, set.Root())
+	s.renderTemplates(t, r)
+	s.install(t)
+	return s
+}
+
+// shipFiles writes the release of a source tree, and looks at it as files and by
+// clusterctl; its templates are not rendered.
+func shipFiles(t *testing.T, root string) (*Shipped, *release.Release) {
+	t.Helper()
+	r, err := release.Write(t.Context(), release.Options{Root: root, Version: shippedVersion, Out: t.TempDir(), NoImages: true})
 	check(t, err)
 	s := &Shipped{
 		Name: "ingot", Type: string(clusterctlv1.InfrastructureProviderType),
 		Label: filepath.Base(filepath.Dir(r.Dir)), Version: filepath.Base(r.Dir),
-		Files: readDir(t, r.Dir), License: read(t, filepath.Join(set.Root(), "LICENSE")), Docs: map[string]string{},
+		Files: readDir(t, r.Dir), License: read(t, filepath.Join(root, "LICENSE")), Docs: map[string]string{},
 		Types: typeFacts(t), Requests: map[string]Answer{},
 	}
-	for name, content := range readDir(t, filepath.Join(set.Root(), "docs", "book")) {
+	for name, content := range readDir(t, filepath.Join(root, "docs", "book")) {
 		s.Docs["docs/book/"+name] = content
 	}
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
@@ -55,8 +67,7 @@ func ship(t *testing.T) *Shipped {
 	s.Components = parse(s.Files[componentsFile])
 	s.runClusterctl(t, r)
 	s.Runtime = runtimeExtension(t, r)
-	s.install(t)
-	return s
+	return s, r
 }
 
 func check(t testing.TB, err error) {
@@ -152,7 +163,12 @@ func (s *Shipped) runClusterctl(t *testing.T, r *release.Release) {
 		s.BuiltIn = append(s.BuiltIn, Provider{Name: p.Name(), Type: string(p.Type()), URL: p.URL()})
 	}
 	s.Installed = installation(t, r, "")
-	s.Elsewhere = installation(t, r, "metal")
+	s.Elsewhere = installation(t, r, elsewhere)
+}
+
+// renderTemplates lets clusterctl make a cluster of each template.
+func (s *Shipped) renderTemplates(t *testing.T, r *release.Release) {
+	t.Helper()
 	s.Templates = map[string]Template{}
 	for name, content := range s.Files {
 		if templateFile.MatchString(name) {

@@ -38,7 +38,7 @@ func goodRun() *Run {
 	tellHooks(s)
 	s.run.Commands = []Command{{Name: "init"}, {Name: "generate cluster"}}
 	s.run.Moved = Moved{
-		Kinds:   []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork},
+		Kinds:   []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork, "IngotImage", "IngotReservation", "IngotRemediation", "IngotRemediationTemplate"},
 		Objects: []Key{hostKey("site", 1), hostKey("site", 2), hostKey("site", 4), {kindHardware, "site", "h1"}, {"Secret", "site", "bmc"}},
 		Global:  []Key{{kindNetwork, "", "rack-1"}},
 	}

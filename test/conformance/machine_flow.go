@@ -37,7 +37,8 @@ func machineFlow() []Rule {
 // machineDeletion are the steps of a deletion (M58–M62).
 func machineDeletion() []Rule {
 	return []Rule{
-		{ID: "M58", Level: Must, Tag: TagReconcile, Text: "deletion switches the server off and frees the host", Live: freesHost, BreakRun: keepHost},
+		{ID: "M58", Level: Must, Tag: TagReconcile, Text: "deletion switches the server off and frees the host", Live: freesHost, BreakRun: keepHost,
+			Deviation: "An IngotMachine whose Machine lives is not deleted: the webhook refuses it, since Cluster API would skip the drain and etcd would lose a member. Delete the Machine."},
 		{ID: "M59", Level: May, Tag: TagDocument, Text: "deletion deregisters at a load balancer: Ingot has none", Document: contractBook + "m52-no-load-balancer"},
 		{ID: "M60", Level: Must, Tag: TagReconcile, Text: "while releasing fails the finalizer stays", Live: keepsFinalizer(kindMachine, FailingRelease), BreakRun: giveUp(kindMachine, FailingRelease)},
 		{ID: "M61", Level: Must, Tag: TagReconcile, Text: "then the finalizer goes, without an owner too", Live: letsGo(kindMachine, Unowned), BreakRun: stayForEver(kindMachine, Unowned)},

@@ -30,8 +30,9 @@ func machineDefinition() []Rule {
 		},
 		{
 			ID: "M04", Level: Must, Tag: TagRelease, Text: "in a foreign API group, core is granted machines and templates",
-			Check: machineAccess,
-			Break: func(s *Shipped) { moveGroup(s, machines) },
+			Check:         machineAccess,
+			Break:         func(s *Shipped) { moveGroup(s, machines) },
+			NotApplicable: inCommonGroup(machines),
 		},
 		{ID: "M05", Level: Should, Tag: TagDocument, Text: "Kubernetes' deprecation policy for the API versions", Document: contractBook + "m05-deprecation-policy"},
 		{ID: "M06", Level: May, Tag: TagDocument, Text: "the API version follows our stability, not Cluster API's number", Document: contractBook + "m06-versions-of-our-own"},
@@ -62,7 +63,7 @@ func machineShape() []Rule {
 	return []Rule{
 		{
 			ID: "M10", Level: Must, Tag: TagRelease, Text: "definitions are named as Cluster API computes it, the inventory's too",
-			Check: func(s *Shipped) error { return definitionName(s, append(slices.Clone(machineKinds), inventory...)) },
+			Check: func(s *Shipped) error { return definitionName(s, append(s.plurals(clusterKinds...), inventory...)) },
 			Break: func(s *Shipped) { s.shippedDefinition(hardwares).SetName("ingothardware." + group) },
 		},
 		{

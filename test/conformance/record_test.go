@@ -50,14 +50,17 @@ type recorder struct {
 	tenant  *bmc.BMC
 	// main and brief are clusters: one stays, one goes.
 	main, brief site.Cluster
+	// step that is being recorded; empty when all are.
+	step string
 }
 
 // record makes a run with Cluster API's own controllers: clusters by clusterctl and
 // its templates on simulated servers, and everything that a rule wants to see.
-func record(t *testing.T) *Run {
+func (r *recorder) record(t *testing.T) {
 	t.Helper()
+	r.step = "start"
 	world := site.NewWorld(t, site.WorldConfig{Racks: 3, ServersPerRack: 2})
-	r := &recorder{site: site.Start(t, site.Config{World: world}), run: &Run{Situations: map[string]Situation{}}}
+	r.site = site.Start(t, site.Config{World: world})
 	r.run.Commands = append(r.run.Commands, Command{Name: "init"}) // site.Start fails without
 	var kinds []client.ObjectList
 	for apiGroup, names := range kindsOf {
@@ -69,22 +72,42 @@ func record(t *testing.T) *Run {
 	}
 	r.history = r.site.Record(t, kinds...)
 	r.site.Register(t, world.Servers()...)
-	r.registerTenant(t)
-	r.strangers(t)
-	r.site.Await(t, "free hosts", r.site.Free(world.Servers()...))
-	r.clusters(t)
-	r.pauses(t)
-	r.move(t)
-	r.waiting(t)
-	r.loseStatus(t)
-	r.failure(t)
-	r.deletion(t)
-	r.nodes(t)
-	r.readLegacy(t)
-	r.limits(t)
-	r.finish(t)
-	r.hooks(t)
-	return r.run
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"tenant", r.registerTenant}, {"strangers", r.strangers},
+		{"free hosts", func(t *testing.T) { t.Helper(); r.site.Await(t, "free hosts", r.site.Free(world.Servers()...)) }},
+		{"clusters", r.clusters}, {"pauses", r.pauses}, {"move", r.move}, {"waiting", r.waiting}, {"lost status", r.loseStatus}, {"failure", r.failure},
+		{"deletion", r.deletion}, {"nodes", r.nodes}, {"contract v1beta1", r.readLegacy}, {"limits", r.limits}, {"finish", r.finish}, {"hooks", r.hooks},
+	} {
+		r.step = step.name
+		step.do(t)
+	}
+	r.step = ""
+}
+
+// salvage adds what the history and the BMCs have of a run that ended early: rules whose
+// evidence is complete are judged, and the others fail.
+func (r *recorder) salvage() {
+	if r.history == nil || len(r.run.Versions) > 0 {
+		return
+	}
+	versions, err := r.history.Versions()
+	if err != nil {
+		return
+	}
+	for _, v := range versions {
+		if o, ok := v.Object.(*unstructured.Unstructured); ok {
+			r.run.Versions = append(r.run.Versions, Version{Revision: v.Revision, At: v.At, Deleted: v.Deleted, Object: *o})
+		}
+	}
+	for _, server := range r.site.World.DataCentre.Servers {
+		r.writesOf(server.BMC, r.site.Namespace+"/"+server.Spec.Name, datacentre.Username)
+	}
+	if r.tenant != nil {
+		r.writesOf(r.tenant, "tenant/h", "tenant")
+	}
 }
 
 // revision of the API server now: what is written later has a higher one.

@@ -21,6 +21,10 @@ const (
 	ByDocument State = "document"
 	// NotRun rules need a run that was not made.
 	NotRun State = "not run"
+	// Deviates: Ingot does something else on purpose, and the rule says why.
+	Deviates State = "deviates"
+	// NotApplicable rules are about something that Ingot does not have.
+	NotApplicable State = "not applicable"
 )
 
 // A Result is a rule and what became of it.
@@ -57,6 +61,12 @@ func Judge(rule Rule, shipped *Shipped, run *Run) Result {
 		result.State, result.Detail = Fails, strings.ReplaceAll(p.err().Error(), "\n", "; ")
 	case rule.Check == nil && run == nil:
 		result.State, result.Detail = NotRun, "make conformance"
+	case rule.Deviation != "":
+		result.State, result.Detail = Deviates, rule.Deviation
+	case rule.NotApplicable != nil:
+		if why := rule.NotApplicable(shipped); why != "" {
+			result.State, result.Detail = NotApplicable, why
+		}
 	}
 	return result
 }
@@ -123,7 +133,7 @@ func Print(w io.Writer, results map[string]Result) error {
 		}
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\ndocument\trules\thold\tof these by document\tfail")
+	fmt.Fprintln(table, "\ndocument\trules\thold\tof these by document\tdeviate\tdo not apply\tfail")
 	var all tally
 	for _, section := range Sections() {
 		var t tally
@@ -136,12 +146,13 @@ func Print(w io.Writer, results map[string]Result) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%sconformance: %d of %d rules hold (%d by document)\n", all.rest(), all.holds, all.rules, all.documents)
+	_, err := fmt.Fprintf(w, "\n%sconformance: %d of %d rules hold (%d by document), %d deviate, %d do not apply\n",
+		all.rest(), all.holds, all.rules, all.documents, all.deviates, all.notApplicable)
 	return err
 }
 
 // tally counts rules by state.
-type tally struct{ rules, holds, documents, fails, notRun int }
+type tally struct{ rules, holds, documents, deviates, notApplicable, fails, notRun int }
 
 func (t *tally) add(s State) {
 	t.rules++
@@ -153,13 +164,17 @@ func (t *tally) add(s State) {
 		t.documents++
 	case Fails:
 		t.fails++
+	case Deviates:
+		t.deviates++
+	case NotApplicable:
+		t.notApplicable++
 	case NotRun:
 		t.notRun++
 	}
 }
 
 func (t *tally) row(w io.Writer, name string) {
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", name, t.rules, t.holds, t.documents, t.fails)
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", name, t.rules, t.holds, t.documents, t.deviates, t.notApplicable, t.fails)
 }
 
 // rest says what is missing to all, a line each.

@@ -56,6 +56,13 @@ type Rule struct {
 	// BreakRun makes a good run break this rule only.
 	BreakRun func(*Run)
 
+	// Deviation is why Ingot does something else than the rule asks; empty: it does not.
+	// What it does instead is checked all the same.
+	Deviation string
+	// NotApplicable returns why a rule is about something that Ingot does not have; empty:
+	// it has it. The check runs all the same.
+	NotApplicable func(*Shipped) string
+
 	// Document is where a rule is kept that only documents can keep: a path in the
 	// source tree, a #, and an anchor.
 	Document string

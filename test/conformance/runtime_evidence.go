@@ -5,6 +5,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +15,12 @@ import (
 
 // RuntimeExtension is the second provider: its release, and what its server answers.
 type RuntimeExtension struct {
-	// Components are the objects of its file; Installed is what clusterctl would create.
-	Components []unstructured.Unstructured
-	Installed  Installation
+	// Files of its directory in the repository, by name.
+	Files map[string]string
+	// Components are the objects of its file; Installed is what clusterctl would create,
+	// and Elsewhere the same in another target namespace that INGOT_RUNTIME_NAMESPACE names.
+	Components           []unstructured.Unstructured
+	Installed, Elsewhere Installation
 	// Calls that were made to the server, in their order.
 	Calls []HookCall
 }
@@ -173,7 +177,8 @@ func (c *HookCall) passes(p *problems) {
 // clone copies what a Break may change.
 func (r RuntimeExtension) clone() RuntimeExtension {
 	c := r
-	c.Components, c.Installed.Objects = cloneObjects(r.Components), cloneObjects(r.Installed.Objects)
+	c.Files = maps.Clone(r.Files)
+	c.Components, c.Installed.Objects, c.Elsewhere.Objects = cloneObjects(r.Components), cloneObjects(r.Installed.Objects), cloneObjects(r.Elsewhere.Objects)
 	c.Calls = cloneCalls(r.Calls)
 	return c
 }

@@ -40,21 +40,29 @@ import (
 // runtimeExtension looks at the second provider of a release.
 func runtimeExtension(t *testing.T, r *release.Release) RuntimeExtension {
 	t.Helper()
-	out := RuntimeExtension{Components: parse(read(t, r.RuntimeComponents))}
-	data, err := yaml.Marshal(map[string]any{"providers": []any{map[string]any{
-		"name": "ingot", "type": string(clusterctlv1.RuntimeExtensionProviderType), "url": r.RuntimeComponents,
-	}}})
-	check(t, err)
-	path := filepath.Join(t.TempDir(), "clusterctl.yaml")
-	check(t, os.WriteFile(path, data, 0o600))
-	c, err := clusterctl.New(t.Context(), path)
-	check(t, err)
-	components, err := c.GenerateProvider(t.Context(), "ingot:"+shippedVersion, clusterctlv1.RuntimeExtensionProviderType, clusterctl.ComponentsOptions{})
-	if err != nil {
-		out.Installed.Err = err.Error()
-		return out
+	out := RuntimeExtension{Files: readDir(t, r.RuntimeDir)}
+	out.Components = parse(out.Files[runtimeComponentsFile])
+	install := func(namespace string, variables map[string]string) Installation {
+		settings := map[string]any{"providers": []any{map[string]any{
+			"name": "ingot", "type": string(clusterctlv1.RuntimeExtensionProviderType), "url": r.RuntimeComponents,
+		}}}
+		for name, value := range variables {
+			settings[name] = value
+		}
+		data, err := yaml.Marshal(settings)
+		check(t, err)
+		path := filepath.Join(t.TempDir(), "clusterctl.yaml")
+		check(t, os.WriteFile(path, data, 0o600))
+		c, err := clusterctl.New(t.Context(), path)
+		check(t, err)
+		components, err := c.GenerateProvider(t.Context(), "ingot:"+shippedVersion, clusterctlv1.RuntimeExtensionProviderType, clusterctl.ComponentsOptions{TargetNamespace: namespace})
+		if err != nil {
+			return Installation{Namespace: namespace, Err: err.Error()}
+		}
+		return Installation{Namespace: components.TargetNamespace(), Objects: components.Objs(), Variables: components.Variables()}
 	}
-	out.Installed = Installation{Namespace: components.TargetNamespace(), Objects: components.Objs(), Variables: components.Variables()}
+	out.Installed = install("", nil)
+	out.Elsewhere = install(elsewhere, map[string]string{"INGOT_RUNTIME_NAMESPACE": elsewhere})
 	return out
 }
 
@@ -200,11 +208,12 @@ func (c *caller) mutation(t *testing.T) {
 	}}}}
 	holder := map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "md-0", "namespace": "default", "fieldPath": "spec"}
 	item := map[string]any{"uid": "1", "holderReference": holder, "object": template, "variables": []any{
-		map[string]any{"name": "builtin", "value": map[string]any{"machineDeployment": map[string]any{"version": "v1.36.1"}}},
+		map[string]any{"name": "builtin", "value": map[string]any{"machineDeployment": map[string]any{"version": "v1.36.1", "topologyName": "md-0"}}},
 	}}
 	c.ask(t, callVariables, "DiscoverVariables", "discover-variables", nil)
-	c.ask(t, callPatches, "GeneratePatches", "generate-patches", map[string]any{"items": []any{item}})
-	c.ask(t, callPatches, "GeneratePatches", "generate-patches", map[string]any{"items": []any{item}})
+	global := []any{map[string]any{"name": "builtin", "value": map[string]any{"cluster": map[string]any{"name": "c", "namespace": "default"}}}}
+	c.ask(t, callPatches, "GeneratePatches", "generate-patches", map[string]any{"variables": global, "items": []any{item}})
+	c.ask(t, callPatches, "GeneratePatches", "generate-patches", map[string]any{"variables": global, "items": []any{item}})
 	c.ask(t, callValidation, "ValidateTopology", "validate-topology", map[string]any{"items": []any{item}})
 	machine := map[string]any{"apiVersion": group + "/" + v1beta2, "kind": kindMachine, "metadata": map[string]any{"name": "m", "namespace": "default"}, "spec": map[string]any{"cleaning": "None"}}
 	changed := cloneMap(machine)
@@ -311,7 +320,7 @@ func (c *caller) strange(t *testing.T) {
 	c.send(t, call(callGarbage), []byte("\x00{"))
 	const tooMuch = 21 << 20
 	c.send(t, call(callOversize), bytes.Repeat([]byte(" "), tooMuch))
-	c.send(t, call(callSecret), []byte(`{"apiVersion":"`+hookVersion+`","kind":"BeforeClusterCreateRequest","cluster":{"metadata":{"creationTimestamp":"`+secretMark+`"}}}`))
+	c.send(t, call(callSecret), []byte(`{"apiVersion":"`+hookVersion+`","kind":"BeforeClusterCreateRequest","cluster":{"metadata":{"creationTimestamp":"`+secretMark+`"},"spec":{"topology":{"classRef":{"name":"c"}}}}}`))
 	c.send(t, call(callWrongKind), []byte(`{"apiVersion":"`+hookVersion+`","kind":"BeforeClusterDeleteRequest"}`))
 	get := call(callGet)
 	get.Method = http.MethodGet

@@ -69,7 +69,7 @@ func runtimeRelease() []Rule {
 		{ID: "R30", Level: Must, Tag: TagRelease, Text: "only administrators register it, and only where the feature is on", Check: registeredByAdministrators,
 			Break: func(s *Shipped) {
 				role := s.runtimeObject("ClusterRole")
-				set(role, append(list(role, "rules"), map[string]any{"apiGroups": []any{extensionAPI}, "resources": []any{"extensionconfigs"}, "verbs": []any{"get"}}), "rules")
+				set(role, append(list(role, "rules"), map[string]any{"apiGroups": []any{extensionAPI}, "resources": []any{"extensionconfigs"}, "verbs": []any{"patch"}}), "rules")
 			}},
 		{ID: "R31", Level: Must, Tag: TagRelease, Text: "ExtensionConfig has either URL or Service, a CA, and a namespace selector", Check: extensionConfigs,
 			Break: func(s *Shipped) {
@@ -192,14 +192,16 @@ func imagesOf(objects []unstructured.Unstructured) []string {
 }
 
 // registeredByAdministrators: the first provider, which needs no feature, brings no
-// ExtensionConfig, and no role of either lets anybody write one.
+// ExtensionConfig, and no role of either does more than get one.
 func registeredByAdministrators(s *Shipped) error {
 	var p problems
 	p.unless(len(ofKind(s.Components, "ExtensionConfig")) == 0, "%s has an ExtensionConfig", componentsFile)
 	objects := append(slices.Clone(s.Installed.Objects), s.Runtime.Installed.Objects...)
 	for _, role := range ofKind(objects, "ClusterRole", "Role") {
 		for _, rule := range list(role, "rules") {
-			p.unless(!slices.Contains(list(tree(rule), "apiGroups"), any(extensionAPI)), "%s grants %v", role.GetName(), rule)
+			for _, verb := range list(tree(rule), "verbs") {
+				p.unless(!slices.Contains(list(tree(rule), "apiGroups"), any(extensionAPI)) || verb == "get", "%s grants %v", role.GetName(), rule)
+			}
 		}
 	}
 	return p.err()
@@ -207,9 +209,9 @@ func registeredByAdministrators(s *Shipped) error {
 
 func extensionConfigs(s *Shipped) error {
 	var p problems
-	secrets := map[string]bool{}
+	names := map[string][]any{} // of the certificates, by their Secret
 	for _, certificate := range ofKind(s.Runtime.Installed.Objects, "Certificate") {
-		secrets[certificate.GetNamespace()+"/"+text(certificate, "spec", "secretName")] = true
+		names[certificate.GetNamespace()+"/"+text(certificate, "spec", "secretName")] = list(certificate, "spec", "dnsNames")
 	}
 	configs := ofKind(s.Runtime.Installed.Objects, "ExtensionConfig")
 	p.unless(len(configs) == 2, "%d ExtensionConfigs", len(configs))
@@ -220,7 +222,17 @@ func extensionConfigs(s *Shipped) error {
 		selector, _ := value(config, "spec", "namespaceSelector").(map[string]any)
 		p.unless(len(selector) > 0, "%s has no namespace selector", config.GetName())
 		from := config.GetAnnotations()[extensionAPI+"/inject-ca-from-secret"]
-		p.unless(secrets[from], "%s: no Certificate makes the Secret %q", config.GetName(), from)
+		p.unless(names[from] != nil, "%s: no Certificate makes the Secret %q", config.GetName(), from)
+		if service == "" {
+			continue
+		}
+		namespace := text(config, "spec", "clientConfig", "service", "namespace")
+		p.unless(slices.Contains(names[from], any(service+"."+namespace+".svc")), "%s: its certificate is for %v, not for Service %s in %s", config.GetName(), names[from], service, namespace)
+		to := one(s.Runtime.Installed.Objects, "Service", service)
+		p.unless(to != nil && to.GetNamespace() == namespace, "%s leads to a Service %s/%s, which is not installed", config.GetName(), namespace, service)
+		p.unless(to == nil || slices.ContainsFunc(list(to, "spec", "ports"), func(port any) bool {
+			return value(tree(port), "port") == value(config, "spec", "clientConfig", "service", "port")
+		}), "%s: the Service has no port %v", config.GetName(), value(config, "spec", "clientConfig", "service", "port"))
 	}
 	return p.err()
 }

@@ -54,6 +54,17 @@ func find(list []apiextensionsv1.CustomResourceDefinition, plural string) *apiex
 	return &apiextensionsv1.CustomResourceDefinition{}
 }
 
+// plurals are all kinds that the release defines but those named, as resources.
+func (s *Shipped) plurals(but ...string) []string {
+	var out []string
+	for _, o := range ofKind(s.Components, "CustomResourceDefinition") {
+		if plural := text(o, "spec", "names", "plural"); !slices.Contains(but, plural) {
+			out = append(out, plural)
+		}
+	}
+	return out
+}
+
 // version of a definition; nil if it has none of that name.
 func version(d *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
 	for i := range d.Spec.Versions {

@@ -8,21 +8,22 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ingot-metal/ingot/cmd/manager/app"
+	"github.com/ingot-metal/ingot/hack/tools"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
-	"github.com/ingot-metal/ingot/runtimehooks/inplace"
 	"github.com/ingot-metal/ingot/test/await"
 )
 
@@ -60,17 +61,30 @@ func Extend(t testing.TB, kubeconfig string, c client.Client, clients *Clients) 
 		}
 	})
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.proof.server.Certificate().Raw})
-	paths := map[string]string{"ingot": "", "ingot-in-place": inplace.MountPath}
-	for _, name := range slices.Sorted(maps.Keys(paths)) {
-		config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		config.Spec.ClientConfig = runtimev1.ClientConfig{URL: e.proof.server.URL + paths[name], CABundle: certificate}
-		if paths[name] != "" {
-			config.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{InPlaceLabel: "on"}}
-		}
-		must(t, c.Create(t.Context(), config))
-		awaitDiscovered(t, c, config)
+	for _, config := range shipped(t) {
+		// There are no Services here: the path, the selector and the name are the release's.
+		config.Annotations = nil
+		config.Spec.ClientConfig = runtimev1.ClientConfig{URL: e.proof.server.URL + config.Spec.ClientConfig.Service.Path, CABundle: certificate}
+		must(t, c.Create(t.Context(), &config))
+		awaitDiscovered(t, c, &config)
 	}
 	return e
+}
+
+// shipped are the ExtensionConfigs that the release brings.
+func shipped(t testing.TB) []runtimev1.ExtensionConfig {
+	t.Helper()
+	set, err := tools.Open()
+	must(t, err)
+	data, err := os.ReadFile(filepath.Join(set.Root(), "config", "runtime-extension", "extension_config.yaml"))
+	must(t, err)
+	var out []runtimev1.ExtensionConfig
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		config := runtimev1.ExtensionConfig{}
+		must(t, yaml.UnmarshalStrict([]byte(document), &config))
+		out = append(out, config)
+	}
+	return out
 }
 
 func awaitDiscovered(t testing.TB, c client.Client, config *runtimev1.ExtensionConfig) {

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -124,6 +125,11 @@ func addHooksRole(ctx context.Context, mgr manager.Manager, o *Options) error {
 	// The cache is filled before a runnable that needs no leader is started.
 	if err := mgr.Add(server); err != nil {
 		return err
+	}
+	if namespace := os.Getenv("POD_NAMESPACE"); namespace != "" {
+		if err := mgr.Add(&registration{reader: mgr.GetAPIReader(), namespace: namespace, interval: registrationInterval}); err != nil {
+			return err
+		}
 	}
 	return mgr.AddReadyzCheck("hooks", server.StartedChecker())
 }

@@ -142,7 +142,7 @@ func TestDeploymentArguments(t *testing.T) {
 		},
 		"all set": {
 			variables: map[string]string{"INGOT_BOOT_ADDRESS": "198.51.100.1", "INGOT_BOOT_INTERFACE": "eth1", "INGOT_BOOT_IPV6_ADDRESS": "auto",
-				"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
+				"INGOT_DIAGNOSTICS_ADDRESS": "localhost:8080", "INGOT_INSECURE_DIAGNOSTICS": "true"},
 			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440",
 				Diagnostics: "localhost:8080", InsecureDiagnostics: true, Replicas: 1},
