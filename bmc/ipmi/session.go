@@ -43,7 +43,7 @@ const privilegeAdministrator = 0x04
 // openSession opens a session: who listens, cipher suite, RAKP, privilege
 // (§13.15). A session that did not come about leaves none at the BMC.
 func openSession(ctx context.Context, host string, target bmc.Target) (*session, error) {
-	w, err := openWire(ctx, host)
+	w, err := openWire(ctx, target, host)
 	if err != nil {
 		return nil, setupError("look up the BMC", nil, err)
 	}
