@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 )
 
 // PowerState of a server as its BMC tells it.
@@ -167,6 +168,10 @@ type Target struct {
 	InsecureSkipVerify bool
 	// Mark is what the pool gives the sessions, see Mark.
 	Mark Mark
+	// Connecting is called before each connection with the host, as the address has it,
+	// and the IP address and port that it leads to. Its error refuses the connection. It
+	// must be safe for concurrent use. Nil: every connection is made.
+	Connecting func(host string, to netip.AddrPort) error
 }
 
 // Password is text that prints as "***".

@@ -21,6 +21,7 @@ const (
 	DefaultLockAfter = 3
 	DefaultLockBase  = 6 * time.Minute
 	DefaultLockMax   = 65 * time.Minute
+	DefaultLockEarly = time.Minute
 )
 
 // maxAsked bounds the patience that a BMC may ask of all its callers.
@@ -37,10 +38,11 @@ type RestOptions struct {
 	Base, Max time.Duration
 	// LockAfter so many refused logins in a row no credentials that were refused are sent
 	// for LockBase, which each further refusal doubles, up to LockMax, and up to a tenth
-	// of it at random: a retry within a BMC's lockout prolongs it. Others are sent at
-	// once. Negative: never.
-	LockAfter         int
-	LockBase, LockMax time.Duration
+	// of it at random: a retry within a BMC's lockout prolongs it. Another password is
+	// sent at once; if it is refused too, the next other one waits for LockEarly, which
+	// doubles likewise. Negative: never.
+	LockAfter                    int
+	LockBase, LockMax, LockEarly time.Duration
 }
 
 func (o RestOptions) filled() RestOptions {
@@ -55,6 +57,7 @@ func (o RestOptions) filled() RestOptions {
 	}
 	o.Max = max(o.Max, o.Base)
 	o.LockAfter, o.LockBase, o.LockMax = cmp.Or(o.LockAfter, DefaultLockAfter), cmp.Or(o.LockBase, DefaultLockBase), cmp.Or(o.LockMax, DefaultLockMax)
+	o.LockEarly = cmp.Or(o.LockEarly, DefaultLockEarly)
 	return o
 }
 

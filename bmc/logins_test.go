@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,57 @@ func TestPoolSparesTheAccount(t *testing.T) {
 		}
 		must(t, pool.Close(t.Context()))
 	})
+}
+
+// TestPoolBoundsGuesses: however many passwords a Secret is given, by whatever name the BMC
+// is reached, and though the host is registered anew each time, one account is sent a few
+// of them only. The right one gets in within minutes.
+func TestPoolBoundsGuesses(t *testing.T) {
+	victim := netip.MustParseAddrPort("10.0.0.9:443")
+	for _, tc := range []struct {
+		name    string
+		address func(n int) string
+		forget  bool
+	}{
+		{"one address", func(int) string { return "redfish://a" }, false},
+		{"registered anew", func(int) string { return "redfish://a" }, true},
+		{"two names", func(n int) string { return []string{"redfish://a", "redfish://b"}[n%2] }, false},
+		{"a name for each password", func(n int) string { return fmt.Sprintf("redfish://a%d.example", n) }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lockable{fakeBMC: fakeBMC{t: t}, right: "corrected", most: 1000}
+				pool := bmc.NewPool(func(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
+					if err := target.Connecting("a", victim); err != nil {
+						return nil, fmt.Errorf("dial: %w: %w", bmc.ErrUnreachable, err)
+					}
+					return l.dial(ctx, target)
+				}, bmc.PoolOptions{Rest: bmc.RestOptions{After: -1}})
+				guess := func(n int, password bmc.Password) error {
+					at := target(tc.address(n))
+					at.Password = password
+					if tc.forget {
+						defer pool.Forget(at.Address)
+					}
+					pool.Forgive(at) // as the controller does when the Secret changes
+					return pool.Do(t.Context(), at, readState)
+				}
+				for n := range 100 {
+					if err := guess(n, bmc.Password(fmt.Sprint("guess-", n))); !errors.Is(err, bmc.ErrUnauthorized) {
+						t.Fatalf("guess %d: %v", n, err)
+					}
+				}
+				if n := len(l.logins); n > bmc.DefaultLockAfter+1 {
+					t.Errorf("%d of 100 guesses were sent at once", n)
+				}
+				time.Sleep(time.Minute)
+				if err := guess(0, "corrected"); err != nil {
+					t.Errorf("the right password, a minute later: %v", err)
+				}
+				must(t, pool.Close(t.Context()))
+			})
+		})
+	}
 }
 
 // TestPoolSparesTheAccountOfTwoPasswords: where nobody knows which of two passwords the
@@ -247,7 +299,12 @@ func TestPoolForgives(t *testing.T) {
 		other.Username = "another"
 		pool.Forgive(other)
 		left()
-		for range 3 {
+		for n := range 3 {
+			if n > 0 { // the first retry is sent at once, further ones wait
+				pool.Forgive(target("a"))
+				left()
+				time.Sleep(bmc.DefaultLockEarly << (n - 1))
+			}
 			pool.Forgive(target("a"))
 			sent := len(l.logins)
 			_ = pool.Do(t.Context(), target("a"), readState)
@@ -260,6 +317,7 @@ func TestPoolForgives(t *testing.T) {
 		}
 		l.right = target("a").Password
 		pool.Forgive(target("a"))
+		time.Sleep(4 * time.Minute)
 		must(t, pool.Do(t.Context(), target("a"), readState))
 		must(t, pool.Close(t.Context()))
 	})

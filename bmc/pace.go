@@ -67,8 +67,7 @@ type dealings struct {
 	bucket  bucket
 	contact Contact
 	// target of the last call: failures of other credentials say nothing.
-	target   Target
-	accounts accounts
+	target Target
 	// left are sessions that could not be ended, oldest first.
 	left []leftover
 	// users are the addresses, each of a system of the BMC, that were called and not
@@ -89,9 +88,6 @@ func (d *dealings) admit(target Target, now time.Time) error {
 		d.users = map[string]bool{}
 	}
 	d.users[target.Address] = true
-	if err := d.accounts.spare(target, now); err != nil {
-		return err
-	}
 	if c := d.contact; c.Rests(now) {
 		return &RestError{RetryAfter: c.RestsUntil.Sub(now), Failures: c.Failures, Err: c.Err}
 	}
@@ -105,19 +101,11 @@ func (d *dealings) note(err error, now time.Time, o RestOptions) {
 	d.contact = d.contact.after(err, now, rand.Float64(), o)
 }
 
-// noteLogin remembers how a login went.
-func (d *dealings) noteLogin(target Target, err error, now time.Time, o RestOptions) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.accounts = d.accounts.after(target, err, now, rand.Float64(), o)
-}
-
-// forgive lets the BMC, and the account of the target, be asked at once.
-func (d *dealings) forgive(target Target) {
+// forgive lets the BMC be asked at once.
+func (d *dealings) forgive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.contact.RestsUntil = time.Time{}
-	d.accounts.forgive(target.Username)
 }
 
 // leaves says whether nobody uses the BMC any more once an address does not.
@@ -159,7 +147,7 @@ func (d *dealings) fails() bool {
 func (d *dealings) void(now time.Time, o PaceOptions) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.contact.Failures == 0 && len(d.accounts) == 0 && len(d.left) == 0 && d.bucket.full(now, o)
+	return d.contact.Failures == 0 && len(d.left) == 0 && d.bucket.full(now, o)
 }
 
 type paceKey struct{}

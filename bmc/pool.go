@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,8 @@ type PoolOptions struct {
 	Observer Observer
 	// Mark is given to sessions, where a BMC takes one; empty: none is.
 	Mark Mark
+	// Sources are where BMCs may be; nil: everywhere.
+	Sources *Sources
 }
 
 // DefaultPoolOptions are what the zero value means, without an observer.
@@ -80,6 +83,7 @@ type Pool struct {
 	dial     Dialer
 	opts     PoolOptions
 	patience *patience
+	logins   loginLedger
 	// base is cancelled when Close runs out of patience; it ends what is in flight.
 	base   context.Context
 	cancel context.CancelFunc
@@ -98,6 +102,8 @@ type Pool struct {
 	dealings map[string]*dealings
 	// swept are the addresses at which sessions of earlier lives were looked for.
 	swept map[string]bool
+	// peers are where the last login at an address was sent to.
+	peers map[string][]string
 }
 
 // NewPool returns a pool whose sessions are opened by dial. Close ends it.
@@ -106,7 +112,7 @@ func NewPool(dial Dialer, opts PoolOptions) *Pool {
 	base, cancel := context.WithCancel(context.Background())
 	return &Pool{
 		dial: dial, opts: opts, patience: newPatience(opts.Patience), base: base, cancel: cancel, ended: make(chan struct{}),
-		entries: map[string]*entry{}, dealings: map[string]*dealings{}, swept: map[string]bool{},
+		entries: map[string]*entry{}, dealings: map[string]*dealings{}, swept: map[string]bool{}, peers: map[string][]string{},
 	}
 }
 
@@ -118,6 +124,7 @@ type entry struct {
 	dealings *dealings
 	target   Target
 	conn     Conn // nil: no session
+	gate     *gate
 	// session is the number of the pool's session that conn is.
 	session uint64
 
@@ -159,7 +166,9 @@ func (p *Pool) Do(ctx context.Context, target Target, fn func(ctx context.Contex
 		return fmt.Errorf("wait for BMC %s: %w", target.Address, err)
 	}
 	defer p.release(place, e)
-	if err := e.dealings.admit(target, time.Now()); err != nil {
+	now := time.Now()
+	rests := e.dealings.admit(target, now)
+	if err := cmp.Or(p.logins.spare(place, target, now), rests); err != nil { // the account's rest is the longer one
 		return fmt.Errorf("BMC %s: %w", target.Address, err)
 	}
 	tried, err := p.turnOf(ctx, e)
@@ -390,9 +399,11 @@ func (e *entry) stopIdle() {
 
 // open dials. The entry's lock is held.
 func (p *Pool) open(ctx context.Context, e *entry) error {
+	gate := &gate{pool: p, target: e.target}
+	e.gate = gate
 	err := p.observe(ctx, e, CallDial, p.opts.CallTimeout, func(ctx context.Context) error {
 		target := e.target
-		target.Mark = p.opts.Mark
+		target.Mark, target.Connecting = p.opts.Mark, gate.connecting
 		conn, err := p.dial(ctx, target)
 		if left, ok := errors.AsType[*LeftOpen](err); ok {
 			e.dealings.leave(leftover{conn: left.Conn})
@@ -403,6 +414,7 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 		e.conn = conn
 		return nil
 	})
+	p.noteLogin(gate, err)
 	if err != nil {
 		return err
 	}
@@ -413,6 +425,18 @@ func (p *Pool) open(ctx context.Context, e *entry) error {
 	p.sweep(ctx, e)
 	p.endLeft(ctx, e.target.Address, e.dealings, endsAtOnce)
 	return nil
+}
+
+// noteLogin remembers how a login went, at each peer that it was sent to.
+func (p *Pool) noteLogin(g *gate, err error) {
+	peers := g.reached()
+	if _, spared := errors.AsType[*RestError](err); spared {
+		return // it was not sent
+	}
+	p.mu.Lock()
+	p.peers[g.target.Place()] = peers[1:]
+	p.mu.Unlock()
+	p.logins.note(peers, g.target, err, time.Now(), rand.Float64(), p.opts.Rest)
 }
 
 // closeSession ends the session, if there is one, whatever became of the
@@ -441,12 +465,9 @@ func (p *Pool) observe(ctx context.Context, e *entry, name CallName, timeout tim
 		ctx = limited
 	}
 	start := time.Now()
-	err := f(ctx)
-	if name.speaks() {
+	err := e.gate.explain(f(ctx))
+	if _, spared := errors.AsType[*RestError](err); name.speaks() && !spared {
 		e.dealings.note(err, time.Now(), p.opts.Rest)
-	}
-	if name == CallDial {
-		e.dealings.noteLogin(e.target, err, time.Now(), p.opts.Rest)
 	}
 	p.opts.Observer(Call{Address: e.target.Address, Name: name, Duration: time.Since(start), Outcome: OutcomeOf(err)})
 	return err

@@ -18,6 +18,7 @@ func (p *Pool) Forget(address string) {
 	if last {
 		delete(p.dealings, place)
 		delete(p.swept, place)
+		delete(p.peers, place)
 	}
 	e, ok := p.entries[place]
 	switch {
@@ -54,14 +55,16 @@ func (p *Pool) partWith(place string, d *dealings) {
 }
 
 // Forgive has a target's BMC asked with the next call, also while it rests, and its
-// credentials sent once more though they were refused: a person may have mended at the
-// BMC what was wrong. If they are refused again, the next rest is as long as it would
-// have been.
+// credentials sent once more though they were refused: a person may have corrected at the
+// BMC what was wrong. The first such login is sent at once. If it is refused, the next one
+// waits, as one with another password does.
 func (p *Pool) Forgive(target Target) {
+	place := target.Place()
 	p.mu.Lock()
-	d := p.dealings[target.Place()]
+	d, peers := p.dealings[place], append([]string{place}, p.peers[place]...)
 	p.mu.Unlock()
+	p.logins.forgive(peers, target.Username)
 	if d != nil {
-		d.forgive(target)
+		d.forgive()
 	}
 }

@@ -35,6 +35,7 @@ grub-efi-amd64-bin /usr/lib/grub/x86_64-efi/linux.mod      test test-full demo t
 dpkg               dpkg-deb                                test test-full demo agent-image release e2e-clusterctl
 openipmi           ipmi_sim                                test test-full test-bmc
 ipmitool           ipmitool                                test test-full test-bmc
+python3-pyghmi     /usr/lib/python3/dist-packages/pyghmi   test test-full test-bmc
 isc-dhcp-client    dhclient                                test test-full
 isc-dhcp-relay     dhcrelay                                test test-full
 udhcpc             udhcpc                                  test test-full

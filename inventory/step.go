@@ -99,7 +99,9 @@ const (
 	BMCCredentialsMissing BMCProblem = "CredentialsMissing"
 	BMCCAMissing          BMCProblem = "CAMissing"
 	BMCUnsupported        BMCProblem = "Unsupported"
-	BMCError              BMCProblem = "Error"
+	// BMCAddressNotAllowed: --bmc-sources does not allow its address; it is not spoken to.
+	BMCAddressNotAllowed BMCProblem = "AddressNotAllowed"
+	BMCError             BMCProblem = "Error"
 	// BMCDisobeys: it answers, and does not switch the server as it is ordered.
 	BMCDisobeys BMCProblem = "Disobeys"
 )

@@ -111,6 +111,8 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonCAMissing
 	case BMCUnsupported:
 		return infrav1.ReasonBMCUnsupported
+	case BMCAddressNotAllowed:
+		return infrav1.ReasonBMCAddressNotAllowed
 	case BMCDisobeys:
 		return infrav1.ReasonBMCDisobeys
 	default:
@@ -125,6 +127,9 @@ func (in *input) bmcMessage() string {
 	what := in.obs.BMCMessage
 	if what == "" {
 		what = string(in.obs.BMC)
+	}
+	if in.obs.BMC == BMCAddressNotAllowed {
+		return what + ". Ingot does not contact this BMC; a server in use keeps running. Correct the address, or add its network to --bmc-sources."
 	}
 	return fmt.Sprintf("the BMC cannot be used: %s; %s; %s", what, in.tries(), in.remedy())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory/bmcaddress"
 )
 
 // BMCs is what admission asks of the drivers that the manager was built with. The
@@ -23,6 +24,9 @@ type BMCs struct {
 	// Offers tells the capabilities that the driver of an address has at best. Not
 	// known: the BMC has to be asked which protocol it speaks.
 	Offers func(address string) (offers []bmc.Capability, known bool)
+	// Source refuses an IP address at which BMCs may not be spoken to (--bmc-sources).
+	// Names are not looked up: their addresses are checked when the BMC is connected to.
+	Source func(host string) error
 }
 
 // demand is a part of a host that asks for a capability of its BMC.
@@ -93,6 +97,19 @@ func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList
 				"redfish:// address", d.noun, scheme)})
 	}
 	return errs
+}
+
+// checkSource refuses a new address that --bmc-sources does not allow.
+func (b BMCs) checkSource(before, host *v1beta2.IngotHost) field.ErrorList {
+	if b.Source == nil || host.Spec.BMC == nil || before != nil && bmcAddressOf(before) == bmcAddressOf(host) {
+		return nil
+	}
+	address, err := bmcaddress.Parse(host.Spec.BMC.Address)
+	if err != nil || b.Source(address.Host) == nil {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "bmc", "address"), host.Spec.BMC.Address,
+		"is outside of the addresses that --bmc-sources of the manager allows; correct it, or add its network to --bmc-sources (INGOT_BMC_SOURCES)")}
 }
 
 // checkScheme refuses an address that no driver takes.

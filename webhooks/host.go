@@ -54,6 +54,7 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 		// What is moved or restored comes as it was.
 		errs = append(errs, checkCommands(nil, host)...)
 		errs = append(errs, v.bmcs.checkCapabilities(nil, host)...)
+		errs = append(errs, v.bmcs.checkSource(nil, host)...)
 		errs = append(errs, checkSettings(nil, host)...)
 	}
 	if err := refusal("IngotHost", host, append(errs, more...)); err != nil {
@@ -86,6 +87,7 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		}
 		errs = append(errs, recorded...)
 		errs = append(errs, v.bmcs.checkCapabilities(before, after)...)
+		errs = append(errs, v.bmcs.checkSource(before, after)...)
 		errs = append(errs, checkSettings(before, after)...)
 	}
 	if err := refusal("IngotHost", after, errs); err != nil {

@@ -21,7 +21,8 @@ type BMC struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.matches('^(redfish([+]http)?://[^/@?#]+(/[^?#]*)?|(ipmi|vendor[+][a-z0-9]+(-[a-z0-9]+)*)://[^/@?#]+/?|[^]/@?#: []+(:[0-9]+)?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[[][0-9A-Fa-f:.]+[]](:[0-9]+)?)$')",message="must be redfish://host, redfish+http://host, ipmi://host, vendor+<driver>://host or a host alone, each with an optional :port; only behind redfish and redfish+http may follow a path, /redfish/v1/Systems/<id>; no query, no fragment"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || !self.matches('^(idrac|ilo[45]|irmc|libvirt|redfish[+]https|redfish-[a-z]+)([-+][a-z-]+)?([+]https?)?://')",messageExpression="'is an address of Metal3; write ' + (self.startsWith('libvirt') ? 'ipmi://' : self.contains('+http:') ? 'redfish+http://' : 'redfish://') + (self.contains('virtualmedia') ? ' with bootMethod: VirtualMedia' : self.contains('uefihttp') ? ' with bootMethod: HTTP' : '')"
+	// +kubebuilder:validation:XValidation:rule="self.contains('@') || self.matches('^(idrac|ilo[45]|irmc|libvirt|redfish[+]https|redfish-[a-z]+)([-+][a-z-]+)?([+]https?)?://') || self.matches('^(redfish([+]http)?://[^/@?#]+(/[^?#]*)?|(ipmi|vendor[+][a-z0-9]+(-[a-z0-9]+)*)://[^/@?#]+/?|[^]/@?#: []+(:[0-9]+)?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[[][0-9A-Fa-f:.]+[]](:[0-9]+)?)$')",message="must be redfish://host, redfish+http://host, ipmi://host, vendor+<driver>://host or a host alone, each with an optional :port; only behind redfish and redfish+http may follow a path, /redfish/v1/Systems/<id>; no query, no fragment"
 	Address string `json:"address,omitempty"`
 
 	// credentialsRef names the Secret in the host's namespace with the keys

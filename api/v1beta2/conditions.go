@@ -87,10 +87,12 @@ const (
 	ReasonBMCRateLimited = "BMCRateLimited"
 	ReasonBMCError       = "BMCError"
 	// ReasonBMCDisobeys: it answers, and does not switch the server as it is ordered.
-	ReasonBMCDisobeys        = "BMCDisobeys"
-	ReasonBMCUnsupported     = "BMCUnsupported"
-	ReasonCertificateInvalid = "CertificateInvalid"
-	ReasonCertificateChanged = "CertificateChanged"
+	ReasonBMCDisobeys    = "BMCDisobeys"
+	ReasonBMCUnsupported = "BMCUnsupported"
+	// ReasonBMCAddressNotAllowed: --bmc-sources does not allow the address of the BMC.
+	ReasonBMCAddressNotAllowed = "BMCAddressNotAllowed"
+	ReasonCertificateInvalid   = "CertificateInvalid"
+	ReasonCertificateChanged   = "CertificateChanged"
 	// ReasonCertificatePinned: the certificate of a first use is trusted, and no other.
 	ReasonCertificatePinned   = "CertificatePinned"
 	ReasonCredentialsAccepted = "CredentialsAccepted"

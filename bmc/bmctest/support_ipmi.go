@@ -35,10 +35,6 @@ var ipmiGaps = []Gap{
 		Why: "ipmi_sim 2.0.33 takes Chassis Identify, but Get Chassis Status reads 00 in byte 3: bit 6 says that the state is not told (§28.2 table 28-3)",
 	},
 	{
-		Driver: DriverIPMI, Personalities: []Personality{GoIPMI}, Feature: EventLog,
-		Why: "go-ipmi v0.9.1 registers no SEL command in its simulator (pkg/handlers/storage.go): C1h",
-	},
-	{
 		Driver: DriverIPMI, Personalities: []Personality{IPMISim}, Feature: Reset,
 		Why: "ipmi_sim 2.0.33 answers Cold Reset (§20.2) with C1h, though ipmitool says that it was sent",
 	},

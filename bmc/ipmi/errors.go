@@ -33,6 +33,8 @@ func (e *callError) Unwrap() []error {
 type statusError struct {
 	status byte
 	suite  int
+	// opening: the BMC refused Open Session, which carries no user name.
+	opening bool
 }
 
 func (e *statusError) Error() string {
@@ -55,21 +57,30 @@ func (e *statusError) name() string {
 	return "refused"
 }
 
-// wantsOtherSuite says that the BMC does not know the cipher suite. 12h is what
-// ipmi_sim answers to one that it does not know.
+// noRoom reports a BMC whose session table is full.
+func (e *statusError) noRoom() bool { return e.status == 0x01 || e.status == 0x0b }
+
+// wantsOtherSuite reports that another cipher suite may be accepted: the BMC does not know
+// this one, or refused Open Session for whatever reason but a full table. BMCs answer
+// "invalid role" (09h), "not authorized" (0Ah) or "invalid payload" (03h) there to a suite
+// that they do not know. 12h is what ipmi_sim answers.
 func (e *statusError) wantsOtherSuite() bool {
+	if e.opening && !e.noRoom() {
+		return true
+	}
 	return slices.Contains([]byte{0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12}, e.status)
 }
 
 func (e *statusError) sentinel() error {
-	switch e.status {
-	case 0x01, 0x0b:
+	switch {
+	case e.noRoom():
 		return &bmc.BusyError{}
+	case e.wantsOtherSuite():
+		return bmc.ErrNotSupported
+	}
+	switch e.status {
 	case 0x09, 0x0a, 0x0c, 0x0d, 0x0e, 0x0f:
 		return bmc.ErrUnauthorized
-	}
-	if e.wantsOtherSuite() {
-		return bmc.ErrNotSupported
 	}
 	return bmc.ErrProtocol
 }

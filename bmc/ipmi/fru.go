@@ -81,6 +81,13 @@ func ignoreCode(err error) error {
 	return err
 }
 
+// wantsLess reports a read that may work with fewer bytes. BMCs refuse one that is too long
+// as they should (C7h, C8h, CAh), as a parameter or an offset (C9h, CCh), as something that
+// is not there (CBh), by running out of time (C3h), or without a reason (FFh).
+func wantsLess(err error) bool {
+	return isCode(err, 0xc3, 0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xff)
+}
+
 // fruArea is one area and where its texts begin.
 type fruArea struct {
 	offset, texts int
@@ -181,7 +188,7 @@ func (r *fruReader) read(ctx context.Context, offset, n int) ([]byte, error) {
 			what: "read FRU", netFn: netFnStorage, code: 0x11, least: 1,
 			data: []byte{0, byte(at / unit), byte(at / unit >> 8), byte(count / unit)},
 		})
-		if isCode(err, 0xc7, 0xc8, 0xca) && r.chunk > fruLeastChunk {
+		if wantsLess(err) && r.chunk > fruLeastChunk {
 			r.chunk /= 2
 			continue
 		}

@@ -22,6 +22,11 @@ const (
 	// recordHeader is the length of a record's header, recordChunk what one read of
 	// a piece asks for where a BMC cannot send a record at once.
 	recordHeader, recordChunk = 5, 16
+	// recordLeast is the smallest piece that is asked for.
+	recordLeast = 4
+	// maxSkipped bounds the records without a readable header, after which the IDs are
+	// taken to have ended.
+	maxSkipped = 16
 )
 
 // sensorRecord is a sensor that the BMC reads itself.
@@ -49,12 +54,14 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	if err := c.readRecords(ctx); err != nil {
 		return bmc.HealthReport{}, err
 	}
+	refused := 0
 	for _, record := range c.sensors.records {
 		data, err := c.run(ctx, command{
 			what: "read sensor", netFn: netFnSensor, code: 0x2d, data: []byte{record.number}, least: 2,
 		})
 		if err != nil {
 			if ignoreCode(err) == nil {
+				refused++
 				continue
 			}
 			return bmc.HealthReport{}, err
@@ -63,7 +70,8 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 			report.Components = append(report.Components, component)
 		}
 	}
-	report.Overall = worst(report.Components)
+	c.sensors.refused = refused > 0 && refused == len(c.sensors.records)
+	report.Overall = c.overall(report.Components)
 	return report, nil
 }
 
@@ -74,7 +82,16 @@ func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	if err != nil {
 		return bmc.Vitals{Power: bmc.PowerUnknown, Health: bmc.HealthUnknown}, err
 	}
-	return bmc.Vitals{Power: c.powerOf(status), Health: worst(chassisFaults(status))}, nil
+	return bmc.Vitals{Power: c.powerOf(status), Health: c.overall(chassisFaults(status))}, nil
+}
+
+// overall is the worst of the components. It is unknown where there is nothing that could
+// be wrong: the BMC was asked for its sensors and showed none that can be read.
+func (c *conn) overall(components []bmc.ComponentHealth) bmc.HealthState {
+	if len(components) == 0 && c.sensors.whole && (len(c.sensors.records) == 0 || c.sensors.refused) {
+		return bmc.HealthUnknown
+	}
+	return worst(components)
 }
 
 // chassisFaults are the faults in Get Chassis Status (§28.2 table 28-3).
@@ -205,6 +222,10 @@ type repository struct {
 	next  uint16
 	seen  map[uint16]bool
 	whole bool
+	// refused: the BMC refused to read each sensor when it was last asked.
+	refused bool
+	// skipped counts the records whose header could not be read either.
+	skipped int
 }
 
 // readRecords reads what is left of the sensor repository (§33.12). A BMC without one
@@ -221,11 +242,15 @@ func (c *conn) readRecords(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			if err := ignoreCode(err); err != nil {
-				return err
+			if ignored := ignoreCode(err); ignored != nil {
+				return ignored
 			}
-			s.whole = true
-			break
+			// The ID of the next record is not known: on most BMCs it is one more.
+			if s.skipped++; !wantsLess(err) || s.skipped > maxSkipped {
+				s.whole = true
+				break
+			}
+			next = s.next + 1
 		}
 		if r, ok := parseRecord(raw); ok {
 			s.records = append(s.records, r)
@@ -237,10 +262,12 @@ func (c *conn) readRecords(ctx context.Context) error {
 	return nil
 }
 
-// readRecord reads one record, at once where the BMC can, else piece by piece.
+// readRecord reads one record, at once where the BMC can, else piece by piece. Of a record
+// that the BMC does not send in pieces either, it returns the header, which is no sensor,
+// and the ID of the next record.
 func (c *conn) readRecord(ctx context.Context, id uint16) (raw []byte, next uint16, _ error) {
 	raw, next, err := c.readPiece(ctx, 0, id, 0, 0xff)
-	if !isCode(err, 0xc7, 0xc8, 0xca) {
+	if !wantsLess(err) {
 		return raw, next, err
 	}
 	data, err := c.run(ctx, command{what: "reserve sensor records", netFn: netFnStorage, code: 0x22, least: 2})
@@ -251,9 +278,16 @@ func (c *conn) readRecord(ctx context.Context, id uint16) (raw []byte, next uint
 	if raw, next, err = c.readPiece(ctx, reservation, id, 0, recordHeader); err != nil || len(raw) < recordHeader {
 		return nil, next, err
 	}
+	chunk := recordChunk
 	for length := recordHeader + int(raw[4]); len(raw) < length; {
-		piece, _, err := c.readPiece(ctx, reservation, id, len(raw), min(recordChunk, length-len(raw)))
-		if err != nil {
+		piece, _, err := c.readPiece(ctx, reservation, id, len(raw), min(chunk, length-len(raw)))
+		switch {
+		case wantsLess(err) && chunk > recordLeast:
+			chunk /= 2
+			continue
+		case wantsLess(err):
+			return raw[:recordHeader], next, nil
+		case err != nil:
 			return nil, 0, err
 		}
 		if len(piece) == 0 {

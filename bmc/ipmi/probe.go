@@ -20,7 +20,7 @@ func Probe(ctx context.Context, target bmc.Target) error {
 	if err != nil {
 		return fmt.Errorf("look for IPMI: %w", err)
 	}
-	w, err := openWire(ctx, host)
+	w, err := openWire(ctx, target, host)
 	if err != nil {
 		return setupError("look up "+host, nil, err)
 	}

@@ -43,7 +43,7 @@ const privilegeAdministrator = 0x04
 // openSession opens a session: who listens, cipher suite, RAKP, privilege
 // (§13.15). A session that did not come about leaves none at the BMC.
 func openSession(ctx context.Context, host string, target bmc.Target) (*session, error) {
-	w, err := openWire(ctx, host)
+	w, err := openWire(ctx, target, host)
 	if err != nil {
 		return nil, setupError("look up the BMC", nil, err)
 	}
@@ -198,17 +198,31 @@ func (s *session) login(ctx context.Context, suite suite, target bmc.Target, p p
 	if err := opened.Unpack(raw); err != nil {
 		return fmt.Errorf("%w: open session: %w", bmc.ErrProtocol, err)
 	}
+	if opened.RmcpStatusCode != 0 {
+		return &statusError{status: byte(opened.RmcpStatusCode), suite: suite.id, opening: true}
+	}
+	chosen, ours := suiteOf(opened)
 	switch {
-	case opened.RmcpStatusCode != 0:
-		return &statusError{status: byte(opened.RmcpStatusCode), suite: suite.id}
-	case opened.AuthAlg != byte(suite.auth) || opened.IntegrityAlg != byte(suite.integrity) || opened.CryptAlg != byte(types.CryptAlg_AES_CBC_128):
-		// Nobody may talk us down to less than was asked for.
-		return fmt.Errorf("%w: BMC chose other algorithms than those of cipher suite %d", bmc.ErrProtocol, suite.id)
+	case !ours:
+		return fmt.Errorf("%w: BMC chose algorithms of none of the cipher suites 17 and 3, asked for %d", bmc.ErrProtocol, suite.id)
 	case opened.ManagedSystemSessionID == 0:
 		return fmt.Errorf("%w: session 0", bmc.ErrProtocol)
 	}
 	s.its = opened.ManagedSystemSessionID
-	return s.rakp(ctx, suite, target, [16]byte(random[:16]))
+	return s.rakp(ctx, chosen, target, [16]byte(random[:16]))
+}
+
+// suiteOf is the suite of ours that the BMC chose, which need not be the one asked for:
+// pyghmi, and with it VirtualBMC, answers with the algorithms of suite 3 whatever is
+// asked. A BMC that refuses suite 17 gets suite 3 too, so that nothing is lost by that.
+// Weaker suites are refused.
+func suiteOf(opened rmcpplus.OpenSessionResponse) (suite, bool) {
+	for _, s := range suites() {
+		if opened.AuthAlg == byte(s.auth) && opened.IntegrityAlg == byte(s.integrity) && opened.CryptAlg == byte(types.CryptAlg_AES_CBC_128) {
+			return s, true
+		}
+	}
+	return suite{}, false
 }
 
 // rakp proves each side's knowledge of the password and derives the keys

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/bmctest"
@@ -61,6 +62,11 @@ func goIPMIRig(change func(*labipmi.Config)) func(t *testing.T) bmctest.Rig {
 		inventory, beyond := truth(s.BMCFirmware, s.BMCUUID)
 		beyond.Reset = func() bool { return r.Resets() == 1 }
 		beyond.Lit = r.Lit
+		beyond.AddEvents = func(_ *testing.T, n int) {
+			for i := range n { // a fan below its lower critical limit
+				r.AddEvent(4, 4, 2, time.Unix(0x60000000+int64(i), 0))
+			}
+		}
 		return bmctest.Rig{
 			Dial: ipmi.Dial, Target: r.target, Server: simulated{rig: r}, Inventory: inventory, Beyond: beyond,
 			Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},

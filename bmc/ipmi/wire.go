@@ -46,8 +46,8 @@ type wire struct {
 }
 
 // openWire opens a socket; no packet is sent, but a name is looked up.
-func openWire(ctx context.Context, host string) (*wire, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", host)
+func openWire(ctx context.Context, target bmc.Target, host string) (*wire, error) {
+	conn, err := target.DialContext(ctx, "udp", host)
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ func parseAddress(address string) (endpoint, error) {
 		return fail("not a URL") // the parser's error quotes the address
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
+	if path == serviceRoot {
+		path = "" // every service has it: the only system is meant
+	}
 	switch {
 	case u.Scheme != Scheme && u.Scheme != SchemeHTTP:
 		return fail(fmt.Sprintf("scheme is %q", u.Scheme))

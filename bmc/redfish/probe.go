@@ -33,7 +33,8 @@ func Probe(ctx context.Context, target bmc.Target) error {
 	if !errors.Is(err, bmc.ErrCertificate) {
 		return err
 	}
-	blind := probe(ctx, bmc.Target{Address: target.Address, InsecureSkipVerify: true}, ep)
+	target.CABundle, target.Fingerprint, target.InsecureSkipVerify = nil, "", true
+	blind := probe(ctx, target, ep)
 	if errors.Is(blind, bmc.ErrNotSupported) {
 		return blind
 	}

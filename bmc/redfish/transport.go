@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -94,7 +93,7 @@ func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
 		scheme: ep.scheme, host: ep.host,
 		base: &http.Transport{
 			// No proxy: a BMC is in the management network.
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			DialContext:            target.DialContext,
 			TLSClientConfig:        cfg,
 			TLSHandshakeTimeout:    15 * time.Second,
 			MaxConnsPerHost:        1,

@@ -16,5 +16,5 @@
 //	…
 //	err = trust.Explain(err) // a *bmc.CertificateError, if the certificate was it
 //
-//	fingerprint, err := trust.Probe(ctx, "10.0.0.9:443")
+//	fingerprint, err := trust.Probe(ctx, target, "10.0.0.9:443")
 package trust

@@ -112,17 +112,21 @@ func outOfTime(certificate *x509.Certificate) (bmc.CertificateProblem, string) {
 	return bmc.CertificateExpired, fmt.Sprintf("it, or one that it was signed with, expired at %s", certificate.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// Probe makes a TLS handshake with host:port, sends nothing over it, and returns the
-// fingerprint of the certificate that was presented, whatever that is worth. Errors
-// wrap bmc.ErrUnreachable, bmc.ErrTimeout or bmc.ErrProtocol, or are the context's
+// Probe makes a TLS handshake with the target's BMC at host:port, sends nothing over it,
+// and returns the fingerprint of the certificate that was presented, whatever that is
+// worth. Of the target it uses Connecting only. Errors wrap bmc.ErrAddress,
+// bmc.ErrUnreachable, bmc.ErrTimeout or bmc.ErrProtocol, or are the context's
 // cancellation.
-func Probe(ctx context.Context, address string) (string, error) {
+func Probe(ctx context.Context, target bmc.Target, address string) (string, error) {
 	name, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("look at the certificate of %s: %w: want host:port", address, bmc.ErrAddress)
 	}
 	what := "look at the certificate of " + address
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	raw, err := target.DialContext(ctx, "tcp", address)
+	if refused, ok := errors.AsType[*bmc.SourceError](err); ok {
+		return "", refused
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %w", what, bmc.ErrUnreachable, err)
 	}

@@ -233,7 +233,7 @@ func TestOldFirmware(t *testing.T) {
 			if !tc.taken {
 				return
 			}
-			if got, err := trust.Probe(t.Context(), address); err != nil || got != old.fingerprint() {
+			if got, err := trust.Probe(t.Context(), bmc.Target{}, address); err != nil || got != old.fingerprint() {
 				t.Errorf("Probe = %q, %v", got, err)
 			}
 		})
@@ -273,7 +273,7 @@ func TestProbe(t *testing.T) {
 	sent := make(chan string, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := trust.Probe(ctx, server(t, self, sent))
+	got, err := trust.Probe(ctx, bmc.Target{}, server(t, self, sent))
 	if err != nil || got != self.fingerprint() {
 		t.Errorf("Probe = %q, %v, want %q", got, err, self.fingerprint())
 	}
@@ -306,7 +306,7 @@ func TestProbe(t *testing.T) {
 		"silence":      {soon, silent.Addr().String(), bmc.ErrTimeout},
 		"given up":     {gone, silent.Addr().String(), context.Canceled},
 	} {
-		if _, err := trust.Probe(tc.ctx, tc.address); !errors.Is(err, tc.want) {
+		if _, err := trust.Probe(tc.ctx, bmc.Target{}, tc.address); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 	}

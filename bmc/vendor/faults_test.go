@@ -257,7 +257,7 @@ func TestTrust(t *testing.T) {
 func fingerprint(t *testing.T, target bmc.Target) string {
 	t.Helper()
 	_, host, _ := strings.Cut(target.Address, "://")
-	f, err := trust.Probe(t.Context(), host)
+	f, err := trust.Probe(t.Context(), bmc.Target{}, host)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func dialLink(ctx context.Context, m maker, target bmc.Target) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", ep.host, err)
 	}
-	l := &link{target: target, wire: newWire(ep, verified), strict: m.strict}
+	l := &link{target: target, wire: newWire(target, ep, verified), strict: m.strict}
 	l.wire.login = m.login
 	if m.relayed {
 		if l.relay, err = newRelay(l.wire); err != nil {

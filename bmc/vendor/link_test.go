@@ -204,7 +204,7 @@ func TestOneInFlight(t *testing.T) {
 		now.Add(-1)
 	}))
 	defer s.Close()
-	w := newWire(endpoint{scheme: "http", host: strings.TrimPrefix(s.URL, "http://")}, nil)
+	w := newWire(bmc.Target{}, endpoint{scheme: "http", host: strings.TrimPrefix(s.URL, "http://")}, nil)
 	defer w.close()
 	w.begin(t.Context())
 	var wg sync.WaitGroup
@@ -242,7 +242,7 @@ func TestWire(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := httptest.NewServer(tc.answer)
 			defer s.Close()
-			w := newWire(endpoint{scheme: "http", host: strings.TrimPrefix(s.URL, "http://")}, nil)
+			w := newWire(bmc.Target{}, endpoint{scheme: "http", host: strings.TrimPrefix(s.URL, "http://")}, nil)
 			defer w.close()
 			if _, err := w.client().Get(s.URL); !errors.Is(err, errHungUp) {
 				t.Errorf("outside a call: %v", err)
@@ -257,7 +257,7 @@ func TestWire(t *testing.T) {
 			}
 		})
 	}
-	w := newWire(endpoint{scheme: "http", host: "192.0.2.1:80"}, nil)
+	w := newWire(bmc.Target{}, endpoint{scheme: "http", host: "192.0.2.1:80"}, nil)
 	w.begin(t.Context())
 	w.left = 0
 	if _, err := w.client().Get("http://192.0.2.1:80/"); !errors.Is(err, bmc.ErrProtocol) {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -81,12 +80,12 @@ func (e exchange) failed() bool {
 	return e.err != nil || e.status != 0 && (e.status < 200 || e.status > 299)
 }
 
-func newWire(ep endpoint, verified *tls.Config) *wire {
+func newWire(target bmc.Target, ep endpoint, verified *tls.Config) *wire {
 	return &wire{
 		scheme: ep.scheme, host: ep.host, one: make(chan struct{}, 1),
 		base: &http.Transport{
 			// No proxy: a BMC is in the management network.
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			DialContext:            target.DialContext,
 			TLSClientConfig:        verified,
 			TLSHandshakeTimeout:    15 * time.Second,
 			MaxConnsPerHost:        1,

@@ -10,7 +10,7 @@
 // (docs/decisions/0145). It sends nothing to a BMC, and must not know what is asked of
 // one; the only look at it is at the certificate that it presents.
 //
-//	finder := &access.Finder{Client: c, Live: reader, Fingerprint: trust.Probe, Note: note, Turn: time.Minute}
+//	finder := &access.Finder{Client: c, Live: reader, Fingerprint: fingerprint, Note: note, Turn: time.Minute}
 //	found, err := finder.Find(ctx, host, facts)
 //	switch {
 //	case found.Problem != inventory.BMCOK: // found.Message says what a person has to make

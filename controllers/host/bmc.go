@@ -34,6 +34,7 @@ func (r *Reconciler) observeBMC(ctx context.Context, host *infrav1.IngotHost, se
 		return err
 	}
 	seen.target = found.Target
+	seen.target.Connecting = r.connecting(context.WithoutCancel(ctx), host)
 	before := r.contacts.of(host)
 	known := before.under(keyFor(host, found.Version))
 	if before.key != "" && before.key != known.key && found.Problem == inventory.BMCOK {
@@ -245,6 +246,7 @@ func problemOf(err error) inventory.BMCProblem {
 		is      error
 		problem inventory.BMCProblem
 	}{
+		{bmc.ErrSourceNotAllowed, inventory.BMCAddressNotAllowed},
 		{bmc.ErrUnauthorized, inventory.BMCUnauthorized},
 		{bmc.ErrPasswordChange, inventory.BMCPasswordChange},
 		{bmc.ErrCertificate, inventory.BMCCertificateInvalid},

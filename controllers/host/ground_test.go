@@ -59,6 +59,8 @@ func TestHost(t *testing.T) {
 		{"strangers", testStrangers},
 		{"enrolled twins", testEnrolledTwins},
 		{"moved twin", testMovedTwin},
+		{"same BMC by name", testSameBMCByName},
+		{"BMC not allowed", testBMCNotAllowed},
 		{"pause", testPause},
 		{"soft off", testSoftOff},
 		{"ask refused", testAskRefused},

@@ -81,6 +81,7 @@ type Reconciler struct {
 
 	began     beginning
 	contacts  contacts
+	peers     peers
 	hearing   hearing
 	addresses address.Memory
 	wakes     wakes

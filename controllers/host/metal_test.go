@@ -101,7 +101,9 @@ func (m *metal) restart(dies int) {
 	r := m.Reconciler
 	api := &mortalClient{Client: m.api, mortal: m.mort}
 	m.Reconciler = &Reconciler{Client: api, Live: api, BMC: m.pool, Images: &http.Client{}, Recorder: r.Recorder, Clock: r.Clock, Policy: r.Policy, Poll: r.Poll,
-		Waits: r.Waits, NewID: r.NewID, Fingerprint: trust.Probe}
+		Waits: r.Waits, NewID: r.NewID, Fingerprint: func(ctx context.Context, address string) (string, error) {
+			return trust.Probe(ctx, bmc.Target{}, address)
+		}}
 }
 
 // dial logs in by the driver; calls of the connection are the process's too.

@@ -54,7 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		seen.UnpausedAt = paused.LastTransitionTime.Time
 	}
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
-		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeFirmware,
+		r.observeHardware, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
 	} {
 		if err := gather(ctx, host, seen); err != nil {
 			return nil, err
@@ -140,6 +140,15 @@ func (r *Reconciler) observeDuplicates(ctx context.Context, host *infrav1.IngotH
 		// One that is let go is nobody's twin any more, but while its firmware is written
 		// nobody else switches the server.
 		if counts(host, twin) && (twin.DeletionTimestamp.IsZero() || isUpdating(twin)) {
+			same = append(same, keyOf(twin))
+		}
+	}
+	byName, err := r.samePeer(ctx, host)
+	if err != nil {
+		return err
+	}
+	for _, twin := range byName {
+		if twin.DeletionTimestamp.IsZero() && precedes(twin, host) {
 			same = append(same, keyOf(twin))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
 	labbmc "github.com/ingot-metal/ingot/lab/bmc"
 )
@@ -27,7 +28,7 @@ func (m *metal) facts() *infrav1.IngotHardware {
 
 func (m *metal) presents() string {
 	m.t.Helper()
-	fingerprint, err := trust.Probe(m.ctx, strings.TrimPrefix(m.lab.Address(), "redfish://"))
+	fingerprint, err := trust.Probe(m.ctx, bmc.Target{}, strings.TrimPrefix(m.lab.Address(), "redfish://"))
 	must(m.yard, err)
 	return fingerprint
 }

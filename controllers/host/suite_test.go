@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,8 @@ type fakeBMC struct {
 	forgiven int
 	// drive is the virtual CD drive and what else boot methods need.
 	drive fakeDrive
+	// leads is the IP address of each BMC by its address; one without is not looked at.
+	leads map[string]string
 }
 
 func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
@@ -64,6 +67,11 @@ func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Con
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		return fmt.Errorf("a call without a deadline")
+	}
+	if to := f.leads[target.Address]; to != "" {
+		if err := target.Connecting("", netip.AddrPortFrom(netip.MustParseAddr(to), 443)); err != nil {
+			return err
+		}
 	}
 	return fn(ctx, f)
 }

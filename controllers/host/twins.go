@@ -71,7 +71,12 @@ func (r *Reconciler) twinsWithFacts(ctx context.Context, host *infrav1.IngotHost
 	if err != nil {
 		hardware = nil
 	}
-	return r.twins(ctx, host, hardware)
+	twins, err := r.twins(ctx, host, hardware)
+	if err != nil {
+		return nil, err
+	}
+	byName, err := r.samePeer(ctx, host)
+	return append(twins, byName...), err
 }
 
 // ofSameSystem finds the other hosts whose firmware tells the same UUID and serial number.

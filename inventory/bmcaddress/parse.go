@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	systemsPath = "/redfish/v1/Systems/"
+	serviceRoot = "/redfish/v1"
+	systemsPath = serviceRoot + "/Systems/"
 	maxName     = 253 // RFC 1035, section 2.3.4, without the dots at the ends
 	forms       = "redfish://, redfish+http://, ipmi:// or vendor+<driver>://, or a host alone"
 )
@@ -73,14 +74,14 @@ func parseBare(address string) (Address, error) {
 	if strings.Contains(address, "/") {
 		return Address{}, errors.New("must name its protocol where a path follows; write redfish://host" + systemsPath + "<id>")
 	}
+	if scheme, rest, colon := strings.Cut(address, ":"); colon && rest != "" && strings.Trim(rest, "0123456789") != "" && Scheme(strings.ToLower(scheme)).known() {
+		return Address{}, fmt.Errorf("must have two slashes after %s:, as in %s://host", scheme, strings.ToLower(scheme))
+	}
 	host, port, err := splitPort(address)
 	if err != nil {
 		return Address{}, err
 	}
 	a := Address{}
-	if number, _ := strconv.Atoi(port); port != "" && number == 0 && Scheme(strings.ToLower(host)).known() {
-		return Address{}, fmt.Errorf("must have two slashes after %s:, as in %s://host", host, strings.ToLower(host))
-	}
 	if a.Host, err = canonicalHost(host); err != nil {
 		return Address{}, err
 	}
@@ -102,10 +103,12 @@ func (s Scheme) check(rest string) error {
 	switch {
 	case s.known():
 		return nil
-	case s == "https", s == "redfish+https":
+	case s == "https":
 		return fmt.Errorf("must begin with %s, not %s://; write redfish://, it speaks HTTPS", forms, s)
 	case s == "http":
 		return fmt.Errorf("must begin with %s, not %s://; write redfish+http:// if passwords may travel in clear, else redfish://", forms, s)
+	case s.ofMetal3() != nil:
+		return s.ofMetal3()
 	case strings.HasPrefix(string(s), VendorPrefix):
 		return errors.New("must name a driver after vendor+, in lower case letters, digits and -, such as vendor+dell://")
 	case schemePattern.MatchString(string(s)):
@@ -162,6 +165,9 @@ func (s Scheme) port(text string) (int, error) {
 func (s Scheme) system(path string) (string, error) {
 	if strings.Trim(path, "/") == "" {
 		return "", nil
+	}
+	if (s == Redfish || s == RedfishHTTP) && strings.TrimRight(path, "/") == serviceRoot {
+		return "", nil // every service has it
 	}
 	if s != Redfish && s != RedfishHTTP {
 		return "", fmt.Errorf("must not have a path with %s://, by which a BMC has one system; remove the path, or write redfish://", s)

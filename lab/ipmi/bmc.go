@@ -74,6 +74,7 @@ type BMC struct {
 	sessions map[uint32]bool // all that ever ran a command
 	commands []Command
 	resets   int
+	sel      sel
 }
 
 // Start starts a BMC. Close stops it.

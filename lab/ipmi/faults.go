@@ -32,6 +32,8 @@ type Faults struct {
 	// that completion code, instead of doing anything.
 	Code  byte
 	Match func(netFn, code byte) bool
+	// MatchData is Match by the command's data too. At most one of them is set.
+	MatchData func(netFn, code byte, data []byte) bool
 	// Answer lies: where it returns true, its data are the answer to a command of a
 	// session, which has no effect. May be nil.
 	Answer func(netFn, code byte, data []byte) ([]byte, bool)
@@ -79,7 +81,7 @@ func (b *BMC) watch(next handlers.Handler) handlers.Handler {
 		f := b.current()
 		if h.Session != nil {
 			b.record(netFn, code, data, h.Session)
-			if f.Code != 0 && f.refuses(netFn, code) {
+			if f.Code != 0 && f.refuses(netFn, code, data) {
 				return nil, types.CompletionCode(f.Code), nil
 			}
 			if f.Answer != nil {
@@ -92,7 +94,10 @@ func (b *BMC) watch(next handlers.Handler) handlers.Handler {
 	})
 }
 
-func (f Faults) refuses(netFn, code byte) bool {
+func (f Faults) refuses(netFn, code byte, data []byte) bool {
+	if f.MatchData != nil {
+		return f.MatchData(netFn, code, data)
+	}
 	if f.Match != nil {
 		return f.Match(netFn, code)
 	}

@@ -165,6 +165,11 @@ func (b *BMC) register(r *handlers.Registry) error {
 		return nil, types.CodeOK
 	})
 	answer(types.CommandGetSensorReading, b.sensorReading)
+	answer(types.CommandGetSELInfo, b.selInfo)
+	answer(types.CommandReserveSEL, b.reserveSEL)
+	answer(types.CommandGetSELEntry, b.selEntry)
+	answer(types.CommandAddSELEntry, b.addSEL)
+	answer(types.CommandClearSEL, b.clearSEL)
 	return nil
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/v1beta1"
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/cmd/manager/app"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/test/await"
@@ -92,7 +93,7 @@ func (s *server) startManager(t *testing.T, options *crenvtest.WebhookInstallOpt
 	}
 	dialer := app.NewDialer()
 	if err := webhooks.SetupWithManager(mgr, webhooks.Options{
-		ManagerUsername: managerUser, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers},
+		ManagerUsername: managerUser, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers, Source: bmc.Sources{}.Check},
 	}); err != nil {
 		t.Fatal(err)
 	}

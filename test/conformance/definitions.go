@@ -170,11 +170,13 @@ func grants(roles []*unstructured.Unstructured, group, resource string) map[stri
 	return verbs
 }
 
-// isForPeople says whether a role is there for people to be bound to, as the roles of
-// Kubernetes that it adds itself to are: it gives no process a right.
+// isForPeople reports whether people are bound to a role, which then says whether it is a
+// part of the roles that Kubernetes has for them. Such a role gives no process a right.
 func isForPeople(role *unstructured.Unstructured) bool {
 	labels := role.GetLabels()
-	return labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true" || labels["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
+	_, view := labels["rbac.authorization.k8s.io/aggregate-to-view"]
+	_, admin := labels["rbac.authorization.k8s.io/aggregate-to-admin"]
+	return view || admin
 }
 
 func has(list []any, s string) bool {

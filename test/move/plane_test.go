@@ -237,7 +237,7 @@ func (p *plane) run() {
 
 func (p *plane) fingerprint(ctx context.Context, address string) (string, error) {
 	p.probes.Add(1)
-	return trust.Probe(ctx, address)
+	return trust.Probe(ctx, bmc.Target{}, address)
 }
 
 // patience bounds each wait: all hosts of the yard begin at once, on whatever machine this is.

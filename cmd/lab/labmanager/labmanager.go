@@ -39,6 +39,7 @@ func Command() *cobra.Command {
 	var uplink, address, addressIPv6 string
 	var factor int
 	options := app.DefaultOptions()
+	options.BMCSources = []string{"0.0.0.0/0", "::/0", "127.0.0.0/8", "::1"} // emulated BMCs are on this machine
 	command := &cobra.Command{
 		Use:   "manager",
 		Short: "Run Ingot's manager on a network in user space",

@@ -113,9 +113,20 @@ func hostReconciler(o *Options, id *identity) (*host.Reconciler, error) {
 	}
 	return &host.Reconciler{
 		Clock: clock.RealClock{}, Policy: o.Policy, Poll: o.PowerPoll, Waits: o.HostWaits, NewID: uuid.NewString,
-		WatchFilterValue: o.WatchFilter, Fingerprint: trust.Probe, Images: images,
+		WatchFilterValue: o.WatchFilter, Fingerprint: fingerprint(o.BMC.Sources), Images: images,
 		Boot: host.BootServer{URL: o.bootURL(), Ticket: func(h *infrav1.IngotHost) string { return directory.Ticket(id.keys, h) }},
 	}, nil
+}
+
+// fingerprint looks at the certificates of BMCs that are where they may be.
+func fingerprint(sources *bmc.Sources) func(ctx context.Context, address string) (string, error) {
+	target := bmc.Target{Connecting: func(host string, to netip.AddrPort) error {
+		if sources != nil && !sources.Allows(to.Addr()) {
+			return &bmc.SourceError{Host: host}
+		}
+		return nil
+	}}
+	return func(ctx context.Context, address string) (string, error) { return trust.Probe(ctx, target, address) }
 }
 
 // moveConcurrency is how many namespaces are looked at at once: a move takes one.

@@ -89,6 +89,8 @@ type Options struct {
 	PowerPoll time.Duration
 	Policy    inventory.Policy
 	MoveRest  time.Duration
+	// BMCSources are entries as bmc.ParseSources reads them.
+	BMCSources []string
 	// BMCEvents has BMCs watched that tell by themselves.
 	BMCEvents bool
 	// BMC, HostWaits and MachineWaits have no flags: what is in them suits every
@@ -202,6 +204,7 @@ func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 
 func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.PowerPoll, "power-poll", o.PowerPoll, "How often a BMC is asked for power state and health; that of a provisioned host which is on and well at every third turn.")
+	fs.StringSliceVar(&o.BMCSources, "bmc-sources", o.BMCSources, "Networks and IP addresses at which BMCs may be spoken to, such as 10.20.0.0/16; with ! before it an entry excludes its addresses. Empty: all. Loopback, link-local, unspecified and multicast addresses, the networks of Services and the addresses of the API server are excluded, except for entries inside of these.")
 	fs.BoolVar(&o.BMCEvents, "bmc-events", o.BMCEvents, "Keep a stream of events open with each BMC that offers one (Redfish server-sent events), and ask it at every tenth turn of --power-poll only.")
 	fs.DurationVar(&o.Policy.SoftPowerOff, "soft-power-off", o.Policy.SoftPowerOff, "How long an operating system may take to shut down before its power is cut.")
 	fs.DurationVar(&o.Policy.AgentDeadline, "agent-deadline", o.Policy.AgentDeadline, "How long an agent may stay silent.")

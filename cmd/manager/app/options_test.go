@@ -86,6 +86,8 @@ func TestValidate(t *testing.T) {
 		"no connections":         {func(o *Options) { o.BootClientConnections = -1 }, []string{"--boot-client-connections: -1 is too small"}},
 		"no image cache":         {func(o *Options) { o.ImageCacheGiB = 0 }, []string{"--image-cache-gib: 0 is too small"}},
 		"image source, nonsense": {func(o *Options) { o.Images.Sources = []string{"ftp://x/"} }, []string{`--image-sources: image source "ftp://x/"`}},
+		"BMC source, a name":     {func(o *Options) { o.BMCSources = []string{"10.0.0.0/8", "bmc.example"} }, []string{`--bmc-sources: "bmc.example"`, "write 10.20.0.0/16"}},
+		"BMC source, excluded":   {change: func(o *Options) { o.BMCSources = []string{" ", "10.0.0.0/8", "!10.0.0.1"} }},
 		"image CA, no file":      {func(o *Options) { o.Images.CAFile = "/nonexistent" }, []string{"--image-ca-file: open /nonexistent"}},
 		"image CA, no PEM":       {func(o *Options) { o.Images.CAFile = "/dev/null" }, []string{"--image-ca-file: /dev/null holds no PEM certificate"}},
 		"no poll":                {func(o *Options) { o.PowerPoll = 0 }, []string{"--power-poll: 0s must be more than 0"}},

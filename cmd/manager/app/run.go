@@ -49,6 +49,11 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 	defer sockets.Close()
 	bindings := &pxe.AddressBindings{}
 	if o.Has(RoleControllers) {
+		sources, err := o.bmcSources(ctx, mgr.GetAPIReader(), mgr.GetConfig())
+		if err != nil {
+			return err
+		}
+		o.BMC.Sources = &sources
 		if err := addManagerRole(ctx, mgr, o, identity, sockets, bindings); err != nil {
 			return err
 		}
@@ -77,7 +82,7 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	}
 	dialer := NewDialer()
 	return webhooks.SetupWithManager(mgr, webhooks.Options{
-		ManagerUsername: o.ManagerUsername, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers},
+		ManagerUsername: o.ManagerUsername, BMCs: webhooks.BMCs{Check: dialer.Check, Offers: dialer.Offers, Source: o.BMC.Sources.Check},
 	})
 }
 

@@ -179,6 +179,9 @@ func (o *Options) validateBoot() error {
 
 func (o *Options) validatePolicy() error {
 	var errs []error
+	if _, err := o.parseBMCSources(); err != nil {
+		errs = append(errs, err)
+	}
 	for _, option := range []struct {
 		name  string
 		value time.Duration

@@ -42,6 +42,7 @@ func verbs() []verb {
 	return []verb{
 		{"identity", "", 0, 0, "which server it is", identity},
 		{"power", "[ACTION]", 0, 1, "tell the power state, or change it: " + strings.Join(actions(), ", "), power},
+		{"boot", "[TARGET [once|always] [UEFI|BIOS] [URL]]", 0, 4, "tell the boot override, or set it for the next boot or for all: " + strings.Join(bootTargets(), ", ") + "; a URL is for HTTP", boot},
 		{"identify", "[on|off]", 0, 1, "tell whether the lamp by which a person finds the server is lit, or switch it", identify},
 		{"eventlog clear", "", 0, 0, "clear the event log", clearLog},
 		{"eventlog", "[COUNT]", 0, 1, "show the event log, newest first", eventLog},
@@ -142,6 +143,56 @@ func power(ctx context.Context, conn bmc.Conn, c *call) error {
 		return fmt.Errorf("no power action %q; there are %s", c.args[0], strings.Join(actions(), ", "))
 	}
 	return conn.SetPower(ctx, bmc.PowerAction(actions()[i]))
+}
+
+func bootTargets() []string {
+	return []string{string(bmc.BootPXE), string(bmc.BootDisk), string(bmc.BootHTTP), string(bmc.BootCD), string(bmc.BootSetup), string(bmc.BootNone)}
+}
+
+// boot tells the boot override or sets it.
+func boot(ctx context.Context, conn bmc.Conn, c *call) error {
+	if len(c.args) > 0 {
+		override, err := overrideOf(c.args)
+		if err != nil {
+			return err
+		}
+		return conn.SetBootOverride(ctx, override)
+	}
+	override, err := conn.BootOverride(ctx)
+	if err != nil {
+		return err
+	}
+	words := []string{string(override.Target)}
+	if override.Target != bmc.BootNone {
+		words = append(words, map[bool]string{true: "always", false: "once"}[override.Persistent], string(override.Mode), override.HTTPBootURI)
+	}
+	return c.say("%s", strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
+}
+
+// overrideOf reads the arguments of boot: a target, and then what else there is in any order.
+func overrideOf(args []string) (bmc.BootOverride, error) {
+	i := slices.IndexFunc(bootTargets(), func(t string) bool { return strings.EqualFold(t, args[0]) })
+	if i < 0 {
+		return bmc.BootOverride{}, fmt.Errorf("no boot target %q; there are %s", args[0], strings.Join(bootTargets(), ", "))
+	}
+	override := bmc.BootOverride{Target: bmc.BootTarget(bootTargets()[i])}
+	for _, word := range args[1:] {
+		switch lower := strings.ToLower(word); {
+		case lower == "once":
+			override.Persistent = false
+		case lower == "always":
+			override.Persistent = true
+		case lower == "uefi":
+			override.Mode = bmc.ModeUEFI
+		case lower == "bios":
+			override.Mode = bmc.ModeBIOS
+		case override.Target == bmc.BootHTTP && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")):
+			override.HTTPBootURI = word
+		default:
+			return override, fmt.Errorf("%q after the boot target %s; write once or always, UEFI or BIOS, and for HTTP a URL", word, override.Target)
+		}
+	}
+	return override, nil
 }
 
 func identify(ctx context.Context, conn bmc.Conn, c *call) error {

@@ -1,0 +1,132 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/bmc"
+)
+
+// Whoever writes a host chooses an address that the manager connects to. These are read to
+// keep that from being a Service or the API server.
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get
+
+// parseBMCSources reads --bmc-sources. A space is the default in the manifests.
+func (o *Options) parseBMCSources() (bmc.Sources, error) {
+	var entries []string
+	for _, entry := range o.BMCSources {
+		if entry = strings.TrimSpace(entry); entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	sources, err := bmc.ParseSources(entries)
+	if err != nil {
+		return sources, fmt.Errorf("--bmc-sources: %w", err)
+	}
+	return sources, nil
+}
+
+// bmcSources are --bmc-sources without the networks of the cluster's own Services and the
+// addresses of its API server, as they are at the start. What the API server does not
+// have or does not show is left out, and logged.
+func (o *Options) bmcSources(ctx context.Context, reader client.Reader, config *rest.Config) (bmc.Sources, error) {
+	sources, err := o.parseBMCSources()
+	if err != nil {
+		return sources, err
+	}
+	services, err := serviceNetworks(ctx, reader)
+	if err != nil {
+		return sources, err
+	}
+	servers, err := apiServers(ctx, reader, config)
+	if err != nil {
+		return sources, err
+	}
+	return sources.Excluding(services...).Excluding(servers...), nil
+}
+
+// serviceNetworks are those of ServiceCIDRs, which Kubernetes has from 1.33 on.
+func serviceNetworks(ctx context.Context, reader client.Reader) ([]netip.Prefix, error) {
+	list := &networkingv1.ServiceCIDRList{}
+	if err := reader.List(ctx, list); isHidden(err) {
+		ctrl.LoggerFrom(ctx).Info("The networks of Services are not known; exclude them by --bmc-sources, such as !10.96.0.0/12", "reason", err.Error())
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the networks of Services: %w", err)
+	}
+	var networks []netip.Prefix
+	for _, item := range list.Items {
+		for _, cidr := range item.Spec.CIDRs {
+			if network, err := netip.ParsePrefix(cidr); err == nil {
+				networks = append(networks, network.Masked())
+			}
+		}
+	}
+	return networks, nil
+}
+
+// apiServers are the addresses by which Pods, and this process, reach the API server. One
+// on loopback is left out: that network is excluded as a whole.
+func apiServers(ctx context.Context, reader client.Reader, config *rest.Config) ([]netip.Prefix, error) {
+	hosts := []string{os.Getenv("KUBERNETES_SERVICE_HOST")}
+	if u, err := url.Parse(config.Host); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
+	}
+	slice := &discoveryv1.EndpointSlice{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, slice)
+	switch {
+	case isHidden(err):
+		ctrl.LoggerFrom(ctx).Info("The addresses of the API server's endpoints are not known; exclude them by --bmc-sources", "reason", err.Error())
+	case err != nil:
+		return nil, fmt.Errorf("read the endpoints of the API server: %w", err)
+	}
+	for _, endpoint := range slice.Endpoints {
+		hosts = append(hosts, endpoint.Addresses...)
+	}
+	var networks []netip.Prefix
+	for _, host := range hosts {
+		for _, a := range addressesOf(ctx, host) {
+			if a = a.Unmap().WithZone(""); !a.IsLoopback() {
+				networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	return networks, nil
+}
+
+// addressesOf are those of a host that may be a name; none if it has none now.
+func addressesOf(ctx context.Context, host string) []netip.Addr {
+	if host == "" {
+		return nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("The address of the API server is not known; exclude it by --bmc-sources", "server", host, "reason", err.Error())
+	}
+	return found
+}
+
+// isHidden reports that the cluster does not have what was asked for, or does not show it.
+func isHidden(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
+}

@@ -1,0 +1,104 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ipmi
+
+import (
+	"bufio"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// PyghmiModule is the directory of pyghmi (Debian package python3-pyghmi).
+const PyghmiModule = "/usr/lib/python3/dist-packages/pyghmi"
+
+//go:embed pyghmi.py
+var pyghmiScript string
+
+// Pyghmi is a running BMC made of pyghmi's server, as VirtualBMC makes one. It answers
+// Open Session with the algorithms of cipher suite 3 whatever is asked, lists no cipher
+// suites, and knows power, boot device and few other commands.
+type Pyghmi struct {
+	address string
+	process *exec.Cmd
+	close   sync.Once
+	ended   chan struct{}
+
+	mu  sync.Mutex
+	log []string
+}
+
+// StartPyghmi starts one on a free port of 127.0.0.1. Close stops it.
+func StartPyghmi(username, password string) (*Pyghmi, error) {
+	if strings.ContainsAny(username+password, "\n") {
+		return nil, errors.New("start pyghmi: a line break in the credentials")
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, fmt.Errorf("start pyghmi: %w", err)
+	}
+	p := &Pyghmi{address: fmt.Sprintf("ipmi://127.0.0.1:%d", port), ended: make(chan struct{})}
+	p.process = exec.Command("/usr/bin/python3", "-c", pyghmiScript, strconv.Itoa(port))
+	p.process.Stdin = strings.NewReader(username + "\n" + password + "\n")
+	var output strings.Builder
+	p.process.Stderr = &output
+	out, err := p.process.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start pyghmi: %w", err)
+	}
+	if err := p.process.Start(); err != nil {
+		return nil, fmt.Errorf("start pyghmi: %w", err)
+	}
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	go func() {
+		defer close(p.ended)
+		p.follow(lines)
+		_ = p.process.Wait()
+	}()
+	if err != nil || first != "ready\n" {
+		_ = p.Close()
+		return nil, fmt.Errorf("start pyghmi (Debian package python3-pyghmi): %w: %s", err, output.String())
+	}
+	return p, nil
+}
+
+func (p *Pyghmi) follow(lines *bufio.Reader) {
+	for {
+		line, err := lines.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			p.mu.Lock()
+			p.log = append(p.log, line)
+			p.mu.Unlock()
+		}
+		if err != nil {
+			_, _ = io.Copy(io.Discard, lines)
+			return
+		}
+	}
+}
+
+// Address is ipmi://127.0.0.1:port.
+func (p *Pyghmi) Address() string { return p.address }
+
+// Log lists what the BMC did to the server: "power on", "boot network".
+func (p *Pyghmi) Log() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.log...)
+}
+
+// Close ends the process.
+func (p *Pyghmi) Close() error {
+	p.close.Do(func() {
+		_ = p.process.Process.Kill()
+		<-p.ended
+	})
+	return nil
+}
