@@ -85,6 +85,7 @@ func (r *Reconciler) unwatch(host types.NamespacedName) {
 func (r *Reconciler) let(host types.NamespacedName) {
 	r.unwatch(host)
 	r.works.Cancel(host)
+	r.generations.forget(host)
 	address := r.contacts.forget(host)
 	if pool, can := r.BMC.(interface{ Forget(address string) }); can && address != "" {
 		pool.Forget(address)
