@@ -36,13 +36,13 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 	owned := func(done bool) agentapi.Marker {
 		return agentapi.Marker{InstanceID: s.order.InstanceID, Attempt: s.order.Attempt, Complete: done}
 	}
-	complete, err := s.guardAll(ctx, to, order.ReleasedInstances, owned(true))
+	markers, err := s.guardAll(ctx, to, order.ReleasedInstances)
 	if err != nil {
 		return report, err
 	}
-	if complete {
-		// This very attempt was finished in an earlier run whose report was lost.
-		s.cfg.Log("install: %s already holds attempt %d of %s", to, s.order.Attempt, s.order.InstanceID)
+	if report.AdoptedAttempt = s.completed(markers, order.RejectedAttempts); report.AdoptedAttempt > 0 {
+		// A report was lost, or the manager's state is older than the disk.
+		s.cfg.Log("install: %s holds the complete attempt %d of %s: adopted, nothing is written", to, report.AdoptedAttempt, s.order.InstanceID)
 		return report, nil
 	}
 	if err := s.noOldSystem(to, order.ReleasedInstances); err != nil {
@@ -56,6 +56,20 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 		return report, err
 	}
 	return report, nil
+}
+
+// completed returns the latest attempt of the order's instance that is complete on a disk,
+// unless the manager rejected that attempt; 0: there is none. One member of a mirror is
+// enough: its marker is written last, when all members hold the image, and a mirror may
+// have lost a disk since.
+func (s *session) completed(markers []*agentapi.Marker, rejected []int32) int32 {
+	var latest int32
+	for _, m := range markers {
+		if m != nil && m.Complete && m.InstanceID == s.order.InstanceID && !slices.Contains(rejected, m.Attempt) {
+			latest = max(latest, m.Attempt)
+		}
+	}
+	return latest
 }
 
 // finish makes a system of an image that is whole on its disks, and would boot.

@@ -87,8 +87,8 @@ func TestInstallMirror(t *testing.T) {
 	s.noSecrets(m, err)
 }
 
-// An install whose report was lost is not repeated; one whose second disk is not complete
-// is, and both are written again.
+// An install whose report was lost is not repeated, even after the mirror lost a disk: the
+// other one may hold a running system (I21). Where the attempt was rejected both are written.
 func TestInstallMirrorAgain(t *testing.T) {
 	m, _ := mirrorOrder(t)
 	s := newServer(t, twoDisks...)
@@ -106,7 +106,15 @@ func TestInstallMirrorAgain(t *testing.T) {
 	if err := os.WriteFile(s.path(s.disks[1]), make([]byte, 8*mib), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	degraded, _ := mirrorOrder(t)
+	if action, err := s.run(degraded); action != agentapi.BootDisk || err != nil {
+		t.Fatal(action, err)
+	}
+	if !bytes.Equal(before, s.content(0)) {
+		t.Error("wrote the complete disk of a mirror that lost the other")
+	}
 	third, _ := mirrorOrder(t)
+	third.Order.Install.RejectedAttempts = []int32{third.Order.Attempt}
 	if action, err := s.run(third); action != agentapi.BootDisk || err != nil {
 		t.Fatal(action, err)
 	}
@@ -186,7 +194,7 @@ func TestInstallMirrorForgetsOldArrays(t *testing.T) {
 	}
 	old := s.superblocks(1)[0].Array
 	later, _ := mirrorOrder(t)
-	later.Order.Attempt = 3
+	later.Order.Attempt, later.Order.Install.RejectedAttempts = 3, []int32{2}
 	if action, err := s.run(later); action != agentapi.BootDisk || err != nil {
 		t.Fatal(action, err)
 	}

@@ -223,11 +223,12 @@ func TestInstallFailures(t *testing.T) {
 func TestReleasedAndOwnDisksAreOverwritten(t *testing.T) {
 	for name, old := range map[string]agentapi.Marker{
 		"released":                {InstanceID: "released", Complete: true},
-		"own, earlier attempt":    {InstanceID: "i1", Attempt: 1, Complete: true},
+		"own, rejected":           {InstanceID: "i1", Attempt: 1, Complete: true},
 		"own, same, not complete": {InstanceID: "i1", Attempt: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, images := installOrder(t)
+			m.Order.Install.RejectedAttempts = []int32{1}
 			s := newServer(t, agentapi.Disk{Serial: "A", Marker: &old})
 			if action, err := s.run(m); action != agentapi.BootDisk || err != nil {
 				t.Fatalf("%s, %v", action, err)
@@ -239,19 +240,37 @@ func TestReleasedAndOwnDisksAreOverwritten(t *testing.T) {
 	}
 }
 
-// TestFinishedAttemptIsNotWrittenAgain: when agent and manager lost each other
-// after the last write, the same attempt is reported, not repeated.
-func TestFinishedAttemptIsNotWrittenAgain(t *testing.T) {
-	m, _ := installOrder(t)
-	s := newServer(t, agentapi.Disk{Serial: "A", Marker: &agentapi.Marker{InstanceID: "i1", Attempt: 2, Complete: true}})
-	if action, err := s.run(m); action != agentapi.BootDisk || err != nil {
-		t.Fatalf("%s, %v", action, err)
-	}
-	if !s.untouched(0) {
-		t.Error("a complete install was written again")
-	}
-	if slices.Contains(m.Calls(), agentapi.PathBootstrap) {
-		t.Error("bootstrap data was asked for without need")
+// TestCompleteDiskIsAdopted (I21): a disk that any attempt of this instance completed is
+// reported and not written, whether a report was lost or the manager was restored from a
+// backup. Only an attempt that the manager rejected is repeated.
+func TestCompleteDiskIsAdopted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		attempt  int32
+		rejected []int32
+	}{
+		"this attempt":          {attempt: 2},
+		"an earlier attempt":    {attempt: 1},
+		"a later attempt":       {attempt: 7},
+		"another was rejected":  {attempt: 1, rejected: []int32{3}},
+		"the ordered, rejected": {attempt: 1, rejected: []int32{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := installOrder(t)
+			m.Order.Install.RejectedAttempts = tc.rejected
+			s := newServer(t, agentapi.Disk{Serial: "A", Marker: &agentapi.Marker{InstanceID: "i1", Attempt: tc.attempt, Complete: true}})
+			if action, err := s.run(m); action != agentapi.BootDisk || err != nil {
+				t.Fatalf("%s, %v", action, err)
+			}
+			if !s.untouched(0) {
+				t.Error("a complete install was written again")
+			}
+			if slices.Contains(m.Calls(), agentapi.PathBootstrap) {
+				t.Error("bootstrap data was asked for without need")
+			}
+			if got := m.Reports()[0].AdoptedAttempt; got != tc.attempt {
+				t.Errorf("adopted attempt %d, want %d", got, tc.attempt)
+			}
+		})
 	}
 }
 

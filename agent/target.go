@@ -55,19 +55,19 @@ func (s *session) pickAll(ctx context.Context, order agentapi.InstallOrder) (tar
 	return to, nil
 }
 
-// guardAll is guard for every disk, before the first is written. It says whether all of
-// them have the marker complete.
-func (s *session) guardAll(ctx context.Context, to target, released []string, complete agentapi.Marker) (bool, error) {
-	all := true
+// guardAll is guard for every disk, before the first is written. It returns the marker of
+// each disk, nil where a disk has none.
+func (s *session) guardAll(ctx context.Context, to target, released []string) ([]*agentapi.Marker, error) {
+	var markers []*agentapi.Marker
 	var refused refusals
 	for _, disk := range to.disks {
 		found, err := s.guard(ctx, disk, released)
 		if err := refused.keep(err); err != nil {
-			return false, err
+			return nil, err
 		}
-		all = all && found != nil && *found == complete
+		markers = append(markers, found)
 	}
-	return all, refused.failure()
+	return markers, refused.failure()
 }
 
 // withTarget opens what an image is installed on for the time of do.

@@ -143,6 +143,10 @@ type InstallOrder struct {
 	// Markers of other instances that the ledger has released, so that their
 	// disks may be overwritten (I8). InstanceID itself is always allowed.
 	ReleasedInstances []string `json:"releasedInstances,omitempty"`
+	// RejectedAttempts are the attempts of this instance that the manager refused although
+	// the agent reported success. A disk that any other attempt of this instance completed
+	// is adopted and not written again (I21).
+	RejectedAttempts []int32 `json:"rejectedAttempts,omitempty"`
 	// Live is set where no image is written: a system is started that installs itself. Of
 	// the fields above RootDisk and ReleasedInstances then hold.
 	Live *LiveOrder `json:"live,omitempty"`
@@ -344,6 +348,9 @@ type Report struct {
 	// that does not know of mirrors reports none.
 	MirrorDisks  []DiskRef `json:"mirrorDisks,omitempty"`
 	BytesWritten int64     `json:"bytesWritten,omitempty"`
+	// AdoptedAttempt is the attempt whose complete disk the agent found and left as it was
+	// (Install). 0: the agent wrote the image.
+	AdoptedAttempt int32 `json:"adoptedAttempt,omitempty"`
 	// Cleaned says what was done to each of WipedDisks, in the same order.
 	Cleaned []CleanedDisk `json:"cleaned,omitempty"`
 }

@@ -37,6 +37,7 @@ func events() []event {
 	all = append(all, remedyEvents()...)
 	all = append(all, silenceEvents()...)
 	all = append(all, blindEvents()...)
+	all = append(all, restoreEvents()...)
 	return append(all, firmwareEvents()...)
 }
 

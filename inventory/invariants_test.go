@@ -14,6 +14,10 @@ import (
 // check holds a decision against the invariants of the design, knowing what the
 // world is truly like. host is what was read; it may be stale.
 func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
+	if w.restored {
+		w.checkRestored(host, d)
+		return
+	}
 	w.checkCommon(host, obs, d)
 	w.checkCommands(host, obs, d)
 	w.checkFirmware(host, obs, d)
@@ -91,6 +95,9 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if c := host.Spec.Claim; force && c != nil && c.State == infrav1.ClaimReleasing && c.FencedAt.IsZero() && !w.deleting &&
 		(!saves || save.Ledger.Claim != nil) {
 		w.violate("I7: a person's force is not heard but answered by %s", d.Rule)
+	}
+	if d.Reason == infrav1.ReasonStateUnconfirmed && nothingAsked(host) {
+		w.violate("%s holds a host in use to which nothing is due", d.Rule)
 	}
 	if w.bmcTold(host, obs) && wait && d.Reason != bmcReason(obs.BMC) {
 		w.violate("the problem with the BMC is told as %s", d.Reason)
@@ -463,33 +470,6 @@ func (w *world) checkImageFailure(before, next Ledger) {
 	}
 	if due := was.Result.At.Add(min(walkPolicy().ResetInterval<<min(was.Attempt-1, 8), walkPolicy().RetryMax)); w.now.Before(due) {
 		w.violate("I13: an image is tried again %s too soon", due.Sub(w.now))
-	}
-}
-
-// checkLiveFailure: what comes to nothing once a live system was started is not the host's
-// failure.
-func (w *world) checkLiveFailure(before, next Ledger) {
-	was := before.Order
-	if was == nil || was.LiveStartedAt.IsZero() || was.Revoked != nil || !w.orderFits(w.host) ||
-		was.Result != nil && was.Result.Reason != infrav1.ReasonLiveSystemSilent {
-		return
-	}
-	if failuresOf(next) > failuresOf(before) || next.Record != nil && next.Record.Quarantine != nil {
-		w.violate("a host is blamed for a live system that came to nothing")
-	}
-}
-
-// checkLiveResult: only a live system that was started can be silent, nothing else can once
-// it was, and what an agent has said stands.
-func checkLiveResult(w *world, was, is *infrav1.HostOrder) {
-	if was.Result == nil && is.Result != nil && !was.LiveStartedAt.IsZero() && is.Result.Reason != infrav1.ReasonLiveSystemSilent {
-		w.violate("the silence of a live system that was started is told as %s", is.Result.Reason)
-	}
-	if is.Result == nil || is.Result.Reason != infrav1.ReasonLiveSystemSilent || was.Result != nil && was.Result.At == is.Result.At {
-		return
-	}
-	if was.LiveStartedAt.IsZero() || was.Result != nil || was.Revoked != nil {
-		w.violate("an order is ended as that of a live system that was never started, or had ended")
 	}
 }
 

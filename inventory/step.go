@@ -189,6 +189,12 @@ type Observation struct {
 	// had nobody to speak to, or their times are by a clock that was set since. Zero: not
 	// known, and so not counted.
 	ListeningSince time.Time
+	// LedgerSince is since when managers have watched the ledger without a gap: what is older
+	// may come from a backup. Zero: not known, and so not counted.
+	LedgerSince time.Time
+	// NodeHeard is when the kubelet of the Node with the claim's provider ID last reported;
+	// see NodeMatters. Zero: never, or not looked for.
+	NodeHeard time.Time
 	// UnpausedAt is when the host's last pause ended, or when it was first seen without one.
 	// Zero: not known, and so not counted.
 	UnpausedAt time.Time

@@ -82,6 +82,7 @@ func walk(l ladder, seed uint64, n int, st *stats) (trail []string, violation st
 	w.refusals = seed%13 == 7
 	w.blinds = seed%13 == 2
 	w.refusing = w.refusals
+	w.restores = seed%17 == 6
 	for i := range n {
 		if i > 10 {
 			w.ending(seed % 24)
@@ -127,7 +128,7 @@ func (st *stats) visit(w *world, before uint64, name string) {
 }
 
 func draw(random *rand.Rand, all []event, w *world, quiet bool) event {
-	var allowed [128]int
+	var allowed [160]int
 	count, total := 0, 0
 	for i, e := range all {
 		if !e.when(w) || quiet && e.fault && random.IntN(8) > 0 {
@@ -270,6 +271,12 @@ func (w *world) rest(mode restMode, st *stats) string {
 			}
 			if q := quarantine(w.host); healthy && q != "" && q != infrav1.QuarantineNotFenced && q != infrav1.QuarantineHealthFailed {
 				return "liveness: a host is quarantined whose agents all succeed: " + string(q)
+			}
+			if w.restored {
+				return w.restRestored()
+			}
+			if w.mayHold() {
+				return ""
 			}
 			return w.restedWell(mode, obeyed)
 		}

@@ -98,6 +98,15 @@ type world struct {
 	givenAt time.Time
 	carried map[string]time.Time
 
+	// restores: the management cluster is restored from backups. Not in all walks, as methods.
+	// saved is the backup; restored: it was put back, and user is the instance that ran then;
+	// watched is since when managers were there without a gap. node is the instance whose Node
+	// has reported, at nodeAt.
+	restores, restored bool
+	saved              *snapshot
+	user, node         string
+	watched, nodeAt    time.Time
+
 	ids   int
 	moves int
 	trip  string // the first violation
@@ -177,6 +186,7 @@ func (w *world) observe() Observation {
 		BootMACMissing: w.mac, NetworkMissing: w.network, AddressRecorded: w.addressed, Deleting: w.deleting,
 		BootServerUnknown: w.serverless, SilentPeers: w.silence, AskRefused: w.refusedLong(), UnpausedAt: w.since, OffUnsure: w.lie,
 	}
+	obs.LedgerSince = w.watched
 	if w.wrongServer {
 		obs.WrongServer = "serial number 2, where serial number 1 was inspected"
 	}
@@ -242,6 +252,9 @@ func (w *world) reconcile(host *infrav1.IngotHost, crash bool) {
 	w.prove(host, &obs)
 	if order := host.Spec.Order; order != nil && order.ID == w.bootOf {
 		obs.BootTakenAt = w.bootAt
+	}
+	if NodeMatters(host, obs) {
+		obs.NodeHeard = w.nodeHeard(host)
 	}
 	decision := w.decide(host, &obs)
 	w.last = decision
@@ -424,6 +437,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 			ForgetRefusal(h)
 			h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil
 			SpendApproval(h)
+			h.Spec.Claim.ConfirmedTime = metav1.Time{Time: w.now}
 		})
 		w.running, w.started = "os", false
 		return
@@ -456,36 +470,6 @@ func (w *world) secondKey() {
 	}
 	w.write(func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true })
 }
-
-// claimHost is the machine's controller, by its rules (I1, I12).
-func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
-	if ok, _ := Claimable(w.host); !ok {
-		return
-	}
-	if last := w.host.Spec.Record.LastClusterName; last != "" && last != cluster {
-		return
-	}
-	w.checkClaim(cluster)
-	w.machine, w.draining = true, false
-	w.lives++
-	var live *infrav1.LiveSystem
-	if w.live && w.lives%2 == 1 {
-		live = &infrav1.LiveSystem{}
-	}
-	w.write(func(h *infrav1.IngotHost) {
-		h.Spec.Claim = &infrav1.HostClaim{
-			MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: cluster, InstanceID: w.id(),
-			State: infrav1.ClaimProvisioning, Cleaning: cleaning, Live: live, Image: infrav1.Image{Checksum: "sha256:1"},
-		}
-	})
-}
-
-// machineStep: a deleted machine releases its claim, then goes once it is fenced.
-func (w *world) deleteMachine() {
-	w.write(func(h *infrav1.IngotHost) { h.Spec.Claim.State = infrav1.ClaimReleasing })
-}
-
-func (w *world) machineLeaves() { w.machine = false }
 
 func sameLedger(a, b Ledger) bool { return ledgerKey(a) == ledgerKey(b) }
 

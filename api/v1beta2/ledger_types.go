@@ -45,6 +45,22 @@ type HostClaim struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
+	// adoptedAttempt is the attempt whose finished disk an agent found and left as it was,
+	// where that is not the attempt that was ordered.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	AdoptedAttempt int32 `json:"adoptedAttempt,omitempty"`
+	// rejectedAttempts are installs that an agent reported as finished and that Ingot did
+	// not accept. Their disks are written again.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Minimum=1
+	RejectedAttempts []int32 `json:"rejectedAttempts,omitempty"`
+	// confirmedTime is when Ingot last saw that the server is what this claim says: off when
+	// it was claimed, or installed when the agent reported. Unset: before Ingot kept it.
+	// +optional
+	ConfirmedTime metav1.Time `json:"confirmedTime,omitempty,omitzero"`
 	// state of the claim.
 	// +required
 	State ClaimState `json:"state,omitempty"`

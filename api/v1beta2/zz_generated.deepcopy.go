@@ -518,6 +518,12 @@ func (in *HardwareSystem) DeepCopy() *HardwareSystem {
 func (in *HostClaim) DeepCopyInto(out *HostClaim) {
 	*out = *in
 	out.MachineRef = in.MachineRef
+	if in.RejectedAttempts != nil {
+		in, out := &in.RejectedAttempts, &out.RejectedAttempts
+		*out = make([]int32, len(*in))
+		copy(*out, *in)
+	}
+	in.ConfirmedTime.DeepCopyInto(&out.ConfirmedTime)
 	out.Image = in.Image
 	if in.Live != nil {
 		in, out := &in.Live, &out.Live

@@ -68,6 +68,10 @@ type Reconciler struct {
 	Waits Waits
 	// Images reads images of firmware, from where the operator allows; nil: none are read.
 	Images *http.Client
+	// Continuity is since when the state of hosts can be trusted; nil: always.
+	Continuity Continuity
+	// Nodes of workload clusters confirm what runs on a host; nil: none do.
+	Nodes NodeReports
 	// Boot is where BMCs and firmware find a boot server; the zero value: it is not known,
 	// and hosts boot by PXE only.
 	Boot BootServer
@@ -79,13 +83,14 @@ type Reconciler struct {
 	// the reconciler has one of its own.
 	Addresses *address.Memory
 
-	began     beginning
-	contacts  contacts
-	peers     peers
-	hearing   hearing
-	addresses address.Memory
-	wakes     wakes
-	works     firmware.Works
+	began       beginning
+	contacts    contacts
+	peers       peers
+	hearing     hearing
+	addresses   address.Memory
+	wakes       wakes
+	works       firmware.Works
+	generations generations
 }
 
 // Reconcile takes one step in the life of a host.
@@ -97,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.lookBack(ctx, host)
 	if leaves(host) {
 		r.let(req.NamespacedName)
 		return ctrl.Result{}, nil // clusterctl moves the object: nothing physical (I9)
@@ -126,6 +132,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 
+	if r.Continuity != nil && !r.Continuity.Known() {
+		return ctrl.Result{RequeueAfter: r.waits().Soon}, nil
+	}
 	if wrote, err := r.heedClock(ctx, host); err != nil || wrote {
 		// What was written is newer than what pause has looked at (I10).
 		return ctrl.Result{RequeueAfter: r.waits().Soon}, client.IgnoreNotFound(err)

@@ -64,6 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 		}
 	}
 	observeContact(host, seen)
+	r.observeContinuity(ctx, host, seen)
 	return seen, r.observeSilence(ctx, host, seen)
 }
 

@@ -86,6 +86,7 @@ func (r *Reconciler) let(host types.NamespacedName) {
 	r.unwatch(host)
 	r.works.Cancel(host)
 	r.peers.forget(host)
+	r.generations.forget(host)
 	address := r.contacts.forget(host)
 	if pool, can := r.BMC.(interface{ Forget(address string) }); can && address != "" {
 		pool.Forget(address)

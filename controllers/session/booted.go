@@ -35,7 +35,8 @@ func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agen
 		return agentapi.BootedReply{}, refusal
 	}
 	claim := host.Spec.Claim
-	if claim == nil || claim.State != infrav1.ClaimProvisioned || claim.InstanceID != c.claims.InstanceID || claim.Attempt != c.claims.Attempt {
+	if claim == nil || claim.State != infrav1.ClaimProvisioned || claim.InstanceID != c.claims.InstanceID ||
+		c.claims.Attempt != claim.Attempt && c.claims.Attempt != claim.AdoptedAttempt {
 		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
 	}
 	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: cutName(in.Hostname, 253),

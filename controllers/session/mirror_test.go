@@ -58,6 +58,10 @@ func TestInstallMirror(t *testing.T) {
 				host.Spec.Order.Result.Outcome != infrav1.OrderFailed || !strings.Contains(host.Spec.Order.Result.Message, "serial number d2")):
 				t.Errorf("%s, %+v", ack.Action, host.Spec.Order)
 			}
+			// The disk is complete, and the next attempt must not adopt it (I21).
+			if rejected := host.Spec.Claim.RejectedAttempts; c.commits != (len(rejected) == 0) || !c.commits && rejected[0] != host.Spec.Claim.Attempt {
+				t.Errorf("rejected attempts %v", rejected)
+			}
 		})
 	}
 }

@@ -72,6 +72,7 @@ func installOrder(host *infrav1.IngotHost) *agentapi.InstallOrder {
 		RootDisk:          inventory.AgentDiskRef(*claim.RootDisk),
 		MirrorDisks:       mirrorDisks(claim),
 		ReleasedInstances: inventory.ReleasedInstances(host),
+		RejectedAttempts:  claim.RejectedAttempts,
 	}
 	if live := claim.Live; live != nil {
 		order.Checksum = needsNewerAgent

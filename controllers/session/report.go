@@ -59,6 +59,7 @@ func (s *Server) takeReport(r *http.Request, c caller, in agentapi.Report) (agen
 			return nil
 		}
 		if in, refusal = s.compare(r.Context(), host, said); refusal == nil {
+			rejectAttempt(host, said, in)
 			s.conclude(host, in)
 		}
 		return refusal
@@ -136,11 +137,32 @@ func compareMirror(host *infrav1.IngotHost, in agentapi.Report) agentapi.Report 
 	return in
 }
 
+// maxRejectedAttempts is the schema's bound.
+const maxRejectedAttempts = 32
+
+// rejectAttempt notes an install that the agent finished and the manager does not accept:
+// its disk is complete, and the next attempt must write it all the same (I21).
+func rejectAttempt(host *infrav1.IngotHost, said, judged agentapi.Report) {
+	if host.Spec.Order.Kind != infrav1.OrderInstall || said.Outcome != agentapi.Succeeded || judged.Outcome == agentapi.Succeeded {
+		return
+	}
+	attempt := max(said.AdoptedAttempt, 0)
+	if attempt == 0 {
+		attempt = host.Spec.Claim.Attempt
+	}
+	rejected := append(host.Spec.Claim.RejectedAttempts, attempt)
+	host.Spec.Claim.RejectedAttempts = rejected[max(0, len(rejected)-maxRejectedAttempts):]
+}
+
 // conclude writes the report into the ledger.
 func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 	if host.Spec.Order.Kind == infrav1.OrderInstall && in.Outcome == agentapi.Succeeded {
 		inventory.ForgetRefusal(host)
 		host.Spec.Claim.State = infrav1.ClaimProvisioned
+		host.Spec.Claim.ConfirmedTime = metav1.NewTime(s.Clock.Now())
+		if in.AdoptedAttempt != host.Spec.Claim.Attempt {
+			host.Spec.Claim.AdoptedAttempt = max(in.AdoptedAttempt, 0)
+		}
 		host.Spec.Order = nil
 		inventory.SpendApproval(host) // its disk is written
 		return
@@ -174,6 +196,9 @@ func (s *Server) tell(host *infrav1.IngotHost, c caller, in agentapi.Report) {
 	case in.Outcome == agentapi.Failed:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, failed(c.claims.Purpose), action,
 			"Attempt %d failed: %s: %s. Ingot powers the host off and tries again%s", c.claims.Attempt, cutName(in.Reason, maxReason), inventory.Truncate(in.Message, maxMessage), unlessFor(c.claims.Purpose, in.Reason))
+	case c.claims.Purpose == token.Install && in.AdoptedAttempt > 0:
+		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
+			"The disk already holds attempt %d of this machine, complete. Ingot wrote nothing; the server now boots from it", in.AdoptedAttempt)
 	case c.claims.Purpose == token.Install:
 		s.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonProvisioned, action,
 			"The image is on %s and verified (%s written); the server now boots from it", where(in), bytesText(in.BytesWritten))

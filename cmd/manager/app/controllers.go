@@ -25,6 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/bootlog"
 	"github.com/ingot-metal/ingot/controllers/cluster"
+	"github.com/ingot-metal/ingot/controllers/continuity"
 	"github.com/ingot-metal/ingot/controllers/directory"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
@@ -77,7 +78,12 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
+	watch := &continuity.Watch{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Namespace: o.leaseNamespace(), Name: o.continuityLease(),
+	}
+	hosts.Continuity, hosts.Nodes = watch, node.Reports{Clusters: workloads}
 	return errors.Join(
+		mgr.Add(watch),
 		addCatalogue(mgr, o, recorder),
 		mgr.Add(census),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),

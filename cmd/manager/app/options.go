@@ -4,6 +4,8 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"time"
 
@@ -213,6 +215,16 @@ func (o *Options) addPolicyFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Policy.ResetInterval, "reset-interval", o.Policy.ResetInterval, "The least time between two switches of one host.")
 	fs.DurationVar(&o.MoveRest, "move-rest", o.MoveRest, "How long a host that arrived by clusterctl move rests before work that was cut off goes on; 0: not at all.")
 	fs.Int32Var(&o.Policy.MaxAttempts, "max-attempts", o.Policy.MaxAttempts, "After how many failures in a row a host is quarantined.")
+}
+
+// continuityLease is the name of the Lease of package continuity. Managers that look after
+// different hosts of one API server have one each.
+func (o *Options) continuityLease() string {
+	if o.Namespace == "" && o.WatchFilter == "" {
+		return "ingot-continuity"
+	}
+	share := sha256.Sum256([]byte(o.Namespace + "\x00" + o.WatchFilter))
+	return "ingot-continuity-" + hex.EncodeToString(share[:8])
 }
 
 // leaseNamespace is where the leader's Lease lies.

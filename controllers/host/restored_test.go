@@ -1,0 +1,87 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
+)
+
+// fakeContinuity counts the breaks.
+type fakeContinuity struct {
+	since  time.Time
+	breaks int
+}
+
+func (f *fakeContinuity) Since() time.Time { return f.since }
+func (f *fakeContinuity) Known() bool      { return true }
+func (f *fakeContinuity) Break()           { f.breaks++ }
+
+// fakeNodes tell one answer.
+type fakeNodes struct {
+	heard time.Time
+	err   error
+	asked int
+}
+
+func (f *fakeNodes) Heard(context.Context, *infrav1.IngotHost) (time.Time, error) {
+	f.asked++
+	return f.heard, f.err
+}
+
+// TestRestored: a host that goes back to an earlier generation was restored from a backup,
+// under a manager that runs on. One that was deleted and made again was not.
+func TestRestored(t *testing.T) {
+	watch := &fakeContinuity{}
+	r := &Reconciler{Continuity: watch}
+	for _, step := range []struct {
+		uid        string
+		generation int64
+		breaks     int
+	}{{"a", 5, 0}, {"a", 5, 0}, {"a", 7, 0}, {"a", 6, 1}, {"a", 6, 1}, {"a", 8, 1}, {"b", 1, 1}, {"b", 2, 1}, {"b", 1, 2}} {
+		host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: types.UID(step.uid), Generation: step.generation}}
+		r.lookBack(t.Context(), host)
+		if watch.breaks != step.breaks {
+			t.Errorf("%s at generation %d: %d breaks, want %d", step.uid, step.generation, watch.breaks, step.breaks)
+		}
+	}
+}
+
+// TestObserveContinuity: a Node is looked for where it decides, and one that cannot be looked
+// for stops nothing.
+func TestObserveContinuity(t *testing.T) {
+	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+	nodes := &fakeNodes{heard: now}
+	r := &Reconciler{Continuity: &fakeContinuity{since: now.Add(-time.Minute)}, Nodes: nodes}
+	host := &infrav1.IngotHost{}
+	host.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimReleasing}
+	look := func(power infrav1.PowerState) inventory.Observation {
+		seen := &observation{Observation: inventory.Observation{Power: power}}
+		r.observeContinuity(t.Context(), host, seen)
+		return seen.Observation
+	}
+	if obs := look(infrav1.PowerStateOn); !obs.NodeHeard.Equal(now) || !obs.LedgerSince.Equal(now.Add(-time.Minute)) {
+		t.Errorf("node heard at %s, ledger since %s", obs.NodeHeard, obs.LedgerSince)
+	}
+	nodes.heard, nodes.err = time.Time{}, errors.New("cluster away")
+	if obs := look(infrav1.PowerStateOn); !obs.NodeHeard.IsZero() || obs.LedgerSince.IsZero() {
+		t.Errorf("node heard at %s, ledger since %s", obs.NodeHeard, obs.LedgerSince)
+	}
+	asked := nodes.asked
+	if look(infrav1.PowerStateOff); nodes.asked != asked {
+		t.Error("a Node is looked for of a server that is off")
+	}
+	host.Spec.Claim.ConfirmedTime = metav1.NewTime(now)
+	if look(infrav1.PowerStateOn); nodes.asked != asked {
+		t.Error("a Node is looked for of a claim that is confirmed")
+	}
+}
