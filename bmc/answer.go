@@ -22,6 +22,18 @@ func ParseRetryAfter(value string, now time.Time) time.Duration {
 	return min(max(wait, 0), time.Hour)
 }
 
+// WithoutControls replaces control characters by spaces, in place. Raw ones inside of a
+// string make a JSON document invalid, which some firmware sends in serial numbers and log
+// texts; outside of strings they are white space.
+func WithoutControls(text []byte) []byte {
+	for i, b := range text {
+		if b < ' ' {
+			text[i] = ' '
+		}
+	}
+	return text
+}
+
 // Shorten bounds a BMC's text to n bytes, and an ellipsis of three more where it was
 // longer. What may hold a secret goes through Mask first.
 func Shorten(text string, n int) string {

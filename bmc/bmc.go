@@ -190,14 +190,18 @@ var (
 	ErrNotSupported = errors.New("not supported by this BMC")
 	// ErrUnauthorized: the BMC refused the credentials (401, 403).
 	ErrUnauthorized = errors.New("BMC refused the credentials")
+	// ErrPasswordChange: the BMC takes the credentials, and wants their password changed
+	// before anything else, as with a factory's (Redfish, PasswordChangeRequired).
+	ErrPasswordChange = errors.New("BMC wants its password changed first")
 	// ErrCertificate: the BMC's certificate is not trusted.
 	ErrCertificate = errors.New("BMC certificate is not trusted")
 	// ErrUnreachable: no connection came about.
 	ErrUnreachable = errors.New("BMC is unreachable")
 	// ErrTimeout: a read was not answered by its deadline.
 	ErrTimeout = errors.New("BMC did not answer in time")
-	// ErrUnknownOutcome: a write was not answered; it may have taken effect (I17).
-	ErrUnknownOutcome = errors.New("outcome unknown: BMC did not answer the write")
+	// ErrUnknownOutcome: a write was not answered, or the BMC broke down over it; it may have
+	// taken effect (I17).
+	ErrUnknownOutcome = errors.New("outcome unknown: the write may have taken effect")
 	// ErrUnsent: a write failed before anything of it was sent, though what was given with
 	// it may have been read. It is beside another error, which says why.
 	ErrUnsent = errors.New("nothing was sent")

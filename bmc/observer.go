@@ -99,6 +99,7 @@ func OutcomeOf(err error) Outcome {
 		{ErrUnknownOutcome, OutcomeUnknownOutcome},
 		{ErrNotSupported, OutcomeNotSupported},
 		{ErrUnauthorized, OutcomeUnauthorized},
+		{ErrPasswordChange, OutcomeUnauthorized},
 		{ErrCertificate, OutcomeCertificate},
 		{ErrUnreachable, OutcomeUnreachable},
 		{ErrTimeout, OutcomeTimeout},

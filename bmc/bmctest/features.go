@@ -165,7 +165,7 @@ func testSettings(t *testing.T, _ Rig, conn bmc.Conn) {
 	if len(kinds) < 4 {
 		t.Errorf("settings of the kinds %v, want all four", kinds)
 	}
-	must(t, conn.SetSettings(t.Context(), texts))
+	patiently(t, func() error { return conn.SetSettings(t.Context(), texts) })
 	pending, err := conn.PendingSettings(t.Context())
 	must(t, err)
 	if diff := cmp.Diff(wanted, pending); diff != "" {
@@ -391,7 +391,7 @@ func testSecureBoot(t *testing.T, _ Rig, conn bmc.Conn) {
 	for i, enabled := range []bool{true, false, false} {
 		before, err := conn.SecureBoot(t.Context())
 		must(t, err)
-		must(t, conn.SetSecureBoot(t.Context(), enabled))
+		patiently(t, func() error { return conn.SetSecureBoot(t.Context(), enabled) })
 		want := bmc.SecureBootState{Enabled: enabled, Active: before.Active, Mode: before.Mode, Setting: before.Setting}
 		for range 2 {
 			got, err := conn.SecureBoot(t.Context())
@@ -413,13 +413,15 @@ func checkReset(t *testing.T, r Rig, conn bmc.Conn) {
 	if err := conn.ResetBMC(t.Context()); err != nil && !errors.Is(err, bmc.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}
-	// A restart forgets the sessions: that is the proof of it.
+	// A restart forgets the sessions: that is the proof of it. Where there are none, the BMC
+	// was away and is back.
 	deadline := time.Now().Add(patience)
-	for {
+	for away := false; ; {
 		_, err := conn.PowerState(t.Context())
-		if errors.Is(err, bmc.ErrUnauthorized) {
+		if errors.Is(err, bmc.ErrUnauthorized) || away && err == nil {
 			break
 		}
+		away = away || err != nil
 		if time.Now().After(deadline) {
 			t.Fatalf("the BMC did not restart: %v", err)
 		}

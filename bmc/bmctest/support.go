@@ -13,7 +13,7 @@ import (
 // of the independent implementations of IPMI.
 type Personality string
 
-// The personalities: twelve of Redfish, two of IPMI.
+// The personalities: fourteen of Redfish, two of IPMI.
 const (
 	Standard      Personality = "standard"
 	IDRAC9        Personality = "iDRAC9"
@@ -29,6 +29,11 @@ const (
 	// their HttpPushUri (DSP2062, HTTP push updates), each in its own form.
 	IDRAC9Early  Personality = "iDRAC9-3.36"
 	OpenBMCEarly Personality = "OpenBMC-2.8"
+	// BasicOnly has no session service, as sushy-tools: Basic authentication is all there is.
+	BasicOnly Personality = "BasicOnly"
+	// MegaRAC is AMI's firmware on other makers' boards, with weak ETags and without a
+	// settings object in Bios.
+	MegaRAC Personality = "MegaRAC"
 	// IPMISim is OpenIPMI's ipmi_sim, and GoIPMI the simulator of go-ipmi.
 	IPMISim Personality = "ipmi_sim"
 	GoIPMI  Personality = "go-ipmi"
@@ -39,7 +44,7 @@ func Personalities(driver string) []Personality {
 	switch driver {
 	case DriverRedfish:
 		return []Personality{
-			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI, IDRAC9Early, OpenBMCEarly,
+			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI, IDRAC9Early, OpenBMCEarly, BasicOnly, MegaRAC,
 		}
 	case DriverIPMI:
 		return []Personality{IPMISim, GoIPMI}

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,12 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 	c.begin(ctx)
 	c.secrets = append(c.secrets, password)
 	path, err := c.ownAccount()
+	if e, ok := refusal(err); ok && errors.Is(err, bmc.ErrPasswordChange) {
+		path, err = e.accountToChange(), nil
+		if path == "" {
+			err = e
+		}
+	}
 	if err == nil {
 		err = c.patch(path, "", map[string]any{"Password": password.Reveal()})
 	}
@@ -33,6 +40,22 @@ func (c *conn) SetPassword(ctx context.Context, password bmc.Password) error {
 		return fmt.Errorf("set password: %w", passwordError(err))
 	}
 	return nil
+}
+
+// accountToChange is the path of the account whose password the BMC wants changed; empty: it
+// names none.
+func (e *callError) accountToChange() string {
+	for _, m := range e.messages {
+		if m.name() != "PasswordChangeRequired" {
+			continue
+		}
+		for _, path := range slices.Concat(m.args, m.properties) {
+			if isLink(path) {
+				return path
+			}
+		}
+	}
+	return ""
 }
 
 // passwordError tells a BMC that takes no passwords from one that does not take this
@@ -76,17 +99,22 @@ func (c *conn) ownAccount() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var unread error
 	for _, path := range members {
 		var account accountResource
 		if err := c.get(path, &account); err != nil {
-			if err := optional(err); err != nil {
+			if optional(err) != nil && !brokeDown(err) {
 				return "", err
 			}
+			unread = cmp.Or(unread, optional(err))
 			continue
 		}
 		if account.UserName != "" && slices.Contains(names, account.UserName) {
 			return path, nil
 		}
+	}
+	if unread != nil {
+		return "", unread
 	}
 	return "", lacking("none of the accounts is the session's user")
 }

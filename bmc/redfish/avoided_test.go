@@ -64,14 +64,14 @@ func TestQuirks(t *testing.T) {
 		avoided string
 		err     error
 	}{
-		{"boot at the settings resource", bmctest.IDRAC10, pxe, []string{"PATCH 204 /Settings"}, "PATCH 400 /System.Embedded.1", bmc.ErrNotSupported},
+		{"boot at the settings resource", bmctest.IDRAC10, pxe, []string{"PATCH 204 /Settings"}, "PATCH 400 /System.Embedded.1", nil},
 		{"boot in the future state", bmctest.AMI, pxe, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
 		{"no override in the future state", bmctest.AMI, func(ctx context.Context, c bmc.Conn) error {
 			return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone})
 		}, []string{"PATCH 204 /SD"}, "PATCH 400 /Self", nil},
 		{"a CD that is virtual", bmctest.IDRAC9, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 204 /System.Embedded.1", nil},
 		{"a CD that is virtual, before there was a link", bmctest.IDRAC9Early, cd, []string{"PATCH 204 /Attributes"}, "PATCH 204 /System.Embedded.1", nil},
-		{"a CD that is virtual, and no override for it", bmctest.IDRAC10, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 400 /System.Embedded.1", bmc.ErrNotSupported},
+		{"a CD that is virtual, and no override for it", bmctest.IDRAC10, cd, []string{"PATCH 204 /iDRAC.Embedded.1"}, "PATCH 400 /System.Embedded.1", nil},
 		{"reset without a type", bmctest.SupermicroX11, resetAndAwait,
 			[]string{"POST 204 /Manager.Reset"}, "POST 400 /Manager.Reset", bmc.ErrNotSupported},
 		{"an image that stays on show", bmctest.SupermicroX12, func(ctx context.Context, c bmc.Conn) error {
@@ -165,13 +165,16 @@ func TestNoEmptyURI(t *testing.T) {
 	}
 }
 
-// TestTags: a tag that is refused is looked up in the body, and left out at last. That is
-// the end of it: a BMC that wants one and takes none is not asked for ever.
+// TestTags: a tag that is refused is looked up in the body, made strong, and left out or
+// replaced by any at last. That is the end of it: a BMC that refuses all is not asked forever.
 func TestTags(t *testing.T) {
 	pxe := func(ctx context.Context, c bmc.Conn) error {
 		return c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 	}
 	password := func(ctx context.Context, c bmc.Conn) error { return c.SetPassword(ctx, canary+"2") }
+	settings := func(ctx context.Context, c bmc.Conn) error {
+		return c.SetSettings(ctx, map[string]string{"QuietBoot": "false"})
+	}
 	for _, tc := range []struct {
 		name   string
 		quirks labbmc.Quirks
@@ -184,7 +187,14 @@ func TestTags(t *testing.T) {
 		{"right in the body, of another resource", labbmc.Quirks{TagInBody: true}, password, []string{"PATCH 412 /1", "PATCH 204 /1"}, nil},
 		{"none is", labbmc.Quirks{NoWeakTag: true}, password, []string{"PATCH 412 /1", "PATCH 412 /1", "PATCH 204 /1"}, nil},
 		{"none is, and one is wanted", labbmc.Quirks{ETag: true, NoWeakTag: true}, password,
-			[]string{"PATCH 412 /1", "PATCH 412 /1", "PATCH 428 /1"}, bmc.ErrProtocol},
+			[]string{"PATCH 412 /1", "PATCH 412 /1", "PATCH 428 /1", "PATCH 204 /1"}, nil},
+		{"the strong form is", labbmc.Quirks{ETag: true, WeakTag: true}, pxe, []string{"PATCH 412 /437XR1138R2", "PATCH 204 /437XR1138R2"}, nil},
+		{"the strong form is, of another resource", labbmc.Quirks{ETag: true, WeakTag: true}, password, []string{"PATCH 412 /1", "PATCH 204 /1"}, nil},
+		{"weak where compressed", labbmc.Quirks{ETag: true, WeakByGzip: true}, pxe, []string{"PATCH 204 /437XR1138R2"}, nil},
+		{"weak where compressed, of another resource", labbmc.Quirks{ETag: true, WeakByGzip: true}, password, []string{"PATCH 204 /1"}, nil},
+		{"weak where compressed, of a large resource", labbmc.Quirks{ETag: true, WeakByGzip: true}, settings, []string{"PATCH 204 /Settings"}, nil},
+		{"none shown, and any wanted", labbmc.Quirks{AnyTag: true}, pxe, []string{"PATCH 428 /437XR1138R2", "PATCH 204 /437XR1138R2"}, nil},
+		{"none shown, and any wanted, of another resource", labbmc.Quirks{AnyTag: true}, password, []string{"PATCH 428 /1", "PATCH 204 /1"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newMaker(t, bmctest.Standard, func(c *labbmc.Config) { c.Personality.Quirks = tc.quirks })
@@ -195,6 +205,19 @@ func TestTags(t *testing.T) {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTagsEnd: a BMC that refuses every precondition gets each of them once.
+func TestTagsEnd(t *testing.T) {
+	r := newMaker(t, bmctest.Standard, nil)
+	conn := r.dial(t)
+	r.SetFaults(labbmc.Faults{Status: 412, Match: func(method, _ string) bool { return method == "PATCH" }})
+	if err := conn.SetPassword(t.Context(), canary+"2"); !errors.Is(err, bmc.ErrProtocol) {
+		t.Errorf("error %v", err)
+	}
+	if n := len(writesOf(r)); n != 4 { // weak, strong, none, any
+		t.Errorf("%d writes: %v", n, writesOf(r))
 	}
 }
 

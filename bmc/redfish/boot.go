@@ -32,7 +32,10 @@ func (c *conn) bootOverride() (bmc.BootOverride, error) {
 	if err != nil {
 		return bmc.BootOverride{}, err
 	}
-	if system.Boot == nil || (system.Boot.Enabled == "" && system.Boot.Target == "") {
+	if err := c.readBoot(system); err != nil {
+		return bmc.BootOverride{}, err
+	}
+	if !system.Boot.shows() {
 		return bmc.BootOverride{}, lacking("the system shows none")
 	}
 	override := system.Boot.override()
@@ -40,6 +43,26 @@ func (c *conn) bootOverride() (bmc.BootOverride, error) {
 		return override, nil
 	}
 	return c.virtualCD(system, override)
+}
+
+// shows reports whether there is an override, set or not.
+func (b *bootResource) shows() bool { return b != nil && (b.Enabled != "" || b.Target != "") }
+
+// readBoot completes a system that shows no override by what stands where it is written
+// (iDRAC10, whose override is in its settings resource alone).
+func (c *conn) readBoot(system *systemResource) error {
+	path := system.Settings.Object.ID
+	if system.Boot.shows() || path == "" || path == c.system {
+		return nil
+	}
+	var future settingsResource
+	if err := c.get(path, &future); err != nil {
+		return optional(err)
+	}
+	if future.Boot.shows() {
+		system.Boot = future.Boot
+	}
+	return nil
 }
 
 func (b *bootResource) override() bmc.BootOverride {
@@ -110,6 +133,9 @@ func (c *conn) setBootOverride(override bmc.BootOverride) error {
 	if err != nil {
 		return err
 	}
+	if err := c.readBoot(system); err != nil {
+		return err
+	}
 	if system.Boot == nil {
 		return lacking("the system shows no boot override")
 	}
@@ -150,8 +176,8 @@ func (c *conn) setBootOverride(override bmc.BootOverride) error {
 // patchBoot sends one body. On the system no tag is asked for where the read of
 // it showed none.
 func (c *conn) patchBoot(path, tag string, body bootBody) error {
-	if path == c.system && tag == "" {
-		return c.send(http.MethodPatch, path, map[string]any{"Boot": body}, nil)
+	if path == c.system {
+		return c.patchTagged(path, tag, map[string]any{"Boot": body})
 	}
 	return c.patch(path, tag, map[string]any{"Boot": body})
 }

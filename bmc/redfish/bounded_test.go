@@ -21,7 +21,7 @@ import (
 )
 
 // everything has all links, and all of them lead to itself.
-const everything = `{"@odata.id":"/x","PowerState":"On","Vendor":"Dell","UpdateService":{"@odata.id":"/x"},"AccountService":{"@odata.id":"/x"},` +
+const everything = `{"@odata.id":"/x","PowerState":"On","SessionService":{"@odata.id":"/x"},"Vendor":"Dell","UpdateService":{"@odata.id":"/x"},"AccountService":{"@odata.id":"/x"},` +
 	`"Registries":{"@odata.id":"/x"},"Managers":{"@odata.id":"/x"},"VirtualMedia":{"@odata.id":"/x"},"Bios":{"@odata.id":"/x"},` +
 	`"SecureBoot":{"@odata.id":"/x"},"LogServices":{"@odata.id":"/x"},"Storage":{"@odata.id":"/x"},"Memory":{"@odata.id":"/x"},` +
 	`"Links":{"Chassis":[{"@odata.id":"/x"}],"ManagedBy":[{"@odata.id":"/x"}]},"FirmwareInventory":{"@odata.id":"/x"},"Accounts":{"@odata.id":"/x"},` +

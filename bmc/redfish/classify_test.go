@@ -39,6 +39,13 @@ func TestRefusals(t *testing.T) {
 		{"409", write, 409, "", "", "", bmc.ErrBusy, 0},
 		{"409 that says how long", write, 409, "", "", "60", bmc.ErrBusy, time.Minute},
 		{"in POST", write, 400, "", "The system is in POST state", "", bmc.ErrNotSupported, 0},
+		{"in POST by ID", write, 400, "iLO.2.37.UnableToModifyDuringSystemPOST", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"in POST by ID, of a later registry", write, 409, "iLO.9.0.UnableToModifyDuringSystemPOST", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"not in this state, by ID", write, 400, "iLO.2.14.InvalidOperationForSystemState", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"not ready, read", read, 400, "HpeCommon.2.1.ResourceNotReadyRetry", "", "", bmc.ErrBusy, 10 * time.Second},
+		{"not ready, for as long as it says", write, 400, "Base.1.16.ServiceShuttingDown", "", "90", bmc.ErrBusy, 90 * time.Second},
+		{"a name that ends alike", write, 400, "X.1.0.NotUnableToModifyDuringSystemPOST", "", "", bmc.ErrNotSupported, 0},
+		{"no credentials, whatever the ID", read, 401, "Base.1.16.ServiceShuttingDown", "", "", bmc.ErrUnauthorized, 0},
 		{"400 of a write", write, 400, "", "", "", bmc.ErrNotSupported, 0},
 		{"400 of a read", read, 400, "", "", "", bmc.ErrProtocol, 0},
 		{"404", write, 404, "", "", "", bmc.ErrNotSupported, 0},
@@ -47,13 +54,14 @@ func TestRefusals(t *testing.T) {
 		{"412", write, 412, "", "", "", bmc.ErrProtocol, 0},
 		{"500 of a write", write, 500, "", "", "", bmc.ErrUnknownOutcome, 0},
 		{"504 of a write", write, 504, "", "", "", bmc.ErrUnknownOutcome, 0},
-		{"500 of a read", read, 500, "", "", "", bmc.ErrProtocol, 0},
+		{"500 of a read", read, 500, "", "", "", bmc.ErrBusy, 0},
+		{"a password to change", read, 403, "Base.1.8.PasswordChangeRequired", "", "", bmc.ErrPasswordChange, 0},
 		{"502 of a read", read, 502, "", "", "", bmc.ErrBusy, 0},
 		{"302", read, 302, "", "", "", bmc.ErrProtocol, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &conn{transport: &transport{last: exchange{status: tc.status, retryAfter: tc.header}}}
-			err := c.refusalSentinel(tc.kind, &callError{status: tc.status, ids: []string{tc.id}}, tc.message)
+			err := c.refusalSentinel(tc.kind, &callError{status: tc.status, messages: []message{{id: tc.id}}}, tc.message)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("%v, want %v", err, tc.want)
 			}

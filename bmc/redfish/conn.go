@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,9 +60,10 @@ type conn struct {
 	mediaWait time.Duration
 }
 
-// Dial opens a session (DSP0266, Redfish session login authentication; basic
-// authentication is never used) and finds the system: the one that the address
-// names, or the only one.
+// Dial opens a session (DSP0266, Redfish session login authentication) and finds the
+// system: the one that the address names, or the only one. A BMC whose service root has no
+// session service gets the credentials with each request (Basic authentication), if its
+// certificate is verified.
 //
 // Errors wrap bmc.ErrAddress (also when the BMC lists several systems and the
 // address names none), ErrCertificate, ErrUnauthorized, ErrUnreachable,
@@ -91,7 +93,8 @@ func Dial(ctx context.Context, target bmc.Target) (bmc.Conn, error) {
 		return nil, err
 	}
 	if c.system == "" {
-		if c.system, err = c.onlySystem(); err != nil {
+		// A password that has to be changed first can be, on this session.
+		if c.system, err = c.onlySystem(); err != nil && !errors.Is(err, bmc.ErrPasswordChange) {
 			if err = errors.Join(err, c.Close(ctx)); c.Lingers() {
 				err = &bmc.LeftOpen{Conn: c, Err: err}
 			}
@@ -126,6 +129,9 @@ func (c *conn) connect(ctx context.Context, base string) error {
 func (c *conn) login() error {
 	const what = "open session"
 	path := c.root.Links.Sessions.ID
+	if path == "" && c.root.SessionService.ID == "" {
+		return c.loginBasic()
+	}
 	if path == "" {
 		path = serviceRoot + "/SessionService/Sessions"
 	}
@@ -143,6 +149,26 @@ func (c *conn) login() error {
 		// Nothing to end it with: it runs into the BMC's own session timeout.
 		c.transport.token = ""
 		return fmt.Errorf("%s: %w: no session path or no token in the answer", what, bmc.ErrProtocol)
+	}
+	return nil
+}
+
+// loginBasic has the credentials sent with each request, and asks whether they hold.
+func (c *conn) loginBasic() error {
+	const what = "log in by Basic authentication"
+	if c.transport.scheme != "https" || c.target.InsecureSkipVerify {
+		return fmt.Errorf("%s: %w: the BMC has no session service, and Ingot sends the password with each request only over verified TLS; "+
+			"set spec.bmc.caBundleRef or spec.bmc.certificateFingerprint", what, bmc.ErrNotSupported)
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(c.target.Username + ":" + c.target.Password.Reveal()))
+	c.secrets = append(c.secrets, bmc.Password(encoded))
+	c.transport.basic = "Basic " + encoded
+	bmc.Committed(c.transport.ctx)
+	if c.root.Systems.ID == "" {
+		return nil // the search for the system says so
+	}
+	if _, err := c.fetch(c.root.Systems.ID); err != nil {
+		return c.failure(session, what, err)
 	}
 	return nil
 }
@@ -249,10 +275,10 @@ func (c *conn) fetch(path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// getLarge is get for what is large by nature: registries and logs.
+// getLarge is get for what is large by nature: registries, BIOS settings and logs.
 func (c *conn) getLarge(path string, into any) error {
-	c.transport.limit = maxLargeBody
-	defer func() { c.transport.limit = maxBody }()
+	c.transport.limit, c.transport.compressed = maxLargeBody, true
+	defer func() { c.transport.limit, c.transport.compressed = maxBody, false }()
 	return c.get(path, into)
 }
 
@@ -298,34 +324,52 @@ func (c *conn) answered(resp *http.Response) answer {
 }
 
 // patch changes a resource, with its ETag where it has one: tag, or where that is empty
-// the one that a read shows. A tag that is refused (412) may be another's by now, or was
-// never right: nothing was written, and it is read again, this time from the body, which
-// tells the truth where the header is another's or quoted twice. Some take none at all,
-// such as weak ones on Gigabyte's (sushy's history): they are asked once without. One
-// that wants a tag then (428) is not asked again.
+// the one that a read shows.
 func (c *conn) patch(path, tag string, body any) error {
 	if tag == "" {
 		header, shown, err := c.tags(path)
-		if err != nil {
+		if err != nil && !errors.Is(err, bmc.ErrPasswordChange) { // an account may show nothing before the change
 			return err
 		}
 		tag = cmp.Or(header, shown)
 	}
+	return c.patchTagged(path, tag, body)
+}
+
+// patchTagged changes a resource with a tag; empty: without. While the BMC refuses the
+// precondition (412, or 428 without one), nothing was written, and the next is sent: the tag
+// as it is now, from the body, which tells the truth where the header is another's or quoted
+// twice; from the header; both without the mark of a weak tag, which If-Match never matches
+// (RFC 9110 section 13.1.1); none, since some take none at all (Gigabyte's, in sushy's
+// history); and any.
+func (c *conn) patchTagged(path, tag string, body any) error {
 	err := c.patchWith(path, tag, body)
-	if tag == "" || !isStale(err) {
+	if !isStale(err) {
 		return err
 	}
-	header, shown, readErr := c.tags(path)
-	if readErr != nil {
-		return readErr
+	var next []string
+	if tag != "" {
+		header, shown, readErr := c.tags(path)
+		if readErr != nil {
+			return readErr
+		}
+		next = slices.DeleteFunc([]string{shown, header, strong(shown), strong(header)}, func(t string) bool { return t == "" })
 	}
-	if tag = cmp.Or(shown, header); tag != "" {
+	tried := []string{tag}
+	for _, tag := range append(next, "", "*") {
+		if slices.Contains(tried, tag) {
+			continue
+		}
+		tried = append(tried, tag)
 		if err = c.patchWith(path, tag, body); !isStale(err) {
 			return err
 		}
 	}
-	return c.patchWith(path, "", body)
+	return err
 }
+
+// strong is a tag without the mark of a weak one.
+func strong(tag string) string { return strings.TrimPrefix(tag, "W/") }
 
 // tags reads the ETag of a resource: of the header, and of the body (DSP0266, ETags).
 func (c *conn) tags(path string) (header, shown string, err error) {
@@ -345,10 +389,10 @@ func (c *conn) patchWith(path, tag string, body any) error {
 	return c.send(http.MethodPatch, path, body, header)
 }
 
-// isStale reports that a tag was refused.
+// isStale reports that a tag was refused, or that there was none.
 func isStale(err error) bool {
 	e, ok := refusal(err)
-	return ok && e.status == http.StatusPreconditionFailed
+	return ok && (e.status == http.StatusPreconditionFailed || e.status == http.StatusPreconditionRequired)
 }
 
 // members lists a collection, sorted, since some BMCs list in random order (field

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stmcginnis/gofish/common"
-
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/bmc/trust"
 )
@@ -38,11 +36,11 @@ type callError struct {
 	text     string
 	sentinel error
 	context  error
-	// status and ids are the BMC's refusal; status 0: there was no answer.
-	status int
-	ids    []string
-	// shown is what it said, for people, without secrets.
-	shown string
+	// status and messages are the BMC's refusal; status 0: there was no answer.
+	status   int
+	messages []message
+	// said is all of it, and shown what people read: both without secrets.
+	said, shown string
 }
 
 func (e *callError) Error() string { return e.text }
@@ -74,7 +72,7 @@ func (c *conn) failure(kind callKind, what string, err error) error {
 	}
 	last := c.transport.last
 	if last.status != 0 && (last.status < 200 || last.status > 299) {
-		c.refused(out, kind, what, err)
+		c.refused(out, kind, what)
 		return out
 	}
 	out.sentinel = sentinelOf(kind, last, err)
@@ -137,22 +135,22 @@ func isConnectionLoss(err error) bool {
 }
 
 // refused fills in an answer with a status that is not success.
-func (c *conn) refused(out *callError, kind callKind, what string, err error) {
+func (c *conn) refused(out *callError, kind callKind, what string) {
 	out.status = c.transport.last.status
-	message := ""
-	var answer *common.Error
-	if errors.As(err, &answer) {
-		for _, info := range answer.ExtendedInfos {
-			out.ids = append(out.ids, info.MessageID)
-			message += " " + info.Message
-		}
-		if len(answer.ExtendedInfos) == 0 {
-			out.ids = append(out.ids, answer.Code)
-			message = answer.Message
-		}
+	var general string
+	out.messages, general = parseRefusal(c.transport.last.refusal.Bytes())
+	words := general
+	for i, m := range out.messages {
+		words += " " + m.text
+		out.messages[i] = m.mapped(c.clean) // a BMC may repeat what it was sent
 	}
-	out.sentinel = c.refusalSentinel(kind, out, message)
-	out.shown = c.short(strings.TrimSpace(strings.Join(out.ids, " ")+": "+strings.TrimSpace(message)), 300)
+	out.sentinel = c.refusalSentinel(kind, out, words)
+	out.said = general
+	for _, m := range out.messages {
+		out.said += " " + m.text + " " + strings.Join(slices.Concat(m.args, m.properties), " ")
+	}
+	out.said = c.clean(out.said)
+	out.shown = c.short(shownRefusal(out.messages, general), 300)
 	out.text = fmt.Sprintf("%s: %v: BMC answered %d %q", c.clean(what), out.sentinel, out.status, out.shown)
 }
 
@@ -172,6 +170,8 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		(strings.Contains(lower, "limit") || strings.Contains(lower, "maximum")):
 		// DSP0266 leaves the status open: 400, 403 and 503 have been seen.
 		return busy(0)
+	case e.has("PasswordChangeRequired") && e.status < 500:
+		return bmc.ErrPasswordChange
 	case kind == session && e.has("UnauthorizedLoginAttempt"):
 		return bmc.ErrUnauthorized // iLOs say so with 400 too
 	case kind != session && e.status >= 400 && e.status < 500 && strings.Contains(lower, "licens"):
@@ -180,7 +180,7 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		// github.com/metal3-io/ironic-image issue 688). The credentials are good.
 		return bmc.ErrNotSupported
 	}
-	if wait, ok := c.passing(e.status, message); ok {
+	if wait, ok := c.passing(e, message); ok {
 		return busy(wait)
 	}
 	switch e.status {
@@ -194,15 +194,13 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 		return busy(0)
 	}
 	if e.status >= 500 && e.status != http.StatusNotImplemented {
-		switch {
-		case kind == write:
+		if kind == write {
 			// The BMC broke down while it worked on it.
 			return bmc.ErrUnknownOutcome
-		case e.status == http.StatusBadGateway, e.status == http.StatusGatewayTimeout:
-			// The BMC's web server is up and what is behind it not yet.
-			return busy(0)
 		}
-		return bmc.ErrProtocol
+		// The BMC cannot tell now, which is not to say that it has none: iDRACs answer 500
+		// SYS518 while they collect, others while what is behind their web server starts.
+		return busy(0)
 	}
 	switch e.status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
@@ -215,9 +213,15 @@ func (c *conn) refusalSentinel(kind callKind, e *callError, message string) erro
 	return bmc.ErrProtocol
 }
 
-// has reports a message of any registry version ("Base.1.16.<name>").
-func (e *callError) has(name string) bool {
-	return slices.ContainsFunc(e.ids, func(id string) bool { return strings.HasSuffix(id, "."+name) || id == name })
+// has reports a message of any registry and version ("Base.1.16.<name>").
+func (e *callError) has(names ...string) bool {
+	return slices.ContainsFunc(e.messages, func(m message) bool { return slices.Contains(names, m.name()) })
+}
+
+// brokeDown reports a read that the BMC could not answer now (5xx).
+func brokeDown(err error) bool {
+	e, ok := refusal(err)
+	return ok && e.status >= 500 && e.status != http.StatusNotImplemented
 }
 
 // clean removes the secrets that a BMC, or a library, may have repeated.

@@ -39,7 +39,7 @@ func TestWhereWritesAreNotRedirected(t *testing.T) {
 			var posts atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
-					_, _ = io.WriteString(w, `{"@odata.id":"/redfish/v1/","RedfishVersion":"1.6.0"}`)
+					_, _ = io.WriteString(w, `{"@odata.id":"/redfish/v1/","RedfishVersion":"1.6.0","SessionService":{"@odata.id":"/redfish/v1/SessionService"}}`)
 					return
 				}
 				posts.Add(1)
@@ -108,7 +108,7 @@ func TestErrorClasses(t *testing.T) {
 		{"read: 403", labbmc.Faults{Status: 403}, state, bmc.ErrUnauthorized, true},
 		{"read: 503", labbmc.Faults{Status: 503}, state, bmc.ErrBusy, true},
 		{"read: 429", labbmc.Faults{Status: 429}, state, bmc.ErrRateLimited, true},
-		{"read: 500", labbmc.Faults{Status: 500}, state, bmc.ErrProtocol, true},
+		{"read: 500", labbmc.Faults{Status: 500}, state, bmc.ErrBusy, true},
 		{"read: 502", labbmc.Faults{Status: 502}, state, bmc.ErrBusy, true},
 		{"read: hang", labbmc.Faults{Hang: true}, state, bmc.ErrTimeout, true},
 		{"read: slow", labbmc.Faults{Latency: patience}, state, bmc.ErrTimeout, true},

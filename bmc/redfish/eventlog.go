@@ -81,17 +81,22 @@ func (c *conn) eventLog() (logServiceResource, error) {
 		return len(systemLogs)
 	}
 	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	var unread error
 	for _, p := range paths {
 		var log logServiceResource
 		if err := c.get(p, &log); err != nil {
-			if err := optional(err); err != nil {
+			if optional(err) != nil && !brokeDown(err) {
 				return logServiceResource{}, err
 			}
+			unread = cmp.Or(unread, optional(err))
 			continue
 		}
 		if log.Entries.ID != "" && (rank(p) < len(systemLogs) || log.Type == "SEL") {
 			return log, nil
 		}
+	}
+	if unread != nil {
+		return logServiceResource{}, unread
 	}
 	return logServiceResource{}, lacking("no system event log")
 }

@@ -89,7 +89,7 @@ func (c *conn) requestEvents(ctx context.Context, path string) (*http.Response, 
 		return nil, transport, fmt.Errorf("%w: server-sent events at %q", bmc.ErrProtocol, c.short(path, 100))
 	}
 	r.Header.Set("Accept", "text/event-stream")
-	r.Header.Set("X-Auth-Token", c.transport.token)
+	c.transport.authorize(r.Header)
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
 		c.transport.last = exchange{} // no answer

@@ -52,8 +52,9 @@ func (c *conn) updateService() (updateServiceResource, error) {
 	return service, err
 }
 
-// FirmwareInventory implements bmc.Firmware. An item that the BMC lists and cannot
-// tell is left out. It is read in parts, see inParts.
+// FirmwareInventory implements bmc.Firmware. An item that the BMC lists and does not have is
+// left out; one that it cannot tell now ends the reading, since a list without that item would
+// say that there is none. It is read in parts, see inParts.
 func (c *conn) FirmwareInventory(ctx context.Context) ([]bmc.FirmwareItem, error) {
 	c.begin(ctx)
 	var items []bmc.FirmwareItem
@@ -72,21 +73,18 @@ func (c *conn) readFirmware() ([]bmc.FirmwareItem, error) {
 	if service.Inventory.ID == "" {
 		return nil, lacking("no FirmwareInventory")
 	}
-	paths, err := c.membersUpTo(service.Inventory.ID, maxFirmware)
+	all, _, err := c.resources(service.Inventory.ID, maxFirmware)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]bmc.FirmwareItem, 0, len(paths))
-	for _, path := range paths {
+	items := make([]bmc.FirmwareItem, 0, len(all))
+	for _, r := range all {
 		var f firmwareResource
-		if err := c.get(path, &f); err != nil {
-			if err := optional(err); err != nil {
-				return nil, err
-			}
+		if r.into(&f) != nil {
 			continue
 		}
-		item := f.item(path)
-		item.Earlier = c.reading.earlier(path)
+		item := f.item(r.path)
+		item.Earlier = c.reading.earlier(r.from)
 		items = append(items, item)
 	}
 	return items, nil

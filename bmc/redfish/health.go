@@ -50,6 +50,7 @@ type chassisResource struct {
 	Power            link   `json:"Power"`
 	ThermalSubsystem link   `json:"ThermalSubsystem"`
 	PowerSubsystem   link   `json:"PowerSubsystem"`
+	NetworkAdapters  link   `json:"NetworkAdapters"`
 	LocationActive   *bool  `json:"LocationIndicatorActive"`
 	IndicatorLED     string `json:"IndicatorLED"`
 }
@@ -109,6 +110,15 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 	return h.report, nil
 }
 
+// untold is optional for parts of a report that say "unknown" where they are missing: what the
+// BMC cannot tell now does not keep the rest from people.
+func untold(err error) error {
+	if brokeDown(err) {
+		return nil
+	}
+	return optional(err)
+}
+
 func (h *health) read() error {
 	system, err := h.readSystem()
 	if err != nil {
@@ -119,14 +129,14 @@ func (h *health) read() error {
 		if i == maxChassis {
 			break
 		}
-		if err := optional(h.chassis(chassis.ID)); err != nil {
+		if err := untold(h.chassis(chassis.ID)); err != nil {
 			return err
 		}
 	}
-	if err := optional(h.memory(system)); err != nil {
+	if err := untold(h.memory(system)); err != nil {
 		return err
 	}
-	if err := optional(h.drives(system.Storage.ID)); err != nil {
+	if err := untold(h.drives(system.Storage.ID)); err != nil {
 		return err
 	}
 	return h.sensors()
@@ -141,12 +151,12 @@ func (h *health) chassis(path string) error {
 	}
 	if chassis.Thermal.ID != "" {
 		var thermal thermalResource
-		if err := optional(h.get(chassis.Thermal.ID, &thermal)); err != nil {
+		if err := untold(h.get(chassis.Thermal.ID, &thermal)); err != nil {
 			return err
 		}
 		h.add("Fan", thermal.Fans...)
 		h.add("Temperature", thermal.Temperatures...)
-	} else if err := optional(h.subsystem(chassis.ThermalSubsystem.ID)); err != nil {
+	} else if err := untold(h.subsystem(chassis.ThermalSubsystem.ID)); err != nil {
 		return err
 	}
 	if chassis.Power.ID == "" {
@@ -175,7 +185,7 @@ func (h *health) subsystem(path string) error {
 		return err
 	}
 	var m metricsResource
-	if err := optional(h.get(s.Metrics.ID, &m)); err != nil {
+	if err := untold(h.get(s.Metrics.ID, &m)); err != nil {
 		return err
 	}
 	h.temperatures = append(h.temperatures, m.excerpts()...)
@@ -212,7 +222,7 @@ func (h *health) sensors() error {
 				c.ID = t.Source
 				h.add("Temperature", c)
 			}
-			if err := optional(err); err != nil {
+			if err := untold(err); err != nil {
 				return err
 			}
 			if err == nil || len(h.report.Components) > before {
@@ -248,7 +258,7 @@ func (h *health) drives(storage string) error {
 	for _, path := range controllers {
 		var controller storageResource
 		if err := h.get(path, &controller); err != nil {
-			if err := optional(err); err != nil {
+			if err := untold(err); err != nil {
 				return err
 			}
 			continue
@@ -285,7 +295,7 @@ func (h *health) one(kind, path string) error {
 	}
 	var c componentResource
 	if err := h.get(path, &c); err != nil {
-		if err := optional(err); err != nil {
+		if err := untold(err); err != nil {
 			return err
 		}
 		c = componentResource{}

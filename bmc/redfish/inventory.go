@@ -121,14 +121,14 @@ func (c *conn) cores(system *systemResource) (int32, error) {
 	if n := system.ProcessorSummary.CoreCount; n > 0 || system.Processors.ID == "" {
 		return max(n, 0), nil
 	}
-	paths, err := c.members(system.Processors.ID)
-	if err != nil {
+	processors, whole, err := c.resources(system.Processors.ID, maxMembers)
+	if err != nil || !whole {
 		return 0, optional(err)
 	}
 	var sum int32
-	for _, path := range paths {
+	for _, r := range processors {
 		var p processorResource
-		if err := c.get(path, &p); err != nil {
+		if err := r.into(&p); err != nil {
 			return 0, optional(err)
 		}
 		if p.Type == "" || p.Type == "CPU" {
@@ -138,78 +138,90 @@ func (c *conn) cores(system *systemResource) (int32, error) {
 	return sum, nil
 }
 
-// macs lists the addresses of the network interfaces. Nil: the BMC cannot tell,
-// or could not tell of one of them, so that the list would be short (I8). Interfaces
-// without a card in use among them are not all that there is: Lenovo's shows a disabled
-// placeholder there, and the cards below NetworkInterfaces.
+// macs lists the addresses of the network interfaces. Nil: the BMC cannot tell, or could not
+// tell of one of them, so that the list would be short (I8). Cards are listed in up to three
+// places, none of which has to be complete: EthernetInterfaces of the system, and the
+// functions of the cards, below its NetworkInterfaces or below the NetworkAdapters of its
+// chassis. A placeholder of Lenovo's among the first is no card.
 func (c *conn) macs(system *systemResource) ([]string, error) {
-	var interfaces, functions []macResource
+	var all []macResource
 	if path := system.EthernetInterfaces.ID; path != "" {
-		paths, err := c.members(path)
-		if err == nil {
-			interfaces, err = collect(paths, func(path string) (m macResource, err error) { return m, c.get(path, &m) })
-			if err != nil || slices.ContainsFunc(interfaces, macResource.serves) {
-				return addresses(interfaces), optional(err)
+		interfaces, whole, err := c.resources(path, maxMembers)
+		if err != nil && !isMissing(err) || err == nil && !whole {
+			return nil, optional(err)
+		}
+		for _, r := range interfaces {
+			var m macResource
+			if err := r.into(&m); err != nil {
+				return nil, optional(err)
 			}
-		}
-		if err := optional(err); err != nil {
-			return nil, err
+			all = append(all, m)
 		}
 	}
-	if system.NetworkInterfaces.ID == "" {
-		return nil, nil
-	}
-	paths, err := c.functions(system.NetworkInterfaces.ID)
-	if err == nil {
-		functions, err = collect(paths, func(path string) (macResource, error) {
-			var f networkFunctionResource
-			err := c.get(path, &f)
-			return f.Ethernet, err
-		})
-	}
-	if err != nil || len(addresses(functions)) == 0 {
+	functions, whole, err := c.functions(system)
+	if err != nil || !whole {
 		return nil, optional(err)
 	}
-	return addresses(append(interfaces, functions...)), nil
+	if all = append(all, functions...); !slices.ContainsFunc(all, macResource.serves) {
+		return nil, nil
+	}
+	return addresses(all), nil
 }
 
-// functions lists the network device functions of all interfaces.
-func (c *conn) functions(interfaces string) ([]string, error) {
-	paths, err := c.members(interfaces)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, path := range paths {
-		var nic networkInterfaceResource
-		if err := c.get(path, &nic); err != nil {
+// cardCollections are where the system's cards are listed.
+func (c *conn) cardCollections(system *systemResource) ([]string, error) {
+	paths := []string{system.NetworkInterfaces.ID}
+	for _, l := range system.Links.Chassis[:min(len(system.Links.Chassis), maxChassis)] {
+		var chassis chassisResource
+		if err := c.get(l.ID, &chassis); err != nil && !isMissing(err) {
 			return nil, err
 		}
-		if nic.Functions.ID == "" {
+		paths = append(paths, chassis.NetworkAdapters.ID)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return path == "" }), nil
+}
+
+// functions lists the network functions of all cards.
+func (c *conn) functions(system *systemResource) (all []macResource, whole bool, _ error) {
+	collections, err := c.cardCollections(system)
+	if err != nil {
+		return nil, false, err
+	}
+	seen := map[string]bool{"": true}
+	for _, collection := range collections {
+		cards, whole, err := c.resources(collection, maxMembers)
+		if isMissing(err) {
 			continue
 		}
-		functions, err := c.members(nic.Functions.ID)
-		if err != nil {
-			return nil, err
+		if err != nil || !whole {
+			return nil, false, err
 		}
-		if all = append(all, functions...); len(all) > maxMembers {
-			return nil, fmt.Errorf("%w: more than %d network functions", bmc.ErrProtocol, maxMembers)
+		for _, r := range cards {
+			var card networkCardResource
+			if err := r.into(&card); err != nil {
+				return nil, false, err
+			}
+			if seen[card.Functions.ID] || seen[r.path] {
+				continue // the chassis shows the card that the system showed
+			}
+			seen[card.Functions.ID], seen[card.Links.Adapter.ID] = true, true
+			functions, whole, err := c.resources(card.Functions.ID, maxMembers)
+			if err != nil || !whole {
+				return nil, false, err
+			}
+			for _, r := range functions {
+				var f networkFunctionResource
+				if err := r.into(&f); err != nil {
+					return nil, false, err
+				}
+				all = append(all, f.Ethernet)
+			}
+			if len(all) > maxMembers {
+				return nil, false, fmt.Errorf("%w: more than %d network functions", bmc.ErrProtocol, maxMembers)
+			}
 		}
 	}
-	return all, nil
-}
-
-// collect reads the members: all of them, or none.
-func collect(paths []string, get func(string) (macResource, error)) ([]macResource, error) {
-	out := make([]macResource, 0, len(paths))
-	for _, path := range paths {
-		m, err := get(path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
-	}
-	return out, nil
+	return all, true, nil
 }
 
 // addresses are those of all that have one, sorted; nil: none has.

@@ -27,6 +27,7 @@ var emulated = map[bmctest.Personality]string{
 	bmctest.ILO5: "hpe-ilo5", bmctest.ILO6: "hpe-ilo6", bmctest.SupermicroX11: "supermicro-x11",
 	bmctest.SupermicroX12: "supermicro-x12", bmctest.LenovoXCC: "lenovo-xcc", bmctest.OpenBMC: "openbmc", bmctest.AMI: "ami",
 	bmctest.IDRAC9Early: "dell-idrac9-early", bmctest.OpenBMCEarly: "openbmc-early",
+	bmctest.BasicOnly: "basic-only", bmctest.MegaRAC: "ami-megarac",
 }
 
 // newMaker is a rig with a personality; change may be nil.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
@@ -67,16 +68,21 @@ func (c *conn) media() ([]mediaResource, error) {
 	}
 	slices.Sort(paths)
 	var media []mediaResource
+	var unread error
 	for _, path := range slices.Compact(paths) {
 		var m mediaResource
 		if err := c.get(path, &m); err != nil {
-			if err := optional(err); err != nil {
+			if optional(err) != nil && !brokeDown(err) {
 				return nil, err
 			}
+			unread = cmp.Or(unread, optional(err))
 			continue // a slot that cannot be read cannot be used
 		}
 		m.ID = path
 		media = append(media, m)
+	}
+	if len(media) == 0 && unread != nil {
+		return nil, unread
 	}
 	if len(media) == 0 {
 		return nil, lacking("no slot for virtual media")
@@ -197,9 +203,9 @@ func mediaFor(kind bmc.MediaKind, media []mediaResource) []mediaResource {
 	return out
 }
 
-// insert puts an image into one slot and reads back. Image alone is sent with the
-// action: the other parameters default to what is wanted (DSP2046: Inserted and
-// WriteProtected are true), and X11 refuses them.
+// insert puts an image into one slot and reads back. Image alone is sent first: the other
+// parameters default to what is wanted (DSP2046: Inserted and WriteProtected are true), and
+// X11 refuses them.
 func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	if c.slot(m).Inserted {
 		if err := c.eject(m); err != nil {
@@ -208,12 +214,9 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	}
 	var err error
 	if action := m.Actions.Insert; action != nil && action.Target != "" && !c.has(mediaByPatch) {
-		err = c.send(http.MethodPost, action.Target, map[string]any{"Image": image}, nil)
-		if e, ok := refusal(err); ok && e.has("ActionParameterMissing") {
-			scheme, _, _ := strings.Cut(image, ":")
-			err = c.send(http.MethodPost, action.Target, map[string]any{
-				"Image": image, "Inserted": true, "WriteProtected": true, "TransferProtocolType": strings.ToUpper(scheme),
-			}, nil)
+		body := map[string]any{"Image": image}
+		for more := true; more; more = addMissing(body, err) {
+			err = c.send(http.MethodPost, action.Target, body, nil)
 		}
 	} else {
 		err = c.patchSlot(m, image, true)
@@ -231,11 +234,49 @@ func (c *conn) insert(m mediaResource, image string) (bmc.MediaSlot, error) {
 	return slot, nil
 }
 
+// addMissing adds to the body of an InsertMedia the parameters that a refusal names, and
+// reports whether there are any. BMCs name them in three places: the arguments, the related
+// properties, and the text.
+func addMissing(body map[string]any, err error) bool {
+	e, ok := refusal(err)
+	if !ok || !isRefusedRung(err) || e.refusesValue() {
+		return false
+	}
+	image, _ := body["Image"].(string)
+	scheme, _, _ := strings.Cut(image, ":")
+	parameters := map[string]any{
+		"TransferProtocolType": strings.ToUpper(scheme), "TransferMethod": "Stream", "MediaType": string(bmc.MediaCD),
+		"Inserted": true, "WriteProtected": true, "UserName": "", "Password": "",
+	}
+	said, more := strings.ReplaceAll(e.said, image, ""), false // the address may hold any word
+	for name, value := range parameters {
+		if _, there := body[name]; !there && namesWord(said, name) {
+			body[name], more = value, true
+		}
+	}
+	if more || !e.has("ActionParameterMissing") || len(body) > 1 {
+		return more
+	}
+	for _, name := range []string{"Inserted", "WriteProtected", "TransferProtocolType"} { // it names none
+		body[name] = parameters[name]
+	}
+	return true
+}
+
+// namesWord reports a word that stands alone in a text.
+func namesWord(text, word string) bool {
+	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }), word)
+}
+
 // patchSlot is for slots without actions. Inserted can be written from VirtualMedia v1.2
 // on; iLO 4 does not know it, and takes the image alone
 // (github.com/ansible-collections/community.general issue 4595).
 func (c *conn) patchSlot(m mediaResource, image any, inserted bool) error {
-	err := c.patch(m.ID, "", map[string]any{"Image": image, "Inserted": inserted})
+	body := map[string]any{"Image": image, "Inserted": inserted}
+	var err error
+	for more := true; more; more = inserted && addMissing(body, err) {
+		err = c.patch(m.ID, "", body)
+	}
 	if e, ok := refusal(err); ok && (e.has("PropertyUnknown") || e.has("PropertyNotWritable")) {
 		err = c.patch(m.ID, "", map[string]any{"Image": image})
 	}

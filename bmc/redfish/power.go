@@ -74,33 +74,66 @@ func (c *conn) SetPower(ctx context.Context, action bmc.PowerAction) error {
 			candidates[0].reset, c.short(strings.Join(allowed, ", "), 200)))
 	}
 	for i, candidate := range usable {
+		if i > 0 && candidate.only != "" { // the state may have changed, or was old
+			if now, readErr := c.readSystem(); readErr != nil || now.PowerState != candidate.only {
+				break
+			}
+		}
 		err = c.send(http.MethodPost, system.Actions.Reset.Target, map[string]any{"ResetType": candidate.reset}, nil)
 		if err == nil {
 			return nil
 		}
-		if _, answered := refusal(err); !answered {
+		e, answered := refusal(err)
+		if !answered {
 			return fail(err) // it may have taken effect (I17)
 		}
-		if settled != "" && system.PowerState == settled && refusesWhatIsSo(err) {
+		if settled != "" && system.PowerState == settled && refusesWhatIsSo(e) {
 			if now, readErr := c.readSystem(); readErr == nil && now.PowerState == settled {
 				return nil
 			}
 		}
-		if i == len(usable)-1 || !errors.Is(err, bmc.ErrNotSupported) {
-			break
+		if !e.refusesValue() {
+			return fail(e.unclearIf(isGentle(action)))
 		}
-		// The BMC does not know this one, whatever it lists, and did nothing.
+		// The BMC does not know this reset type, although it may list it, and did nothing.
 	}
 	return fail(err)
+}
+
+// refusesValue reports a refusal of the value that was sent, or of the whole action, rather
+// than of the moment: the next value may be tried.
+func (e *callError) refusesValue() bool {
+	return e.status == http.StatusNotImplemented || e.status < 500 && e.has(
+		"ActionNotSupported", "ActionParameterNotSupported", "ActionParameterUnknown", "ActionParameterValueError", "ActionParameterValueFormatError",
+		"ActionParameterValueIncorrect", "ActionParameterValueNotInList", "ActionParameterValueTypeError", "PropertyUnknown", "PropertyValueError",
+		"PropertyValueFormatError", "PropertyValueIncorrect", "PropertyValueNotInList", "PropertyValueTypeError")
+}
+
+// unclearIf returns the refusal of an action that only asks the operating system as one that
+// is not understood, unless the BMC has no such action: a caller that takes it for "not
+// supported" would cut the power at once.
+func (e *callError) unclearIf(gentle bool) error {
+	if !gentle || !errors.Is(e, bmc.ErrNotSupported) || isMissing(e) {
+		return e
+	}
+	unclear := *e
+	unclear.sentinel = bmc.ErrProtocol
+	unclear.text = strings.Replace(e.text, bmc.ErrNotSupported.Error(), bmc.ErrProtocol.Error(), 1)
+	return &unclear
+}
+
+// isGentle reports an action that asks the operating system.
+func isGentle(action bmc.PowerAction) bool {
+	return action == bmc.ActionGracefulOff || action == bmc.ActionGracefulRestart
 }
 
 // refusesWhatIsSo reports one of the refusals with which many answer an action that the
 // server needs no more (0041). A BMC that is busy, starting, or has no such action has not
 // said that: it may show a server off that runs, and what it did not take fences nothing
 // (I7, 0178).
-func refusesWhatIsSo(err error) bool {
-	e, ok := refusal(err)
-	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusConflict}, e.status) && !saysInPOST(e.shown)
+func refusesWhatIsSo(e *callError) bool {
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusConflict}, e.status) &&
+		!saysInPOST(e.shown) && !e.has(postID)
 }
 
 // resetType is one way to an action.
@@ -177,6 +210,13 @@ func (c *conn) allowedResets(system *systemResource) ([]string, error) {
 // readSystem reads the system.
 func (c *conn) readSystem() (*systemResource, error) {
 	system := &systemResource{}
+	if c.system == "" { // the BMC wanted another password first
+		only, err := c.onlySystem()
+		if err != nil {
+			return nil, err
+		}
+		c.system = only
+	}
 	err := c.get(c.system, system)
 	if e, ok := refusal(err); ok && e.status == http.StatusNotFound {
 		return nil, c.noSuchSystem()

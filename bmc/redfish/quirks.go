@@ -151,15 +151,43 @@ func (c *conn) learn(system *systemResource) error {
 	return nil
 }
 
-// passing says how long a refusal lasts that a maker's BMC means for a while only.
-func (c *conn) passing(status int, message string) (wait time.Duration, ok bool) {
+// passingIDs are the messages, of any registry and version, by which a BMC refuses for a
+// while only, and how long that is. Some BMCs send the ID and no text: iLO 5 and 6 (HPE's
+// registries iLO and HpeCommon; github.com/ironcore-dev/metal-operator issue 997). The other
+// names are of DMTF's Base registry (DSP2065).
+var passingIDs = map[string]time.Duration{
+	postID:                          10 * time.Second,
+	stateID:                         10 * time.Second,
+	"ResourceNotReadyRetry":         10 * time.Second,
+	"ServiceInUnknownState":         30 * time.Second,
+	"ServiceShuttingDown":           30 * time.Second,
+	"ServiceTemporarilyUnavailable": 30 * time.Second,
+}
+
+const (
+	// postID refuses a change while the server is in its power-on self-test.
+	postID = "UnableToModifyDuringSystemPOST"
+	// stateID refuses what does not fit the state that the server is in now.
+	stateID = "InvalidOperationForSystemState"
+)
+
+// passing reports how long a refusal lasts that the BMC means for a while only.
+func (c *conn) passing(e *callError, message string) (wait time.Duration, ok bool) {
+	if e.status < 400 || e.status > 499 || e.status == http.StatusUnauthorized {
+		return 0, false
+	}
 	switch {
-	case status >= 400 && status < 500 && c.has(waitInPOST) && saysInPOST(message):
+	case c.has(waitInPOST) && saysInPOST(message):
 		return 5 * time.Second, true
-	case status == http.StatusConflict && c.has(waitAfterOff):
+	case e.status == http.StatusConflict && c.has(waitAfterOff):
 		return 10 * time.Second, true
-	case status == http.StatusBadRequest && c.has(waitForJob) && strings.Contains(message, "already committed"):
+	case e.status == http.StatusBadRequest && c.has(waitForJob) && strings.Contains(message, "already committed"):
 		return time.Minute, true
+	}
+	for _, m := range e.messages {
+		if wait, ok := passingIDs[m.name()]; ok {
+			return wait, true
+		}
 	}
 	return 0, false
 }

@@ -203,20 +203,24 @@ func TestButtonOff(t *testing.T) {
 	}
 }
 
-// TestResetsThatAreListedAndUnknown: a BMC that lists what it refuses is asked in the
-// next way. One whose answer is lost, or that breaks down over it, is not (I17).
+// TestResetsThatAreListedAndUnknown: a BMC that does not know a reset type which it lists
+// gets the next one. A BMC that refuses for another reason does not, nor one whose answer is
+// lost (I17).
 func TestResetsThatAreListedAndUnknown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault labbmc.Faults
 		posts int
 		err   error
 	}{
-		"refused":     {labbmc.Faults{Status: 400}, 2, nil},
-		"not known":   {labbmc.Faults{Status: 501}, 2, nil},
-		"busy":        {labbmc.Faults{Status: 409}, 1, bmc.ErrBusy},
-		"broken down": {labbmc.Faults{Status: 500}, 1, bmc.ErrUnknownOutcome},
-		"lost":        {labbmc.Faults{LoseReply: true}, 1, bmc.ErrUnknownOutcome},
-		"forbidden":   {labbmc.Faults{Status: 403}, 1, bmc.ErrUnauthorized},
+		"no such value":          {labbmc.Faults{Status: 400, MessageID: "Base.1.8.ActionParameterValueNotInList"}, 2, nil},
+		"no such parameter":      {labbmc.Faults{Status: 400, MessageID: "ActionParameterNotSupported"}, 2, nil},
+		"refused":                {labbmc.Faults{Status: 400}, 1, bmc.ErrNotSupported},
+		"refused for the moment": {labbmc.Faults{Status: 400, MessageID: "iLO.2.14.InvalidOperationForSystemState"}, 1, bmc.ErrBusy},
+		"not known":              {labbmc.Faults{Status: 501}, 2, nil},
+		"busy":                   {labbmc.Faults{Status: 409}, 1, bmc.ErrBusy},
+		"broken down":            {labbmc.Faults{Status: 500}, 1, bmc.ErrUnknownOutcome},
+		"lost":                   {labbmc.Faults{LoseReply: true}, 1, bmc.ErrUnknownOutcome},
+		"forbidden":              {labbmc.Faults{Status: 403}, 1, bmc.ErrUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -233,6 +237,90 @@ func TestResetsThatAreListedAndUnknown(t *testing.T) {
 				t.Errorf("%d resets were sent, want %d", n, tc.posts)
 			}
 		})
+	}
+}
+
+// TestButtonIsNotPressedOnOldState: the BMC shows a server off that runs, and refuses On. The
+// power button would switch the server off.
+func TestButtonIsNotPressedOnOldState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id      string
+		between func(*rig) // what happens at the server between the read and the refusal
+		resets  int
+		err     error
+	}{
+		"refused for the state":                {"iLO.2.14.InvalidOperationForSystemState", nil, 1, bmc.ErrBusy},
+		"refused for a reason that is unknown": {"Contoso.1.0.No", nil, 1, bmc.ErrNotSupported},
+		"On is unknown, and the server is on by now": {"Base.1.8.ActionParameterValueNotInList", func(r *rig) {
+			r.SetFaults(labbmc.Faults{})
+		}, 2, bmc.ErrNotSupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(c *labbmc.Config) { c.Quirks.ResetTypes = []string{"On", "ForceOn", "PushPowerButton"} })
+			conn := r.dial(t)
+			resets := 0
+			refuses := labbmc.Faults{Status: 400, MessageID: tc.id, Match: func(method, path string) bool {
+				return method == "POST" && strings.HasSuffix(path, "ComputerSystem.Reset")
+			}}
+			r.SetFaults(labbmc.Faults{PowerLie: labbmc.Stale}, refuses) // off from here on
+			if err := r.bench.Power(t.Context(), labbmc.On); err != nil {
+				t.Fatal(err)
+			}
+			if tc.between != nil {
+				refuses.Match = func(method, path string) bool {
+					if method != "POST" || !strings.HasSuffix(path, "ComputerSystem.Reset") {
+						return false
+					}
+					resets++
+					return true
+				}
+				r.SetFaults(refuses, labbmc.Faults{PowerLie: labbmc.Opposite, Match: func(string, string) bool { return resets == 0 }})
+			}
+			if err := conn.SetPower(t.Context(), bmc.ActionOn); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
+			}
+			if !r.bench.Powered() {
+				t.Error("the running server was switched off")
+			}
+			if n := len(writesOf(r)); n != tc.resets {
+				t.Errorf("%d resets were sent, want %d: %v", n, tc.resets, writesOf(r))
+			}
+		})
+	}
+}
+
+// TestGentleActionsStayGentle: only a BMC that has no graceful way is "not supported", since
+// callers then cut the power.
+func TestGentleActionsStayGentle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status int
+		id     string
+		want   error
+	}{
+		"in POST":           {400, "iLO.2.37.UnableToModifyDuringSystemPOST", bmc.ErrBusy},
+		"not in this state": {400, "iLO.2.14.InvalidOperationForSystemState", bmc.ErrBusy},
+		"a general error":   {400, "Base.1.0.GeneralError", bmc.ErrProtocol},
+		"no text, no ID":    {400, "", bmc.ErrProtocol},
+		"no such value":     {400, "Base.1.8.ActionParameterNotSupported", bmc.ErrNotSupported},
+		"no such action":    {405, "", bmc.ErrNotSupported},
+	} {
+		for _, action := range []bmc.PowerAction{bmc.ActionGracefulOff, bmc.ActionGracefulRestart} {
+			t.Run(name+" "+string(action), func(t *testing.T) {
+				r := newRig(t, nil)
+				conn := r.dial(t)
+				if err := r.bench.Power(t.Context(), labbmc.On); err != nil {
+					t.Fatal(err)
+				}
+				r.SetFaults(labbmc.Faults{Status: tc.status, MessageID: tc.id, Match: func(method, _ string) bool { return method == "POST" }})
+				err := conn.SetPower(t.Context(), action)
+				if !errors.Is(err, tc.want) || tc.want != bmc.ErrNotSupported && errors.Is(err, bmc.ErrNotSupported) {
+					t.Errorf("error %v, want %v", err, tc.want)
+				}
+				if n := len(writesOf(r)); n != 1 {
+					t.Errorf("%d resets were sent: %v", n, writesOf(r))
+				}
+			})
+		}
 	}
 }
 
@@ -320,7 +408,6 @@ func TestMACs(t *testing.T) {
 		{"the link to the BMC alone", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true}, []string{"52:54:00:00:00:01"}, nil},
 		{"cards elsewhere", labbmc.Quirks{NoEthernetInterfaces: true, BMCInterface: true, NetworkAdapters: true}, []string{"52:54:00:00:00:01"}, []string{"02:00:5e:00:53:fd", "52:54:00:00:00:01"}},
 		{"cannot list", labbmc.Quirks{NoEthernetInterfaces: true}, []string{"52:54:00:00:00:01"}, nil},
-		{"one cannot be read", labbmc.Quirks{BrokenInterface: true}, []string{"52:54:00:00:00:02", "52:54:00:00:00:01"}, nil},
 		{"interfaces without addresses", labbmc.Quirks{}, []string{"", "00:00:00:00:00:00"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

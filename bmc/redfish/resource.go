@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,14 @@ type rootResource struct {
 	AccountService link   `json:"AccountService"`
 	Registries     link   `json:"Registries"`
 	EventService   link   `json:"EventService"`
-	Links          struct {
+	SessionService link   `json:"SessionService"`
+	Features       struct {
+		Expand struct {
+			All     bool `json:"ExpandAll"`
+			NoLinks bool `json:"NoLinks"`
+		} `json:"ExpandQuery"`
+	} `json:"ProtocolFeaturesSupported"`
+	Links struct {
 		Sessions link `json:"Sessions"`
 	} `json:"Links"`
 }
@@ -35,6 +43,13 @@ type rootResource struct {
 type collectionResource struct {
 	Members []link `json:"Members"`
 	Next    string `json:"Members@odata.nextLink"`
+}
+
+// expandedResource is a collection with its members in it.
+type expandedResource struct {
+	Members []json.RawMessage `json:"Members"`
+	Count   int               `json:"Members@odata.count"`
+	Next    string            `json:"Members@odata.nextLink"`
 }
 
 type systemResource struct {
@@ -175,8 +190,12 @@ func (m macResource) address() string {
 // serves says whether it is a network card in use.
 func (m macResource) serves() bool { return m.address() != "" && (m.Enabled == nil || *m.Enabled) }
 
-type networkInterfaceResource struct {
+// networkCardResource is NetworkInterface, or NetworkAdapter.
+type networkCardResource struct {
 	Functions link `json:"NetworkDeviceFunctions"`
+	Links     struct {
+		Adapter link `json:"NetworkAdapter"`
+	} `json:"Links"`
 }
 
 type networkFunctionResource struct {

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,6 +63,9 @@ func (c *conn) bios() (biosResource, string, error) {
 	if len(bios.Attributes) > maxSettings {
 		return biosResource{}, "", fmt.Errorf("%w: more than %d attributes", bmc.ErrProtocol, maxSettings)
 	}
+	if bios.Settings.Object.ID == "" && c.has(bootInFuture) {
+		bios.Settings.Object.ID = path + "/SD" // AMI's future state, which it does not always name
+	}
 	return bios, path, nil
 }
 
@@ -109,7 +113,11 @@ func (c *conn) pending(bios biosResource) (map[string]bmc.Value, error) {
 		return map[string]bmc.Value{}, nil // what is written is in force
 	}
 	var future biosResource
-	if err := c.getLarge(bios.Settings.Object.ID, &future); err != nil {
+	err := c.getLarge(bios.Settings.Object.ID, &future)
+	if e, ok := refusal(err); ok && e.status == http.StatusNotFound {
+		return map[string]bmc.Value{}, nil // the settings object is there only while something is pending
+	}
+	if err != nil {
 		return nil, err
 	}
 	now, then := values(bios.Attributes), values(future.Attributes)
@@ -194,7 +202,11 @@ func (c *conn) writeSettings(bios biosResource, path string, attributes map[stri
 	if c.has(applyOnReset) || slices.Contains(bios.Settings.ApplyTimes, "OnReset") {
 		body["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": "OnReset"}
 	}
-	return c.patch(path, "", body)
+	header, shown, err := c.tags(path)
+	if err != nil && !isMissing(err) { // settings that nothing waits for may show nothing, and take a change
+		return err
+	}
+	return c.patchTagged(path, cmp.Or(header, shown), body)
 }
 
 // typedSettings turns text into values, or says why not. The first complaint by

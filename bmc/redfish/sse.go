@@ -153,7 +153,7 @@ const (
 // a report of metrics, has none.
 func parseEvents(data []byte) []bmc.Event {
 	var e eventResource
-	if decode(data, &e) != nil {
+	if decode(bmc.WithoutControls(data), &e) != nil {
 		return nil
 	}
 	var out []bmc.Event

@@ -4,6 +4,8 @@
 package redfish
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +51,9 @@ type transport struct {
 	// scheme and host of every request.
 	scheme, host string
 	token        string
+	// basic is the value of the header Authorization for a BMC without sessions; empty:
+	// the token is sent.
+	basic string
 
 	// ctx is the context of the call in progress. It is kept here only while the
 	// call lasts, because gofish has no place for it.
@@ -57,6 +62,9 @@ type transport struct {
 	last exchange
 	// limit of a body, in bytes.
 	limit int64
+	// compressed answers are asked for. Web servers change the ETag of what they compress:
+	// they make it weak, or another's, and a PATCH with that tag is refused.
+	compressed bool
 	// left counts down the requests of the call in progress.
 	left int
 	// copy, where not nil, gets a copy of what is read of an answer's body.
@@ -72,6 +80,8 @@ type exchange struct {
 	whole      bool
 	retryAfter string
 	etag       string
+	// refusal is the body of an answer that is no success, as far as it was read.
+	refusal bytes.Buffer
 }
 
 func newTransport(target bmc.Target, ep endpoint) (*transport, error) {
@@ -116,8 +126,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(ctx)
 	r.Close = false
 	r.Header.Del("Connection")
-	if t.token != "" {
-		r.Header.Set("X-Auth-Token", t.token)
+	t.authorize(r.Header)
+	if !t.compressed {
+		r.Header.Set("Accept-Encoding", "identity")
 	}
 	resp, err := t.base.RoundTrip(r)
 	if err == nil {
@@ -129,15 +140,61 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	bmc.Heard(t.ctx)
+	unzip(resp)
 	seen.status, seen.etag, seen.retryAfter = resp.StatusCode, resp.Header.Get("ETag"), resp.Header.Get("Retry-After")
 	resp.Body = &boundedBody{ReadCloser: resp.Body, left: t.limit, ended: func() { seen.whole = true }, heard: func() { bmc.Heard(ctx) }}
-	if t.copy != nil && resp.StatusCode < 300 { // the body of a redirect is another text
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.TeeReader(resp.Body, t.copy), resp.Body}
+	switch {
+	case resp.StatusCode >= http.StatusMultipleChoices: // gofish reads it, and understands less of it
+		resp.Body = tee(resp.Body, &seen.refusal)
+	case t.copy != nil:
+		resp.Body = tee(resp.Body, t.copy)
 	}
 	return resp, nil
+}
+
+// tee copies what is read of a body.
+func tee(body io.ReadCloser, to io.Writer) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(body, to), body}
+}
+
+// authorize adds what proves who asks.
+func (t *transport) authorize(header http.Header) {
+	if t.token != "" {
+		header.Set("X-Auth-Token", t.token)
+	}
+	if t.basic != "" {
+		header.Set("Authorization", t.basic)
+	}
+}
+
+// unzip has an answer be read as it was before it was compressed, where the BMC compresses
+// without being asked (iLO's registries).
+func unzip(resp *http.Response) {
+	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		return
+	}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength = -1
+	resp.Body = &gzipBody{ReadCloser: resp.Body}
+}
+
+// gzipBody is a compressed body. Its header is read with the first of it.
+type gzipBody struct {
+	io.ReadCloser
+	unzipped *gzip.Reader
+}
+
+func (b *gzipBody) Read(p []byte) (n int, err error) {
+	if b.unzipped == nil {
+		if b.unzipped, err = gzip.NewReader(b.ReadCloser); err != nil {
+			return 0, err
+		}
+	}
+	return b.unzipped.Read(p)
 }
 
 // CloseIdleConnections implements what http.Client looks for.
@@ -194,7 +251,8 @@ func slashed(r *http.Request, resp *http.Response) *http.Request {
 	return again
 }
 
-// boundedBody fails once too much was read.
+// boundedBody fails once too much was read. It leaves out control characters, which would
+// lose a whole resource.
 type boundedBody struct {
 	io.ReadCloser
 	left int64
@@ -218,6 +276,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	if n > 0 {
 		b.heard()
+		bmc.WithoutControls(p[:n])
 	}
 	if errors.Is(err, io.EOF) {
 		b.ended()

@@ -163,8 +163,11 @@ func sentinelOfStatus(kind callKind, e exchange) error {
 			return bmc.ErrNotSupported
 		}
 	}
-	if e.status >= 500 && kind == write {
+	switch {
+	case e.status >= 500 && kind == write:
 		return bmc.ErrUnknownOutcome // the BMC broke down while it worked on it
+	case e.status >= 500:
+		return &bmc.BusyError{RetryAfter: bmc.ParseRetryAfter(e.retryAfter, time.Now())} // it cannot tell now
 	}
 	return bmc.ErrProtocol
 }

@@ -216,6 +216,7 @@ func (w *wire) collect(call context.Context, resp *http.Response) error {
 	case len(body) > maxBody:
 		return errTooLarge
 	}
+	body = bmc.WithoutControls(body)
 	if w.alter != nil {
 		if body, err = w.alter(body); err != nil {
 			return err

@@ -125,11 +125,11 @@ func (b *BMC) light(r resource.Request, lit, known bool) resource.Answer {
 // refuseTag checks If-Match on the system; status 0 lets the patch pass.
 func (b *BMC) refuseTag(r resource.Request) (status int, id, message string) {
 	q, have := b.p.Quirks, r.Header.Get("If-Match")
-	needed := q.ETag || (q.BootFutureState && r.Path != b.SystemPath())
+	needed := q.ETag || q.AnyTag || (q.BootFutureState && r.Path != b.SystemPath())
 	switch {
 	case needed && have == "":
 		return http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is missing"
-	case (needed || b.services != nil && have != "" && have != "*") && have != b.tag():
+	case have != "*" && (needed || b.services != nil && have != "") && have != b.tag():
 		return http.StatusPreconditionFailed, "PreconditionFailed", "the ETag is another's"
 	}
 	return 0, "", ""
@@ -161,13 +161,28 @@ func (b *BMC) refuse(r resource.Request, p bootPatch) (status int, id, message s
 	if status, id, message := b.refuseValues(p); status != 0 {
 		return status, id, message
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.refusals > 0 && b.cfg.Machine.Powered() {
-		b.refusals--
-		return http.StatusBadRequest, "ResourceCannotBeUpdated", "The boot order cannot be changed while the system is in POST."
+	if b.inPOST() {
+		id := "ResourceCannotBeUpdated"
+		if b.p.Quirks.ErrorsByID {
+			id = postID
+		}
+		return http.StatusBadRequest, id, "The boot order cannot be changed while the system is in POST."
 	}
 	return 0, "", ""
+}
+
+// postID is what iLOs refuse changes with while the server is in its power-on self-test.
+const postID = "iLO.2.37.UnableToModifyDuringSystemPOST"
+
+// inPOST reports that a change is refused since the server has just started, and counts it.
+func (b *BMC) inPOST() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refusals == 0 || !b.cfg.Machine.Powered() {
+		return false
+	}
+	b.refusals--
+	return true
 }
 
 // refuseForm plays the quirks about what goes with what.

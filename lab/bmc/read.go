@@ -55,8 +55,12 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 		unauthorized(w)
 		return
 	}
+	if a, ok := b.sessions.MustChange(path); !ok {
+		a.Send(w)
+		return
+	}
 	if b.isSystem(path) {
-		b.readSystem(w, path, f)
+		b.readSystem(w, r, path, f)
 		return
 	}
 	if f.Members > 0 && strings.Contains(path, fault.ExtraMember) {
@@ -75,9 +79,12 @@ func (b *BMC) read(w http.ResponseWriter, r *http.Request, f Faults) {
 		notFound(w, path)
 		return
 	}
+	if r.URL.Query().Has("$expand") {
+		b.expand(res)
+	}
 	if b.services != nil {
-		if tag := resource.Tag(res); tag != "" {
-			w.Header().Set("ETag", b.shown(tag))
+		if tag := b.tagOf(res); tag != "" {
+			b.sendTag(w, r, tag)
 			b.showTag(res, tag)
 		}
 	}
@@ -122,13 +129,37 @@ func (b *BMC) root() object {
 		"Id": "RootService", "Name": "Root Service", "RedfishVersion": version,
 		"UUID": b.cfg.System.BMCUUID, "Vendor": vendor,
 		"Systems": resource.Ref(pathSystems), "Managers": resource.Ref(pathRoot + "/Managers"), "Chassis": resource.Ref(pathRoot + "/Chassis"),
-		"SessionService": resource.Ref(pathRoot + "/SessionService"),
-		"Links":          object{"Sessions": resource.Ref(pathSessions)},
+	}
+	if !b.p.Quirks.BasicOnly {
+		res["SessionService"], res["Links"] = resource.Ref(pathRoot+"/SessionService"), object{"Sessions": resource.Ref(pathSessions)}
+	}
+	if b.p.Quirks.Expand || b.p.Quirks.ExpandLies {
+		res["ProtocolFeaturesSupported"] = object{"ExpandQuery": object{"ExpandAll": true, "Levels": true, "Links": true, "NoLinks": true, "MaxLevels": 1}}
 	}
 	if b.services != nil {
 		b.services.linkRoot(res)
 	}
 	return res
+}
+
+// expand puts the members of a collection into it (DSP0266, expand query parameter).
+func (b *BMC) expand(res object) {
+	refs, _ := res["Members"].([]object)
+	if q := b.p.Quirks; !q.Expand && !q.ExpandLies || len(refs) == 0 {
+		return
+	}
+	members := make([]object, 0, len(refs))
+	for _, ref := range refs {
+		if path, _ := ref["@odata.id"].(string); !b.broken(path) {
+			if member, ok := b.lookup(path); ok {
+				members = append(members, member)
+			}
+		}
+	}
+	if b.p.Quirks.ExpandLies {
+		members = members[1:]
+	}
+	res["Members"] = members
 }
 
 // lookup finds the resources that need neither faults nor headers.
@@ -146,6 +177,9 @@ func (b *BMC) lookup(path string) (object, bool) {
 		res := resource.New(path, "Chassis.v1_25_0", "Chassis")
 		res["ChassisType"], res["SerialNumber"] = "RackMount", b.cfg.System.Serial
 		res["Links"] = object{"ComputerSystems": []object{resource.Ref(b.SystemPath())}}
+		if b.p.Quirks.ChassisAdapter {
+			res["NetworkAdapters"] = resource.Ref(path + "/NetworkAdapters")
+		}
 		if b.services != nil {
 			b.services.hardware.LinkChassis(res)
 		}

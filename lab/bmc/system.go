@@ -22,20 +22,23 @@ func (b *BMC) isSystem(path string) bool {
 
 // readSystem answers with the system, or with its settings resource, which shows
 // the boot override alone.
-func (b *BMC) readSystem(w http.ResponseWriter, path string, f Faults) {
+func (b *BMC) readSystem(w http.ResponseWriter, r *http.Request, path string, f Faults) {
 	q := b.p.Quirks
 	if (strings.HasSuffix(path, "/SD") && !q.BootFutureState) || (strings.HasSuffix(path, "/Settings") && !q.BootSettingsURI) {
 		notFound(w, path)
 		return
 	}
 	if q.ETag || q.BootFutureState || b.services != nil {
-		w.Header().Set("ETag", b.shown(b.tag()))
+		b.sendTag(w, r, b.tag())
 	}
 	if path != b.SystemPath() {
 		resource.Send(w, http.StatusOK, object{"@odata.id": path, "Id": "Settings", "Name": "Settings", "Boot": b.boot(true)})
 		return
 	}
 	res := b.system(f)
+	if q.BootOnlyInSettings {
+		res["Boot"] = object{"BootOrder": []string{}}
+	}
 	b.showTag(res, b.tag())
 	resource.Send(w, http.StatusOK, res)
 }
@@ -54,15 +57,29 @@ func (b *BMC) tag() string {
 	return fmt.Sprintf("%q", fmt.Sprint("v", b.etag))
 }
 
-// shown is the tag as it is sent.
-func (b *BMC) shown(tag string) string {
-	if b.p.Quirks.GzipETag {
-		return strings.TrimSuffix(tag, `"`) + `-gzip"`
-	}
-	if b.p.Quirks.TagInBody {
-		return `"` + tag + `"`
+// tagOf is the tag that a PATCH of a resource has to match.
+func (b *BMC) tagOf(res object) string {
+	tag := resource.Tag(res)
+	if q := b.p.Quirks; q.WeakTag || q.WeakByGzip {
+		return strings.TrimPrefix(tag, "W/")
 	}
 	return tag
+}
+
+// sendTag sends a tag as this maker tells it.
+func (b *BMC) sendTag(w http.ResponseWriter, r *http.Request, tag string) {
+	q := b.p.Quirks
+	switch {
+	case q.AnyTag:
+		return
+	case q.GzipETag:
+		tag = strings.TrimSuffix(tag, `"`) + `-gzip"`
+	case q.TagInBody:
+		tag = `"` + tag + `"`
+	case q.WeakTag, q.WeakByGzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
+		tag = "W/" + strings.TrimPrefix(tag, "W/")
+	}
+	w.Header().Set("ETag", tag)
 }
 
 func (b *BMC) system(f Faults) object {
@@ -156,7 +173,7 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 		notFound(w, req.Path)
 		return ""
 	}
-	if req.Is(http.MethodPost, pathSessions) {
+	if req.Is(http.MethodPost, pathSessions) && !b.p.Quirks.BasicOnly {
 		a, token := b.sessions.Login(req, session.LoginOptions{Full: f.SessionsFull})
 		if token != "" {
 			w.Header().Set("X-Auth-Token", token)
@@ -168,7 +185,13 @@ func (b *BMC) write(w http.ResponseWriter, r *http.Request, f Faults) string {
 		unauthorized(w)
 		return ""
 	}
-	a := b.dispatch(req, f)
+	a, free := b.sessions.MustChange(req.Path)
+	if free {
+		a = b.dispatch(req, f)
+	}
+	if b.p.Quirks.ErrorsByID {
+		a = a.ByID()
+	}
 	a.Send(w)
 	return a.Action
 }
@@ -207,6 +230,8 @@ func (b *BMC) dispatch(r resource.Request, f Faults) resource.Answer {
 			return a
 		}
 		switch {
+		case b.p.Quirks.ErrorsByID && r.Method == http.MethodPatch && strings.HasPrefix(r.Path, b.SystemPath()+"/") && b.inPOST():
+			return resource.FailByID(http.StatusBadRequest, postID)
 		case r.Is(http.MethodPost, b.p.Manager()+"/Actions/Manager.Reset"):
 			return b.resetManager(r)
 		case b.p.Quirks.PhysicalCD && r.Is(http.MethodPatch, b.attributesPath()):
@@ -234,13 +259,13 @@ func (b *BMC) precondition(r resource.Request) (resource.Answer, bool) {
 	q := b.p.Quirks
 	bios := strings.HasPrefix(r.Path, b.SystemPath()+"/Bios")
 	if have == "" {
-		if q.ETag || q.SettingsETag && bios {
+		if q.ETag || q.AnyTag || q.SettingsETag && bios {
 			return resource.Fail(http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is missing"), false
 		}
 		return resource.Answer{}, true
 	}
 	res, ok := b.lookup(r.Path)
-	if ok && have != "*" && (have != resource.Tag(res) || q.NoWeakTag && strings.HasPrefix(have, "W/")) {
+	if ok && have != "*" && (have != b.tagOf(res) || q.NoWeakTag && strings.HasPrefix(have, "W/")) {
 		return resource.Fail(http.StatusPreconditionFailed, "PreconditionFailed", "the ETag is another's"), false
 	}
 	return resource.Answer{}, true

@@ -100,7 +100,7 @@ func catalogue() []fault {
 		{name: "503", begin: set(bmc.Faults{Status: 503}), ends: []string{busy}},
 		{name: "503 to a third, retry after 2 s", begin: set(bmc.Faults{Status: 503, RetryAfter: 2 * time.Second, Share: third}), ends: []string{busy, timeout}},
 		{name: "429", begin: set(bmc.Faults{Status: 429, RetryAfter: time.Second}), ends: []string{busy, infrav1.ReasonBMCRateLimited}},
-		{name: "500", begin: set(bmc.Faults{Status: 500}), ends: []string{broken, timeout}},
+		{name: "500", begin: set(bmc.Faults{Status: 500}), ends: []string{busy, broken, timeout}},
 		{name: "truncated JSON", begin: set(bmc.Faults{Truncate: true}), ends: []string{broken}},
 		{name: "wrong types", begin: set(bmc.Faults{WrongTypes: true}), ends: []string{broken}},
 		{name: "a web page", begin: set(bmc.Faults{Body: "<html>Log in</html>"}), ends: []string{broken}},

@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,6 +48,9 @@ type Faults struct {
 	// RetryAfter in whole seconds where that is not 0.
 	Status     int
 	RetryAfter time.Duration
+	// MessageID is what Status is answered with, and no text; empty: a general error
+	// with one.
+	MessageID string
 	// Hang never answers; the request has no effect.
 	Hang bool
 	// Drop breaks the connection without an answer; the request has no effect.
@@ -61,6 +65,8 @@ type Faults struct {
 	Truncate bool
 	// WrongTypes sends numbers for texts, texts for numbers and objects for lists.
 	WrongTypes bool
+	// RawControls sends raw tabs and line breaks inside of texts, which is no JSON.
+	RawControls bool
 	// Members is how many members each collection has at least; those added can
 	// be read and are nothing.
 	Members int
@@ -121,7 +127,7 @@ func (l *List) For(method, path string) (sum Faults) {
 func (f Faults) plus(o Faults) Faults {
 	f.Latency += o.Latency
 	if f.Status == 0 {
-		f.Status, f.RetryAfter = o.Status, o.RetryAfter
+		f.Status, f.RetryAfter, f.MessageID = o.Status, o.RetryAfter, o.MessageID
 	}
 	if f.Body == "" {
 		f.Body = o.Body
@@ -131,7 +137,7 @@ func (f Faults) plus(o Faults) Faults {
 	}
 	f.Members, f.Trickle = max(f.Members, o.Members), max(f.Trickle, o.Trickle)
 	f.Hang, f.Drop, f.LoseReply, f.Flood = f.Hang || o.Hang, f.Drop || o.Drop, f.LoseReply || o.LoseReply, f.Flood || o.Flood
-	f.Truncate, f.WrongTypes = f.Truncate || o.Truncate, f.WrongTypes || o.WrongTypes
+	f.Truncate, f.WrongTypes, f.RawControls = f.Truncate || o.Truncate, f.WrongTypes || o.WrongTypes, f.RawControls || o.RawControls
 	f.SessionsFull, f.ForgetBoot = f.SessionsFull || o.SessionsFull, f.ForgetBoot || o.ForgetBoot
 	return f
 }
@@ -155,7 +161,11 @@ func (f Faults) Before(w http.ResponseWriter, r *http.Request, closed <-chan str
 		if f.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
 		}
-		resource.Fail(f.Status, "GeneralError", "fault").Send(w)
+		a := resource.Fail(f.Status, "GeneralError", "fault")
+		if f.MessageID != "" {
+			a = resource.FailByID(f.Status, f.MessageID)
+		}
+		a.Send(w)
 		return false
 	case f.Body != "":
 		w.Header().Set("Content-Type", "application/json")
@@ -183,7 +193,7 @@ func pause(r *http.Request, d time.Duration, closed <-chan struct{}) bool {
 
 // Changes says whether an answer to a GET is changed after it was made.
 func (f Faults) Changes() bool {
-	return f.Truncate || f.WrongTypes || f.Members > 0 || f.Trickle > 0
+	return f.Truncate || f.WrongTypes || f.RawControls || f.Members > 0 || f.Trickle > 0
 }
 
 // Change returns an answer's body with what is wrong with it.
@@ -193,6 +203,9 @@ func (f Faults) Change(path string, body []byte) []byte {
 	}
 	if f.WrongTypes {
 		body = wrong(body)
+	}
+	if f.RawControls {
+		body = bytes.ReplaceAll(body, []byte(`"Name":"`), []byte("\"Name\":\"\x01a\tb\r\nc"))
 	}
 	if f.Truncate {
 		body = body[:len(body)/2]

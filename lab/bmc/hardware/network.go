@@ -36,6 +36,9 @@ func (n Network) Read(path string) (resource.Object, bool) {
 			return res, true
 		}
 	}
+	if res, ok := n.chassisAdapter(path); ok {
+		return res, true
+	}
 	if !q.NetworkAdapters {
 		return nil, false
 	}
@@ -61,6 +64,30 @@ func (n Network) Read(path string) (resource.Object, bool) {
 	return nil, false
 }
 
+// chassisAdapter is a card that the chassis alone shows.
+func (n Network) chassisAdapter(path string) (resource.Object, bool) {
+	if !n.Personality.Quirks.ChassisAdapter {
+		return nil, false
+	}
+	adapters := n.Personality.Chassis() + "/NetworkAdapters"
+	functions := adapters + "/Card/NetworkDeviceFunctions"
+	switch path {
+	case adapters:
+		return resource.Collection(path, "NetworkAdapter", []string{path + "/Card"}), true
+	case adapters + "/Card":
+		o := resource.New(path, "NetworkAdapter.v1_9_0", "Card")
+		o["NetworkDeviceFunctions"] = resource.Ref(functions)
+		return o, true
+	case functions:
+		return resource.Collection(path, "NetworkDeviceFunction", []string{path + "/1"}), true
+	case functions + "/1":
+		o := resource.New(path, "NetworkDeviceFunction.v1_9_0", "Function")
+		o["Ethernet"] = resource.Object{"PermanentMACAddress": n.MACs[len(n.MACs)-1]}
+		return o, true
+	}
+	return nil, false
+}
+
 // interfaces are the members of the collection by their paths.
 func (n Network) interfaces() map[string]resource.Object {
 	shown := map[string]resource.Object{}
@@ -71,7 +98,11 @@ func (n Network) interfaces() map[string]resource.Object {
 		return res
 	}
 	if !n.Personality.Quirks.NoEthernetInterfaces {
-		for i, mac := range n.MACs {
+		macs := n.MACs
+		if n.Personality.Quirks.ChassisAdapter {
+			macs = macs[:len(macs)-1]
+		}
+		for i, mac := range macs {
 			add(n.interfacePath(i), mac)
 		}
 	}

@@ -188,6 +188,8 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 		return bad("ActionParameterValueFormatError", "Image has characters that are not allowed")
 	case s.p.Quirks.NoMediaFlags && (body.Inserted != nil || body.WriteProtected != nil):
 		return bad("ActionParameterUnknown", "Inserted and WriteProtected are unknown")
+	case !patch && s.wants(r) != "":
+		return missing(slices.Index(s.p.Quirks.MediaWants, s.wants(r)), s.wants(r)).Named(action)
 	case s.slots[i].Inserted:
 		return resource.Fail(http.StatusBadRequest, "ResourceInUse", "The slot holds another image.").Named(action)
 	}
@@ -197,4 +199,32 @@ func (s *Service) insert(i int, r resource.Request, patch bool) resource.Answer 
 		return resource.Answer{Status: http.StatusAccepted, Action: action}
 	}
 	return resource.Done(action)
+}
+
+// wants is the first parameter that is missing; empty: none is.
+func (s *Service) wants(r resource.Request) string {
+	var body map[string]any
+	if _, ok := r.Decode(&body); !ok {
+		return ""
+	}
+	for _, name := range s.p.Quirks.MediaWants {
+		if _, there := body[name]; !there {
+			return name
+		}
+	}
+	return ""
+}
+
+// missing refuses a request without a parameter, in one of three ways.
+func missing(way int, name string) resource.Answer {
+	info := resource.Object{"MessageId": "Base.1.8.ActionParameterMissing", "MessageArgs": []string{"VirtualMedia.InsertMedia", name}}
+	switch way {
+	case 0:
+		info = resource.Object{"MessageId": "Base.1.5.PropertyMissing", "RelatedProperties": []string{"#/" + name}}
+	case 1:
+		info = resource.Object{"MessageId": "Base.1.5.GeneralError", "Message": "The parameter '" + name + "' is needed for this image."}
+	}
+	return resource.Answer{Status: http.StatusBadRequest, Body: resource.Object{"error": resource.Object{
+		"code": "Base.1.5.GeneralError", "message": "See ExtendedInfo.", "@Message.ExtendedInfo": []resource.Object{info},
+	}}}
 }

@@ -37,6 +37,9 @@ func iDRAC9() Personality {
 		Subscriptions: 8, SSE: true, PowerEvents: [2]string{"IDRAC.2.8.SYS1000", "IDRAC.2.8.SYS1001"},
 		Quirks: Quirks{
 			ResetTypes: dellResets(), BootModeByJob: true, SettingsByJob: true, UpdateNoIfMatch: true, LowerUUID: true, SamePowerStatus: 409, PhysicalCD: true,
+			Expand: true, RegistryNames: RegistryNames{
+				Bios: "BiosAttributeRegistry.v1_0_3", ID: "BiosAttributeRegistry.v1_0_3", Others: []string{"ManagerAttributeRegistry.v1_0_0", "NetworkAttributesRegistry_NIC.Integrated.1-1-1"},
+			},
 		},
 	}
 }
@@ -58,12 +61,12 @@ func iDRAC10() Personality {
 	p.Media = []Slot{{ID: "1", Kinds: []string{"CD", "DVD", "USBStick"}}, {ID: "2", Kinds: []string{"CD", "DVD", "USBStick"}}}
 	p.MediaAt, p.Sensors, p.Modes = OnSystem, NewSensors, []string{"UEFI"}
 	p.Quirks.BootSettingsURI, p.Quirks.ETag, p.Quirks.GzipETag = true, true, true
-	p.Quirks.OnConflicts = 2
+	p.Quirks.OnConflicts, p.Quirks.BootOnlyInSettings = 2, true
 	return p
 }
 
 // iLO5: 400 for an empty HttpBootUri and for Enabled with target None, a fixed
-// boot mode, drives without a state, the old Thermal and Power.
+// boot mode, drives without a state, the old Thermal and Power, refusals by ID alone.
 func iLO5() Personality {
 	return Personality{
 		Name: "hpe-ilo5", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL360 Gen10", BMCFirmware: "iLO 5 v2.78", BIOSFirmware: "U32 v2.76",
@@ -79,6 +82,7 @@ func iLO5() Personality {
 		PowerEvents: [2]string{"iLOEvents.2.3.ServerPoweredOn", "iLOEvents.2.3.ServerPoweredOff"},
 		Quirks: Quirks{
 			ResetTypes: iLOResets(), GzipRegistry: true, WholePending: true, NoEmptyHTTPBootURI: true, NoTargetNone: true, FixedBootMode: true, OmitDriveState: true, SamePowerStatus: 400,
+			POSTRefusals: 2, ErrorsByID: true,
 		},
 	}
 }
@@ -124,6 +128,7 @@ func supermicroX12() Personality {
 	p.LogAt, p.PushPath, p.Subscriptions, p.SSE = OnSystem, root+"/UpdateService/upload", 10, true
 	p.StagedPush, p.WebBoard, p.WebFlash = true, "X12STH-SYS", false
 	p.Media = []Slot{{ID: "VirtualMedia1", Kinds: []string{"CD", "DVD"}}, {ID: "VirtualMedia2", Kinds: []string{"CD", "DVD"}}}
+	p.Quirks.RegistryNames = RegistryNames{Member: "BiosAttributeRegistry.v1_0_0", File: "BiosAttributeRegistry1.0"}
 	p.Quirks.ResetWithoutType, p.Quirks.NoMediaFlags, p.Quirks.SilentUpdate, p.Quirks.SwapUUID = false, false, false, false
 	return p
 }
@@ -198,4 +203,14 @@ func ami() Personality {
 			BootFutureState: true, NeedWholeBoot: true, SettingsETag: true, LogoutOnPassword: true, SlowMedia: 1,
 		},
 	}
+}
+
+// megaRAC is AMI's firmware on another maker's board, with what is told of it: weak tags that
+// it does not take, no settings object in Bios, and more parameters for InsertMedia.
+func megaRAC() Personality {
+	p := ami()
+	p.Name, p.Manufacturer, p.Model, p.BMCFirmware = "ami-megarac", "GIGABYTE", "R282-Z93-00", "12.61.21"
+	p.Quirks.WeakTag, p.Quirks.NoSettingsObject = true, true
+	p.Quirks.MediaWants = []string{"TransferProtocolType", "TransferMethod", "UserName"}
+	return p
 }

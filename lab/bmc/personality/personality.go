@@ -143,14 +143,32 @@ func All() []Personality {
 	}
 }
 
-// Named is the personality of the name.
+// Variants are further personalities, which are not among those of the makers: one for each
+// way in which services deviate that no maker of All has.
+func Variants() []Personality { return []Personality{basicOnly(), megaRAC(), factory()} }
+
+// Named is the personality of the name, one of All or Variants.
 func Named(name string) (Personality, bool) {
-	all := All()
+	all := slices.Concat(All(), Variants())
 	i := slices.IndexFunc(all, func(p Personality) bool { return p.Name == name })
 	if i < 0 {
 		return Personality{}, false
 	}
 	return all[i], true
+}
+
+// basicOnly is a service without sessions. Nothing else of sushy-tools is in it.
+func basicOnly() Personality {
+	p := Standard()
+	p.Name, p.Quirks.BasicOnly = "basic-only", true
+	return p
+}
+
+// factory is OpenBMC as it is delivered: its password has to be changed first.
+func factory() Personality {
+	p := openBMC()
+	p.Name, p.Quirks.FactoryPassword = "openbmc-factory", true
+	return p
 }
 
 // Standard is what DSP0266 and DSP2046 describe, with everything the emulator has.
@@ -166,5 +184,6 @@ func Standard() Personality {
 		LogAt: OnSystem, Log: "SEL", Sensors: NewSensors,
 		SimpleUpdate: true, PushPath: root + "/UpdateService/upload", Subscriptions: 20, SSE: true,
 		PowerEvents: [2]string{"ResourceEvent.1.3.ResourcePoweredOn", "ResourceEvent.1.3.ResourcePoweredOff"},
+		Quirks:      Quirks{Expand: true},
 	}
 }

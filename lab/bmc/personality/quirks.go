@@ -30,6 +30,8 @@ type Quirks struct {
 	// BootSettingsURI makes Boot read-only on the system and writable on the
 	// resource that @Redfish.Settings names (iDRAC10).
 	BootSettingsURI bool
+	// BootOnlyInSettings shows the override on that resource only.
+	BootOnlyInSettings bool
 	// BootFutureState answers OperationSupportedInFutureStateURI on the system
 	// and takes the override at <system>/SD with an ETag (AMI, ASRock).
 	BootFutureState bool
@@ -40,10 +42,15 @@ type Quirks struct {
 	// no PATCH wants it. NoWeakTag refuses weak tags, which are all that the emulator
 	// has but for the system (Gigabyte).
 	TagInBody, NoWeakTag bool
+	// WeakTag tells ETags as weak and wants the strong form; WeakByGzip does so for those
+	// who take compressed answers. AnyTag tells none, and wants If-Match: *.
+	WeakTag, WeakByGzip, AnyTag bool
 	// NoEthernetInterfaces has no such collection; NetworkAdapters shows the
 	// addresses below NetworkInterfaces instead.
 	NoEthernetInterfaces bool
 	NetworkAdapters      bool
+	// ChassisAdapter shows the last address below NetworkAdapters of the chassis only.
+	ChassisAdapter bool
 	// SlashedWrites answers writes to paths without a slash at the end with 308 to those
 	// with one (older Supermicros).
 	SlashedWrites bool
@@ -65,8 +72,11 @@ type Quirks struct {
 	// (iDRAC10: right after it).
 	OnConflicts int
 	// POSTRefusals answers so many changes of the boot override after the start
-	// of each boot with 400, because the system is "in POST" (Lenovo).
+	// of each boot with 400, because the system is "in POST" (Lenovo); with
+	// ErrorsByID changes of BIOS settings and Secure Boot too (iLO).
 	POSTRefusals int
+	// ErrorsByID answers refused writes with the ID of a message and no text (iLO).
+	ErrorsByID bool
 	// BootModeByJob refuses BootSourceOverrideMode and Secure Boot where they
 	// would change; SettingsByJob keeps BIOS settings pending, without effect,
 	// until a job takes them to the next boot: by @Redfish.SettingsApplyTime in
@@ -88,6 +98,9 @@ type Quirks struct {
 	// NoMediaFlags refuses Inserted and WriteProtected in InsertMedia
 	// (Supermicro X11), or in the PATCH (iLO 4).
 	NoMediaFlags bool
+	// MediaWants are the parameters that InsertMedia wants beside Image, each refused alone:
+	// the first by RelatedProperties, the second by a text, the others by an argument.
+	MediaWants []string
 	// SlowMedia is how many reads of a slot do not show an insert yet, which is
 	// answered by 202 (AMI, on Lenovo's SR635).
 	SlowMedia int
@@ -105,6 +118,9 @@ type Quirks struct {
 	LogoutOnPassword bool
 	// SettingsETag makes If-Match compulsory for BIOS settings (AMI, Supermicro).
 	SettingsETag bool
+	// NoSettingsObject names no settings object in Bios, and shows it only while something
+	// is pending (AMI).
+	NoSettingsObject bool
 	// WholePending shows all BIOS attributes in the settings object, the pending
 	// ones with their new values; otherwise it shows only the pending ones (iLO).
 	WholePending bool
@@ -112,6 +128,16 @@ type Quirks struct {
 	GzipRegistry bool
 	// ResetWithoutType refuses a ResetType in Manager.Reset (Supermicro X11).
 	ResetWithoutType bool
+	// BasicOnly has no session service: Basic authentication is all there is (sushy-tools).
+	BasicOnly bool
+	// FactoryPassword answers 403 to all but the account until its password was changed
+	// (DSP0266, password change required).
+	FactoryPassword bool
+	// Expand answers $expand=.($levels=1) with the members of a collection; ExpandLies
+	// offers it and leaves out a member.
+	Expand, ExpandLies bool
+	// RegistryNames is how the places that name the BIOS attribute registry differ.
+	RegistryNames RegistryNames
 	// FullTableStatus is answered when the session table is full; 0 means 400.
 	FullTableStatus int
 	// DropDoneTasks forgets tasks that have ended well; the job behind them stays
@@ -133,4 +159,16 @@ type Quirks struct {
 	// SamePowerStatus is answered when an action wants the state that the machine
 	// has, or a restart of one that is off: 409 (Dell), 400 (HPE); 0: nothing.
 	SamePowerStatus int
+}
+
+// RegistryNames are the names of a BIOS attribute registry; empty: all are the personality's
+// BIOSRegistry.
+type RegistryNames struct {
+	// Bios is AttributeRegistry of Bios; "-": it has none.
+	Bios string
+	// Member is the last segment of the registry file's path, File its Registry, and ID the
+	// Id of the registry itself.
+	Member, File, ID string
+	// Others are the names of further registries of attributes.
+	Others []string
 }

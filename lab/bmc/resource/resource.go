@@ -66,6 +66,25 @@ func Fail(status int, id, message string) Answer {
 	}}}
 }
 
+// FailByID is an error answer with the ID of a message alone and no text, as iLOs send it.
+func FailByID(status int, id string, args ...string) Answer {
+	return Answer{Status: status, Body: Object{"error": Object{
+		"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information.",
+		"@Message.ExtendedInfo": []Object{{"MessageId": id, "MessageArgs": args}},
+	}}}
+}
+
+// ByID is the answer, where it is an error, with the IDs of its messages alone.
+func (a Answer) ByID() Answer {
+	problem, _ := a.Body["error"].(Object)
+	infos, _ := problem["@Message.ExtendedInfo"].([]Object)
+	if len(infos) == 0 || infos[0]["MessageArgs"] != nil {
+		return a
+	}
+	id, _ := infos[0]["MessageId"].(string)
+	return FailByID(a.Status, id).Named(a.Action)
+}
+
 // Named is the answer with the name of what was tried.
 func (a Answer) Named(action string) Answer {
 	a.Action = action

@@ -52,6 +52,8 @@ type Service struct {
 
 	mu       sync.Mutex
 	password string
+	// factory: the password is the factory's, and has to be changed first.
+	factory  bool
 	sessions map[string]*session // by token
 	last     int
 	opened   int
@@ -60,7 +62,9 @@ type Service struct {
 }
 
 // New makes a service without sessions.
-func New(cfg Config) *Service { return &Service{cfg: cfg, password: cfg.Password} }
+func New(cfg Config) *Service {
+	return &Service{cfg: cfg, password: cfg.Password, factory: cfg.Personality.Quirks.FactoryPassword}
+}
 
 // expire drops what has timed out; it is called with the lock held.
 func (s *Service) expire() {
@@ -110,6 +114,19 @@ func (s *Service) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.sessions)
+}
+
+// MustChange refuses a request for a path while the password has to be changed (DSP0266,
+// password change required). ok lets it pass.
+func (s *Service) MustChange(path string) (a resource.Answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	account := pathAccounts + "/Accounts/" + s.cfg.Personality.AccountID
+	if !s.factory || path == account || strings.HasPrefix(path, Path+"/") {
+		return a, true
+	}
+	a = resource.FailByID(http.StatusForbidden, "Base.1.8.PasswordChangeRequired", account)
+	return a, false
 }
 
 // Counts are the sessions that are open, the most that ever were at once, all that
@@ -223,7 +240,7 @@ func (s *Service) patchAccount(r resource.Request) resource.Answer {
 	case *body.Password == "" || len(*body.Password) > p.PasswordMax:
 		return resource.Fail(http.StatusBadRequest, "PropertyValueFormatError", fmt.Sprintf("the password has not 1 to %d bytes", p.PasswordMax))
 	}
-	s.password = *body.Password
+	s.password, s.factory = *body.Password, false
 	if p.Quirks.LogoutOnPassword {
 		clear(s.sessions)
 	}
@@ -235,6 +252,12 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire()
+	switch path {
+	case pathService, Path:
+		if s.cfg.Personality.Quirks.BasicOnly {
+			return nil, false
+		}
+	}
 	switch path {
 	case pathService:
 		o := resource.New(path, "SessionService.v1_1_9", "Session Service")
@@ -281,7 +304,7 @@ func (s *Service) readAccounts(path string) (resource.Object, bool) {
 		return nil, false
 	}
 	o := resource.New(path, "ManagerAccount.v1_12_0", "User Account")
-	o["Password"], o["RoleId"], o["Enabled"] = nil, "Administrator", true
+	o["Password"], o["RoleId"], o["Enabled"], o["AccountTypes"] = nil, "Administrator", true, []string{"Redfish"}
 	if id == p.AccountID {
 		o["UserName"] = s.cfg.Username
 		return o, true

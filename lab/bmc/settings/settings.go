@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"sync"
@@ -117,15 +118,20 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 	case s.bios:
 		o := resource.New(path, "Bios.v1_2_1", "BIOS Configuration Current Settings")
 		o["Attributes"] = maps.Clone(s.values)
-		o["@Redfish.Settings"] = resource.Object{
-			"@odata.type": "#Settings.v1_3_5.Settings", "SettingsObject": resource.Ref(s.settingsPath()), "SupportedApplyTimes": []string{"OnReset"},
+		if !p.Quirks.NoSettingsObject {
+			o["@Redfish.Settings"] = resource.Object{
+				"@odata.type": "#Settings.v1_3_5.Settings", "SettingsObject": resource.Ref(s.settingsPath()), "SupportedApplyTimes": []string{"OnReset"},
+			}
 		}
 		o["Actions"] = resource.Object{"#Bios.ResetBios": resource.Object{"target": path + "/Actions/Bios.ResetBios"}}
-		if p.BIOSRegistry != "" {
-			o["AttributeRegistry"] = p.BIOSRegistry
+		if name := cmp.Or(p.Quirks.RegistryNames.Bios, p.BIOSRegistry); name != "" && name != "-" {
+			o["AttributeRegistry"] = name
 		}
 		return o, true
 	case s.settingsPath():
+		if p.Quirks.NoSettingsObject && len(s.pending) == 0 {
+			return nil, false
+		}
 		o := resource.New(path, "Bios.v1_2_1", "BIOS Configuration Pending Settings")
 		values := maps.Clone(s.pending)
 		if p.Quirks.WholePending {
@@ -139,11 +145,15 @@ func (s *Service) Read(path string) (resource.Object, bool) {
 }
 
 func (s *Service) readRegistry(path string) (resource.Object, bool) {
-	id := s.cfg.Personality.BIOSRegistry
+	id, names := s.cfg.Personality.BIOSRegistry, s.cfg.Personality.Quirks.RegistryNames
+	member := registries + "/" + cmp.Or(names.Member, id)
 	if path == registries {
 		members := []string{}
 		if id != "" {
-			members = append(members, registries+"/"+id)
+			members = append(members, member)
+		}
+		for _, other := range names.Others {
+			members = append(members, registries+"/"+other)
 		}
 		return resource.Collection(path, "MessageRegistryFile", members), true
 	}
@@ -151,22 +161,38 @@ func (s *Service) readRegistry(path string) (resource.Object, bool) {
 		return nil, false
 	}
 	switch path {
-	case registries + "/" + id:
-		o := resource.New(path, "MessageRegistryFile.v1_1_3", "BIOS Attribute Registry File")
-		o["Registry"], o["Languages"] = id, []string{"en"}
-		o["Location"] = []resource.Object{{"Language": "en", "Uri": RegistryPath(id)}}
-		return o, true
+	case member:
+		return registryFile(path, cmp.Or(names.File, id), id), true
 	case RegistryPath(id):
 		entries := make([]resource.Object, len(s.attributes))
 		for i, a := range s.attributes {
 			entries[i] = a.object()
 		}
-		return resource.Object{
-			"@odata.type": "#AttributeRegistry.v1_3_6.AttributeRegistry", "Id": id, "Name": "BIOS Attribute Registry", "Language": "en",
-			"OwningEntity": s.cfg.Personality.Vendor, "RegistryVersion": "1.0.0", "RegistryEntries": resource.Object{"Attributes": entries},
-		}, true
+		return registry(cmp.Or(names.ID, id), s.cfg.Personality.Vendor, entries), true
+	}
+	for _, other := range names.Others {
+		switch path {
+		case registries + "/" + other:
+			return registryFile(path, other, other), true
+		case RegistryPath(other):
+			return registry(other, s.cfg.Personality.Vendor, []resource.Object{{"AttributeName": "Other", "Type": "String", "ReadOnly": true}}), true
+		}
 	}
 	return nil, false
+}
+
+func registryFile(path, name, id string) resource.Object {
+	o := resource.New(path, "MessageRegistryFile.v1_1_3", "Attribute Registry File")
+	o["Registry"], o["Languages"] = name, []string{"en"}
+	o["Location"] = []resource.Object{{"Language": "en", "Uri": RegistryPath(id)}}
+	return o
+}
+
+func registry(id, owner string, entries []resource.Object) resource.Object {
+	return resource.Object{
+		"@odata.type": "#AttributeRegistry.v1_3_6.AttributeRegistry", "Id": id, "Name": "Attribute Registry", "Language": "en",
+		"OwningEntity": owner, "RegistryVersion": "1.0.0", "RegistryEntries": resource.Object{"Attributes": entries},
+	}
 }
 
 // RegistryPath is where the registry of an ID is.
