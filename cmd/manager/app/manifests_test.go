@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
@@ -300,5 +302,40 @@ func TestBootRole(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "ingot-boot-role").Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+// The webhooks' port is open to the networks of INGOT_WEBHOOK_SOURCES, diagnostics to namespaces
+// that are labeled for it, the health port to no Pod, and every port of a rule is the manager's.
+func TestManagerNetworkPolicy(t *testing.T) {
+	objects := installed(t, map[string]string{"INGOT_WEBHOOK_SOURCES": "192.0.2.0/28"})
+	manager := find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager").Spec.Template
+	policy := find[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy", "ingot-controller-manager").Spec
+	for key, value := range policy.PodSelector.MatchLabels {
+		if manager.Labels[key] != value {
+			t.Errorf("it selects %s=%s, and not the manager", key, value)
+		}
+	}
+	got := map[string][]string{}
+	for _, rule := range policy.Ingress {
+		var from []string
+		for _, peer := range rule.From {
+			if peer.IPBlock != nil {
+				from = append(from, peer.IPBlock.CIDR)
+			}
+			if peer.NamespaceSelector != nil {
+				from = append(from, metav1.FormatLabelSelector(peer.NamespaceSelector))
+			}
+		}
+		for _, port := range rule.Ports {
+			if !slices.ContainsFunc(manager.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Port.StrVal }) {
+				t.Errorf("the manager has no port %s", port.Port)
+			}
+			got[port.Port.StrVal] = from
+		}
+	}
+	want := map[string][]string{"webhook-server": {"192.0.2.0/28", "::/0"}, "agent": nil, "diagnostics": {"metrics=enabled"}}
+	if diff := cmp.Diff(want, got); diff != "" || !slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+		t.Errorf("who may reach which port (-want +got):\n%s", diff)
 	}
 }
