@@ -4,12 +4,14 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,18 +39,28 @@ func installed(t *testing.T, variables map[string]string) []unstructured.Unstruc
 	return append(rendered(t, "default", variables), rendered(t, "boot", variables)...)
 }
 
-// rendered is one directory of config.
-func rendered(t *testing.T, dir string, variables map[string]string) []unstructured.Unstructured {
-	t.Helper()
+// kustomized renders each directory of config once: it takes seconds.
+var kustomized = map[string]func() ([]byte, error){
+	"default": sync.OnceValues(func() ([]byte, error) { return kustomize("default") }),
+	"boot":    sync.OnceValues(func() ([]byte, error) { return kustomize("boot") }),
+}
+
+func kustomize(dir string) ([]byte, error) {
 	set, err := tools.Open()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	kubectl, err := set.Binary("kubectl")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(set.Root(), "config", dir)).Output()
+	return exec.CommandContext(context.Background(), kubectl, "kustomize", filepath.Join(set.Root(), "config", dir)).Output()
+}
+
+// rendered is one directory of config.
+func rendered(t *testing.T, dir string, variables map[string]string) []unstructured.Unstructured {
+	t.Helper()
+	out, err := kustomized[dir]()
 	if err != nil {
 		t.Fatalf("kustomize: %v", err)
 	}
