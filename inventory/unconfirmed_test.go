@@ -132,7 +132,7 @@ func TestConfirmed(t *testing.T) {
 		"the order is of since": {installing, func(h *infrav1.IngotHost, o *Observation) {
 			h.Spec.Order.CreatedAt, o.LastReset = since(o), o.LedgerSince
 		}, "order/silent"},
-		"the claim is of since":       {releasing, func(h *infrav1.IngotHost, o *Observation) { h.Spec.Claim.ConfirmedTime = since(o) }, "releasing/off-ask"},
+		"its install is of since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.Spec.Claim.ConfirmedTime = since(o) }, "releasing/off-ask"},
 		"the host was made since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.CreationTimestamp = since(o) }, "releasing/off-ask"},
 		"its Node reports":            {releasing, func(_ *infrav1.IngotHost, o *Observation) { o.NodeHeard = o.LedgerSince }, "releasing/off-ask"},
 		"its Node reported before":    {releasing, func(_ *infrav1.IngotHost, o *Observation) { o.NodeHeard = o.LedgerSince.Add(-time.Minute) }, "unconfirmed"},
