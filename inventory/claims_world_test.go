@@ -4,8 +4,6 @@
 package inventory
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -30,7 +28,6 @@ func (w *world) claimHost(cluster string, cleaning infrav1.CleaningMode) {
 		h.Spec.Claim = &infrav1.HostClaim{
 			MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: cluster, InstanceID: w.id(),
 			State: infrav1.ClaimProvisioning, Cleaning: cleaning, Live: live, Image: infrav1.Image{Checksum: "sha256:1"},
-			ConfirmedTime: metav1.Time{Time: w.now},
 		}
 	})
 }

@@ -38,9 +38,13 @@ func before(t, since time.Time) bool { return t.Before(since.Truncate(time.Secon
 // evidence are the times at which the server last agreed with the ledger:
 //   - Ingot switched the host, or heard the agent of its present order;
 //   - the Node of the claim's instance reported;
-//   - a step of the ledger was written that needs a look at the server. An order and a
-//     claim are written of a host that is off, an inspection or a cleaning is reported by
-//     the agent, and the BMC confirms the fence.
+//   - a step of the ledger was written that needs a look at the server. An order is written
+//     of a host that is off, an install, an inspection or a cleaning is reported by the
+//     agent, and the BMC confirms the fence.
+//
+// A claim is no evidence: a machine may claim a host by its restored status, before anybody
+// has looked at its server. Nor is the state Releasing: a health check deletes machines whose
+// restored state is too old.
 func (in *input) evidence() []time.Time {
 	shown := []time.Time{in.obs.LastReset, in.obs.LastContact, in.obs.NodeHeard}
 	if order := in.order; order != nil {

@@ -65,12 +65,11 @@ func TestUnconfirmed(t *testing.T) {
 			ordered(infrav1.OrderWipe, nil)(h)
 			h.Spec.Record.CleaningDue = infrav1.CleaningMetadata
 		},
-		"claimed":             claimed(infrav1.ClaimProvisioning),
-		"installing":          claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, nil)),
-		"install failed":      claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, failed)),
-		"two agents":          claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, nil), func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true }),
-		"provisioned, reboot": claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.RebootAnnotation: "Forced"} }),
-		"provisioned, off":    claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }),
+		"claimed":          claimed(infrav1.ClaimProvisioning),
+		"installing":       claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, nil)),
+		"install failed":   claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, failed)),
+		"two agents":       claimed(infrav1.ClaimProvisioning, ordered(infrav1.OrderInstall, nil), func(h *infrav1.IngotHost) { h.Spec.Order.Revoked = new(bool); *h.Spec.Order.Revoked = true }),
+		"provisioned, off": claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }),
 		"provisioned, power cycle": claimed(infrav1.ClaimProvisioned, func(h *infrav1.IngotHost) {
 			h.Spec.Claim.PowerCycle = &infrav1.ClaimPowerCycle{Count: 1, State: infrav1.PowerCycleOff, AskedAt: metav1.NewTime(h.CreationTimestamp.Add(23*time.Hour + 50*time.Minute))}
 		}),
@@ -132,7 +131,7 @@ func TestConfirmed(t *testing.T) {
 		"the order is of since": {installing, func(h *infrav1.IngotHost, o *Observation) {
 			h.Spec.Order.CreatedAt, o.LastReset = since(o), o.LedgerSince
 		}, "order/silent"},
-		"the claim is of since":       {releasing, func(h *infrav1.IngotHost, o *Observation) { h.Spec.Claim.ConfirmedTime = since(o) }, "releasing/off-ask"},
+		"its install is of since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.Spec.Claim.ConfirmedTime = since(o) }, "releasing/off-ask"},
 		"the host was made since":     {releasing, func(h *infrav1.IngotHost, o *Observation) { h.CreationTimestamp = since(o) }, "releasing/off-ask"},
 		"its Node reports":            {releasing, func(_ *infrav1.IngotHost, o *Observation) { o.NodeHeard = o.LedgerSince }, "releasing/off-ask"},
 		"its Node reported before":    {releasing, func(_ *infrav1.IngotHost, o *Observation) { o.NodeHeard = o.LedgerSince.Add(-time.Minute) }, "unconfirmed"},

@@ -78,8 +78,8 @@ const (
 	// ReasonStateUnconfirmed: the server is on, and Ingot's state of it is older than the
 	// managers' unbroken watch, as after a restored backup.
 	ReasonStateUnconfirmed = "StateUnconfirmed"
-	ReasonPoweredOff     = "PoweredOff"
-	ReasonQuarantined    = "Quarantined"
+	ReasonPoweredOff       = "PoweredOff"
+	ReasonQuarantined      = "Quarantined"
 	// ReasonCommandDropped: an annotation without effect was taken away.
 	ReasonCommandDropped = "CommandDropped"
 	// ReasonCommandExecuted: a command that an operator gave by annotation was carried out.

@@ -57,8 +57,8 @@ type HostClaim struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Minimum=1
 	RejectedAttempts []int32 `json:"rejectedAttempts,omitempty"`
-	// confirmedTime is when Ingot last saw that the server is what this claim says: off when
-	// it was claimed, or installed when the agent reported. Unset: before Ingot kept it.
+	// confirmedTime is when Ingot last saw that the server runs the system of this claim: by
+	// the report of the agent that installed it, or of its Node.
 	// +optional
 	ConfirmedTime metav1.Time `json:"confirmedTime,omitempty,omitzero"`
 	// state of the claim.
