@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/labels"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +59,8 @@ type Reconciler struct {
 	Waits Waits
 	// Patience is how long a server may take for one answer; zero: five seconds.
 	Patience time.Duration
+	// WatchFilterValue selects the images to check by label (M41); empty: all.
+	WatchFilterValue string
 }
 
 // Reconcile asks the image's server if it is time to.
@@ -65,8 +69,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, image); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, paused := image.Annotations[clusterv1.PausedAnnotation]; paused || !image.DeletionTimestamp.IsZero() {
+	if !image.DeletionTimestamp.IsZero() || r.WatchFilterValue != "" && !labels.HasWatchLabel(image, r.WatchFilterValue) {
 		return ctrl.Result{}, nil
+	}
+	// An image belongs to no Cluster: only its annotation pauses it (M43, M44).
+	if isPaused, _, err := paused.EnsurePausedCondition(ctx, r.Client, nil, image); err != nil || isPaused {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if due := r.due(image); due > 0 {
 		return ctrl.Result{RequeueAfter: due}, nil
@@ -116,7 +124,8 @@ func (r *Reconciler) pause(image *infrav1.IngotImage) time.Duration {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IngotImage{}, builder.WithPredicates(predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}),
+			predicates.ResourceHasFilterLabel(mgr.GetScheme(), mgr.GetLogger(), r.WatchFilterValue))).
 		WithOptions(options).
 		Complete(r)
 }

@@ -225,7 +225,33 @@ func TestHowOften(t *testing.T) {
 	if err := d.Client.Update(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
-	if _, after := d.look(); asked.n != 3 || after != 0 {
+	image, after := d.look()
+	if asked.n != 3 || after != 0 {
 		t.Errorf("paused: asked %d times", asked.n)
+	}
+	if !conditions.IsTrue(image, infrav1.PausedCondition) {
+		t.Errorf("a pause does not show (M44): %+v", image.Status.Conditions)
+	}
+	image.Annotations = nil
+	if err := d.Client.Update(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	if image, _ = d.look(); asked.n != 4 || !conditions.IsFalse(image, infrav1.PausedCondition) {
+		t.Errorf("unpaused: asked %d times, %+v", asked.n, image.Status.Conditions)
+	}
+}
+
+// M41: an image of another manager is left alone.
+func TestImageOfAnotherManager(t *testing.T) {
+	for label, want := range map[string]bool{"": false, "theirs": false, "ours": true} {
+		asked := &counter{Doer: doer{errors.New("no")}}
+		d := newDesk(t, asked, "http://images.example/os", func(i *infrav1.IngotImage) {
+			i.Labels = map[string]string{clusterv1.WatchLabel: label}
+		})
+		d.WatchFilterValue = "ours"
+		image, _ := d.look()
+		if asked.n > 0 != want || len(image.Status.Conditions) > 0 != want {
+			t.Errorf("label %q: asked %d times, want any %t; %+v", label, asked.n, want, image.Status.Conditions)
+		}
 	}
 }
