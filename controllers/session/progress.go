@@ -74,7 +74,7 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 	host.Status.Operation = &infrav1.HostOperation{
 		Kind:            host.Spec.Order.Kind,
 		Step:            cutName(string(in.Step), maxStep),
-		Percent:         ptr.To(min(max(in.Percent, 0), 100)),
+		Percent:         percentOf(in),
 		Bytes:           max(in.Bytes, 0),
 		StartedAt:       host.Spec.Order.CreatedAt,
 		Attempts:        host.Spec.Order.Attempt,
@@ -84,6 +84,15 @@ func (s *Server) note(ctx context.Context, host *infrav1.IngotHost, in agentapi.
 	if err != nil && ctx.Err() == nil { // an agent that has finished the step hangs up
 		s.Log.Error(err, "Could not save the progress of an agent", "host", client.ObjectKeyFromObject(host).String())
 	}
+}
+
+// percentOf is the percentage of the step, within bounds. A verification is over before its
+// second report is worth a write: it has none, since the first would stay.
+func percentOf(in agentapi.Progress) *int32 {
+	if in.Step == agentapi.StepVerify {
+		return nil
+	}
+	return ptr.To(min(max(in.Percent, 0), 100))
 }
 
 // progressLog remembers what was last written per order, so that a chatty agent

@@ -101,3 +101,21 @@ func TestProgressShowsBytes(t *testing.T) {
 		}
 	}
 }
+
+// A verification shows no percentage, also where the step before it had one: it ends before
+// another one than the first is worth a write.
+func TestVerificationShowsNoPercent(t *testing.T) {
+	s := newSite(t, append(world(), recorded(here))...)
+	a := s.agent(claimsOf(token.Install), here)
+	opened(s, a)
+	for _, in := range []agentapi.Progress{{Step: agentapi.StepWrite, Percent: 100}, {Step: agentapi.StepVerify, Percent: 9}} {
+		in.OrderID = orderID
+		if _, reason := call[agentapi.ProgressReply](a, agentapi.PathProgress, in); reason != "" {
+			t.Fatalf("refused: %s", reason)
+		}
+		s.clock.Step(time.Second)
+	}
+	if op := s.host().Status.Operation; op == nil || op.Step != "Verifying" || op.Percent != nil {
+		t.Errorf("operation = %+v", op)
+	}
+}

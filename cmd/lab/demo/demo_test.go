@@ -35,6 +35,16 @@ func TestRowsOf(t *testing.T) {
 		hostForTable("b", "rack-b", func(h *infrav1.IngotHost) {
 			h.Status.Booted = &infrav1.BootedStatus{}
 			h.Status.Addresses = []string{"10.77.0.101"}
+			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m-2"}, State: infrav1.ClaimProvisioned}
+		}),
+		hostForTable("c", "rack-b", func(h *infrav1.IngotHost) { // the system is shut down
+			h.Status.Booted = &infrav1.BootedStatus{}
+			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m-3"}, State: infrav1.ClaimReleasing}
+		}),
+		hostForTable("d", "rack-b", func(h *infrav1.IngotHost) { // and the host is cleaned
+			h.Status.Booted = &infrav1.BootedStatus{}
+			h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m-4"}, State: infrav1.ClaimReleasing}
+			h.Status.Operation = &infrav1.HostOperation{Kind: infrav1.OrderWipe, Step: "Cleaning"}
 		}),
 		hostForTable("a", "rack-a", nil),
 	}}
@@ -42,7 +52,9 @@ func TestRowsOf(t *testing.T) {
 	want := []row{
 		{Host: "a", Rack: "rack-a", Phase: "-", Power: "-", Step: "-", Progress: none, Machine: "-"},
 		{Host: "z", Rack: "rack-a", Phase: "Provisioning", Power: "On", Step: "Install Writing", Progress: "[##########..........]  50%", Machine: "m-1"},
-		{Host: "b", Rack: "rack-b", Phase: "-", Power: "-", Step: "Booted 10.77.0.101", Progress: none, Machine: "-"},
+		{Host: "b", Rack: "rack-b", Phase: "-", Power: "-", Step: "Booted 10.77.0.101", Progress: none, Machine: "m-2"},
+		{Host: "c", Rack: "rack-b", Phase: "-", Power: "-", Step: "Shutting down", Progress: none, Machine: "m-3"},
+		{Host: "d", Rack: "rack-b", Phase: "-", Power: "-", Step: "Wipe Cleaning", Progress: none, Machine: "m-4"},
 	}
 	if diff := cmp.Diff(want, rowsOf(v)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -36,11 +36,15 @@ func rowsOf(v view) []row {
 			r.Step = string(operation.Kind) + " " + operation.Step
 			r.Progress = progressOf(operation)
 		}
-		if host.Spec.Claim != nil {
-			r.Machine = host.Spec.Claim.MachineRef.Name
-		}
-		if host.Status.Booted != nil {
-			r.Step = "Booted " + strings.Join(host.Status.Addresses, " ")
+		if claim := host.Spec.Claim; claim != nil {
+			r.Machine = claim.MachineRef.Name
+			switch {
+			case host.Status.Operation != nil:
+			case claim.State == infrav1.ClaimReleasing:
+				r.Step = "Shutting down"
+			case host.Status.Booted != nil:
+				r.Step = "Booted " + strings.Join(host.Status.Addresses, " ")
+			}
 		}
 		rows = append(rows, r)
 	}
