@@ -141,7 +141,7 @@ func (r *Reconciler) letGo(ctx context.Context, object, base *infrav1.IngotClust
 		return err
 	}
 	if len(remaining) > 0 {
-		message := fmt.Sprintf("%d IngotMachines of Cluster %s remain, %s for example: Ingot waits until they are gone. Delete the Cluster, or its Machines", len(remaining), name, remaining[0])
+		message := fmt.Sprintf("%d IngotMachines of Cluster %s remain, %s for example: Ingot waits until they are gone. Delete their Machines, and IngotMachines that have no Machine", len(remaining), name, remaining[0])
 		if set(object, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, message) {
 			r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, infrav1.ReasonMachinesRemain, action, "%s", message)
 		}

@@ -239,7 +239,7 @@ func testDeletion(s *site) {
 	if s.settle("c") == nil {
 		s.t.Fatal("gone while a machine remains")
 	}
-	s.want("c", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, "1 IngotMachines of Cluster c remain, m for example")
+	s.want("c", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonMachinesRemain, "1 IngotMachines of Cluster c remain, m for example: Ingot waits until they are gone. Delete their Machines, and IngotMachines that have no Machine")
 	s.must(s.api.Delete(s.ctx, machine))
 	if c := s.settle("c"); c != nil {
 		s.t.Errorf("stays without machines: %+v", c)
