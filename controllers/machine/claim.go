@@ -104,7 +104,11 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		if current, err := r.stillMeans(ctx, s.machine, id); err != nil || !current {
 			return stop(r.waits().Conflict), err
 		}
-		return r.lost(s, loss{what: fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host), seen: s.machine.Status.HostRef != nil}), nil
+		what := fmt.Sprintf("IngotHost %s does not carry this machine's claim any more", id.Host)
+		if host == nil {
+			what = fmt.Sprintf("IngotHost %s does not exist", id.Host)
+		}
+		return r.lost(s, loss{what: what, seen: host != nil && s.machine.Status.HostRef != nil}), nil
 	}
 	return r.bond(ctx, s, host, id)
 }
@@ -113,8 +117,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 type loss struct {
 	// what happened, for people.
 	what string
-	// seen: the bond was seen here, in this management cluster, so that its end is
-	// no object that a restore has not brought yet.
+	// seen: the bond was seen here, in this management cluster, and the host is there without
+	// it. A host that does not exist may be restored with its claim: a person, a move or
+	// a GitOps tool may have deleted only the object, while the server runs on.
 	seen bool
 }
 

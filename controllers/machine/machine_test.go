@@ -317,7 +317,7 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}{
 		"claim gone": {true, func(s *site) { s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil }) },
 			infrav1.ReasonHostLost, "delete the Machine"},
-		"host gone": {true, func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) }, infrav1.ReasonHostLost, "delete the Machine"},
+		"host gone": {true, func(s *site) { s.must(s.api.Delete(s.ctx, s.getHost("h"))) }, infrav1.ReasonClaimLost, "IngotHost h does not exist"},
 		"claim gone and status lost": {true, func(s *site) {
 			s.editHost("h", func(h *infrav1.IngotHost) { h.Spec.Claim = nil })
 			owner := &clusterv1.Machine{}
@@ -367,6 +367,28 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 				t.Error("the spare host was claimed")
 			}
 		})
+	}
+}
+
+// A host whose object was deleted and comes back, with the claim and the instance, is the
+// machine's again: nothing was done to the server meanwhile.
+func testHostBack(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.host("h", "a")
+	s.machine("m")
+	s.provision("m")
+	s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
+	back := s.getHost("h")
+	s.must(s.api.Delete(s.ctx, s.getHost("h")))
+	s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isFalse, infrav1.ReasonClaimLost, "restore the IngotHost")
+	back.ResourceVersion, back.UID = "", ""
+	s.must(s.api.Create(s.ctx, back))
+	m := s.settle("m")
+	s.want("m", infrav1.ReadyCondition, isTrue, infrav1.ReasonReady, "")
+	if failed(m) || m.Status.HostRef == nil || m.Status.HostRef.Name != "h" {
+		t.Errorf("failed %t, host %v", failed(m), m.Status.HostRef)
 	}
 }
 

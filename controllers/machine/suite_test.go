@@ -38,7 +38,7 @@ func TestMachine(t *testing.T) {
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
 		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "placement": testPlacement, "conflicts": testConflicts,
-		"install failed": testInstallFailed, "lost": testLost, "deletion": testDeletion, "force": testForce, "pause": testPause,
+		"install failed": testInstallFailed, "lost": testLost, "host back": testHostBack, "deletion": testDeletion, "force": testForce, "pause": testPause,
 		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
 		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
