@@ -36,7 +36,7 @@ func (w *world) checkBootMethod(host *infrav1.IngotHost, _ Observation, d Decisi
 		}
 	case Forget:
 		told := w.bmc == BMCOK && !w.powerUnknown && !w.wrongServer && !w.duplicate && host.Spec.BMC != nil
-		if host == w.host && w.media && told && !asked(host, infrav1.ForceReleaseAnnotation) {
+		if host == w.host && w.media && told && !w.asked(host, infrav1.ForceReleaseAnnotation) {
 			w.violate("the object is let go with an image in the drive")
 		}
 	}

@@ -254,7 +254,7 @@ func TestMissingDisks(t *testing.T) {
 // A disk that was taken out for good holds a cleaning up until a person has the host
 // inspected: that inspection comes before the cleaning, else it would never come.
 func TestInspectionBeforeCleaningThatIsDue(t *testing.T) {
-	asked := map[string]string{infrav1.InspectAnnotation: ""}
+	asked := map[string]string{infrav1.InspectAnnotation: givenAt(day())}
 	due := &infrav1.HostRecord{CleaningDue: infrav1.CleaningMetadata}
 	for _, c := range []struct {
 		name        string

@@ -5,17 +5,15 @@ package inventory
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// This file is the commands that a person gives by annotating a host and that would do
-// harm on another day: a force-release that came too late would let the next machine of
-// the host go without a fence. Each is taken up, waits for what it was given for, or is
-// taken away; none lies in wait.
+// This file decides about the commands that an operator gives by annotating a host. Each is
+// carried out, waits at most an hour for its occasion, or is refused and removed: a
+// force-release that came too late would let the next machine of the host go without a fence.
 
 // commandDropped is a command that is taken away, and why.
 type commandDropped struct{ name, why string }
@@ -24,6 +22,12 @@ type commandDropped struct{ name, why string }
 // not judged.
 func (in *input) idleCommands() []commandDropped {
 	var idle []commandDropped
+	for _, name := range CommandNames() {
+		c, pending := PendingCommand(in.host, name)
+		if why := in.refusedByTime(c); pending && why != "" && name != infrav1.RetryBMCAnnotation {
+			idle = append(idle, commandDropped{name: name, why: why})
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		waits bool
@@ -33,7 +37,7 @@ func (in *input) idleCommands() []commandDropped {
 		{infrav1.ReleaseDanglingAnnotation, in.held() && !in.machineExists(), in.whyNotDangling},
 		{infrav1.ClearQuarantineAnnotation, in.clearable(), in.whyNotCleared},
 	} {
-		if in.annotated(c.name) && !c.waits {
+		if in.commanded(c.name) && !c.waits {
 			idle = append(idle, commandDropped{name: c.name, why: c.why()})
 		}
 	}
@@ -78,51 +82,83 @@ func (in *input) whyNotCleared() string {
 	return "the host is not in quarantine"
 }
 
-// dropCommands takes the idle commands away, and leaves the host as it is.
+// dropCommands removes the idle commands and remembers them, so that an annotation that is
+// set again with the same value, as from a repository, has no effect and stays.
 func dropCommands(in *input) Decision {
 	var names, why []string
 	for _, c := range in.idleCommands() {
 		names = append(names, c.name)
-		why = append(why, fmt.Sprintf("%s (%s)", c.name, c.why))
+		why = append(why, fmt.Sprintf("%s of %s: %s", c.name, in.giver(c.name), c.why))
 	}
 	return Decision{
-		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, Aside: true,
-		Message: "without effect as things stand, and taken away, so that nothing comes of it on another day: annotation " + strings.Join(why, ", "),
+		Step: in.save(in.ledger(), names...), Event: "Warning", Reason: infrav1.ReasonCommandDropped, Aside: true, Refuses: true,
+		Message: "Removed without effect: annotation " + strings.Join(why, ", "),
 	}
 }
 
-// instanceID is how an instance is written in an approval, or the name of a marker that is
-// damaged.
-var instanceID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|` + agentapi.DamagedMarker + `[0-9a-f]{16})$`)
+// giver names who gave a command, for people.
+func (in *input) giver(name string) string {
+	if user := CommandUser(in.host, name); user != "" {
+		return user
+	}
+	return "an unknown user"
+}
 
-// ApprovedInstances are those whose disks a person has approved to be overwritten on the
-// host (I8), with commas between them. Such an approval stays until an install or a cleaning
-// has succeeded, since nobody knows when the host is next booted for one. What is no
-// instance among them approves nothing.
+// ApprovedInstances are those whose disks an operator has approved to be overwritten on the
+// host (I8), until an install or a cleaning has succeeded: it is not known when the host is
+// next booted for one.
 func ApprovedInstances(host *infrav1.IngotHost) []string {
-	var approved []string
-	for value := range strings.SplitSeq(strings.ToLower(host.Annotations[infrav1.ApproveAnnotation]), ",") {
-		if value = strings.TrimSpace(value); instanceID.MatchString(value) {
-			approved = append(approved, value)
+	for _, done := range host.Spec.Commands {
+		if done.Name == shortName(infrav1.ApproveAnnotation) {
+			return slices.Clone(done.InstanceIDs)
 		}
 	}
-	return approved
+	return nil
 }
 
-// instanceApproved: the approval is of an instance's disks. It says nothing about a server
-// that is found on.
-func (in *input) instanceApproved() bool { return len(ApprovedInstances(in.host)) > 0 }
+// SpendApproval forgets the approved instances: the host's disks were written since.
+func SpendApproval(host *infrav1.IngotHost) {
+	host.Spec.Commands = withoutApprovedInstances(host.Spec.Commands)
+}
+
+func withoutApprovedInstances(commands []infrav1.HostCommand) []infrav1.HostCommand {
+	out := copyCommands(commands)
+	for i := range out {
+		out[i].InstanceIDs = nil
+	}
+	return out
+}
+
+// namesInstances: the approval is of instances' disks. It says nothing about a server that
+// is found on.
+func (in *input) namesInstances() bool {
+	c, _ := PendingCommand(in.host, infrav1.ApproveAnnotation)
+	return in.approved() && len(c.Arguments) > 0
+}
+
+// approveInstances takes the instances into the ledger: the disks may be written long after
+// the command has expired.
+func approveInstances(in *input) Decision {
+	c, _ := PendingCommand(in.host, infrav1.ApproveAnnotation)
+	step := in.save(in.ledger(), infrav1.ApproveAnnotation)
+	for i := range step.Ledger.Commands {
+		done := &step.Ledger.Commands[i]
+		if done.Name != shortName(infrav1.ApproveAnnotation) {
+			continue
+		}
+		for _, id := range c.Arguments {
+			if !slices.Contains(done.InstanceIDs, id) {
+				done.InstanceIDs = append(done.InstanceIDs, id)
+			}
+		}
+		done.InstanceIDs = done.InstanceIDs[max(0, len(done.InstanceIDs)-maxApproved):]
+	}
+	return Decision{Step: step, Event: "Normal", Reason: infrav1.ReasonCommandExecuted, Aside: true,
+		Message: "The disks of the approved instances may be overwritten until an install or a cleaning has succeeded."}
+}
 
 // takeoverApproved: Ingot may shut the server down that it found on.
-func (in *input) takeoverApproved() bool { return in.approved() && !in.instanceApproved() }
+func (in *input) takeoverApproved() bool { return in.approved() && !in.namesInstances() }
 
 // approvalSpent: what the approval was for is over, or was never needed.
 func (in *input) approvalSpent() bool { return in.takeoverApproved() && (in.off() || in.expectedOn()) }
-
-// spentApproval names the approval of an instance, for the write that makes it needless.
-func (in *input) spentApproval() []string {
-	if !in.instanceApproved() {
-		return nil
-	}
-	return []string{infrav1.ApproveAnnotation}
-}

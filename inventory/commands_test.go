@@ -21,10 +21,15 @@ const (
 	damagedMarker = "damaged-0123456789abcdef"
 )
 
-// commanded is newScene's host with an annotation.
-func commanded(command, value string, change func(*scene)) scene {
+// givenAt is the value of a command.
+func givenAt(at time.Time, arguments ...string) string {
+	return strings.Join(append([]string{clock(at)}, arguments...), ",")
+}
+
+// commanded is newScene's host with a command that was given just now.
+func commanded(command string, change func(*scene), arguments ...string) scene {
 	return newScene(func(s *scene) {
-		s.host.Annotations = map[string]string{command: value}
+		s.host.Annotations = map[string]string{command: givenAt(day(), arguments...)}
 		change(s)
 	})
 }
@@ -93,7 +98,7 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 		{"clear: in use", lift, claimedScene(infrav1.ClaimProvisioned), dropped, "not in quarantine"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := commanded(tc.command, "by J. Doe", tc.change)
+			s := commanded(tc.command, tc.change, "by J. Doe")
 			got := Next(s.host, s.obs, DefaultPolicy())
 			if got.Rule != tc.rule || !strings.Contains(got.Message, tc.says) {
 				t.Fatalf("%s: %q, want %s, saying %q", got.Rule, got.Message, tc.rule, tc.says)
@@ -102,6 +107,7 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 				return
 			}
 			want := SaveLedger{Ledger: LedgerOf(s.host), RemoveAnnotations: []string{tc.command}}
+			want.Ledger.Commands = []infrav1.HostCommand{{Name: shortName(tc.command), Time: metav1.Time{Time: day()}}}
 			if diff := cmp.Diff(want, got.Step); diff != "" {
 				t.Errorf("step (-want +got):\n%s", diff)
 			}
@@ -116,7 +122,7 @@ func TestCommandsDoNotLieInWait(t *testing.T) {
 func TestCommandsAreDroppedTogether(t *testing.T) {
 	s := newScene(quarantinedScene(infrav1.QuarantineInstallFailed))
 	s.host.Annotations = map[string]string{
-		infrav1.ForceReleaseAnnotation: "", infrav1.ReleaseDanglingAnnotation: "", infrav1.ClearQuarantineAnnotation: "", infrav1.ApproveAnnotation: "",
+		infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day()), infrav1.ClearQuarantineAnnotation: givenAt(day()), infrav1.ApproveAnnotation: givenAt(day()),
 	}
 	save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
 	if want := []string{infrav1.ForceReleaseAnnotation, infrav1.ReleaseDanglingAnnotation}; !ok || !slices.Equal(save.RemoveAnnotations, want) {
@@ -128,7 +134,7 @@ func TestCommandsAreDroppedTogether(t *testing.T) {
 // claims the host before.
 func TestForceLeavesNoCommandBehind(t *testing.T) {
 	s := newScene(claimedScene(infrav1.ClaimReleasing))
-	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: "", infrav1.ReleaseDanglingAnnotation: ""}
+	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day()), infrav1.ReleaseDanglingAnnotation: givenAt(day())}
 	for _, step := range []struct {
 		rule    string
 		removed []string
@@ -144,7 +150,7 @@ func TestForceLeavesNoCommandBehind(t *testing.T) {
 		if diff := cmp.Diff(step.removed, save.RemoveAnnotations); diff != "" {
 			t.Fatalf("%s: removed (-want +got):\n%s", got.Rule, diff)
 		}
-		s.host.Spec.Claim, s.host.Spec.Record, s.host.Spec.Order = save.Ledger.Claim, save.Ledger.Record, save.Ledger.Order
+		save.Ledger.Apply(s.host)
 		for _, name := range save.RemoveAnnotations {
 			delete(s.host.Annotations, name)
 		}
@@ -157,8 +163,8 @@ func TestForceLeavesNoCommandBehind(t *testing.T) {
 // The next machine of a host is fenced, whatever was asked for during the release of the
 // last one.
 func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {
-	s := commanded(infrav1.ForceReleaseAnnotation, "", func(s *scene) { s.host.Spec.Claim = fencedClaim() })
-	if ok, why := Claimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""} }).host); ok || !strings.Contains(why, "command") {
+	s := commanded(infrav1.ForceReleaseAnnotation, func(s *scene) { s.host.Spec.Claim = fencedClaim() })
+	if ok, why := Claimable(newScene(func(s *scene) { s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())} }).host); ok || !strings.Contains(why, "command") {
 		t.Errorf("a machine would inherit the force: %q", why)
 	}
 	save := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
@@ -171,64 +177,66 @@ func TestForceOfAnEarlierReleaseIsForgotten(t *testing.T) {
 	}
 }
 
-// The approval of an instance's disk is there when it is needed: it does not go because
-// the host is off, and no server is switched off for it.
+// The approval of an instance's disk is taken into the ledger at once, where it stays until
+// the disks are written. No server is switched off for it.
 func TestApprovalOfAnInstance(t *testing.T) {
 	on := func(s *scene) { s.obs.Power = infrav1.PowerStateOn }
 	due := func(s *scene) { s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata }
 	wantedOn := func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOn }
+	one, both := []string{otherInstance}, []string{otherInstance, damagedMarker}
 	for _, tc := range []struct {
 		name, value string
 		change      func(*scene)
 		rule        string
+		approved    []string
+		then        string
 	}{
-		{"off", otherInstance, func(*scene) {}, "start/available"},
-		{"off, two", otherInstance + ", " + damagedMarker, func(*scene) {}, "start/available"},
-		{"off, a damaged marker", damagedMarker, func(*scene) {}, "start/available"},
-		{"found on, an instance and a slip", otherInstance + ",yes", on, "free/unexpectedly-on"},
-		{"off, without one", "", func(*scene) {}, "free/approval-spent"},
-		{"off, what is no instance", "yes", func(*scene) {}, "free/approval-spent"},
-		{"as people type it", " " + strings.ToUpper(otherInstance), func(*scene) {}, "start/available"},
-		{"a cleaning is due", otherInstance, due, "start/order"},
-		{"wanted on", otherInstance, all(on, wantedOn), "start/available"},
-		{"wanted on, without one", "", all(on, wantedOn), "free/approval-spent"},
-		{"found on", otherInstance, on, "free/unexpectedly-on"},
-		{"found on, without one", "", on, "free/approved-off-ask"},
+		{"off", otherInstance, func(*scene) {}, "instances-approved", one, "start/available"},
+		{"off, two", otherInstance + ", " + damagedMarker, func(*scene) {}, "instances-approved", both, "start/available"},
+		{"as people type it", " " + strings.ToUpper(otherInstance), func(*scene) {}, "instances-approved", one, "start/available"},
+		{"a cleaning is due", otherInstance, due, "instances-approved", one, "start/order"},
+		{"in use", otherInstance, claimedScene(infrav1.ClaimProvisioned), "instances-approved", one, "provisioned/idle"},
+		{"found on", otherInstance, on, "instances-approved", one, "free/unexpectedly-on"},
+		{"found on, an instance and a slip", otherInstance + ",yes", on, "free/unexpectedly-on", nil, ""},
+		{"off, without one", "", func(*scene) {}, "free/approval-spent", nil, "start/available"},
+		{"wanted on, without one", "", all(on, wantedOn), "free/approval-spent", nil, "start/available"},
+		{"found on, without one", "", on, "free/approved-off-ask", nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := commanded(infrav1.ApproveAnnotation, tc.value, tc.change)
-			got := Next(s.host, s.obs, DefaultPolicy())
-			if got.Rule != tc.rule || strings.Contains(got.Message, "without effect") {
-				t.Errorf("%s: %q, want %s", got.Rule, got.Message, tc.rule)
+			s := commanded(infrav1.ApproveAnnotation, tc.change)
+			if tc.value != "" {
+				s.host.Annotations[infrav1.ApproveAnnotation] += "," + tc.value
 			}
-			if save, ok := got.Step.(SaveLedger); ok && tc.value == otherInstance && len(save.RemoveAnnotations) > 0 {
-				t.Errorf("the approval is taken away by %s", got.Rule)
+			got := Next(s.host, s.obs, DefaultPolicy())
+			if got.Rule != tc.rule {
+				t.Fatalf("%s: %q, want %s", got.Rule, got.Message, tc.rule)
+			}
+			save, saves := got.Step.(SaveLedger)
+			if !saves {
+				return
+			}
+			save.Ledger.Apply(s.host) // and the annotation is set again, as from a repository
+			if diff := cmp.Diff(tc.approved, ApprovedInstances(s.host)); diff != "" {
+				t.Errorf("approved (-want +got):\n%s", diff)
+			}
+			if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != tc.then {
+				t.Errorf("then %s: %q, want %s", got.Rule, got.Message, tc.then)
 			}
 		})
 	}
 	t.Run("wiped", func(t *testing.T) {
-		s := commanded(infrav1.ApproveAnnotation, otherInstance, func(s *scene) {
+		s := newScene(func(s *scene) {
 			due(s)
+			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "approve", Time: metav1.Time{Time: day()}, InstanceIDs: both}}
 			s.host.Spec.Order = orderOf(infrav1.OrderWipe)
 			s.host.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.Time{Time: day()}}
 		})
 		save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
-		if !ok || !slices.Equal(save.RemoveAnnotations, []string{infrav1.ApproveAnnotation}) {
-			t.Errorf("%+v: the approval outlives what it was for", save)
+		want := []infrav1.HostCommand{{Name: "approve", Time: metav1.Time{Time: day()}}}
+		if diff := cmp.Diff(want, save.Ledger.Commands); !ok || diff != "" {
+			t.Errorf("the approval outlives what it was for (-want +got):\n%s", diff)
 		}
 	})
-	one, both := []string{otherInstance}, []string{otherInstance, damagedMarker}
-	for value, want := range map[string][]string{
-		"": nil, "yes": nil, ",": nil, otherInstance: one, strings.ToUpper(otherInstance): one, otherInstance + "0": nil,
-		strings.ReplaceAll(otherInstance, "-", ""): nil, strings.ReplaceAll(otherInstance, "6", "g"): nil,
-		otherInstance + "," + damagedMarker: both, " " + otherInstance + " , " + strings.ToUpper(damagedMarker) + ",": both,
-		otherInstance + ",yes": one, damagedMarker + "0": nil, "damaged-": nil, otherInstance + " " + damagedMarker: nil,
-	} {
-		got := ApprovedInstances(commanded(infrav1.ApproveAnnotation, value, func(*scene) {}).host)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", value, diff)
-		}
-	}
 }
 
 // A person who deletes a host that is being released has it fenced and cleaned first, as
@@ -334,7 +342,7 @@ func TestNeverOnCountsFromTheBoot(t *testing.T) {
 // A server that was released by force may run on, and its system answers to the addresses
 // that the claim gave it.
 func TestForcedReleaseKeepsAddresses(t *testing.T) {
-	s := commanded(infrav1.ForceReleaseAnnotation, "", claimedScene(infrav1.ClaimReleasing))
+	s := commanded(infrav1.ForceReleaseAnnotation, claimedScene(infrav1.ClaimReleasing))
 	s.host.Spec.Claim.Network = &infrav1.ClaimedNetwork{Config: "version: 2", Addresses: []string{"10.10.0.10", "2001:db8::1"}}
 	save, ok := Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
 	if !ok || save.Ledger.Record.Quarantine == nil {
@@ -348,5 +356,101 @@ func TestForcedReleaseKeepsAddresses(t *testing.T) {
 	save, ok = Next(s.host, s.obs, DefaultPolicy()).Step.(SaveLedger)
 	if !ok || save.Ledger.Record.Quarantine != nil {
 		t.Errorf("%+v: the addresses of a server that is off are kept", save)
+	}
+}
+
+// A command has an effect once, within an hour of its time, and none when the manager, or a
+// backup, came after it (I24).
+func TestCommandsAreGivenOnce(t *testing.T) {
+	now := day()
+	reboot := func(value string) func(*scene) {
+		return func(s *scene) {
+			claimedScene(infrav1.ClaimProvisioned)(s)
+			s.host.Annotations = map[string]string{infrav1.RebootAnnotation: value}
+		}
+	}
+	done := func(at time.Time) func(*scene) {
+		return func(s *scene) {
+			s.host.Spec.Commands = []infrav1.HostCommand{{Name: "reboot", Time: metav1.Time{Time: at}}}
+		}
+	}
+	began := func(at time.Time) func(*scene) { return func(s *scene) { s.obs.ListeningSince = at } }
+	restart, dropped := "provisioned/restart", "command-dropped"
+	for _, tc := range []struct {
+		name   string
+		change func(*scene)
+		rule   string
+		says   string
+	}{
+		{"just now", reboot(givenAt(now)), restart, "asks the system"},
+		{"forced", reboot(givenAt(now, RebootForced)), restart, "cuts the power"},
+		{"in another zone", reboot(now.In(time.FixedZone("", 3600)).Format(time.RFC3339)), restart, ""},
+		{"nearly an hour ago", reboot(givenAt(now.Add(time.Second - CommandLifetime))), restart, ""},
+		{"an hour ago", reboot(givenAt(now.Add(-CommandLifetime))), dropped, "expired"},
+		{"by a clock that is ahead", reboot(givenAt(now.Add(CommandSkew))), restart, ""},
+		{"in the future", reboot(givenAt(now.Add(CommandSkew + time.Second))), dropped, "future"},
+		{"carried out", all(reboot(givenAt(now)), done(now)), "provisioned/idle", ""},
+		{"carried out, with a fraction of a second", all(reboot("2026-03-04T05:06:07.9Z"), done(now)), "provisioned/idle", ""},
+		{"earlier than the last", all(reboot(givenAt(now.Add(-time.Minute))), done(now)), "provisioned/idle", ""},
+		{"later than the last", all(reboot(givenAt(now)), done(now.Add(-time.Second))), restart, ""},
+		{"while the manager restarts", all(reboot(givenAt(now.Add(-time.Minute))), began(now)), restart, ""},
+		{"restored, with the manager started since", all(reboot(givenAt(now.Add(-10*time.Minute))), began(now)), dropped, "before this manager started"},
+		{"empty", reboot(""), "provisioned/idle", "reboot, whose value is no command"},
+		{"as it was before", reboot("Forced"), "provisioned/idle", "reboot, whose value is no command"},
+		{"another way", reboot(givenAt(now, "forced")), "provisioned/idle", "reboot, whose value is no command"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(tc.change)
+			got := Next(s.host, s.obs, DefaultPolicy())
+			if got.Rule != tc.rule || !strings.Contains(got.Message, tc.says) || tc.says == "" && strings.Contains(got.Message, "without effect") {
+				t.Fatalf("%s: %q, want %s, saying %q", got.Rule, got.Message, tc.rule, tc.says)
+			}
+			save, saves := got.Step.(SaveLedger)
+			if !saves {
+				return
+			}
+			save.Ledger.Apply(s.host) // and the annotation is set again, as from a repository
+			if tc.says == "future" {
+				if len(s.host.Spec.Commands) > 0 {
+					t.Errorf("a command of the future outdates all others: %+v", s.host.Spec.Commands)
+				}
+				return
+			}
+			if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != "provisioned/idle" {
+				t.Errorf("set again, %s: %q", got.Rule, got.Message)
+			}
+		})
+	}
+}
+
+// Who gave a command is what the webhook saw, and of that very value only.
+func TestCommandUsers(t *testing.T) {
+	host := func(annotations map[string]string) *infrav1.IngotHost {
+		return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	}
+	first := host(map[string]string{infrav1.RebootAnnotation: givenAt(day()), infrav1.CommandsGivenByAnnotation: `{"reboot":{"value":"x","user":"mallory"}}`})
+	RecordCommandUsers(nil, first, "alice")
+	if got := CommandUser(first, infrav1.RebootAnnotation); got != "alice" {
+		t.Errorf("the reboot is %q's", got)
+	}
+	second := first.DeepCopy()
+	second.Annotations[infrav1.InspectAnnotation] = givenAt(day())
+	second.Annotations[infrav1.CommandsGivenByAnnotation] = "{}"
+	RecordCommandUsers(first, second, "bob")
+	if got := CommandUser(second, infrav1.RebootAnnotation) + CommandUser(second, infrav1.InspectAnnotation); got != "alicebob" {
+		t.Errorf("reboot and inspect are %q's", got)
+	}
+	second.Annotations[infrav1.RebootAnnotation] = givenAt(day().Add(time.Second)) // past the webhook
+	if got := CommandUser(second, infrav1.RebootAnnotation); got != "" {
+		t.Errorf("another reboot is %q's", got)
+	}
+	TakeCommand(second, infrav1.InspectAnnotation)
+	if diff := cmp.Diff([]infrav1.HostCommand{{Name: "inspect", Time: metav1.Time{Time: day()}, User: "bob"}}, second.Spec.Commands); diff != "" {
+		t.Errorf("carried out (-want +got):\n%s", diff)
+	}
+	delete(second.Annotations, infrav1.RebootAnnotation)
+	RecordCommandUsers(second.DeepCopy(), second, "manager")
+	if _, left := second.Annotations[infrav1.CommandsGivenByAnnotation]; left {
+		t.Errorf("users of no commands: %v", second.Annotations)
 	}
 }

@@ -11,7 +11,7 @@ import infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 // change its BMC's password. That what is in force drifts only a reading of the BMC shows.
 func WorkIsDue(host *infrav1.IngotHost) bool {
 	claim, record := host.Spec.Claim, host.Spec.Record
-	_, rotating := host.Annotations[infrav1.RotateCredentialsAnnotation]
+	_, rotating := PendingCommand(host, infrav1.RotateCredentialsAnnotation)
 	switch {
 	case host.Spec.Order != nil, UpdateOf(host) != nil, rotating:
 		return true

@@ -38,7 +38,7 @@ func sayApprovalWanted(in *input) Decision {
 		missing = ""
 	}
 	return idle(infrav1.ReasonWaitingForApproval, "Ingot found this machine on network "+in.host.Spec.NetworkRef.Name+
-		" and does nothing to it before a person wants it: "+missing+"set the annotation "+infrav1.ApproveAnnotation+
+		" and does nothing to it before a person wants it: "+missing+"set the annotation "+CommandText(infrav1.ApproveAnnotation)+
 		" to let Ingot take it over (it is shut down then, if it is on), or delete the host")
 }
 

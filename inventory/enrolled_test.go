@@ -25,7 +25,7 @@ func TestEnrolled(t *testing.T) {
 	}
 	accept := SaveLedger{RemoveLabels: []string{infrav1.EnrolledLabel}}
 	approve := func(h *infrav1.IngotHost, _ *Observation) {
-		h.Annotations = map[string]string{infrav1.ApproveAnnotation: ""}
+		h.Annotations = map[string]string{infrav1.ApproveAnnotation: givenAt(time.Unix(1e9, 0))}
 	}
 	for name, tc := range map[string]struct {
 		change func(*infrav1.IngotHost, *Observation)

@@ -95,15 +95,15 @@ func (w *world) wantPower(intent infrav1.PowerIntent) {
 }
 
 func personEvents() []event {
-	note := func(name, value string) func(*world) {
-		return func(w *world) { w.annotate(name, value) }
+	note := func(name string, arguments ...string) func(*world) {
+		return func(w *world) { w.command(name, arguments...) }
 	}
 	return []event{
-		{name: "person: approves", weight: 2, fault: true, when: always, do: note(infrav1.ApproveAnnotation, "")},
-		{name: "person: forces release", weight: 1, fault: true, when: func(w *world) bool { return w.claim() != nil }, do: note(infrav1.ForceReleaseAnnotation, "")},
-		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseDanglingAnnotation, "")},
-		{name: "person: clears quarantine", weight: 30, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation, "")},
-		{name: "person: asks for inspection", weight: 1, fault: true, when: always, do: note(infrav1.InspectAnnotation, "")},
+		{name: "person: approves", weight: 2, fault: true, when: always, do: note(infrav1.ApproveAnnotation)},
+		{name: "person: forces release", weight: 1, fault: true, when: func(w *world) bool { return w.claim() != nil }, do: note(infrav1.ForceReleaseAnnotation)},
+		{name: "person: releases dangling", weight: 2, fault: true, when: func(w *world) bool { return held(w.host) && !w.machine }, do: note(infrav1.ReleaseDanglingAnnotation)},
+		{name: "person: clears quarantine", weight: 30, fault: true, when: func(w *world) bool { return quarantine(w.host) != "" }, do: note(infrav1.ClearQuarantineAnnotation)},
+		{name: "person: asks for inspection", weight: 1, fault: true, when: always, do: note(infrav1.InspectAnnotation)},
 		{name: "person: asks for a reboot", weight: 2, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Graceful")},
 		{name: "person: asks for a hard reboot", weight: 1, fault: true, when: always, do: note(infrav1.RebootAnnotation, "Forced")},
 		{name: "person: wants on", weight: 2, fault: true, when: always, do: func(w *world) { w.wantPower(infrav1.PowerIntentOn) }},

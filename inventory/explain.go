@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,8 +107,8 @@ func sayNotFenced(*input) (string, string) {
 func sayWorkDue(in *input) (string, string) {
 	return infrav1.ReasonInProgress, fmt.Sprintf("Ingot has to %s the host, from a host that is off", verb(in.wanted()))
 }
-func sayApproved(*input) (string, string) {
-	return infrav1.ReasonInProgress, "a person approved that Ingot takes over this host, which was found on"
+func sayApproved(in *input) (string, string) {
+	return infrav1.ReasonInProgress, "the host was found on, and " + in.giver(infrav1.ApproveAnnotation) + " approved that Ingot takes it over"
 }
 
 // Steps.
@@ -121,7 +122,8 @@ func powerOn(*input) Decision {
 }
 
 func restart(in *input) Decision {
-	graceful := in.host.Annotations[infrav1.RebootAnnotation] != "Forced"
+	c, _ := PendingCommand(in.host, infrav1.RebootAnnotation)
+	graceful := !slices.Contains(c.Arguments, RebootForced)
 	message := "a person asked for a reboot; Ingot cuts the power and switches the host on again"
 	if graceful {
 		message = "a person asked for a reboot; Ingot asks the system to restart"
@@ -199,8 +201,8 @@ func sayPowerUnknown(in *input) Decision {
 	return in.again(infrav1.ReasonBMCError, "the BMC answers but does not tell the power state; Ingot asks again and switches nothing before; if it stays so, reset the BMC")
 }
 
-// unheard names the annotations that a person set and that have no effect as
-// things stand: silence would look like a defect.
+// unheard names the command annotations that have no effect as things stand: silence would
+// look like a defect. Nothing is said of a command that was carried out.
 func (in *input) unheard(decision Decision) string {
 	if save, ok := decision.Step.(SaveLedger); ok && len(save.RemoveAnnotations) > 0 {
 		return ""
@@ -213,10 +215,19 @@ func (in *input) unheard(decision Decision) string {
 		{infrav1.ForceReleaseAnnotation, in.deleting() || in.releasing() && in.notFenced()},
 		{infrav1.ReleaseDanglingAnnotation, in.held() && in.machineMissing()},
 		{infrav1.ClearQuarantineAnnotation, in.clearable()},
-		{infrav1.ApproveAnnotation, in.free() || in.instanceApproved()},
+		{infrav1.ApproveAnnotation, in.free()},
 		{infrav1.InspectAnnotation, in.free()},
+		{infrav1.RebootAnnotation, true},
+		{infrav1.RotateCredentialsAnnotation, true},
+		{infrav1.RetryBMCAnnotation, true},
 	} {
-		if in.annotated(a.name) && !a.heard {
+		value, found := in.host.Annotations[a.name]
+		c, pending := PendingCommand(in.host, a.name)
+		_, malformed := ParseCommand(a.name, value)
+		switch {
+		case found && malformed != nil:
+			unheard = append(unheard, a.name+", whose value is no command")
+		case pending && (!a.heard || in.refusedByTime(c) != "" && a.name != infrav1.RetryBMCAnnotation):
 			unheard = append(unheard, a.name)
 		}
 	}

@@ -22,16 +22,27 @@ func (in *input) powerUnknown() bool {
 	return !in.on() && !in.off()
 }
 
-func (in *input) annotated(name string) bool {
-	_, found := in.host.Annotations[name]
-	return found
+// commanded reports whether an operator gave that command, it was not carried out yet, and
+// its time is right (I24).
+func (in *input) commanded(name string) bool {
+	c, pending := PendingCommand(in.host, name)
+	return pending && in.refusedByTime(c) == ""
 }
-func (in *input) forced() bool          { return in.annotated(infrav1.ForceReleaseAnnotation) }
-func (in *input) releaseDangling() bool { return in.annotated(infrav1.ReleaseDanglingAnnotation) }
-func (in *input) cleared() bool         { return in.annotated(infrav1.ClearQuarantineAnnotation) }
-func (in *input) approved() bool        { return in.annotated(infrav1.ApproveAnnotation) }
-func (in *input) inspectAsked() bool    { return in.annotated(infrav1.InspectAnnotation) }
-func (in *input) rebootAsked() bool     { return in.annotated(infrav1.RebootAnnotation) }
+
+// refusedByTime says why the command is not carried out because of its time. Where the time
+// now is not known, it is not judged.
+func (in *input) refusedByTime(c Command) string {
+	if in.obs.Now.IsZero() {
+		return ""
+	}
+	return c.Refused(in.obs.Now, in.obs.ListeningSince)
+}
+func (in *input) forced() bool          { return in.commanded(infrav1.ForceReleaseAnnotation) }
+func (in *input) releaseDangling() bool { return in.commanded(infrav1.ReleaseDanglingAnnotation) }
+func (in *input) cleared() bool         { return in.commanded(infrav1.ClearQuarantineAnnotation) }
+func (in *input) approved() bool        { return in.commanded(infrav1.ApproveAnnotation) }
+func (in *input) inspectAsked() bool    { return in.commanded(infrav1.InspectAnnotation) }
+func (in *input) rebootAsked() bool     { return in.commanded(infrav1.RebootAnnotation) }
 
 func (in *input) wantedOff() bool { return in.host.Spec.Power == infrav1.PowerIntentOff }
 func (in *input) wantedOn() bool  { return in.host.Spec.Power == infrav1.PowerIntentOn }

@@ -36,7 +36,7 @@ const (
 // things must speak against the server and nothing for it: UUID and serial number, or
 // one of them and a list of NICs without the boot MAC address (macMissing).
 func WrongServer(host *infrav1.IngotHost, inspected, told SystemIdentity, macMissing bool) string {
-	if _, asked := host.Annotations[infrav1.InspectAnnotation]; host.Spec.Claim == nil && (asked || inspectedAnew(host)) {
+	if _, asked := PendingCommand(host, infrav1.InspectAnnotation); host.Spec.Claim == nil && (asked || inspectedAnew(host)) {
 		return "" // a person wants it known anew
 	}
 	uuids, serials := likeUUIDs(inspected.UUID, told.UUID), likeSerials(inspected.SerialNumber, told.SerialNumber)

@@ -41,7 +41,9 @@ func TestWrongServer(t *testing.T) {
 		{name: "the serial number differs and the NIC is missing", told: SystemIdentity{SerialNumber: "XYZ"}, macMissing: true, wrong: true},
 		{
 			name: "a person wants it known anew", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"},
-			change: func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.InspectAnnotation: ""} },
+			change: func(h *infrav1.IngotHost) {
+				h.Annotations = map[string]string{infrav1.InspectAnnotation: givenAt(day())}
+			},
 		},
 		{
 			name: "and it is being inspected", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"},
@@ -64,7 +66,7 @@ func TestWrongServer(t *testing.T) {
 		{
 			name: "asked for while a machine holds it", told: SystemIdentity{UUID: other, SerialNumber: "XYZ"}, wrong: true,
 			change: func(h *infrav1.IngotHost) {
-				h.Annotations = map[string]string{infrav1.InspectAnnotation: ""}
+				h.Annotations = map[string]string{infrav1.InspectAnnotation: givenAt(day())}
 				h.Spec.Claim = claimOf(infrav1.ClaimProvisioned)
 			},
 		},

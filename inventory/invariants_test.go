@@ -38,21 +38,22 @@ func (w *world) check(host *infrav1.IngotHost, obs Observation, d Decision) {
 		}
 	case Forget:
 		agent := w.order() != nil && w.running == "agent" && !w.duplicate && host.Spec.BMC != nil
-		if !w.deleting || !asked(host, infrav1.ForceReleaseAnnotation) && (host.Spec.Claim != nil || agent && host == w.host) {
+		if !w.deleting || !w.asked(host, infrav1.ForceReleaseAnnotation) && (host.Spec.Claim != nil || agent && host == w.host) {
 			w.violate("I9: the object is let go, claim %v, agent on %v", host.Spec.Claim != nil, agent)
 		}
-		if leftUnclean(host) && !w.duplicate && host.Spec.BMC != nil {
+		if w.leftUnclean(host) && !w.duplicate && host.Spec.BMC != nil {
 			w.violate("I7: the object is let go though its cleaning has failed")
 		}
-		if host == w.host && w.atWork(host, obs) && host.Spec.BMC != nil && !asked(host, infrav1.ForceReleaseAnnotation) {
+		if host == w.host && w.atWork(host, obs) && host.Spec.BMC != nil && !w.asked(host, infrav1.ForceReleaseAnnotation) {
 			w.violate("the object is let go while the BMC writes firmware")
 		}
 	}
 }
 
-func asked(host *infrav1.IngotHost, annotation string) bool {
-	_, found := host.Annotations[annotation]
-	return found
+// asked: an operator gave that command, and it is neither carried out nor expired.
+func (w *world) asked(host *infrav1.IngotHost, annotation string) bool {
+	c, pending := PendingCommand(host, annotation)
+	return pending && w.now.Sub(c.Time) < time.Hour && c.Time.Sub(w.now) <= 5*time.Minute
 }
 
 func inMaintenance(host *infrav1.IngotHost) bool {
@@ -81,8 +82,8 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	_, forgets := d.Step.(Forget)
 	_, looks := d.Step.(LookInside)
 	_, ejects := d.Step.(EjectMedia)
-	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger) || dropsCommands(host, d)
-	force := asked(host, infrav1.ForceReleaseAnnotation)
+	passive := idle || wait || forgets || looks || saves && notesCutOff(host, save.Ledger) || d.Aside && onlyAnnotations(host, save, saves)
+	force := w.asked(host, infrav1.ForceReleaseAnnotation)
 	releasing := host.Spec.Claim != nil && !held(host)
 	if w.deleting && !releasing && !passive && !ejects && !isForcedOff(d.Step) {
 		w.violate("a host that is being deleted is put to work: %T", d.Step)
@@ -109,7 +110,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	if host.Spec.BMC == nil && !forgets && !w.deleting && !w.duplicate && !saves && d.Reason != infrav1.ReasonUnmanaged {
 		w.violate("an unmanaged host is told to be %s", d.Reason)
 	}
-	if held(host) && obs.Machine == MachineMissing && !passive && !asked(host, infrav1.ReleaseDanglingAnnotation) {
+	if held(host) && obs.Machine == MachineMissing && !passive && !w.asked(host, infrav1.ReleaseDanglingAnnotation) {
 		w.violate("I6: a dangling claim is acted on by %s", d.Rule)
 	}
 	if (obs.BMC != BMCOK || obs.Power == infrav1.PowerStateUnknown || w.wrongServer) && !passive && !force &&
@@ -121,7 +122,7 @@ func (w *world) checkCommon(host *infrav1.IngotHost, obs Observation, d Decision
 	}
 	w.checkMaintenance(host, d, passive || ejects || onlyAnnotations(host, save, saves))
 	if q := quarantine(host); q != "" && q != infrav1.QuarantineNotFenced && !passive && !ejects &&
-		!asked(host, infrav1.ClearQuarantineAnnotation) && host.Spec.Order == nil && !onlyAnnotations(host, save, saves) {
+		!w.asked(host, infrav1.ClearQuarantineAnnotation) && host.Spec.Order == nil && !onlyAnnotations(host, save, saves) {
 		w.violate("a quarantined host is acted on by %s", d.Rule)
 	}
 	if d.Reason == infrav1.ReasonAvailable {
@@ -149,9 +150,12 @@ func isForcedOff(step Step) bool {
 	return ok && !off.Graceful
 }
 
-// onlyAnnotations: the write takes annotations away and leaves the ledger as it is.
+// onlyAnnotations: the write takes annotations away, and changes no more of the ledger than
+// the commands that it remembers.
 func onlyAnnotations(host *infrav1.IngotHost, save SaveLedger, saves bool) bool {
-	return saves && sameLedger(LedgerOf(host), save.Ledger)
+	before, after := LedgerOf(host), save.Ledger
+	before.Commands, after.Commands = nil, nil
+	return saves && sameLedger(before, after)
 }
 
 // checkAvailable: never Available when unknown, dirty, busy or out of reach (I3, I7, I12).
@@ -160,7 +164,7 @@ func (w *world) checkAvailable(host *infrav1.IngotHost, obs Observation) {
 	switch {
 	case host.Spec.Claim != nil, host.Spec.Order != nil, r == nil, r != nil && r.InspectedAt.IsZero(),
 		quarantine(host) != "", inMaintenance(host), host.Spec.Power == infrav1.PowerIntentOff,
-		asked(host, infrav1.InspectAnnotation), w.duplicate, w.deleting, w.mac, w.network, !w.addressed, obs.BMC != BMCOK:
+		w.asked(host, infrav1.InspectAnnotation), w.duplicate, w.deleting, w.mac, w.network, !w.addressed, obs.BMC != BMCOK:
 		w.violate("I3: Available though it is not: %+v", host.Spec)
 	case host == w.host && r.CleaningDue != "":
 		w.violate("I7: Available with a cleaning due")
@@ -200,7 +204,7 @@ func (w *world) checkSwitch(host *infrav1.IngotHost, obs Observation, d Decision
 			w.violate("I19: %s switches on a host that nobody wants on, or that is on", d.Rule)
 		}
 	case Restart:
-		if !asked(host, infrav1.RebootAnnotation) || obs.Power != infrav1.PowerStateOn || host.Spec.Power == infrav1.PowerIntentOff ||
+		if !w.asked(host, infrav1.RebootAnnotation) || obs.Power != infrav1.PowerStateOn || host.Spec.Power == infrav1.PowerIntentOff ||
 			host.Spec.Claim == nil || host.Spec.Claim.State != infrav1.ClaimProvisioned {
 			w.violate("I2: a reboot that nobody asked for, or of nothing")
 		}
@@ -241,7 +245,7 @@ func (w *world) checkPowerOff(host *infrav1.IngotHost, obs Observation, step Pow
 		w.violate("I2: %s switches a provisioned host off", rule)
 	}
 	ours := o != nil || c != nil || quarantine(host) == infrav1.QuarantineNotFenced
-	person := wantedOff || takeoverApproved(host) || host.Spec.Record != nil && host.Spec.Power == infrav1.PowerIntentOn
+	person := wantedOff || w.takeoverApproved(host) || host.Spec.Record != nil && host.Spec.Power == infrav1.PowerIntentOn
 	if !ours && !person {
 		w.violate("I8: %s switches off a stranger", rule)
 	}
@@ -294,14 +298,14 @@ func (w *world) orderFits(host *infrav1.IngotHost) bool {
 
 func (w *world) checkAnnotations(step SaveLedger) {
 	for _, name := range step.RemoveAnnotations {
-		if !asked(w.host, name) {
+		if _, there := w.host.Annotations[name]; !there {
 			w.violate("an annotation is removed that is not there: %s", name)
 		}
 	}
 	if len(step.RemoveAnnotations) == 0 && sameLedger(LedgerOf(w.host), step.Ledger) {
 		w.violate("a write that changes nothing")
 	}
-	if slices.Contains(step.RemoveAnnotations, infrav1.RebootAnnotation) && w.claim() != nil &&
+	if slices.Contains(step.RemoveAnnotations, infrav1.RebootAnnotation) && w.asked(w.host, infrav1.RebootAnnotation) && w.claim() != nil &&
 		w.claim().State == infrav1.ClaimProvisioned && w.power && w.running == "os" && w.lag == "" && !w.blind {
 		w.violate("a reboot is refused to a system that runs")
 	}
@@ -331,7 +335,7 @@ func (w *world) checkLedger(obs Observation, next Ledger) {
 		if notFenced && w.power {
 			w.violate("I7: the quarantine of a host that is not fenced is lifted while it is on")
 		}
-		if !notFenced && !asked(w.host, infrav1.ClearQuarantineAnnotation) {
+		if !notFenced && !w.asked(w.host, infrav1.ClearQuarantineAnnotation) {
 			w.violate("a quarantine is lifted that no person cleared")
 		}
 	}
@@ -367,7 +371,7 @@ func (w *world) checkClaimChange(obs Observation, before, next Ledger) {
 	case was == nil:
 	case is == nil:
 		w.checkClaimEnd(was, before.Order)
-	case was.State != is.State && (obs.Machine != MachineMissing || is.State != infrav1.ClaimReleasing || !asked(w.host, infrav1.ReleaseDanglingAnnotation)):
+	case was.State != is.State && (obs.Machine != MachineMissing || is.State != infrav1.ClaimReleasing || !w.asked(w.host, infrav1.ReleaseDanglingAnnotation)):
 		w.violate("I6: the host's controller changes the claim to %s", is.State)
 	case was.FencedAt.IsZero() && !is.FencedAt.IsZero() && w.power:
 		w.violate("I7: fenced while the server is on")
@@ -375,7 +379,7 @@ func (w *world) checkClaimChange(obs Observation, before, next Ledger) {
 }
 
 func (w *world) checkClaimEnd(was *infrav1.HostClaim, order *infrav1.HostOrder) {
-	forced := asked(w.host, infrav1.ForceReleaseAnnotation)
+	forced := w.asked(w.host, infrav1.ForceReleaseAnnotation)
 	releasing := was.State == infrav1.ClaimReleasing
 	if releasing && forced && was.FencedAt.IsZero() {
 		return
@@ -399,7 +403,7 @@ func (w *world) checkOrderChange(obs Observation, before, next Ledger) {
 	was, is := before.Order, next.Order
 	minted := is != nil && (was == nil || was.ID != is.ID)
 	committed := before.Claim != nil && before.Claim.State == infrav1.ClaimProvisioned
-	forced := asked(w.host, infrav1.ForceReleaseAnnotation)
+	forced := w.asked(w.host, infrav1.ForceReleaseAnnotation)
 	if was != nil && (is == nil || minted) && w.power && !committed && !forced && !w.blind {
 		w.violate("an order ends while the server is on")
 	}

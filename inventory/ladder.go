@@ -13,6 +13,7 @@ func hostLadder() ladder {
 		{name: "deleting", when: when{(*input).deleting}, rules: deletingLadder()},
 		{name: "force-release", when: when{(*input).forced, (*input).releasing, (*input).notFenced}, then: forceRelease},
 		{name: "command-dropped", when: when{(*input).commandIdle}, then: dropCommands},
+		{name: "instances-approved", when: when{(*input).namesInstances}, then: approveInstances},
 		{name: "duplicate", when: when{(*input).duplicate}, then: sayDuplicate},
 		{name: "unmanaged", when: when{(*input).unmanaged}, then: sayUnmanaged},
 		{name: "dangling", when: when{(*input).held, (*input).machineMissing}, rules: ladder{

@@ -99,7 +99,14 @@ func (l *Ledger) forgetCleaning() {
 	}
 }
 
+// save writes the ledger and removes annotations; their commands are remembered as carried
+// out or refused. One of a time to come is not: it would outdate all others.
 func (in *input) save(ledger Ledger, annotations ...string) SaveLedger {
+	for _, name := range annotations {
+		if c, pending := PendingCommand(in.host, name); pending && !c.Ahead(in.obs.Now) {
+			remember(&ledger.Commands, in.host, c)
+		}
+	}
 	return SaveLedger{Ledger: ledger, RemoveAnnotations: annotations}
 }
 
@@ -222,7 +229,8 @@ func concludeWipe(in *input) Decision {
 	record.LastClusterName, record.LastInstanceID, record.EarlierInstanceIDs = "", "", nil
 	record.CleaningDue = ""
 	ledger.Order = nil
-	return Decision{Step: in.save(ledger, in.spentApproval()...), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
+	ledger.Commands = withoutApprovedInstances(ledger.Commands)
+	return Decision{Step: in.save(ledger), Event: "Normal", Reason: infrav1.ReasonCleaned, Message: "the agent confirmed the cleaning and the host is off; " + ledger.standing()}
 }
 
 // failure says why the order ended badly.
@@ -286,7 +294,7 @@ func quarantineFailed(in *input) Decision {
 		verb(in.order.Kind), in.attempts(), reason, message))
 	ledger.Record.Quarantine = &infrav1.Quarantine{Reason: quarantineReason(in.order.Kind), Message: text, Since: in.now()}
 	return Decision{Step: in.save(ledger), Event: "Warning", Reason: infrav1.ReasonQuarantined,
-		Message: text + "; the host is off and out of service until a person repairs it and sets the annotation " + infrav1.ClearQuarantineAnnotation}
+		Message: text + "; the host is off and out of service until a person repairs it and sets the annotation " + CommandText(infrav1.ClearQuarantineAnnotation)}
 }
 
 // attempts is how often the work of the order has failed, this time included.
@@ -334,7 +342,7 @@ func forgetFailures(in *input) Decision {
 }
 
 func refuseReboot(in *input) Decision {
-	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable,
+	return Decision{Step: in.save(in.ledger(), infrav1.RebootAnnotation), Event: "Warning", Reason: infrav1.ReasonNotApplicable, Refuses: true,
 		Message: "the reboot asked for is dropped: only a provisioned host that is on is rebooted"}
 }
 

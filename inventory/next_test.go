@@ -85,7 +85,9 @@ func inspectedRecord() *infrav1.HostRecord {
 
 func TestNext(t *testing.T) {
 	policy := DefaultPolicy()
-	note := func(s *scene, name, value string) { s.host.Annotations = map[string]string{name: value} }
+	note := func(s *scene, name string, arguments ...string) {
+		s.host.Annotations = map[string]string{name: givenAt(day(), arguments...)}
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*scene)
@@ -102,7 +104,7 @@ func TestNext(t *testing.T) {
 		{"stranger is on", func(s *scene) { s.obs.Power = infrav1.PowerStateOn; s.host.Spec.Record = nil }, "free/unexpectedly-on", Idle{}, infrav1.ReasonUnexpectedlyOn},
 		{"stranger is on, approved", func(s *scene) {
 			s.obs.Power = infrav1.PowerStateOn
-			note(s, infrav1.ApproveAnnotation, "")
+			note(s, infrav1.ApproveAnnotation)
 		}, "free/approved-off-ask", PowerOff{Graceful: true}, infrav1.ReasonInProgress},
 		{"never inspected", func(s *scene) { s.host.Spec.Record = nil }, "start/order", Ledger{Order: &infrav1.HostOrder{
 			Kind: infrav1.OrderInspect, ID: newID, Attempt: 1, CreatedAt: metav1.Time{Time: day()}, HostUID: "object-0", NetworkName: "net", BootMACAddress: "52:54:00:00:00:01"}}, infrav1.ReasonInspecting},
@@ -261,12 +263,12 @@ func TestNext(t *testing.T) {
 		{"deleted, its cleaning failed, and a person cleared it", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
-			note(s, infrav1.ClearQuarantineAnnotation, "")
+			note(s, infrav1.ClearQuarantineAnnotation)
 		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 		{"deleted, its cleaning failed, and a person forces it", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
-			note(s, infrav1.ForceReleaseAnnotation, "")
+			note(s, infrav1.ForceReleaseAnnotation)
 		}, "deleting/forced", Forget{}, infrav1.ReasonDeleting},
 		{"deleted, and its installs failed", func(s *scene) {
 			s.obs.Deleting = true

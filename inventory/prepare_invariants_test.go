@@ -157,7 +157,7 @@ func (w *world) checkWrite(host *infrav1.IngotHost, obs Observation, step WriteS
 		}
 	}
 	free := c == nil && host.Spec.Order == nil && host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero() &&
-		host.Spec.Record.CleaningDue == "" && !asked(host, infrav1.InspectAnnotation)
+		host.Spec.Record.CleaningDue == "" && !w.asked(host, infrav1.InspectAnnotation)
 	switch {
 	case w.closedTo(obs):
 		w.violate("%s writes at once what the BMC has just not taken (I13)", rule)
@@ -256,7 +256,7 @@ func preparationOf(l Ledger) infrav1.HostPreparation {
 
 // checkBootForPreparation: an inspected host is booted for something.
 func (w *world) checkBootForPreparation(obs Observation, before, next Ledger) {
-	if before.Order != nil || next.Order == nil || next.Order.Kind != infrav1.OrderInspect || asked(w.host, infrav1.InspectAnnotation) ||
+	if before.Order != nil || next.Order == nil || next.Order.Kind != infrav1.OrderInspect || w.asked(w.host, infrav1.InspectAnnotation) ||
 		before.Record == nil || before.Record.InspectedAt.IsZero() {
 		return
 	}

@@ -178,7 +178,7 @@ func (s StartUpdate) Unsent() Ledger {
 }
 
 func (s StartUpdate) with(change func(*infrav1.HostPreparation)) Ledger {
-	out := Ledger{Claim: s.Ledger.Claim.DeepCopy(), Record: s.Ledger.Record.DeepCopy(), Order: s.Ledger.Order.DeepCopy()}
+	out := Ledger{Claim: s.Ledger.Claim.DeepCopy(), Record: s.Ledger.Record.DeepCopy(), Order: s.Ledger.Order.DeepCopy(), Commands: copyCommands(s.Ledger.Commands)}
 	change(out.Record.Preparation)
 	return out
 }

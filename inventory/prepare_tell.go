@@ -26,7 +26,7 @@ func (in *input) tryAgain() string {
 	if in.held() {
 		return "; correct spec.bios or spec.firmware, or delete the Machine to have the host prepared"
 	}
-	return "; correct spec.bios or spec.firmware, or set the annotation " + infrav1.InspectAnnotation + " to have it tried again"
+	return "; correct spec.bios or spec.firmware, or set the annotation " + CommandText(infrav1.InspectAnnotation) + " to have it tried again"
 }
 
 // firmwareProblem is what the BMC says to calls about settings and firmware.

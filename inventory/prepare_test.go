@@ -198,7 +198,7 @@ func TestPrepare(t *testing.T) {
 			"deleting/forget", "Forget", infrav1.ReasonDeleting},
 		{"an update runs for ever, and the host is deleted", wishing(hasVersion("1"), since(2*time.Hour, UpdateRunning), deleted), "deleting/forget", "Forget", infrav1.ReasonDeleting},
 		{"an update runs, the host is deleted and a person forces it", wishing(hasVersion("1"), since(time.Minute, UpdateRunning), deleted, func(s *scene) {
-			s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
+			s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())}
 		}), "deleting/forced", "Forget", infrav1.ReasonDeleting},
 		{"an update runs for ever", wishing(hasVersion("1"), inspectedSince, since(time.Hour, UpdateRunning)), "update/lost", "SaveLedger", infrav1.ReasonFirmwareUpdateFailed},
 		{"nobody knows whether the BMC has it", wishing(hasVersion("1"), since(time.Minute, UpdateUnknown)), "updating/wait", "Wait", infrav1.ReasonUpdatingFirmware},

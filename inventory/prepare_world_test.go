@@ -210,7 +210,7 @@ func (w *world) look(host *infrav1.IngotHost) *FirmwareReading {
 
 // saveLedger writes the ledger as the controller does.
 func (w *world) saveLedger(l Ledger) {
-	w.write(func(h *infrav1.IngotHost) { h.Spec.Claim, h.Spec.Record, h.Spec.Order = l.Claim, l.Record, l.Order })
+	w.write(func(h *infrav1.IngotHost) { l.Apply(h) })
 }
 
 // executeFirmware takes the steps of this file. The controller takes none of them on

@@ -119,7 +119,7 @@ func TestRefusalsEndWithAnInspection(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing is saved")
 		}
-		host.Spec.Claim, host.Spec.Record, host.Spec.Order = save.Ledger.Claim, save.Ledger.Record, save.Ledger.Order
+		save.Ledger.Apply(host)
 		return Refuses(host, []string{"x"}, disksOf("a"))
 	}
 	got := []int{ended(concludeWipe, infrav1.OrderWipe), ended(concludeInspection, infrav1.OrderInspect)}

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"slices"
 	"time"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
@@ -21,8 +22,8 @@ type Wait struct {
 	Until time.Time
 }
 
-// SaveLedger writes claim, record and order as they are given, by optimistic
-// lock on the version that was decided on, and removes the annotations and labels named.
+// SaveLedger writes the ledger as it is given, by optimistic lock on the version that was
+// decided on, and removes the annotations and labels named.
 type SaveLedger struct {
 	Ledger            Ledger
 	RemoveAnnotations []string
@@ -41,8 +42,8 @@ type PowerOff struct {
 	Graceful bool
 }
 
-// Restart reboots the host because a person asked for it by annotation, which is
-// removed first.
+// Restart reboots the host because a person asked for it by annotation. That it was carried
+// out is saved first (TakeCommand).
 type Restart struct {
 	Graceful bool
 }
@@ -69,15 +70,31 @@ type Ledger struct {
 	Claim  *infrav1.HostClaim
 	Record *infrav1.HostRecord
 	Order  *infrav1.HostOrder
+	// Commands that were carried out, or refused (I24).
+	Commands []infrav1.HostCommand
 }
 
 // LedgerOf copies the ledger of a host, so that it can be changed.
 func LedgerOf(host *infrav1.IngotHost) Ledger {
 	return Ledger{
-		Claim:  host.Spec.Claim.DeepCopy(),
-		Record: host.Spec.Record.DeepCopy(),
-		Order:  host.Spec.Order.DeepCopy(),
+		Claim:    host.Spec.Claim.DeepCopy(),
+		Record:   host.Spec.Record.DeepCopy(),
+		Order:    host.Spec.Order.DeepCopy(),
+		Commands: copyCommands(host.Spec.Commands),
 	}
+}
+
+func copyCommands(commands []infrav1.HostCommand) []infrav1.HostCommand {
+	out := slices.Clone(commands)
+	for i := range out {
+		out[i].InstanceIDs = slices.Clone(out[i].InstanceIDs)
+	}
+	return out
+}
+
+// Apply writes the ledger into the host.
+func (l Ledger) Apply(host *infrav1.IngotHost) {
+	host.Spec.Claim, host.Spec.Record, host.Spec.Order, host.Spec.Commands = l.Claim, l.Record, l.Order, l.Commands
 }
 
 // BMCProblem is why the BMC could not be asked; empty when it could.
@@ -289,4 +306,6 @@ type Decision struct {
 	// Aside: the step is beside the host's life. The event is to be told, and the
 	// conditions are to be left as they are.
 	Aside bool
+	// Refuses: the commands whose annotations the step removes are not carried out.
+	Refuses bool
 }

@@ -21,12 +21,12 @@ import (
 
 func sayDeletingClaimed(in *input) Decision {
 	return warn(infrav1.ReasonDeleting, fmt.Sprintf("the host is claimed by IngotMachine %s and is kept until that is gone and the disks are cleaned; delete its Machine, or set the annotation %s to let the object go at once",
-		in.claim.MachineRef.Name, infrav1.ForceReleaseAnnotation))
+		in.claim.MachineRef.Name, CommandText(infrav1.ForceReleaseAnnotation)))
 }
 
 func sayDeletingNotCleaned(in *input) Decision {
 	return warn(infrav1.ReasonDeleting, fmt.Sprintf("%s; the object is kept, since the data of the last machine may still be on the disks: clean or destroy them, then set the annotation %s to let it go",
-		in.record.Quarantine.Message, infrav1.ClearQuarantineAnnotation))
+		in.record.Quarantine.Message, CommandText(infrav1.ClearQuarantineAnnotation)))
 }
 
 func sayDuplicate(in *input) Decision {
@@ -39,7 +39,7 @@ func sayUnmanaged(*input) Decision {
 
 func sayDangling(in *input) Decision {
 	return warn(infrav1.ReasonClaimDangling, fmt.Sprintf("IngotMachine %s, which the claim names, does not exist, or means another host or instance; Ingot leaves the host as it is until such a machine appears; to have the host fenced and cleaned, set the annotation %s",
-		in.claim.MachineRef.Name, infrav1.ReleaseDanglingAnnotation))
+		in.claim.MachineRef.Name, CommandText(infrav1.ReleaseDanglingAnnotation)))
 }
 
 // remedies say what a person can do about each problem with a BMC.
@@ -133,7 +133,7 @@ func (in *input) tries() string {
 	}
 	within, locked := "5 minutes", ""
 	if in.obs.BMC == BMCUnauthorized { // a BMC that locks accounts counts each try
-		correction += ", or the annotation retry-bmc"
+		correction += ", or the annotation " + CommandText(infrav1.RetryBMCAnnotation)
 		within, locked = "75 minutes", ", in case that the BMC has locked the account for a while"
 	}
 	if in.obs.BMC == BMCSlow {
@@ -194,15 +194,12 @@ func sayMaintenance(in *input) Decision {
 func sayQuarantined(in *input) Decision {
 	q := in.record.Quarantine
 	return warn(infrav1.ReasonQuarantined, fmt.Sprintf("%s; out of service since %s; repair the host, then set the annotation %s",
-		q.Message, clock(q.Since.Time), infrav1.ClearQuarantineAnnotation))
+		q.Message, clock(q.Since.Time), CommandText(infrav1.ClearQuarantineAnnotation)))
 }
 
-func sayUnexpectedlyOn(in *input) Decision {
-	message := fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over", infrav1.ApproveAnnotation)
-	if in.instanceApproved() {
-		message += "; the instance that it names now says whose disks may be overwritten, and not that the server may be shut down: for that give it an empty value first"
-	}
-	return warn(infrav1.ReasonUnexpectedlyOn, message)
+func sayUnexpectedlyOn(*input) Decision {
+	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over",
+		CommandText(infrav1.ApproveAnnotation)))
 }
 
 func waitImage(in *input) Decision {
@@ -231,9 +228,9 @@ func sayPoweredOff(*input) Decision {
 }
 
 func sayWrongServer(in *input) Decision {
-	remedy := fmt.Sprintf("if its mainboard was replaced, set the annotation %s", infrav1.InspectAnnotation)
+	remedy := fmt.Sprintf("if its mainboard was replaced, set the annotation %s", CommandText(infrav1.InspectAnnotation))
 	if in.claimed() {
-		remedy = "if its mainboard was replaced, delete its Machine, then the claim by the annotation " + infrav1.ForceReleaseAnnotation + ", and have it inspected"
+		remedy = "if its mainboard was replaced, delete its Machine, then the claim by the annotation " + CommandText(infrav1.ForceReleaseAnnotation) + ", and have it inspected"
 	}
 	return warn(infrav1.ReasonWrongServer, fmt.Sprintf("the BMC manages another server than the one that was inspected here: %s; Ingot switches and boots nothing; correct spec.bmc.address, or, %s",
 		in.obs.WrongServer, remedy))

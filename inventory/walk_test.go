@@ -175,7 +175,7 @@ func (w *world) ending(kind uint64) {
 	case 6: // released by force while the BMC still tells the state before the boot
 		if w.power && w.now.Before(w.lagEnd) && held(w.host) {
 			w.deleteMachine()
-			w.annotate(infrav1.ForceReleaseAnnotation, "")
+			w.command(infrav1.ForceReleaseAnnotation)
 		}
 	case 7: // deleted while the BMC says off of a host whose agent spoke just now
 		if agentWorks(w) && w.now.Before(w.lastContact.Add(walkPolicy().ResetInterval)) {
@@ -260,7 +260,7 @@ func (w *world) rest(mode restMode, st *stats) string {
 		} else {
 			still = 0
 		}
-		if still > 5 && leftUnclean(w.host) && !w.deleting { // people take away what is broken
+		if still > 5 && w.leftUnclean(w.host) && !w.deleting { // people take away what is broken
 			w.deleting, still = true, 0
 			continue
 		}
@@ -318,18 +318,20 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	switch {
 	case w.media && !dangling && !w.deleting && h.Spec.BMC != nil:
 		return bad("with an image in the virtual drive")
-	case w.deleting && leftUnclean(h) && h.Spec.BMC != nil:
+	case w.deleting && w.leftUnclean(h) && h.Spec.BMC != nil:
 		return mustBe(w.last.Reason == infrav1.ReasonDeleting, bad("a cleaning that failed is not told"))
-	case w.deleting && (h.Spec.Claim == nil || asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff && !worksOn(h)):
+	case w.deleting && (h.Spec.Claim == nil || w.asked(h, infrav1.ForceReleaseAnnotation) || !held(h) && h.Spec.BMC != nil && !wantedOff && !worksOn(h)):
 		return bad("the object is never let go")
 	case w.deleting, h.Spec.BMC == nil:
 		return ""
-	case dangling && asked(h, infrav1.ReleaseDanglingAnnotation):
+	case dangling && w.asked(h, infrav1.ReleaseDanglingAnnotation):
 		return bad("the release of a dangling claim is not heard")
 	case dangling:
 		return mustBe(w.last.Reason == infrav1.ReasonClaimDangling, bad("a dangling claim is not told"))
-	case asked(h, infrav1.RebootAnnotation):
+	case w.asked(h, infrav1.RebootAnnotation):
 		return bad("a reboot is not heard")
+	case w.instancesApproved(h) && !w.duplicate:
+		return bad("an approval of instances is not taken up")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned && CycleUnderWay(h.Spec.Claim) && !wantedOff && !worksOn(h):
 		return bad("in the middle of a power cycle")
 	case !free && h.Spec.Claim.State == infrav1.ClaimProvisioned:
@@ -340,16 +342,16 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 	case quarantine(h) == infrav1.QuarantineNotFenced:
 		return bad("never fenced")
 	case quarantine(h) != "":
-		return mustBe(!asked(h, infrav1.ClearQuarantineAnnotation) && w.last.Reason == infrav1.ReasonQuarantined, bad("a cleared quarantine lasts"))
+		return mustBe(!w.asked(h, infrav1.ClearQuarantineAnnotation) && w.last.Reason == infrav1.ReasonQuarantined, bad("a cleared quarantine lasts"))
 	case wantedOff:
 		return mustBe(!w.power && w.last.Reason == infrav1.ReasonPoweredOff, bad("not off though a person wants it off"))
 	case distrusted:
 		return mustBe(w.last.Reason == infrav1.ReasonBootNotVerified && (h.Spec.Order == nil || h.Spec.Order.AgentKey == ""), bad("a boot that is not verified is not told"))
 	case free && w.power && !wantedOn, free && w.power && h.Spec.Record == nil:
-		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !takeoverApproved(h), bad("on"))
+		return mustBe(w.last.Reason == infrav1.ReasonUnexpectedlyOn && !w.takeoverApproved(h), bad("on"))
 	case free && (!wantedOn || w.power || mode == restNeverOn):
 		prepared := w.restedPrepared(obeyed)
-		return mustBe(prepared == "" && !takeoverApproved(h), bad("not as it should be: "+prepared))
+		return mustBe(prepared == "" && !w.takeoverApproved(h), bad("not as it should be: "+prepared))
 	default:
 		return bad("with work to do")
 	}
@@ -357,9 +359,9 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 
 // leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
 // need not be.
-func leftUnclean(host *infrav1.IngotHost) bool {
+func (w *world) leftUnclean(host *infrav1.IngotHost) bool {
 	return quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != "" &&
-		!asked(host, infrav1.ClearQuarantineAnnotation) && !asked(host, infrav1.ForceReleaseAnnotation)
+		!w.asked(host, infrav1.ClearQuarantineAnnotation) && !w.asked(host, infrav1.ForceReleaseAnnotation)
 }
 
 func mustBe(so bool, otherwise string) string {

@@ -92,6 +92,11 @@ type world struct {
 	// commands: people give commands that come too early or too late. Not in all walks, as
 	// methods. draining: the Machine of the claim is being deleted.
 	commands, draining bool
+	// given are the commands that people gave last, givenAt when; carried, when those were
+	// given that were carried out last.
+	given   map[string]string
+	givenAt time.Time
+	carried map[string]time.Time
 
 	ids   int
 	moves int
@@ -281,7 +286,7 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 			return
 		}
 		w.write(func(h *infrav1.IngotHost) {
-			h.Spec.Claim, h.Spec.Record, h.Spec.Order = step.Ledger.Claim, step.Ledger.Record, step.Ledger.Order
+			step.Ledger.Apply(h)
 			for _, name := range step.RemoveAnnotations {
 				delete(h.Annotations, name)
 			}
@@ -309,7 +314,8 @@ func (w *world) execute(host *infrav1.IngotHost, decision Decision, crash bool) 
 	case Restart:
 		w.lastReset = w.now
 		w.fw.forget()
-		w.write(func(h *infrav1.IngotHost) { delete(h.Annotations, infrav1.RebootAnnotation) })
+		w.carries(infrav1.RebootAnnotation)
+		w.write(func(h *infrav1.IngotHost) { TakeCommand(h, infrav1.RebootAnnotation) })
 		if !crash {
 			w.switchTo(true, w.fromDisk())
 		}
@@ -417,9 +423,7 @@ func (w *world) work(order *infrav1.HostOrder, outcome infrav1.OrderOutcome) {
 		w.write(func(h *infrav1.IngotHost) {
 			ForgetRefusal(h)
 			h.Spec.Claim.State, h.Spec.Order = infrav1.ClaimProvisioned, nil
-			if len(ApprovedInstances(h)) > 0 {
-				delete(h.Annotations, infrav1.ApproveAnnotation)
-			}
+			SpendApproval(h)
 		})
 		w.running, w.started = "os", false
 		return

@@ -5,6 +5,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -14,10 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
-// hostDefaulter brings hosts into canonical form, and has those stand still that come from
-// a backup.
+// hostDefaulter brings hosts into canonical form, records who gave their commands (I24), and
+// has those stand still that come from a backup.
 type hostDefaulter struct{ clock clock.PassiveClock }
 
 var _ admission.Defaulter[*v1beta2.IngotHost] = hostDefaulter{}
@@ -25,9 +27,17 @@ var _ admission.Defaulter[*v1beta2.IngotHost] = hostDefaulter{}
 // Default changes host in place. It never fails.
 func (d hostDefaulter) Default(ctx context.Context, host *v1beta2.IngotHost) error {
 	defaultHost(host)
-	if req, err := admission.RequestFromContext(ctx); err == nil && req.Operation == admissionv1.Create {
-		d.arrive(host)
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil
 	}
+	var before *v1beta2.IngotHost
+	if req.Operation == admissionv1.Create {
+		d.arrive(host)
+	} else if old := (&v1beta2.IngotHost{}); json.Unmarshal(req.OldObject.Raw, old) == nil {
+		before = old
+	}
+	inventory.RecordCommandUsers(before, host, req.UserInfo.Username)
 	return nil
 }
 

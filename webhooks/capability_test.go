@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,7 +65,9 @@ func TestCapabilities(t *testing.T) {
 	secure := func(h *v1beta2.IngotHost) {
 		h.Spec.BootMethod, h.Spec.BootMode = v1beta2.BootMethodHTTP, v1beta2.BootModeUEFISecureBoot
 	}
-	rotate := func(h *v1beta2.IngotHost) { h.Annotations = map[string]string{v1beta2.RotateCredentialsAnnotation: ""} }
+	rotate := func(h *v1beta2.IngotHost) {
+		h.Annotations = map[string]string{v1beta2.RotateCredentialsAnnotation: commandTime().Format(time.RFC3339)}
+	}
 	recorded := func(h *v1beta2.IngotHost) { h.Spec.Record = &v1beta2.HostRecord{} }
 	tests := []struct {
 		name          string

@@ -8,53 +8,69 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
-// commands are the annotations by which a person talks to Ingot about a host, and
-// the values that each takes; nil: any, it is the presence that counts.
-func commands() map[string][]string {
-	return map[string][]string{
-		v1beta2.ApproveAnnotation:           nil,
-		v1beta2.ForceReleaseAnnotation:      nil,
-		v1beta2.ReleaseDanglingAnnotation:   nil,
-		v1beta2.ClearQuarantineAnnotation:   nil,
-		v1beta2.InspectAnnotation:           nil,
-		v1beta2.RotateCredentialsAnnotation: nil,
-		v1beta2.RetryBMCAnnotation:          nil,
-		v1beta2.RebootAnnotation:            {"Graceful", "Forced"},
-		v1beta2.MovePausedAnnotation:        nil, // set and lifted by Ingot in a move
-	}
+// knownAnnotations are the annotations with Ingot's prefix that an IngotHost may have.
+func knownAnnotations() []string {
+	return append(inventory.CommandNames(),
+		v1beta2.MovePausedAnnotation,      // set and lifted by Ingot in a move
+		v1beta2.CommandsGivenByAnnotation, // set by the defaulting webhook
+	)
 }
 
-// denials are values by which people mean no.
-func denials() []string { return []string{"false", "no", "off", "0", "never", "none", "disabled"} }
-
-// checkCommands refuses commands of a host that would not do what they say: a value
-// that means no where the presence counts, or a value that does not exist. before
-// is nil for a new host; what stands already is not looked at again.
-func checkCommands(before map[string]string, host *v1beta2.IngotHost) field.ErrorList {
+// checkCommands refuses commands of a host that do not say when they were given, or how, and
+// those of a time to come (I24). before is nil for a new host; what stands already is not
+// looked at again. A command that has expired is not refused: a manifest in a repository that
+// repeats one could never be applied again.
+func checkCommands(before map[string]string, host *v1beta2.IngotHost, now time.Time) field.ErrorList {
 	var errs field.ErrorList
-	known := commands()
-	for _, key := range slices.Sorted(maps.Keys(host.Annotations)) {
-		values, ok := known[key]
-		value := host.Annotations[key]
-		if old, had := before[key]; !ok || had && old == value {
+	for _, name := range inventory.CommandNames() {
+		value, found := host.Annotations[name]
+		if old, had := before[name]; !found || had && old == value {
 			continue
 		}
-		path := field.NewPath("metadata", "annotations").Key(key)
-		switch {
-		case values != nil && !slices.Contains(values, value):
-			errs = append(errs, field.NotSupported(path, value, values))
-		case values == nil && slices.Contains(denials(), strings.ToLower(value)):
-			errs = append(errs, field.Invalid(path, value, "commands by being there, whatever its value; remove the annotation instead"))
+		c, err := inventory.ParseCommand(name, value)
+		if err == nil && c.Ahead(now) {
+			err = fmt.Errorf("its time lies in the future, where it is %s for Ingot; check the clock", now.UTC().Format(time.RFC3339))
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(name), value,
+				fmt.Sprintf("%s; to give the command now: %s", err, inventory.CommandLine(host, name))))
 		}
 	}
 	return errs
+}
+
+// commandWarnings tells of commands that were just given whose time makes them no command
+// any more, and that a manifest in a repository repeats none.
+func commandWarnings(before map[string]string, host *v1beta2.IngotHost, now time.Time) []string {
+	var warnings []string
+	for _, name := range inventory.CommandNames() {
+		value, found := host.Annotations[name]
+		old, had := before[name]
+		c, err := inventory.ParseCommand(name, value)
+		if !found || had && old == value || err != nil {
+			continue
+		}
+		text, again := "is carried out once, within an hour of its time; do not keep it in a manifest", ""
+		if done := inventory.CommandDone(host, name); !c.Time.After(done) {
+			text, again = fmt.Sprintf("has no effect: the command of %s was carried out, or refused, already", done.UTC().Format(time.RFC3339)), inventory.CommandLine(host, name)
+		} else if c.Expired(now) {
+			text, again = "has no effect: it expired an hour after its time", inventory.CommandLine(host, name)
+		}
+		if again != "" {
+			again = "; to give the command now: " + again
+		}
+		warnings = append(warnings, fmt.Sprintf("%s: %q %s%s", field.NewPath("metadata", "annotations").Key(name), value, text, again))
+	}
+	return warnings
 }
 
 // vainCommands warns of commands that were just given and that nothing will take up:
@@ -77,8 +93,8 @@ func vainCommands(before map[string]string, host *v1beta2.IngotHost) []string {
 		{v1beta2.ClearQuarantineAnnotation, !quarantined, "this host is not in quarantine"},
 		{v1beta2.ClearQuarantineAnnotation, quarantined && record.Quarantine.Reason == v1beta2.QuarantineNotFenced, "this quarantine ends by itself when the BMC confirms that the host is off"},
 	} {
-		_, stood := before[c.key]
-		if _, given := host.Annotations[c.key]; given && !stood && c.vain {
+		_, given := inventory.PendingCommand(host, c.key)
+		if stood, had := before[c.key]; given && (!had || stood != host.Annotations[c.key]) && c.vain {
 			warnings = append(warnings, fmt.Sprintf("%s: %s; without effect it is taken away again", field.NewPath("metadata", "annotations").Key(c.key), c.why))
 		}
 	}
@@ -88,18 +104,18 @@ func vainCommands(before map[string]string, host *v1beta2.IngotHost) []string {
 // strayCommands warns of annotations with Ingot's prefix that nothing reads: a slip
 // in the name, or a host's command on another kind. before is nil for a new object.
 func strayCommands(before map[string]string, object client.Object) []string {
-	known := map[string][]string{}
+	var known []string
 	if _, ok := object.(*v1beta2.IngotHost); ok {
-		known = commands()
+		known = knownAnnotations()
 	}
 	var warnings []string
 	for _, key := range slices.Sorted(maps.Keys(object.GetAnnotations())) {
 		_, stood := before[key]
-		if _, ok := known[key]; ok || stood || !strings.HasPrefix(key, v1beta2.AnnotationPrefix) {
+		if slices.Contains(known, key) || stood || !strings.HasPrefix(key, v1beta2.AnnotationPrefix) {
 			continue
 		}
 		remedy := "remove it, or correct it to one of " + strings.Join(shortNames(known), ", ")
-		if _, ok := commands()[key]; ok {
+		if slices.Contains(knownAnnotations(), key) {
 			remedy = "annotate the IngotHost"
 		} else if len(known) == 0 {
 			remedy = "remove it"
@@ -111,9 +127,12 @@ func strayCommands(before map[string]string, object client.Object) []string {
 }
 
 // shortNames are the names without Ingot's prefix, which people know.
-func shortNames(known map[string][]string) []string {
+func shortNames(known []string) []string {
 	out := make([]string, 0, len(known))
-	for key := range known {
+	for _, key := range known {
+		if key == v1beta2.CommandsGivenByAnnotation {
+			continue // nobody sets it by hand
+		}
 		out = append(out, strings.TrimPrefix(key, v1beta2.AnnotationPrefix))
 	}
 	slices.Sort(out)

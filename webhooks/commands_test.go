@@ -4,39 +4,63 @@
 package webhooks
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
-// A command that would do what its value denies, or whose value does not exist, is
-// refused when it is given, and not later.
+// commandTime is the time of the commands in these tests, and what it is for the webhooks.
+func commandTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+
+// A command that does not say when it was given, or how, is refused when it is given, and not
+// later. One that has expired is admitted: a manifest in a repository may repeat it (I24).
 func TestCommands(t *testing.T) {
+	at := func(d time.Duration) string { return commandTime().Add(d).Format(time.RFC3339) }
+	now := at(0)
+	const instance = "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11"
 	tests := []struct {
 		name, annotation, value string
 		wantRefused             bool
 	}{
-		{"force by being there", v1beta2.ForceReleaseAnnotation, "", false},
-		{"force with a reason", v1beta2.ForceReleaseAnnotation, "server removed by J. Doe", false},
+		{"force by being there", v1beta2.ForceReleaseAnnotation, "", true},
+		{"force", v1beta2.ForceReleaseAnnotation, now, false},
+		{"force with a note", v1beta2.ForceReleaseAnnotation, now + ",server removed by J. Doe", false},
+		{"force with a note that is too long", v1beta2.ForceReleaseAnnotation, now + "," + strings.Repeat("x", 257), true},
+		{"force with a note and no time", v1beta2.ForceReleaseAnnotation, "server removed by J. Doe", true},
 		{"force denied", v1beta2.ForceReleaseAnnotation, "false", true},
-		{"force denied in capitals", v1beta2.ForceReleaseAnnotation, "No", true},
-		{"dangling denied", v1beta2.ReleaseDanglingAnnotation, "0", true},
-		{"quarantine kept", v1beta2.ClearQuarantineAnnotation, "never", true},
-		{"inspection denied", v1beta2.InspectAnnotation, "off", true},
-		{"approval of an instance", v1beta2.ApproveAnnotation, "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11", false},
-		{"approval of two", v1beta2.ApproveAnnotation, "6b1f6cb4-1f1a-4d0e-9a35-0f2b6a3c7d11,damaged-0123456789abcdef", false},
-		{"approval denied", v1beta2.ApproveAnnotation, "false", true},
-		{"reboot", v1beta2.RebootAnnotation, "Forced", false},
-		{"reboot, gracefully", v1beta2.RebootAnnotation, "Graceful", false},
-		{"reboot in another case", v1beta2.RebootAnnotation, "forced", true},
-		{"reboot without a way", v1beta2.RebootAnnotation, "", true},
-		{"somebody else's", "example.com/force-release", "false", false},
+		{"force by a date", v1beta2.ForceReleaseAnnotation, "2026-01-02", true},
+		{"inspection in another zone", v1beta2.InspectAnnotation, "2026-01-02T04:04:05+01:00", false},
+		{"inspection hours ago", v1beta2.InspectAnnotation, at(-5 * time.Hour), false},
+		{"inspection by a clock that is ahead", v1beta2.InspectAnnotation, at(5 * time.Minute), false},
+		{"inspection in the future", v1beta2.InspectAnnotation, at(6 * time.Minute), true},
+		{"quarantine cleared by being there", v1beta2.ClearQuarantineAnnotation, "", true},
+		{"dangling by being there", v1beta2.ReleaseDanglingAnnotation, "", true},
+		{"retry by a number", v1beta2.RetryBMCAnnotation, "1767323045", true},
+		{"approval", v1beta2.ApproveAnnotation, now, false},
+		{"approval by being there", v1beta2.ApproveAnnotation, "", true},
+		{"approval of an instance", v1beta2.ApproveAnnotation, now + "," + instance, false},
+		{"approval of two", v1beta2.ApproveAnnotation, now + "," + instance + ",damaged-0123456789abcdef", false},
+		{"approval of an instance without a time", v1beta2.ApproveAnnotation, instance, true},
+		{"approval of what is no instance", v1beta2.ApproveAnnotation, now + ",yes", true},
+		{"reboot", v1beta2.RebootAnnotation, now, false},
+		{"reboot, forced", v1beta2.RebootAnnotation, now + ",Forced", false},
+		{"reboot, gracefully", v1beta2.RebootAnnotation, now + ",Graceful", false},
+		{"reboot in another case", v1beta2.RebootAnnotation, now + ",forced", true},
+		{"reboot without a time", v1beta2.RebootAnnotation, "Forced", true},
+		{"another tool's", "example.com/force-release", "false", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,6 +73,9 @@ func TestCommands(t *testing.T) {
 			v := newHostValidator(t, "ingot")
 			_, err := v.ValidateUpdate(request(t.Context(), "alice"), claimed("h"), host)
 			checkRefusal(t, err, path)
+			if remedy := inventory.CommandLine(host, tt.annotation); tt.wantRefused && !strings.Contains(err.Error(), remedy) {
+				t.Errorf("%v: does not say %s", err, remedy)
+			}
 			free := host.DeepCopy()
 			free.Spec.Claim = nil
 			_, err = v.ValidateCreate(request(t.Context(), "alice"), free)
@@ -57,6 +84,73 @@ func TestCommands(t *testing.T) {
 			checkRefusal(t, err, "") // a move never fails on it
 			_, err = v.ValidateUpdate(request(t.Context(), "alice"), host, host.DeepCopy())
 			checkRefusal(t, err, "") // what stands, stands
+		})
+	}
+}
+
+// Every command that is given is warned of: what a manifest in a repository repeats has no
+// effect (I24).
+func TestCommandWarnings(t *testing.T) {
+	at := func(d time.Duration) string { return commandTime().Add(d).Format(time.RFC3339) }
+	for _, name := range inventory.CommandNames() {
+		for _, tt := range []struct {
+			value string
+			stood bool
+			says  string
+		}{
+			{at(0), false, "do not keep it in a manifest"},
+			{at(0), true, ""},
+			{at(-time.Hour), false, "it expired"},
+			{at(-time.Minute), false, "carried out, or refused, already"},
+		} {
+			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{name: tt.value}}}
+			host.Spec.Commands = []v1beta2.HostCommand{{Name: strings.TrimPrefix(name, v1beta2.AnnotationPrefix), Time: metav1.Time{Time: commandTime().Add(-time.Minute)}}}
+			if tt.says == "it expired" {
+				host.Spec.Commands = nil
+			}
+			var before map[string]string
+			if tt.stood {
+				before = host.Annotations
+			}
+			got := strings.Join(commandWarnings(before, host, commandTime()), "; ")
+			if (got != "") != (tt.says != "") || !strings.Contains(got, tt.says) {
+				t.Errorf("%s=%s: warned %q, want %q", name, tt.value, got, tt.says)
+			}
+		}
+	}
+}
+
+// The user who gave a command is recorded whatever the request says, and a user of another
+// command keeps his.
+func TestCommandUsersAreRecorded(t *testing.T) {
+	webhook := newMutation(newDecoder(t), &v1beta2.IngotHost{}, hostDefaulter{clock: clocktesting.NewFakePassiveClock(commandTime())})
+	raw := func(annotations string) runtime.RawExtension {
+		return runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"IngotHost","metadata":{"name":"h","annotations":{` + annotations + `}}}`)}
+	}
+	const reboot, inspect = `"` + v1beta2.RebootAnnotation + `":"2026-01-02T03:04:05Z"`, `"` + v1beta2.InspectAnnotation + `":"2026-01-02T03:04:05Z"`
+	const forged = `,"` + v1beta2.CommandsGivenByAnnotation + `":"{\"reboot\":{\"value\":\"2026-01-02T03:04:05Z\",\"user\":\"mallory\"}}"`
+	const alices = `,"` + v1beta2.CommandsGivenByAnnotation + `":"{\"reboot\":{\"value\":\"2026-01-02T03:04:05Z\",\"user\":\"alice\"}}"`
+	for name, tc := range map[string]struct{ before, after, want string }{
+		"given at once":               {"", reboot, `"user\":\"bob`},
+		"given, with a forged name":   {`"a":"b"`, reboot + forged, `"user\":\"bob`},
+		"given before":                {reboot + alices, reboot + "," + inspect, `"user\":\"bob\"},\"reboot\":{\"value\":\"2026-01-02T03:04:05Z\",\"user\":\"alice`},
+		"another's name taken":        {reboot + alices, reboot + forged, `"user\":\"alice`},
+		"carried out, and taken away": {reboot + alices, alices[1:], `"op":"remove"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(tc.after)}
+			request.UserInfo.Username = "bob"
+			if tc.before != "" {
+				request.Operation, request.OldObject = admissionv1.Update, raw(tc.before)
+			}
+			got := webhook.Handle(t.Context(), admission.Request{AdmissionRequest: request})
+			patches, err := json.Marshal(got.Patches)
+			if err != nil || !got.Allowed || len(got.Warnings) > 0 {
+				t.Fatalf("%v, allowed %t, warned %q", err, got.Allowed, got.Warnings)
+			}
+			if !strings.Contains(string(patches), tc.want) {
+				t.Errorf("patches %s, want %s", patches, tc.want)
+			}
 		})
 	}
 }
@@ -122,7 +216,7 @@ func TestVainCommands(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{tt.command: ""}}, Spec: tt.spec}
+			host := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{tt.command: "2026-01-02T03:04:05Z"}}, Spec: tt.spec}
 			var before map[string]string
 			if tt.stood {
 				before = host.Annotations

@@ -118,6 +118,9 @@ func rewritten(list []change) []string {
 		}
 	}
 	for _, c := range list {
+		if strings.Contains(c.path.String(), v1beta2.CommandsGivenByAnnotation) {
+			continue // no manifest has it
+		}
 		warn(c.path, c.before, c.value)
 		before, _ := c.before.([]any)
 		after, _ := c.value.([]any)

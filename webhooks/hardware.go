@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta2-ingothardware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,versions=v1beta2,name=validation.ingothardware.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -46,7 +47,7 @@ func (v *hardwareValidator) ValidateUpdate(ctx context.Context, before, after *v
 		return nil, err
 	}
 	return nil, refusal("IngotHardware", after, refuseChanges(list, fmt.Sprintf(
-		"only Ingot's manager changes what was inspected; annotate the IngotHost with %s for a new inspection", v1beta2.InspectAnnotation)))
+		"only Ingot's manager changes what was inspected; annotate the IngotHost with %s for a new inspection", inventory.CommandText(v1beta2.InspectAnnotation))))
 }
 
 // ValidateDelete admits: garbage collection deletes the hardware with its host.

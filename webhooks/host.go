@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -35,7 +37,8 @@ type hostValidator struct {
 	// outlook warns of what will not work with the inventory as it is.
 	outlook outlook.Outlook
 	// bmcs tells what the drivers of BMCs can.
-	bmcs BMCs
+	bmcs  BMCs
+	clock clock.PassiveClock
 }
 
 var _ admission.Validator[*v1beta2.IngotHost] = &hostValidator{}
@@ -52,7 +55,7 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 	}
 	if host.Spec.Claim == nil && host.Spec.Record == nil {
 		// What is moved or restored comes as it was.
-		errs = append(errs, checkCommands(nil, host)...)
+		errs = append(errs, checkCommands(nil, host, v.clock.Now())...)
 		errs = append(errs, v.bmcs.checkCapabilities(nil, host)...)
 		errs = append(errs, checkSettings(nil, host)...)
 	}
@@ -78,7 +81,7 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		}
 		errs = append(errs, more...)
 	}
-	errs = append(errs, checkCommands(before.Annotations, after)...)
+	errs = append(errs, checkCommands(before.Annotations, after, v.clock.Now())...)
 	if after.DeletionTimestamp.IsZero() && !isLetGo(after) {
 		recorded, err := v.refuseRecorded(ctx, before, after)
 		if err != nil {
@@ -105,16 +108,17 @@ func (v *hostValidator) ValidateDelete(_ context.Context, host *v1beta2.IngotHos
 	if claim == nil || isLetGo(host) {
 		return nil, nil
 	}
-	_, forced := host.Annotations[v1beta2.ForceReleaseAnnotation]
+	command, forced := inventory.PendingCommand(host, v1beta2.ForceReleaseAnnotation)
+	forced = forced && command.Refused(v.clock.Now(), time.Time{}) == ""
 	releasing := claim.State == v1beta2.ClaimReleasing
 	if releasing && (forced || !claim.FencedAt.IsZero()) {
 		return nil, nil
 	}
 	remedy := fmt.Sprintf("delete its Machine first; only when that is being released and the BMC does not confirm the power-off, the annotation %s of the host helps",
-		v1beta2.ForceReleaseAnnotation)
+		inventory.CommandText(v1beta2.ForceReleaseAnnotation))
 	if releasing {
 		remedy = fmt.Sprintf("it is being released: wait until the BMC has confirmed that the server is off, or, to give it up without, annotate the host with %s",
-			v1beta2.ForceReleaseAnnotation)
+			inventory.CommandText(v1beta2.ForceReleaseAnnotation))
 	}
 	return nil, refusal("IngotHost", host, field.ErrorList{field.Invalid(
 		field.NewPath("spec", "claim", "machineRef", "name"), claim.MachineRef.Name,

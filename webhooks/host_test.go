@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -80,6 +82,7 @@ func newHostValidator(t *testing.T, managerUsername string, objects ...client.Ob
 	return &hostValidator{
 		guard: guard{managerUsername: managerUsername, access: &fakeAccess{restorer: "restorer"}},
 		hosts: reader, live: reader, outlook: outlook.Outlook{Reader: reader},
+		clock: clocktesting.NewFakePassiveClock(commandTime()),
 	}
 }
 
@@ -184,9 +187,11 @@ func TestGuardAsksForTheObject(t *testing.T) {
 func TestHostDelete(t *testing.T) {
 	annotated := func(annotation string) *v1beta2.IngotHost {
 		host := claimed("h1")
-		host.Annotations = map[string]string{annotation: ""}
+		host.Annotations = map[string]string{annotation: commandTime().Format(time.RFC3339)}
 		return host
 	}
+	expired := claimed("h1")
+	expired.Annotations = map[string]string{v1beta2.ForceReleaseAnnotation: commandTime().Add(-time.Hour).Format(time.RFC3339)}
 	in := func(state v1beta2.ClaimState, host *v1beta2.IngotHost) *v1beta2.IngotHost {
 		host.Spec.Claim.State = state
 		return host
@@ -209,6 +214,7 @@ func TestHostDelete(t *testing.T) {
 		{"being installed, with a force that does not apply", in(v1beta2.ClaimProvisioning, annotated(force)), refused},
 		{"being released, not fenced", in(v1beta2.ClaimReleasing, claimed("h1")), refused},
 		{"being released, not fenced, forced", in(v1beta2.ClaimReleasing, annotated(force)), ""},
+		{"being released, not fenced, forced an hour ago", in(v1beta2.ClaimReleasing, expired), refused},
 		{"being cleaned", fenced(claimed("h1")), ""},
 		{"being cleaned, forced", fenced(annotated(force)), ""},
 		{"moved", annotated(clusterctlv1.DeleteForMoveAnnotation), ""},

@@ -33,6 +33,7 @@ func (v *hostValidator) warnings(ctx context.Context, before, host *v1beta2.Ingo
 		before = &v1beta2.IngotHost{}
 	}
 	out = append(out, strayCommands(before.Annotations, host)...)
+	out = append(out, commandWarnings(before.Annotations, host, v.clock.Now())...)
 	out = append(out, vainCommands(before.Annotations, host)...)
 	out = append(out, ofBMC(before, host)...)
 	out = append(out, ofProtocol(before, host)...)

@@ -10,17 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // ledger is the part of a host's spec that only Ingot writes (I9).
 type ledger struct {
-	Claim  *v1beta2.HostClaim  `json:"claim,omitempty"`
-	Record *v1beta2.HostRecord `json:"record,omitempty"`
-	Order  *v1beta2.HostOrder  `json:"order,omitempty"`
+	Claim    *v1beta2.HostClaim    `json:"claim,omitempty"`
+	Record   *v1beta2.HostRecord   `json:"record,omitempty"`
+	Order    *v1beta2.HostOrder    `json:"order,omitempty"`
+	Commands []v1beta2.HostCommand `json:"commands,omitempty"`
 }
 
 func ledgerOf(host *v1beta2.IngotHost) ledger {
-	return ledger{Claim: host.Spec.Claim, Record: host.Spec.Record, Order: host.Spec.Order}
+	return ledger{Claim: host.Spec.Claim, Record: host.Spec.Record, Order: host.Spec.Order, Commands: host.Spec.Commands}
 }
 
 // createdLedger refuses a new host with a ledger, unless the requester may
@@ -34,7 +36,7 @@ func (g guard) createdLedger(ctx context.Context, host *v1beta2.IngotHost) (fiel
 	if err != nil || ok {
 		return nil, err
 	}
-	return refuseChanges(list, fmt.Sprintf("only Ingot writes claim, record and order; remove them to register the server anew, "+
+	return refuseChanges(list, fmt.Sprintf("only Ingot writes claim, record, order and commands; remove them to register the server anew, "+
 		"or restore as somebody with the RBAC verb %s on ingothosts", restoreVerb)), nil
 }
 
@@ -48,7 +50,7 @@ func (g guard) changedLedger(ctx context.Context, before, after *v1beta2.IngotHo
 	if err != nil || manager {
 		return nil, err
 	}
-	return refuseChanges(list, fmt.Sprintf("only Ingot's manager changes claim, record and order; leave them as they are "+
+	return refuseChanges(list, fmt.Sprintf("only Ingot's manager changes claim, record, order and commands; leave them as they are "+
 		"(kubectl apply and patch do), delete the Machine to release a host, or annotate the host with %s or %s",
-		v1beta2.ReleaseDanglingAnnotation, v1beta2.ClearQuarantineAnnotation)), nil
+		inventory.CommandText(v1beta2.ReleaseDanglingAnnotation), inventory.CommandText(v1beta2.ClearQuarantineAnnotation))), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -142,7 +143,7 @@ func TestWhatStandsMayStand(t *testing.T) {
 		}), defaultClusterTemplate, &clusterTemplateValidator{outlook: o}),
 		"IngotNetwork": touched(network("n", "10.10.0.0/24", "10.10.0.20", "10.10.0.10", "10.10.0.255"), defaultNetwork,
 			&networkValidator{reader: unreadable{}, outlook: o}),
-		"IngotHost": touched(host, defaultHost, &hostValidator{guard: g, hosts: unreadable{}, live: unreadable{}, outlook: o}),
+		"IngotHost": touched(host, defaultHost, &hostValidator{guard: g, hosts: unreadable{}, live: unreadable{}, outlook: o, clock: clocktesting.NewFakePassiveClock(commandTime())}),
 		"IngotHardware": touched(&v1beta2.IngotHardware{Spec: v1beta2.IngotHardwareSpec{Architecture: "pdp11"}},
 			func(*v1beta2.IngotHardware) {}, &hardwareValidator{guard: g}),
 	} {

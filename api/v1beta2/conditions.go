@@ -77,6 +77,8 @@ const (
 	ReasonQuarantined    = "Quarantined"
 	// ReasonCommandDropped: an annotation without effect was taken away.
 	ReasonCommandDropped = "CommandDropped"
+	// ReasonCommandExecuted: a command that an operator gave by annotation was carried out.
+	ReasonCommandExecuted = "CommandExecuted"
 
 	// BMC.
 	ReasonBMCAnswers     = "BMCAnswers"

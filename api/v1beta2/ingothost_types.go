@@ -178,6 +178,15 @@ type IngotHostSpec struct {
 	// order is the work that the agent is booted for. Only Ingot writes it.
 	// +optional
 	Order *HostOrder `json:"order,omitempty"`
+
+	// commands are the latest commands that operators gave by annotation and that Ingot
+	// carried out or refused, one for each annotation: the same or an earlier one has no
+	// effect (I24). Only Ingot writes it.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Commands []HostCommand `json:"commands,omitempty"`
 }
 
 // LocalReference names an object in the same namespace.

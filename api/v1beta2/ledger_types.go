@@ -383,6 +383,32 @@ type HostOrder struct {
 	Result *OrderResult `json:"result,omitempty"`
 }
 
+// HostCommand is a command that an operator gave by annotating the host, once Ingot has
+// carried it out or refused it.
+type HostCommand struct {
+	// name of the annotation, without its prefix: reboot, for example.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// time at which the command was given, as its annotation says.
+	// +required
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+	// user who set the annotation. Empty: not known.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	User string `json:"user,omitempty"`
+	// instanceIDs that an approve names, or the names of damaged markers: their disks may be
+	// overwritten. They are removed after the next successful install or cleaning.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	InstanceIDs []string `json:"instanceIDs,omitempty"`
+}
+
 // OrderOutcome is how an order ended.
 // +kubebuilder:validation:Enum=Succeeded;Failed
 type OrderOutcome string

@@ -27,11 +27,15 @@ const (
 	CAKey                     = "ca.crt"
 )
 
-// Annotations by which a person talks to Ingot.
+// Annotations by which an operator gives a command to Ingot. Each value starts with the UTC
+// time at which the command is given, as `date -u +%FT%TZ` prints it (RFC 3339). A comma
+// separates what follows. Ingot carries a command out at most once, and only within an hour
+// of its time (I24).
 const (
 	AnnotationPrefix = "ingot.infrastructure.cluster.x-k8s.io/"
-	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8); with
-	// instances as its value, commas between them, it lets their disks be overwritten.
+	// ApproveAnnotation lets Ingot take over a server that it found powered on (I8). With
+	// instances after the time ("<time>,<instance>,<instance>"), it lets their disks be
+	// overwritten instead.
 	ApproveAnnotation = AnnotationPrefix + "approve"
 	// ForceReleaseAnnotation on an IngotHost lets its machine go without a
 	// confirmed power-off; the host is Quarantined as not fenced (I7).
@@ -42,14 +46,19 @@ const (
 	ClearQuarantineAnnotation = AnnotationPrefix + "clear-quarantine"
 	// InspectAnnotation asks for a new inspection of a free host.
 	InspectAnnotation = AnnotationPrefix + "inspect"
-	// RebootAnnotation asks for one reboot; its value is "Graceful" or "Forced".
+	// RebootAnnotation asks for one reboot: "<time>" or "<time>,Graceful" by the operating
+	// system, "<time>,Forced" by a power cycle.
 	RebootAnnotation = AnnotationPrefix + "reboot"
 	// RotateCredentialsAnnotation asks for a new password of the host's BMC.
 	RotateCredentialsAnnotation = AnnotationPrefix + "rotate-credentials"
-	// RetryBMCAnnotation has a BMC that failed asked at once, also with a password that it
-	// refused, whenever the value is another than before.
+	// RetryBMCAnnotation lets Ingot contact a BMC that failed at once, also with a password
+	// that the BMC refused, whenever the value is another than before.
 	RetryBMCAnnotation = AnnotationPrefix + "retry-bmc"
 )
+
+// CommandsGivenByAnnotation on an IngotHost names the users who set its command annotations,
+// as JSON. Ingot's webhook sets it, whatever the request says.
+const CommandsGivenByAnnotation = AnnotationPrefix + "commands-given-by"
 
 // EnrolledLabel marks an IngotHost that Ingot made itself, for a machine that it
 // found on a network of mode Discover. Nothing is done to the host before a person has

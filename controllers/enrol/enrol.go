@@ -260,7 +260,7 @@ func (r *Registrar) enrol(ctx context.Context, network *infrav1.IngotNetwork, ke
 	}
 	r.Recorder.Eventf(host, nil, corev1.EventTypeNormal, infrav1.ReasonEnrolled, action,
 		"An unknown machine (%s %s, serial number %s) booted from network %s: give it spec.bmc and the annotation %s, or delete it",
-		orUnknown(report.Facts.System.Manufacturer), report.Facts.System.Product, orUnknown(report.Facts.System.SerialNumber), network.Name, infrav1.ApproveAnnotation)
+		orUnknown(report.Facts.System.Manufacturer), report.Facts.System.Product, orUnknown(report.Facts.System.SerialNumber), network.Name, inventory.CommandText(infrav1.ApproveAnnotation))
 	return r.complete(ctx, host, report.Facts)
 }
 

@@ -288,6 +288,6 @@ func (p *Preparer) resetBMC(ctx context.Context, v View, step inventory.ResetBMC
 // replaceLedger writes claim, record and order on the version that was decided on.
 func (p *Preparer) replaceLedger(ctx context.Context, host *infrav1.IngotHost, ledger inventory.Ledger) error {
 	next := host.DeepCopy()
-	next.Spec.Claim, next.Spec.Record, next.Spec.Order = ledger.Claim, ledger.Record, ledger.Order
+	ledger.Apply(next)
 	return p.Save(ctx, next, host)
 }

@@ -98,7 +98,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	switch {
 	case begun, known.problem != inventory.BMCOK:
 		return known, nil
-	case !rotation.IsAsked(host):
+	case !rotation.IsAsked(host, &seen.Observation, begun):
 		seen.rotated = rotation.Last(host, found.Secret)
 		return known, nil
 	}

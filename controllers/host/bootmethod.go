@@ -169,7 +169,7 @@ func (r *Reconciler) ejectMedia(ctx context.Context, host *infrav1.IngotHost, se
 		// No order to switch the server: those go on as they stand.
 		return r.bmcFailed(host, seen, decision, r.failed(host, seen.known, err, r.Clock.Now())), nil
 	}
-	return r.waits().Soon, r.saveLedger(ctx, host, inventory.SaveLedger{Ledger: inventory.WithoutMedia(host)})
+	return r.waits().Soon, r.saveLedger(ctx, host, inventory.SaveLedger{Ledger: inventory.WithoutMedia(host)}, false)
 }
 
 // eject empties the drives that show an image of Ingot's, and leaves those that a person

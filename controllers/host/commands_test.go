@@ -4,6 +4,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,13 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/inventory"
 )
+
+// commandAt is the value of a command that was given at that time.
+func commandAt(at time.Time, arguments ...string) string {
+	return strings.Join(append([]string{at.UTC().Format(time.RFC3339)}, arguments...), ",")
+}
 
 // inUse is a provisioned host that is on.
 func (y *yard) inUse(host string) {
@@ -56,7 +63,7 @@ func testCommands(t *testing.T, on *ground) {
 		y.inUse("h")
 		y.owned("h")
 		before := conditions.Get(y.get("h"), infrav1.ReadyCondition)
-		y.annotate("h", map[string]string{force: "by J. Doe"})
+		y.annotate("h", map[string]string{force: commandAt(y.clock.Now(), "by J. Doe")})
 		y.step("h")
 		if given(y.get("h")) {
 			t.Error("the command is still there")
@@ -76,7 +83,7 @@ func testCommands(t *testing.T, on *ground) {
 			y := newYard(t, on)
 			y.inUse("h")
 			deleted(y)
-			y.annotate("h", map[string]string{force: "by J. Doe"})
+			y.annotate("h", map[string]string{force: commandAt(y.clock.Now(), "by J. Doe")})
 			for range 3 {
 				y.step("h")
 				y.clock.Step(time.Minute)
@@ -94,6 +101,35 @@ func testCommands(t *testing.T, on *ground) {
 				t.Errorf("addresses of the system that may run on (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A command in a repository that is applied again and again is carried out once, and costs no
+// write after that (I24). Who gave it is told.
+func testCommandsOnce(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	y.inUse("h")
+	y.clock.Step(time.Hour)
+	value := commandAt(y.clock.Now(), inventory.RebootForced)
+	given := map[string]string{infrav1.RebootAnnotation: value, infrav1.CommandsGivenByAnnotation: `{"reboot":{"value":"` + value + `","user":"alice"}}`}
+	y.annotate("h", given)
+	y.bmc.took()
+	for range 5 {
+		y.step("h")
+		y.clock.Step(time.Minute)
+	}
+	if writes := y.bmc.took(); writes != string(bmc.ActionForceRestart) {
+		t.Fatalf("the BMC was told %q", writes)
+	}
+	want := []infrav1.HostCommand{{Name: "reboot", Time: metav1.NewTime(y.clock.Now().Add(-5 * time.Minute).Truncate(time.Second)), User: "alice"}}
+	if diff := cmp.Diff(want, y.get("h").Spec.Commands); diff != "" {
+		t.Errorf("remembered (-want +got):\n%s", diff)
+	}
+	y.toldOnce(infrav1.ReasonCommandExecuted)
+	y.annotate("h", given) // by the next sync
+	y.atRest("h")
+	if y.get("h").Annotations[infrav1.RebootAnnotation] != value {
+		t.Error("the annotation of the repository is removed, and would be set again")
 	}
 }
 

@@ -84,7 +84,11 @@ func keyFor(host *infrav1.IngotHost, version string) string {
 	if err != nil { // it came as JSON
 		text = []byte(err.Error())
 	}
-	sum := sha256.Sum256(append(text, version+"\x00"+host.Annotations[infrav1.RetryBMCAnnotation]...))
+	retry := host.Annotations[infrav1.RetryBMCAnnotation]
+	if _, err := inventory.ParseCommand(infrav1.RetryBMCAnnotation, retry); err != nil {
+		retry = "" // no command (I24)
+	}
+	sum := sha256.Sum256(append(text, version+"\x00"+retry...))
 	return hex.EncodeToString(sum[:])
 }
 

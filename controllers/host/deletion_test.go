@@ -21,7 +21,9 @@ func testDeletedDuringUpdate(t *testing.T, on *ground) {
 	for name, end := range map[string]func(*metal){
 		"done": func(m *metal) { m.lab.SetFaults() },
 		"forced": func(m *metal) {
-			m.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""} })
+			m.edit("h", func(h *infrav1.IngotHost) {
+				h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: commandAt(m.clock.Now())}
+			})
 		},
 		"the BMC never comes back": func(m *metal) {
 			m.lab.SetFaults(labbmc.Faults{Drop: true})

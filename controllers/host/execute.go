@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -63,9 +65,11 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 		return r.waits().Soon, err
 	}
 	if _, ok := decision.Step.(inventory.Restart); ok {
-		// The annotation goes first: a reboot that is lost is seen and asked for
+		// That it is carried out is saved first: a reboot that is lost is seen and asked for
 		// again, one that is repeated is not.
-		if err := r.removeAnnotations(ctx, host, infrav1.RebootAnnotation); err != nil {
+		next := host.DeepCopy()
+		inventory.TakeCommand(next, infrav1.RebootAnnotation)
+		if err := r.saveCommands(ctx, next, host); err != nil {
 			return r.waits().Soon, err
 		}
 	}
@@ -247,7 +251,7 @@ func (r *Reconciler) bmcFailed(host *infrav1.IngotHost, seen *observation, decis
 func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost, seen *observation, decision *inventory.Decision) (time.Duration, error) {
 	switch step := decision.Step.(type) {
 	case inventory.SaveLedger:
-		return r.waits().Soon, r.saveLedger(ctx, host, step)
+		return r.waits().Soon, r.saveLedger(ctx, host, step, decision.Refuses)
 	case inventory.RecordAddress:
 		problem, err := r.book().Record(ctx, address.View{Host: host, Hardware: seen.hardware, Network: seen.network, Lost: seen.addressLost})
 		if problem.Message != "" {
@@ -267,25 +271,45 @@ func (r *Reconciler) executeLedger(ctx context.Context, host *infrav1.IngotHost,
 	return 0, nil
 }
 
-// saveLedger writes claim, record and order on the version that was decided on.
-func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step inventory.SaveLedger) error {
+// saveLedger writes the ledger on the version that was decided on. refuses: the commands in
+// it were not carried out.
+func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, step inventory.SaveLedger, refuses bool) error {
 	next := host.DeepCopy()
-	next.Spec.Claim, next.Spec.Record, next.Spec.Order = step.Ledger.Claim, step.Ledger.Record, step.Ledger.Order
+	step.Ledger.Apply(next)
 	for _, name := range step.RemoveAnnotations {
 		delete(next.Annotations, name)
 	}
 	for _, name := range step.RemoveLabels {
 		delete(next.Labels, name)
 	}
-	return r.patchLocked(ctx, next, host)
+	if !refuses {
+		return r.saveCommands(ctx, next, host)
+	}
+	if err := r.patchLocked(ctx, next, host); err != nil {
+		return err
+	}
+	for _, c := range inventory.NewCommands(host, next) {
+		logCommand(ctx, "Refusing a command", host, c)
+	}
+	return nil
 }
 
-func (r *Reconciler) removeAnnotations(ctx context.Context, host *infrav1.IngotHost, names ...string) error {
-	next := host.DeepCopy()
-	for _, name := range names {
-		delete(next.Annotations, name)
+// saveCommands is patchLocked, and tells people which commands are carried out by it.
+func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.IngotHost) error {
+	commands := inventory.NewCommands(host, next)
+	if err := r.patchLocked(ctx, next, host); err != nil {
+		return err
 	}
-	return r.patchLocked(ctx, next, host)
+	for _, c := range commands {
+		logCommand(ctx, "Carrying out a command", host, c)
+		r.note(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, given at %s by %s.",
+			c.Name, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
+	}
+	return nil
+}
+
+func logCommand(ctx context.Context, what string, host *infrav1.IngotHost, c infrav1.HostCommand) {
+	ctrl.LoggerFrom(ctx).Info(what, "host", klog.KObj(host), "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
 }
 
 // patchLocked writes by optimistic lock. A conflict means that the decision was

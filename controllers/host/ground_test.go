@@ -93,6 +93,7 @@ func TestHost(t *testing.T) {
 		{"push fails", testFirmwarePushFails},
 		{"claims", testClaims},
 		{"commands", testCommands},
+		{"commands once", testCommandsOnce},
 		{"outage", testOutage},
 		{"network", testNetwork},
 		{"slow", testSlow},

@@ -229,8 +229,10 @@ func testUnheeded(t *testing.T, on *ground) {
 // and the first boot that it takes has its time.
 func testCorrected(t *testing.T, on *ground) {
 	for name, correct := range map[string]func(*yard){
-		"and it is to be tried": func(y *yard) { y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: "1"}) },
-		"and nobody says so":    func(y *yard) { y.clock.Step(2 * backoffCap) },
+		"and it is to be tried": func(y *yard) {
+			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
+		},
+		"and nobody says so": func(y *yard) { y.clock.Step(2 * backoffCap) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)

@@ -146,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if decision.Aside {
-		r.event(host, decision.Reason, decision.Message)
+		r.Recorder.Eventf(host, nil, decision.Event, decision.Reason, action, "%s", decision.Message)
 		return ctrl.Result{RequeueAfter: after}, nil
 	}
 	told := r.told(host, seen, decision)

@@ -22,17 +22,19 @@ func TestKeyFor(t *testing.T) {
 		version string
 		again   bool
 	}{
-		"nothing":       {func(*infrav1.IngotHost) {}, "v", false},
-		"a claim":       {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Claim = &infrav1.HostClaim{InstanceID: "i"} }, "v", false},
-		"a record":      {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Record = &infrav1.HostRecord{} }, "v", false},
-		"an order":      {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Order = &infrav1.HostOrder{} }, "v", false},
-		"the address":   {func(h *infrav1.IngotHost) { h.Spec.BMC.Address += "0" }, "v", true},
-		"the Secret":    {func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "other" }, "v", true},
-		"the pin":       {func(h *infrav1.IngotHost) { h.Spec.BMC.CertificateFingerprint = "sha256:x" }, "v", true},
-		"the CA":        {func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca"} }, "v", true},
-		"no trust":      {func(h *infrav1.IngotHost) { h.Spec.BMC.InsecureSkipVerify = ptr.To(true) }, "v", true},
-		"its contents":  {func(*infrav1.IngotHost) {}, "w", true},
-		"a person asks": {func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.RetryBMCAnnotation: "1"} }, "v", true},
+		"nothing":      {func(*infrav1.IngotHost) {}, "v", false},
+		"a claim":      {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Claim = &infrav1.HostClaim{InstanceID: "i"} }, "v", false},
+		"a record":     {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Record = &infrav1.HostRecord{} }, "v", false},
+		"an order":     {func(h *infrav1.IngotHost) { h.Generation++; h.Spec.Order = &infrav1.HostOrder{} }, "v", false},
+		"the address":  {func(h *infrav1.IngotHost) { h.Spec.BMC.Address += "0" }, "v", true},
+		"the Secret":   {func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "other" }, "v", true},
+		"the pin":      {func(h *infrav1.IngotHost) { h.Spec.BMC.CertificateFingerprint = "sha256:x" }, "v", true},
+		"the CA":       {func(h *infrav1.IngotHost) { h.Spec.BMC.CABundleRef = &infrav1.CABundleReference{Name: "ca"} }, "v", true},
+		"no trust":     {func(h *infrav1.IngotHost) { h.Spec.BMC.InsecureSkipVerify = ptr.To(true) }, "v", true},
+		"its contents": {func(*infrav1.IngotHost) {}, "w", true},
+		"a person asks": {func(h *infrav1.IngotHost) {
+			h.Annotations = map[string]string{infrav1.RetryBMCAnnotation: commandAt(time.Unix(1000, 0))}
+		}, "v", true},
 		"what it is to": {func(h *infrav1.IngotHost) { h.Spec.Power = infrav1.PowerIntentOff }, "v", false},
 	} {
 		t.Run(name, func(t *testing.T) {

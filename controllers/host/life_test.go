@@ -173,7 +173,7 @@ func testDeletion(t *testing.T, on *ground) {
 	}
 	forced := func(y *yard) {
 		y.edit("h", func(h *infrav1.IngotHost) {
-			h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
+			h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: commandAt(y.clock.Now())}
 		})
 	}
 	for name, tc := range map[string]struct {

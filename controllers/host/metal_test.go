@@ -204,7 +204,7 @@ func (m *metal) silent() {
 func (m *metal) ask() {
 	m.t.Helper()
 	m.edit("h", func(h *infrav1.IngotHost) {
-		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(m.clock.Now())}
 	})
 }
 

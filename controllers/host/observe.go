@@ -182,7 +182,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, host *infrav1.IngotHost
 // on its way out: the Machine may be drained for hours before its IngotMachine is deleted.
 // It reads live, since people delete the one and annotate the other in one breath.
 func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotHost, machine *infrav1.IngotMachine, seen *observation) error {
-	if _, forced := host.Annotations[infrav1.ForceReleaseAnnotation]; !forced {
+	if _, forced := inventory.PendingCommand(host, infrav1.ForceReleaseAnnotation); !forced {
 		return nil
 	}
 	live := &infrav1.IngotMachine{}

@@ -181,7 +181,9 @@ func testEnrolled(t *testing.T, on *ground) {
 	if call := y.bmc.took(); host.Spec.Order != nil || host.Spec.Record != nil || call != "" {
 		t.Errorf("something was done: %+v, %q", host.Spec, call)
 	}
-	y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ApproveAnnotation: ""} })
+	y.edit("h", func(h *infrav1.IngotHost) {
+		h.Annotations = map[string]string{infrav1.ApproveAnnotation: commandAt(y.clock.Now())}
+	})
 	y.inspect("h")
 	host = y.get("h")
 	if _, waits := host.Labels[infrav1.EnrolledLabel]; waits || host.Annotations[infrav1.ApproveAnnotation] != "" {

@@ -92,7 +92,7 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 			y.BMC = metal
 			host := y.ready("h", func(h *infrav1.IngotHost) {
 				h.Spec.Maintenance = ptr.To(true)
-				h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+				h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(y.clock.Now())}
 			})
 			facts, err := hardware.New(host, on.scheme)
 			must(y, err)
@@ -176,7 +176,7 @@ func testNewCard(t *testing.T, on *ground) {
 		}, after: time.Minute, listed: 1},
 		"asked for": {then: func(y *yard, mac string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, mac) })
-			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: "1"})
+			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
 		}, after: time.Minute, listed: 2},
 		"put in with the address of the host": {then: func(y *yard, _ string) {
 			y.bmc.set(func(f *fakeBMC) { f.macs = append(f.macs, "52:54:00:ff:ff:02") })
@@ -312,7 +312,7 @@ func testRotationSwapped(t *testing.T, on *ground) {
 	y.BMC = metal
 	host := y.ready("h", func(h *infrav1.IngotHost) {
 		h.Spec.Maintenance = ptr.To(true)
-		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(y.clock.Now())}
 	})
 	facts, err := hardware.New(host, on.scheme)
 	must(y, err)

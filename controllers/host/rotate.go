@@ -45,7 +45,7 @@ func (d dealings) Failed(err error, tell func(string) string) {
 
 func (r *Reconciler) rotator(bmc rotation.BMC) *rotation.Rotator {
 	return &rotation.Rotator{Client: r.Client, Clock: r.Clock, BMC: bmc, Turn: r.waits().Turn,
-		Current: r.mustBeCurrent, Save: r.patchLocked, Note: r.note, Warn: r.event}
+		Current: r.mustBeCurrent, Save: r.saveCommands, Note: r.note, Warn: r.event}
 }
 
 // rotate goes on with a change of the BMC's password. settled: seen.target has the

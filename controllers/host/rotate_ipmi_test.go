@@ -35,7 +35,7 @@ func testRotationIPMI(t *testing.T, on *ground) {
 	y.create(secret)
 	y.host("h", func(h *infrav1.IngotHost) {
 		h.Spec.BMC.Address, h.Spec.Maintenance = lab.Address(), ptr.To(true)
-		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: ""}
+		h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(y.clock.Now())}
 	})
 	y.until("h", "rotated", func(h *infrav1.IngotHost) bool {
 		_, asked := h.Annotations[infrav1.RotateCredentialsAnnotation]

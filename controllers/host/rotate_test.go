@@ -202,7 +202,7 @@ func testRotationRefused(t *testing.T, on *ground) {
 		m := newMetal(t, on, "standard")
 		m.calm()
 		m.edit("h", func(h *infrav1.IngotHost) {
-			h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: "", clusterv1.PausedAnnotation: ""}
+			h.Annotations = map[string]string{infrav1.RotateCredentialsAnnotation: commandAt(m.clock.Now()), clusterv1.PausedAnnotation: ""}
 		})
 		for range 3 {
 			m.tick()

@@ -202,7 +202,9 @@ func testStrangers(t *testing.T, on *ground) {
 		old := y.ready("h")
 		found(y, old, uuid.NewString())
 		y.untilBoot("h", infrav1.OrderInspect)
-		y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""} })
+		y.edit("h", func(h *infrav1.IngotHost) {
+			h.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: commandAt(y.clock.Now())}
+		})
 		must(y, y.api.Delete(y.ctx, y.get("h")))
 		y.step("h")
 		y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOff })
@@ -246,7 +248,9 @@ func testClaims(t *testing.T, on *ground) {
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonClaimDangling)
 			y.toldOnce(infrav1.ReasonClaimDangling)
 			y.atRest("h")
-			y.edit("h", func(h *infrav1.IngotHost) { h.Annotations = map[string]string{infrav1.ReleaseDanglingAnnotation: ""} })
+			y.edit("h", func(h *infrav1.IngotHost) {
+				h.Annotations = map[string]string{infrav1.ReleaseDanglingAnnotation: commandAt(y.clock.Now())}
+			})
 			y.until("h", "released", func(h *infrav1.IngotHost) bool { return h.Spec.Claim == nil })
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // waitForOwner lets go on only when Cluster API is done with the Machine (I7). An
@@ -111,7 +112,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 // waitingForFence says what keeps a machine, and what a person can do. Where the host is
 // kept from being switched off at all the BMC is not to blame.
 func waitingForFence(machine *infrav1.IngotMachine, host *infrav1.IngotHost) string {
-	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host.Name, infrav1.ForceReleaseAnnotation)
+	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host.Name, inventory.CommandText(infrav1.ForceReleaseAnnotation))
 	if annotations.HasPaused(host) {
 		message = fmt.Sprintf("IngotHost %s is paused, so that Ingot does not switch it off: take the annotation %s away", host.Name, clusterv1.PausedAnnotation)
 	} else if held := heldUp(host); held != "" {

@@ -82,7 +82,7 @@ func TestRests(t *testing.T) {
 		}, true},
 		"its BMC is to have another password": {func(h *infrav1.IngotHost) {
 			free(h)
-			h.Annotations[infrav1.RotateCredentialsAnnotation] = ""
+			h.Annotations[infrav1.RotateCredentialsAnnotation] = "2026-01-02T03:04:05Z"
 		}, true},
 		"released by force, and perhaps on": {func(h *infrav1.IngotHost) {
 			free(h)

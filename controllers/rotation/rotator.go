@@ -103,10 +103,12 @@ type rotating struct {
 	told      *metav1.Condition
 }
 
-// IsAsked says whether somebody wants a new password of the host's BMC.
-func IsAsked(host *infrav1.IngotHost) bool {
-	_, asked := host.Annotations[infrav1.RotateCredentialsAnnotation]
-	return asked && host.DeletionTimestamp.IsZero()
+// IsAsked reports whether an operator wants a new password of the host's BMC. begun: a
+// rotation is under way, and ends however long it takes; another one begins only while the
+// command has not expired (I24).
+func IsAsked(host *infrav1.IngotHost, seen *inventory.Observation, begun bool) bool {
+	c, pending := inventory.PendingCommand(host, infrav1.RotateCredentialsAnnotation)
+	return pending && host.DeletionTimestamp.IsZero() && (begun || c.Refused(seen.Now, seen.ListeningSince) == "")
 }
 
 // IsPending says whether the host's BMC may have another password than the Secret's own. A
@@ -145,7 +147,8 @@ func (r *rotating) begin(ctx context.Context) (err error) {
 	if of := r.digest(); r.memory.of != of {
 		r.memory = Memory{of: of}
 	}
-	r.memory.Asked, r.memory.Pending = IsAsked(r.host), IsPending(r.host, r.secret)
+	r.memory.Pending = IsPending(r.host, r.secret)
+	r.memory.Asked = IsAsked(r.host, r.view.Seen, r.memory.Pending)
 	if !r.memory.Pending {
 		r.memory.Obstacle, err = r.obstacle(ctx, r.view)
 	}
@@ -343,11 +346,11 @@ func (r *rotating) stuck() {
 	r.condition(metav1.ConditionFalse, infrav1.ReasonRotationStuck, message)
 }
 
-// end takes the annotation away, which has done its work, and tells how it went.
+// end saves that the command was carried out, and tells how it went.
 func (r *rotating) end(ctx context.Context, reason, message string) error {
-	if _, there := r.host.Annotations[infrav1.RotateCredentialsAnnotation]; there {
+	if _, pending := inventory.PendingCommand(r.host, infrav1.RotateCredentialsAnnotation); pending {
 		base := r.host.DeepCopy()
-		delete(r.host.Annotations, infrav1.RotateCredentialsAnnotation)
+		inventory.TakeCommand(r.host, infrav1.RotateCredentialsAnnotation)
 		if err := r.Save(ctx, r.host, base); err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret,
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "bmc"},
 		Data: map[string][]byte{infrav1.SecretKeyUsername: []byte("root"), infrav1.SecretKeyPassword: []byte(canary)}}
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "1",
-		Annotations: map[string]string{infrav1.RotateCredentialsAnnotation: ""}}}
+		Annotations: map[string]string{infrav1.RotateCredentialsAnnotation: "1970-01-01T00:16:40Z"}}}
 	host.Spec.BMC = &infrav1.BMC{Address: "redfish://bmc.example", CredentialsRef: infrav1.LocalReference{Name: "bmc"}}
 	none := func(client.Object) []string { return nil }
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret, host).
@@ -118,6 +118,7 @@ func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret,
 			return api.Patch(ctx, next, client.MergeFrom(before))
 		},
 		Note: tell, Warn: tell}
+	seen.Now = r.Clock.Now()
 	var memory Memory
 	var told *metav1.Condition
 	for range 10 {
@@ -132,7 +133,7 @@ func rotate(t *testing.T, d *door, seen *inventory.Observation) (*corev1.Secret,
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
 			t.Fatal(err)
 		}
-		if !IsAsked(host) && !IsPending(host, secret) {
+		if !IsAsked(host, seen, true) && !IsPending(host, secret) {
 			break
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // I8: an agent is told all instances of the host whose markers it may find, and the one
@@ -30,11 +32,15 @@ func TestReleasedInstances(t *testing.T) {
 		{"installed", agentapi.Succeeded, approved, false},
 		{"failed", agentapi.Failed, approved, true},
 		{"installed, two approvals", agentapi.Succeeded, approved + ",damaged-0123456789abcdef", false},
-		{"installed, and another approval", agentapi.Succeeded, "", true},
+		{"installed, without an approval", agentapi.Succeeded, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, world(func(h *infrav1.IngotHost) {
-				h.Annotations = map[string]string{infrav1.ApproveAnnotation: c.value}
+				h.Annotations = map[string]string{infrav1.ApproveAnnotation: "2026-01-02T03:04:05Z"} // a takeover
+				h.Spec.Commands = []infrav1.HostCommand{{Name: "approve", Time: metav1.Unix(1000, 0)}}
+				if c.value != "" {
+					h.Spec.Commands[0].InstanceIDs = strings.Split(c.value, ",")
+				}
 				h.Spec.Record = &infrav1.HostRecord{EarlierInstanceIDs: []string{first}, LastInstanceID: last}
 			})...)
 			a := s.agent(claimsOf(token.Install), here)
@@ -54,8 +60,12 @@ func TestReleasedInstances(t *testing.T) {
 			if _, reason := call[agentapi.Acknowledgement](a, agentapi.PathReport, report); reason != "" {
 				t.Fatalf("report: %s", reason)
 			}
-			if _, stays := s.host().Annotations[infrav1.ApproveAnnotation]; stays != c.stays {
-				t.Errorf("the approval stays: %t, want %t", stays, c.stays)
+			host := s.host()
+			if stays := len(inventory.ApprovedInstances(host)) > 0; stays != c.stays {
+				t.Errorf("the approval of instances stays: %t, want %t", stays, c.stays)
+			}
+			if host.Annotations[infrav1.ApproveAnnotation] == "" || len(host.Spec.Commands) != 1 {
+				t.Errorf("another command is gone: %v %+v", host.Annotations, host.Spec.Commands)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func missingRoot(host *infrav1.IngotHost, known *infrav1.IngotHardware, facts in
 func diskNotFound(what string, missing []infrav1.DiskReference, then string) *problem {
 	return &problem{reason: agentapi.FailureDiskNotFound, message: inventory.Truncate(what+". Missing: "+
 		inventory.DescribeDisks(missing)+". Reconnect what is missing. If it was taken out for good: once the host is quarantined annotate it "+
-		infrav1.InspectAnnotation+" and "+infrav1.ClearQuarantineAnnotation+"; "+then, maxMessage)}
+		inventory.CommandText(infrav1.InspectAnnotation)+" and "+inventory.CommandText(infrav1.ClearQuarantineAnnotation)+"; "+then, maxMessage)}
 }
 
 // tooManyDisks ends a wipe of a server with more disks than an IngotHardware holds: those

@@ -142,9 +142,7 @@ func (s *Server) conclude(host *infrav1.IngotHost, in agentapi.Report) {
 		inventory.ForgetRefusal(host)
 		host.Spec.Claim.State = infrav1.ClaimProvisioned
 		host.Spec.Order = nil
-		if len(inventory.ApprovedInstances(host)) > 0 { // its disk is written: the approval is used up
-			delete(host.Annotations, infrav1.ApproveAnnotation)
-		}
+		inventory.SpendApproval(host) // its disk is written
 		return
 	}
 	result := &infrav1.OrderResult{

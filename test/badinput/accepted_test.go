@@ -6,6 +6,7 @@ package badinput
 import (
 	"context"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +31,7 @@ func (s *server) testAccepted(t *testing.T) {
 		{"an operator changes what is his on a claimed host", testCase{Base: "ingothost-maximal", Op: "update", As: operatorUser,
 			Set: map[string]any{"spec.maintenance": true, "metadata.labels[rack]": "b"}}},
 		{"an operator forces a host out that is not fenced", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
-			Set:    map[string]any{"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + "]": "", "spec.claim.state": "Releasing"},
+			Set:    map[string]any{"metadata.annotations[" + v1beta2.ForceReleaseAnnotation + "]": time.Now().UTC().Format(time.RFC3339), "spec.claim.state": "Releasing"},
 			Remove: []string{"spec.claim.fencedAt"}}},
 		{"an operator deletes a host that is being cleaned", testCase{Base: "ingothost-maximal", Op: "delete-changed", As: operatorUser,
 			Set: map[string]any{"spec.claim.state": "Releasing"}}},

@@ -59,7 +59,7 @@ func burn(t *testing.T, s *stage) {
 	// The replacement stands still for longer than that while it joins: it is one of three on
 	// two cores.
 	s.suspectControlPlanes(t, 15*time.Minute)
-	s.site.Kubectl(t, "annotate", "ingothost", s.burnt, infrav1.ForceReleaseAnnotation+"=burnt, and unplugged by J. Doe")
+	s.site.Kubectl(t, "annotate", "ingothost", s.burnt, infrav1.ForceReleaseAnnotation+"="+time.Now().UTC().Format(time.RFC3339)+",burnt, and unplugged by J. Doe")
 	s.site.AwaitFor(t, patience, "the Machine's end", func(ctx context.Context) (string, error) {
 		controlPlanes, _, err := s.site.Machines(ctx, s.cluster)
 		for _, m := range controlPlanes {

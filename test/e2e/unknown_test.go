@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,9 +109,9 @@ func credentials(t *testing.T, s *stage, name string) {
 func approval(s *stage, name string) string {
 	objects := s.site.HostObjects(name)
 	bmc := objects[len(objects)-1].(*infrav1.IngotHost).Spec.BMC
-	return fmt.Sprintf(`--patch={"metadata":{"annotations":{%q:""}},"spec":{"networkRef":{"name":"elsewhere"},`+
+	return fmt.Sprintf(`--patch={"metadata":{"annotations":{%q:%q}},"spec":{"networkRef":{"name":"elsewhere"},`+
 		`"bmc":{"address":%q,"credentialsRef":{"name":%q},"caBundleRef":{"name":%q}}}}`,
-		infrav1.ApproveAnnotation, bmc.Address, bmc.CredentialsRef.Name, bmc.CABundleRef.Name)
+		infrav1.ApproveAnnotation, time.Now().UTC().Format(time.RFC3339), bmc.Address, bmc.CredentialsRef.Name, bmc.CABundleRef.Name)
 }
 
 // poolGives answers the only claim, as an IPAM provider does, and waits until the

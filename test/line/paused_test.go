@@ -142,6 +142,6 @@ func annotateHost(t *testing.T, site *Site, name, annotation string) {
 	if host.Annotations == nil {
 		host.Annotations = map[string]string{}
 	}
-	host.Annotations[annotation] = ""
+	host.Annotations[annotation] = time.Now().UTC().Format(time.RFC3339)
 	check(t, site.Client.Patch(t.Context(), host, client.MergeFrom(base)))
 }

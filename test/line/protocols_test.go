@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -130,7 +131,7 @@ func testProtocolsRefused(t *testing.T, site *Site) {
 func reboot(t *testing.T, site *Site, name string) {
 	t.Helper()
 	before := count(site.Server(name).Simulated, server.EventSystem)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"Forced"}}}`, infrav1.RebootAnnotation)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, infrav1.RebootAnnotation, time.Now().UTC().Format(time.RFC3339)+",Forced")
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: site.Namespace}}
 	check(t, site.Client.Patch(t.Context(), host, client.RawPatch(types.MergePatchType, []byte(patch))))
 	site.Await(t, name+" rebooted", func(ctx context.Context) (string, error) {

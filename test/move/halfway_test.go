@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,7 @@ func (y *yard) beginHalfway(p *plane) {
 	y.bmcs[rotating].SetFaults(labbmc.Faults{Match: isLogin, Status: http.StatusServiceUnavailable})
 	host := p.hosts()[rotating]
 	base := host.DeepCopy()
-	host.Annotations[infrav1.RotateCredentialsAnnotation] = ""
+	host.Annotations[infrav1.RotateCredentialsAnnotation] = time.Now().UTC().Format(time.RFC3339)
 	if err := p.client.Patch(y.t.Context(), host, client.MergeFrom(base)); err != nil {
 		y.t.Fatal(err)
 	}

@@ -222,7 +222,7 @@ func (j *journey) cutOff() {
 		}
 	}
 	j.gates.hold(j.inspecting, server.StepProbe, 0)
-	j.from.Kubectl(j.t, "annotate", "ingothost", j.inspecting, infrav1.InspectAnnotation+"=")
+	j.from.Kubectl(j.t, "annotate", "ingothost", j.inspecting, infrav1.InspectAnnotation+"="+time.Now().UTC().Format(time.RFC3339))
 	j.from.Await(j.t, "an agent that inspects", site.All(j.gates.holds(j.inspecting, server.StepProbe), j.phase(j.inspecting, infrav1.PhaseInspecting)))
 	j.from.Await(j.t, "hosts that block a move", j.from.Hosts(j.world.Servers(), func(host *infrav1.IngotHost) string {
 		if _, blocked := host.Annotations[clusterctlv1.BlockMoveAnnotation]; !blocked {
@@ -399,7 +399,7 @@ func (j *journey) end() {
 	s.Kubectl(j.t, "delete", "cluster", j.cluster.Name, "--wait=false")
 	s.Await(j.t, "the cluster's end", s.Gone(j.cluster))
 	pullDisk(j.t, j.world, true)
-	s.Kubectl(j.t, "annotate", "ingothost", broken, infrav1.ClearQuarantineAnnotation+"=")
+	s.Kubectl(j.t, "annotate", "ingothost", broken, infrav1.ClearQuarantineAnnotation+"="+time.Now().UTC().Format(time.RFC3339))
 	s.Await(j.t, "hosts given back, wiped", site.All(s.Free(j.world.Servers()...), s.Wiped(j.world.Servers()...)))
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -175,7 +176,7 @@ func (s *scene) replaces(t *testing.T, c site.Cluster, machine clusterv1.Machine
 	if cut := resets(all, "ForceOff"); cut < 1 {
 		t.Errorf("the BMC was told to cut the power %d times: %+v", cut, all)
 	}
-	s.patch(t, "ingothost", host.Name, `{"metadata":{"annotations":{%q:""}}}`, infrav1.ClearQuarantineAnnotation)
+	s.patch(t, "ingothost", host.Name, `{"metadata":{"annotations":{%q:%q}}}`, infrav1.ClearQuarantineAnnotation, time.Now().UTC().Format(time.RFC3339))
 	s.end(t, c)
 }
 

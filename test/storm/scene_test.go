@@ -243,7 +243,7 @@ func (sc *scene) cure(t *testing.T) {
 			continue
 		}
 		t.Logf("%s is %s (faults: %s): annotated with %s", host.Name, reason, sc.faultsOf(host.Name), annotation)
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, annotation)
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotation, time.Now().UTC().Format(time.RFC3339))
 		check(t, sc.site.Client.Patch(t.Context(), host, client.RawPatch(types.MergePatchType, []byte(patch))))
 	}
 }

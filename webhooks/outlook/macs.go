@@ -43,7 +43,7 @@ func (o Outlook) strays(ctx context.Context, in scope, path *field.Path, data *v
 			if hosts, ok := allInspected(); ok {
 				settled[i] = true
 				warnings = append(warnings, fmt.Sprintf("%s is of none of the %d hosts of namespace %s, all of which are inspected; correct it, register its host, "+
-					"or, where the interface was put in since, annotate that host with %s, until then its machines wait", where, hosts, in.namespace, v1beta2.InspectAnnotation))
+					"or, where the interface was put in since, annotate that host with %s, until then its machines wait", where, hosts, in.namespace, inventory.CommandText(v1beta2.InspectAnnotation)))
 			}
 		case !in.selector.Matches(labels.Set(owner.Labels)):
 			settled[i] = true

@@ -37,7 +37,7 @@ func (o Outlook) RootDisk(ctx context.Context, before, host *v1beta2.IngotHost) 
 	var warnings []string
 	warn := func(text string) {
 		warnings = append(warnings, fmt.Sprintf("%s; correct it, or put such a disk in and annotate the host with %s while it is free, "+
-			"until then only machines with hints or softwareRAID.members of their own get the host", inventory.Truncate(text, maxLack), v1beta2.InspectAnnotation))
+			"until then only machines with hints or softwareRAID.members of their own get the host", inventory.Truncate(text, maxLack), inventory.CommandText(v1beta2.InspectAnnotation)))
 	}
 	unmet := inventory.UnmetHints(hardware.Spec.Disks, hints)
 	for _, h := range unmet {

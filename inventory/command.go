@@ -1,0 +1,260 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/agentapi"
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+)
+
+// This file parses the commands that operators give by annotation, and remembers those that
+// were carried out (I24).
+
+const (
+	// CommandLifetime is how long after its time a command may be carried out.
+	CommandLifetime = time.Hour
+	// CommandSkew is how far the clock of the operator may be ahead of the manager's.
+	CommandSkew = 5 * time.Minute
+	// commandGrace is how long before the manager began to reconcile hosts a command may have
+	// been given: a restart of the manager loses no command, and a command that comes back
+	// with a restored backup is older.
+	commandGrace = 2 * time.Minute
+)
+
+// Values of RebootAnnotation after its time.
+const (
+	RebootGraceful = "Graceful"
+	RebootForced   = "Forced"
+)
+
+// maxCommandNote and maxApproved bound what may follow the time of a command. The schema of
+// HostCommand bounds the instances as well.
+const (
+	maxCommandNote = 256
+	maxApproved    = 32
+)
+
+// Command is a command that an operator gave by annotating a host.
+type Command struct {
+	// Name of the annotation, with its prefix.
+	Name string
+	// Time at which it was given, in whole seconds.
+	Time time.Time
+	// Arguments follow the time: instances of approve, Graceful or Forced of reboot, or a
+	// note of any other command.
+	Arguments []string
+}
+
+// CommandNames lists the annotations that are commands.
+func CommandNames() []string {
+	return []string{
+		infrav1.ApproveAnnotation, infrav1.ClearQuarantineAnnotation, infrav1.ForceReleaseAnnotation, infrav1.InspectAnnotation,
+		infrav1.RebootAnnotation, infrav1.ReleaseDanglingAnnotation, infrav1.RetryBMCAnnotation, infrav1.RotateCredentialsAnnotation,
+	}
+}
+
+// CommandText returns a command annotation as an operator types it into a shell.
+func CommandText(name string, arguments ...string) string {
+	return name + "=" + strings.Join(append([]string{"$(date -u +%FT%TZ)"}, arguments...), ",")
+}
+
+// CommandLine returns the kubectl command by which an operator gives a command to a host.
+func CommandLine(host *infrav1.IngotHost, name string, arguments ...string) string {
+	return fmt.Sprintf("kubectl annotate --overwrite -n %s ih %s %s", host.Namespace, host.Name, CommandText(name, arguments...))
+}
+
+// instanceID is how an instance is written in an approval, or the name of a marker that is
+// damaged.
+var instanceID = regexp.MustCompile(`^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|` + agentapi.DamagedMarker + `[0-9a-f]{16})$`)
+
+// ParseCommand reads the value of a command annotation: its time, and what follows.
+func ParseCommand(name, value string) (Command, error) {
+	first, rest, more := strings.Cut(value, ",")
+	given, err := time.Parse(time.RFC3339, strings.TrimSpace(first))
+	if err != nil {
+		return Command{}, fmt.Errorf("must start with the UTC time at which the command is given, such as 2026-01-02T15:04:05Z")
+	}
+	// Times are stored in whole seconds: a fraction would make the stored time look older.
+	c := Command{Name: name, Time: given.UTC().Truncate(time.Second)}
+	if more {
+		c.Arguments, err = parseArguments(name, rest)
+	}
+	return c, err
+}
+
+func parseArguments(name, text string) ([]string, error) {
+	switch name {
+	case infrav1.ApproveAnnotation:
+		var instances []string
+		for value := range strings.SplitSeq(strings.ToLower(text), ",") {
+			if value = strings.TrimSpace(value); !instanceID.MatchString(value) {
+				return nil, fmt.Errorf("%q is no instance; after the time come the instances that the condition of the host or machine names, separated by commas", Truncate(value, 64))
+			}
+			if !slices.Contains(instances, value) {
+				instances = append(instances, value)
+			}
+		}
+		if len(instances) > maxApproved {
+			return nil, fmt.Errorf("names %d instances; at most %d can be approved at once", len(instances), maxApproved)
+		}
+		return instances, nil
+	case infrav1.RebootAnnotation:
+		if text != RebootGraceful && text != RebootForced {
+			return nil, fmt.Errorf("%q is no way to reboot; after the time comes %s, %s or nothing", Truncate(text, 64), RebootGraceful, RebootForced)
+		}
+		return []string{text}, nil
+	}
+	if len(text) > maxCommandNote {
+		return nil, fmt.Errorf("has a note of %d bytes after the time; at most %d are allowed", len(text), maxCommandNote)
+	}
+	return []string{text}, nil
+}
+
+// CommandDone reports when the last command of that annotation that was carried out or
+// refused was given. Zero: none was.
+func CommandDone(host *infrav1.IngotHost, name string) time.Time {
+	for _, done := range host.Spec.Commands {
+		if done.Name == shortName(name) {
+			return done.Time.Time
+		}
+	}
+	return time.Time{}
+}
+
+// PendingCommand returns the command that an annotation of the host gives, unless it was
+// carried out already, or a later one was. It reports false for a value that is no command.
+func PendingCommand(host *infrav1.IngotHost, name string) (Command, bool) {
+	value, found := host.Annotations[name]
+	if !found {
+		return Command{}, false
+	}
+	c, err := ParseCommand(name, value)
+	return c, err == nil && c.Time.After(CommandDone(host, name))
+}
+
+// Ahead reports whether the command's time lies in the future, beyond what clocks differ by.
+func (c Command) Ahead(now time.Time) bool { return c.Time.After(now.Add(CommandSkew)) }
+
+// Expired reports whether the command was given too long ago to be carried out.
+func (c Command) Expired(now time.Time) bool { return !now.Before(c.Time.Add(CommandLifetime)) }
+
+// Refused says, for people, why the command is not carried out because of its time. since is
+// when the manager began to reconcile hosts; zero: not known. Empty: the time is right.
+func (c Command) Refused(now, since time.Time) string {
+	switch {
+	case c.Ahead(now):
+		return "its time " + clock(c.Time) + " lies in the future: check the clock"
+	case c.Expired(now):
+		return "given at " + clock(c.Time) + ", it expired after an hour"
+	case !since.IsZero() && c.Time.Before(since.Add(-commandGrace)):
+		return "given at " + clock(c.Time) + ", before this manager started"
+	}
+	return ""
+}
+
+// shortName is the name of a command in spec.commands.
+func shortName(name string) string { return strings.TrimPrefix(name, infrav1.AnnotationPrefix) }
+
+// TakeCommand removes a command annotation from the host and remembers that its command was
+// carried out, in the persistent state. Nothing is remembered of a value that is no command.
+func TakeCommand(host *infrav1.IngotHost, name string) {
+	if c, pending := PendingCommand(host, name); pending {
+		remember(&host.Spec.Commands, host, c)
+	}
+	delete(host.Annotations, name)
+}
+
+// remember enters the command into the list of those carried out.
+func remember(commands *[]infrav1.HostCommand, host *infrav1.IngotHost, c Command) {
+	done := infrav1.HostCommand{Name: shortName(c.Name), Time: metav1.Time{Time: c.Time}, User: CommandUser(host, c.Name)}
+	for i := range *commands {
+		if (*commands)[i].Name == done.Name {
+			done.InstanceIDs = (*commands)[i].InstanceIDs
+			(*commands)[i] = done
+			return
+		}
+	}
+	*commands = append(*commands, done)
+}
+
+// NewCommands lists the commands that were carried out or refused between two versions of a
+// host.
+func NewCommands(before, after *infrav1.IngotHost) []infrav1.HostCommand {
+	var out []infrav1.HostCommand
+	for _, c := range after.Spec.Commands {
+		if c.Time.After(CommandDone(before, infrav1.AnnotationPrefix+c.Name)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// givenBy is who gave a command, by its value: another value is another command.
+type givenBy struct {
+	Value string `json:"value"`
+	User  string `json:"user"`
+}
+
+// maxUser is the schema's bound on user names, maxCommandValue more than any command has.
+const (
+	maxUser         = 256
+	maxCommandValue = 2048
+)
+
+// CommandUser returns the user who set a command annotation as it is now, as Ingot's webhook
+// recorded. Empty: not known.
+func CommandUser(host *infrav1.IngotHost, name string) string {
+	if given := commandGivers(host)[shortName(name)]; given.Value == host.Annotations[name] {
+		return Truncate(given.User, maxUser)
+	}
+	return ""
+}
+
+func commandGivers(host *infrav1.IngotHost) map[string]givenBy {
+	var givers map[string]givenBy
+	if json.Unmarshal([]byte(host.Annotations[infrav1.CommandsGivenByAnnotation]), &givers) != nil {
+		return nil // only Ingot's webhook writes it
+	}
+	return givers
+}
+
+// RecordCommandUsers notes in an annotation of after which user gave each of its commands:
+// user, where the value is another than in before, else who before names. before is nil for
+// a new host.
+func RecordCommandUsers(before, after *infrav1.IngotHost, user string) {
+	givers := map[string]givenBy{}
+	for _, name := range CommandNames() {
+		value, found := after.Annotations[name]
+		if !found {
+			continue
+		}
+		given := givenBy{Value: value, User: user}
+		if before != nil {
+			if was, stood := before.Annotations[name]; stood && was == value {
+				given = commandGivers(before)[shortName(name)]
+			}
+		}
+		if given.User != "" && len(value) <= maxCommandValue {
+			givers[shortName(name)] = given
+		}
+	}
+	delete(after.Annotations, infrav1.CommandsGivenByAnnotation)
+	if len(givers) == 0 {
+		return
+	}
+	text, err := json.Marshal(givers)
+	if err != nil {
+		return // strings always marshal
+	}
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, infrav1.CommandsGivenByAnnotation, string(text))
+}
