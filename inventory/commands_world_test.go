@@ -163,3 +163,10 @@ func (w *world) checkCommands(host *infrav1.IngotHost, obs Observation, d Decisi
 		}
 	}
 }
+
+// asked is w.asked for checks that know no time: the command is neither carried out nor
+// refused yet.
+func asked(host *infrav1.IngotHost, annotation string) bool {
+	_, pending := PendingCommand(host, annotation)
+	return pending
+}

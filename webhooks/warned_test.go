@@ -126,7 +126,7 @@ func TestHostWarnings(t *testing.T) {
 		}), nil},
 		{"a disk that it has not", racked("h", nil), racked("h", hinting), admission.Warnings{
 			`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-1"; correct it, or put such a disk in and annotate the host ` +
-				"with ingot.infrastructure.cluster.x-k8s.io/inspect while it is free, until then only machines with hints or softwareRAID.members of their own get the host"}},
+				"with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free, until then only machines with hints or softwareRAID.members of their own get the host"}},
 		{"a disk that it has not, and changed otherwise", racked("h", hinting), racked("h", func(h *v1beta2.IngotHost) { hinting(h); h.Finalizers = []string{"x"} }), nil},
 		{"its BMC taken away under a machine", racked("h", nil), racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC = nil }), admission.Warnings{
 			`spec.bmc: is removed from a host that IngotMachine "m1" uses; give it back, without it the server can be neither switched nor fenced, and the machine not deleted`}},

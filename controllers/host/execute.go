@@ -302,7 +302,7 @@ func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.Ingot
 	}
 	for _, c := range commands {
 		logCommand(ctx, "Carrying out a command", host, c)
-		r.note(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carried out the command %s, given at %s by %s.",
+		r.note(host, infrav1.ReasonCommandExecuted, fmt.Sprintf("Carrying out the command %s, given at %s by %s.",
 			c.Name, c.Time.UTC().Format(time.RFC3339), cmp.Or(c.User, "an unknown user")))
 	}
 	return nil

@@ -105,7 +105,7 @@ func TestInterfacesByMAC(t *testing.T) {
 	const mine, nobodys = "52:54:00:00:01:01", "52:54:00:00:00:99"
 	nobody := func(i, hosts int, mac string) string {
 		return fmt.Sprintf(`spec.networkData.ethernets[%d].nic.mac: %q is of none of the %d hosts of namespace ns, all of which are inspected; correct it, register its host, `+
-			"or, where the interface was put in since, annotate that host with ingot.infrastructure.cluster.x-k8s.io/inspect, "+waits, i, mac, hosts)
+			"or, where the interface was put in since, annotate that host with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%%FT%%TZ), "+waits, i, mac, hosts)
 	}
 	tests := []struct {
 		name  string

@@ -34,7 +34,7 @@ func TestRootDisk(t *testing.T) {
 	}
 	otherwise := named("S-9")
 	otherwise.Finalizers = []string{"x"}
-	const remedy = "; correct it, or put such a disk in and annotate the host with ingot.infrastructure.cluster.x-k8s.io/inspect while it is free, " +
+	const remedy = "; correct it, or put such a disk in and annotate the host with ingot.infrastructure.cluster.x-k8s.io/inspect=$(date -u +%FT%TZ) while it is free, " +
 		"until then only machines with hints or softwareRAID.members of their own get the host"
 	strange := []string{`spec.rootDeviceHints.serialNumber: "S-9" holds for none of the disks that the host was inspected with: /dev/sda "S-h", /dev/sdb "S-h2"` + remedy}
 	tests := []struct {
