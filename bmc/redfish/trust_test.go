@@ -20,7 +20,7 @@ import (
 // which gets no token to send.
 func TestPin(t *testing.T) {
 	r := newRig(t, nil)
-	first, err := trust.Probe(t.Context(), strings.TrimPrefix(r.Address(), "redfish://"))
+	first, err := trust.Probe(t.Context(), bmc.Target{}, strings.TrimPrefix(r.Address(), "redfish://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.SetAuthority(other)
-	now, err := trust.Probe(t.Context(), strings.TrimPrefix(r.Address(), "redfish://"))
+	now, err := trust.Probe(t.Context(), bmc.Target{}, strings.TrimPrefix(r.Address(), "redfish://"))
 	if err != nil {
 		t.Fatal(err)
 	}

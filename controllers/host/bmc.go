@@ -97,7 +97,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	known = r.readBMC(ctx, host, seen, known)
 	switch {
-	case begun, known.problem != inventory.BMCOK && !changesPassword(host, known):
+	case begun, known.problem != inventory.BMCOK && !changesPassword(host, seen, known):
 		return known, nil
 	case !rotation.IsAsked(host, &seen.Observation, begun):
 		seen.rotated = rotation.Last(host, found.Secret)
@@ -108,10 +108,10 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	return known, err
 }
 
-// changesPassword: the BMC tells nothing before its password was changed, and somebody asks
-// for that (docs/decisions/0315).
-func changesPassword(host *infrav1.IngotHost, known contact) bool {
-	return known.problem == inventory.BMCPasswordChange && rotation.IsAsked(host)
+// changesPassword reports whether the BMC demands a new password before it answers anything,
+// and an operator has asked Ingot to set one (docs/decisions/0315).
+func changesPassword(host *infrav1.IngotHost, seen *observation, known contact) bool {
+	return known.problem == inventory.BMCPasswordChange && rotation.IsAsked(host, &seen.Observation, false)
 }
 
 func (r *Reconciler) finder() *access.Finder {

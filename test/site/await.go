@@ -138,5 +138,9 @@ func (s *Site) Silent(span time.Duration) Missing {
 // Text is one request of an audit log, for people.
 func Text(e audit.Event) string {
 	resource := strings.Trim(e.Object.Resource+"/"+e.Object.Subresource, "/")
-	return fmt.Sprintf("%s: %s %s %s/%s %s", strings.TrimPrefix(e.User.Username, identities), e.Verb, resource, e.Object.Namespace, e.Object.Name, e.RequestBody)
+	user := e.User.Username
+	for _, of := range identities {
+		user = strings.TrimPrefix(user, of)
+	}
+	return fmt.Sprintf("%s: %s %s %s/%s %s", user, e.Verb, resource, e.Object.Namespace, e.Object.Name, e.RequestBody)
 }
