@@ -68,7 +68,7 @@ func (in *input) bmcReachable() metav1.Condition {
 	switch {
 	case in.unmanaged():
 		return unknown(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
-	case in.obs.BMC == BMCOK, in.obs.BMC == BMCUnauthorized:
+	case in.obs.BMC == BMCOK, in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange:
 		return is(name, infrav1.ReasonBMCAnswers, "the BMC answers")
 	case in.obs.BMC == BMCCredentialsMissing, in.obs.BMC == BMCCAMissing:
 		return unknown(name, bmcReason(in.obs.BMC), in.bmcMessage())
@@ -84,7 +84,7 @@ func (in *input) credentialsValid() metav1.Condition {
 		return unknown(name, infrav1.ReasonUnmanaged, "the host has no BMC in spec.bmc")
 	case in.obs.BMC == BMCOK, in.obs.BMC == BMCDisobeys:
 		return is(name, infrav1.ReasonCredentialsAccepted, "the BMC accepts the credentials")
-	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCCredentialsMissing:
+	case in.obs.BMC == BMCUnauthorized, in.obs.BMC == BMCPasswordChange, in.obs.BMC == BMCCredentialsMissing:
 		return isNot(name, bmcReason(in.obs.BMC), in.bmcMessage())
 	default:
 		return unknown(name, bmcReason(in.obs.BMC), "the BMC could not be asked; see condition "+infrav1.HostBMCReachableCondition)

@@ -189,7 +189,7 @@ func faultEvents() []event {
 }
 
 func bmcProblems() []BMCProblem {
-	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCSlow, BMCUnauthorized, BMCCertificateInvalid, BMCCertificateChanged,
+	return []BMCProblem{BMCUnreachable, BMCTimeout, BMCBusy, BMCRateLimited, BMCSlow, BMCUnauthorized, BMCPasswordChange, BMCCertificateInvalid, BMCCertificateChanged,
 		BMCCredentialsMissing, BMCCAMissing, BMCUnsupported, BMCError, BMCDisobeys}
 }
 

@@ -85,13 +85,15 @@ type BMCProblem string
 
 // The problems; each has its own condition reason and remedy.
 const (
-	BMCOK                 BMCProblem = ""
-	BMCUnreachable        BMCProblem = "Unreachable"
-	BMCTimeout            BMCProblem = "Timeout"
-	BMCBusy               BMCProblem = "Busy"
-	BMCRateLimited        BMCProblem = "RateLimited"
-	BMCSlow               BMCProblem = "Slow"
-	BMCUnauthorized       BMCProblem = "Unauthorized"
+	BMCOK           BMCProblem = ""
+	BMCUnreachable  BMCProblem = "Unreachable"
+	BMCTimeout      BMCProblem = "Timeout"
+	BMCBusy         BMCProblem = "Busy"
+	BMCRateLimited  BMCProblem = "RateLimited"
+	BMCSlow         BMCProblem = "Slow"
+	BMCUnauthorized BMCProblem = "Unauthorized"
+	// BMCPasswordChange: it takes the password, and wants another before anything else.
+	BMCPasswordChange     BMCProblem = "PasswordChange"
 	BMCCertificateInvalid BMCProblem = "CertificateInvalid"
 	BMCCertificateChanged BMCProblem = "CertificateChanged"
 	BMCCredentialsMissing BMCProblem = "CredentialsMissing"

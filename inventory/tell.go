@@ -57,6 +57,9 @@ func (in *input) remedy() string {
 		return "if the number does not grow, close other sessions to it or reset it"
 	case BMCUnauthorized:
 		return fmt.Sprintf("correct username and password in Secret %s", in.host.Spec.BMC.CredentialsRef.Name)
+	case BMCPasswordChange:
+		return fmt.Sprintf("Annotate the host with %s and Ingot sets one, or change it at the BMC and in Secret %s.",
+			infrav1.RotateCredentialsAnnotation, in.host.Spec.BMC.CredentialsRef.Name)
 	case BMCCertificateInvalid:
 		return "name the CA that signed its certificate in spec.bmc.caBundleRef, or compare the fingerprint presented with the BMC's own and set spec.bmc.certificateFingerprint to it"
 	case BMCCertificateChanged:
@@ -96,6 +99,8 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonBMCRateLimited
 	case BMCUnauthorized:
 		return infrav1.ReasonCredentialsRejected
+	case BMCPasswordChange:
+		return infrav1.ReasonPasswordChangeRequired
 	case BMCCertificateInvalid:
 		return infrav1.ReasonCertificateInvalid
 	case BMCCertificateChanged:
@@ -114,6 +119,9 @@ func bmcReason(problem BMCProblem) string {
 }
 
 func (in *input) bmcMessage() string {
+	if in.obs.BMC == BMCPasswordChange {
+		return "The BMC wants its password changed first. " + in.remedy()
+	}
 	what := in.obs.BMCMessage
 	if what == "" {
 		what = string(in.obs.BMC)

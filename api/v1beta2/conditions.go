@@ -96,13 +96,16 @@ const (
 	ReasonCredentialsAccepted = "CredentialsAccepted"
 	ReasonCredentialsRejected = "CredentialsRejected"
 	ReasonCredentialsMissing  = "CredentialsMissing"
-	ReasonCAMissing           = "CABundleMissing"
-	ReasonMACNotFound         = "BootMACNotFound"
-	ReasonCredentialsRotated  = "CredentialsRotated"
-	ReasonCredentialsRotating = "CredentialsRotating"
-	ReasonRotationRefused     = "RotationRefused"
-	ReasonRotationFailed      = "RotationFailed"
-	ReasonRotationStuck       = "RotationStuck"
+	// ReasonPasswordChangeRequired: the BMC takes the credentials, and refuses everything
+	// until their password was changed, as with a factory's.
+	ReasonPasswordChangeRequired = "PasswordChangeRequired"
+	ReasonCAMissing              = "CABundleMissing"
+	ReasonMACNotFound            = "BootMACNotFound"
+	ReasonCredentialsRotated     = "CredentialsRotated"
+	ReasonCredentialsRotating    = "CredentialsRotating"
+	ReasonRotationRefused        = "RotationRefused"
+	ReasonRotationFailed         = "RotationFailed"
+	ReasonRotationStuck          = "RotationStuck"
 	// ReasonCredentialsKept: a Secret outlives its host, since nobody else knows the password.
 	ReasonCredentialsKept = "CredentialsKept"
 	// ReasonBootOverrideNotApplied: the BMC did not take the network boot.

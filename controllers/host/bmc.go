@@ -96,7 +96,7 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	}
 	known = r.readBMC(ctx, host, seen, known)
 	switch {
-	case begun, known.problem != inventory.BMCOK:
+	case begun, known.problem != inventory.BMCOK && !changesPassword(host, known):
 		return known, nil
 	case !rotation.IsAsked(host):
 		seen.rotated = rotation.Last(host, found.Secret)
@@ -105,6 +105,12 @@ func (r *Reconciler) contactBMC(ctx context.Context, host *infrav1.IngotHost, se
 	seen.contact(host, known)
 	known, _, err := r.rotate(ctx, host, seen, found.Secret, known)
 	return known, err
+}
+
+// changesPassword: the BMC tells nothing before its password was changed, and somebody asks
+// for that (docs/decisions/0315).
+func changesPassword(host *infrav1.IngotHost, known contact) bool {
+	return known.problem == inventory.BMCPasswordChange && rotation.IsAsked(host)
 }
 
 func (r *Reconciler) finder() *access.Finder {
@@ -240,6 +246,7 @@ func problemOf(err error) inventory.BMCProblem {
 		problem inventory.BMCProblem
 	}{
 		{bmc.ErrUnauthorized, inventory.BMCUnauthorized},
+		{bmc.ErrPasswordChange, inventory.BMCPasswordChange},
 		{bmc.ErrCertificate, inventory.BMCCertificateInvalid},
 		{bmc.ErrUnreachable, inventory.BMCUnreachable},
 		{bmc.ErrTimeout, inventory.BMCTimeout},

@@ -37,10 +37,11 @@ func identityOf(id bmc.Identity) inventory.SystemIdentity {
 }
 
 // isServer says whether the BMC still tells the identity that it told before. One that
-// cannot tell any is believed.
+// cannot tell any is believed, and one that tells nothing before its password was changed:
+// it takes nothing else either.
 func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentity) (bool, error) {
 	now, err := conn.Identity(ctx)
-	if errors.Is(err, bmc.ErrNotSupported) {
+	if errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrPasswordChange) {
 		return true, nil
 	}
 	return identityOf(now) == before, err

@@ -33,7 +33,7 @@ func (d dealings) Do(ctx context.Context, target bmc.Target, calls func(context.
 func (d dealings) Read(ctx context.Context) bool {
 	*d.known = d.readBMC(ctx, d.host, d.seen, *d.known)
 	d.seen.contact(d.host, *d.known)
-	return d.known.problem == inventory.BMCOK
+	return d.known.problem == inventory.BMCOK || d.known.problem == inventory.BMCPasswordChange
 }
 
 // Failed implements rotation.BMC.

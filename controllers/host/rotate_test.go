@@ -57,6 +57,28 @@ func testRotation(t *testing.T, on *ground) {
 			}
 		})
 	}
+	t.Run("a factory password", func(t *testing.T) {
+		m := newMetal(t, on, "openbmc-factory")
+		m.settled("refused", func(h *infrav1.IngotHost) bool {
+			return conditions.GetReason(h, infrav1.HostCredentialsValidCondition) == infrav1.ReasonPasswordChangeRequired
+		})
+		m.want("h", infrav1.HostBMCReachableCondition, metav1.ConditionTrue, infrav1.ReasonBMCAnswers)
+		if told := conditions.GetMessage(m.get("h"), infrav1.HostCredentialsValidCondition); !strings.Contains(told, infrav1.RotateCredentialsAnnotation) || len(told) > 200 {
+			t.Errorf("%d bytes, want the annotation in it: %s", len(told), told)
+		}
+		if m.lab.Password() != canary {
+			t.Error("the password was changed before somebody asked for that")
+		}
+		m.ask()
+		m.settled("rotated", m.done)
+		m.rotated(metav1.ConditionTrue, infrav1.ReasonCredentialsRotated)
+		if password := string(m.credentials().Data[infrav1.SecretKeyPassword]); password == canary || password != m.lab.Password() {
+			t.Error("the Secret has another password than the BMC")
+		}
+		m.settled("well", func(h *infrav1.IngotHost) bool {
+			return conditions.IsTrue(h, infrav1.HostCredentialsValidCondition)
+		})
+	})
 	t.Run("a provisioned host", func(t *testing.T) {
 		m := newMetal(t, on, "standard", func(h *infrav1.IngotHost) { h.Spec.Maintenance = nil })
 		m.claim("h")

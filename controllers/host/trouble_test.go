@@ -45,13 +45,14 @@ func testBMCErrors(t *testing.T, on *ground) {
 		reason string
 		remedy string
 	}{
-		bmc.ErrUnreachable:  {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnreachable, "spec.bmc.address"},
-		bmc.ErrTimeout:      {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout, "reset the BMC"},
-		bmc.ErrBusy:         {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy, "sessions"},
-		bmc.ErrCertificate:  {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonCertificateInvalid, "caBundleRef"},
-		bmc.ErrUnauthorized: {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected, "Secret bmc"},
-		bmc.ErrNotSupported: {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnsupported, "firmware"},
-		bmc.ErrProtocol:     {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's own log"},
+		bmc.ErrUnreachable:    {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnreachable, "spec.bmc.address"},
+		bmc.ErrTimeout:        {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCTimeout, "reset the BMC"},
+		bmc.ErrBusy:           {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCBusy, "sessions"},
+		bmc.ErrCertificate:    {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonCertificateInvalid, "caBundleRef"},
+		bmc.ErrUnauthorized:   {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonCredentialsRejected, "Secret bmc"},
+		bmc.ErrPasswordChange: {infrav1.HostCredentialsValidCondition, metav1.ConditionFalse, infrav1.ReasonPasswordChangeRequired, "rotate-credentials"},
+		bmc.ErrNotSupported:   {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCUnsupported, "firmware"},
+		bmc.ErrProtocol:       {infrav1.HostBMCReachableCondition, metav1.ConditionFalse, infrav1.ReasonBMCError, "BMC's own log"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			y := newYard(t, on)

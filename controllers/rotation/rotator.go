@@ -220,7 +220,7 @@ func (r *rotating) try(key string, answer *inventory.Answer) (more bool, _ error
 	})
 	var rests *bmc.RestError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, bmc.ErrPasswordChange): // the login was accepted
 		*answer, *r.view.Target = inventory.Accepted, target
 		return true, nil
 	case errors.Is(err, bmc.ErrUnauthorized) && !errors.As(err, &rests):
