@@ -18,7 +18,7 @@ import (
 // Disks are the disks of the server.
 type Disks interface {
 	// List returns the whole, writable disks, but removable ones of USB, as they are now, with
-	// the marker of each that could be read, for people: nothing is decided by it.
+	// the marker of each that could be read: for people, and to refuse an install (noOldSystem).
 	List(ctx context.Context) ([]agentapi.Disk, error)
 	// Names is List without the markers. It reads no disk, and so waits for none.
 	Names(ctx context.Context) ([]agentapi.Disk, error)
@@ -166,6 +166,8 @@ const (
 	ReasonMirrorRefused = agentapi.FailureMirrorRefused
 	// ReasonSectorsDiffer: the image is for disks with sectors of another size.
 	ReasonSectorsDiffer = agentapi.FailureSectorsDiffer
+	// ReasonOldSystem: another disk holds the system of a released instance.
+	ReasonOldSystem = agentapi.FailureOldSystem
 	// ReasonSeedFailed: the installed system could not be given its seed.
 	ReasonSeedFailed = "SeedFailed"
 	// ReasonLiveRefused: the live system is to blame: this kernel does not start it, or it

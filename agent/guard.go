@@ -31,6 +31,23 @@ func (s *session) guard(ctx context.Context, disk agentapi.Disk, released []stri
 	return found, err
 }
 
+// noOldSystem refuses to install next to the complete system of a released instance on another
+// disk: both would have the same labels and UUIDs, where both came from one image, and the
+// firmware or the boot loader could start the old one, with its secrets. Disks that no order
+// names are not written (I12), so that only a cleaning can take it away. Markers are those that
+// the session began with: to read them may wait for a disk that hangs. A disk that could not be
+// read has none, and does not boot either.
+func (s *session) noOldSystem(to target, released []string) error {
+	for _, disk := range s.found {
+		chosen := slices.ContainsFunc(to.disks, func(t agentapi.Disk) bool { return t.Ref() == disk.Ref() && t.Path == disk.Path })
+		if m := disk.Marker; !chosen && m != nil && m.Complete && m.InstanceID != s.order.InstanceID && slices.Contains(released, m.InstanceID) {
+			return &Failure{Reason: ReasonOldSystem, Message: fmt.Sprintf(
+				"%s (serial %q) holds the system of released instance %s, which was not cleaned and would boot next to this one", disk.Name, disk.Serial, m.InstanceID)}
+		}
+	}
+	return nil
+}
+
 // heldDisk is a disk that is open.
 type heldDisk struct {
 	agentapi.Disk

@@ -45,6 +45,9 @@ func (s *session) install(ctx context.Context, order agentapi.InstallOrder) (age
 		s.cfg.Log("install: %s already holds attempt %d of %s", to, s.order.Attempt, s.order.InstanceID)
 		return report, nil
 	}
+	if err := s.noOldSystem(to, order.ReleasedInstances); err != nil {
+		return report, err
+	}
 	if report.BytesWritten, err = s.writeImage(ctx, to, order, owned(false)); err != nil {
 		return report, err
 	}

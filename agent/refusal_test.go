@@ -98,3 +98,26 @@ func TestWhatIsRefusedCanBeApproved(t *testing.T) {
 		})
 	}
 }
+
+// Other disks keep an install from a disk only where they hold the complete system of a
+// released instance.
+func TestOtherDisksThatDoNotMatter(t *testing.T) {
+	for name, other := range map[string]*agentapi.Marker{
+		"nothing installed":                    nil,
+		"an install that was cut off":          {InstanceID: "other"},
+		"an instance that nobody has released": {InstanceID: "unknown", Complete: true},
+		"a former root disk of this instance":  {InstanceID: "i1", Attempt: 1, Complete: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := installOrder(t)
+			m.Order.Install.ReleasedInstances = []string{"other"}
+			s := newServer(t, agentapi.Disk{Serial: "A"}, agentapi.Disk{Serial: "B", Marker: other})
+			if _, err := s.run(m); err != nil {
+				t.Fatal(err)
+			}
+			if reports := m.Reports(); len(reports) != 1 || reports[0].Outcome != agentapi.Succeeded {
+				t.Errorf("reports %+v", reports)
+			}
+		})
+	}
+}

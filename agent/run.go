@@ -23,6 +23,8 @@ type session struct {
 	order  agentapi.Order
 	// progress of the order at hand.
 	progress *progress
+	// found are the disks at the beginning, with their markers.
+	found []agentapi.Disk
 	// memory of the running kernel, in bytes.
 	memory int64
 	// loaded: a live system is ready to be started.
@@ -112,7 +114,7 @@ func (s *session) open(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the hardware: %w", err)
 	}
-	hardware.Disks = disks
+	hardware.Disks, s.found = disks, disks
 	s.cfg.Log("hardware: %s %s, serial %s, %d threads, %d MiB, %d NICs, %d disks",
 		hardware.Manufacturer, hardware.Product, hardware.Serial, hardware.CPU.Threads,
 		hardware.MemoryBytes>>20, len(hardware.NICs), len(hardware.Disks))

@@ -131,6 +131,13 @@ func TestInstallFailures(t *testing.T) {
 			name: "a disk of another instance that is half written", want: agent.ReasonDiskOwnedByOther,
 			disks: []agentapi.Disk{{Serial: "A", Marker: &agentapi.Marker{InstanceID: "other"}}},
 		},
+		{
+			name: "the system of a released instance on another disk", want: agent.ReasonOldSystem,
+			disks: []agentapi.Disk{{Serial: "A"}, {Serial: "B", Marker: &agentapi.Marker{InstanceID: "other", Complete: true}}},
+			change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
+				m.Order.Install.ReleasedInstances = []string{"other"}
+			},
+		},
 		{name: "checksum", want: agent.ReasonChecksumMismatch, written: true, change: func(m *agenttest.Manager, _ *agenttest.Images, _ *server) {
 			m.Order.Install.Checksum = "sha256:" + strings.Repeat("00", 32)
 		}},

@@ -319,6 +319,9 @@ const (
 	// FailureSectorsDiffer: the image's partition table is for disks whose sectors have
 	// another size than those of the disk that was chosen. Both are good.
 	FailureSectorsDiffer = "SectorsDiffer"
+	// FailureOldSystem: another disk than those that were chosen holds the complete system of
+	// a released instance, which would boot next to the new one.
+	FailureOldSystem = "OldSystemOnDisk"
 )
 
 // FailureDiskNotFound: a disk that the order needs, or that is known of the server, is

@@ -21,22 +21,27 @@ type UpdateWays struct {
 	Push bool
 }
 
-// DeliveryOf chooses how the image at a URL comes to a BMC, after so many failed updates.
+// DeliveryOf chooses how the image of a component comes to a BMC, after so many failed updates.
 // A BMC that can is let fetch it: the image then crosses the network once, and not the
 // manager. Where it takes both ways, every second attempt pushes: the usual reason why a
 // fetch fails is a BMC that does not reach the image's server, which the manager may.
+// Only an image with a checksum is pushed: Ingot reads the URL itself then, which whoever
+// writes the host chooses, and gives what is there to an address that they choose as well.
 // Empty: there is no way, and why says so in words for people.
-func DeliveryOf(url string, ways UpdateWays, failed int32) (delivery infrav1.UpdateDelivery, why string) {
-	scheme, _, _ := strings.Cut(url, ":")
+func DeliveryOf(component infrav1.FirmwareComponent, ways UpdateWays, failed int32) (delivery infrav1.UpdateDelivery, why string) {
+	scheme, _, _ := strings.Cut(component.URL, ":")
 	protocol := strings.ToUpper(scheme)
 	fetches := ways.Fetch && (len(ways.Protocols) == 0 || slices.Contains(ways.Protocols, protocol))
+	pushes := ways.Push && component.Checksum != ""
 	switch {
-	case fetches && ways.Push && failed%2 == 1:
+	case fetches && pushes && failed%2 == 1:
 		return infrav1.DeliveryPush, ""
 	case fetches:
 		return infrav1.DeliveryFetch, ""
-	case ways.Push:
+	case pushes:
 		return infrav1.DeliveryPush, ""
+	case ways.Push:
+		return "", "the BMC takes only images that Ingot pushes, which need a checksum; set checksum in spec.firmware to what sha256sum prints for the file"
 	case ways.Fetch:
 		return "", fmt.Sprintf("the BMC fetches images by %s only, and takes none that are pushed; the url says %s", strings.Join(ways.Protocols, ", "), protocol)
 	}
@@ -46,7 +51,7 @@ func DeliveryOf(url string, ways UpdateWays, failed int32) (delivery infrav1.Upd
 // delivery of the update that would begin now.
 func (in *input) delivery() (delivery infrav1.UpdateDelivery, why string) {
 	wish, _ := in.outdated()
-	return DeliveryOf(wish.URL, in.reading().Ways, in.preparation().Attempts)
+	return DeliveryOf(wish, in.reading().Ways, in.preparation().Attempts)
 }
 
 // noWay: the BMC takes the image by no way.

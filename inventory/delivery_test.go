@@ -33,10 +33,25 @@ func TestDeliveryOf(t *testing.T) {
 		{"both, after two", "http://a/b", UpdateWays{Fetch: true, Push: true}, 2, infrav1.DeliveryFetch, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, why := DeliveryOf(tc.url, tc.ways, tc.failed)
+			component := infrav1.FirmwareComponent{URL: tc.url, Checksum: "sha256:" + strings.Repeat("1", 64)}
+			got, why := DeliveryOf(component, tc.ways, tc.failed)
 			if got != tc.want || !strings.Contains(why, tc.why) || (why == "") != (got != "") {
 				t.Errorf("%q, %q; want %q, %q", got, why, tc.want, tc.why)
 			}
 		})
+	}
+}
+
+// What has no checksum is not pushed: the URL and the BMC's address are of the same hand, and
+// Ingot would carry whatever it can read from the one to the other.
+func TestNothingIsPushedWithoutAChecksum(t *testing.T) {
+	component := infrav1.FirmwareComponent{URL: "http://a/b"}
+	for failed := range int32(4) {
+		if got, why := DeliveryOf(component, UpdateWays{Push: true}, failed); got != "" || !strings.Contains(why, "set checksum in spec.firmware") {
+			t.Errorf("only by push, after %d failures: %q, %q", failed, got, why)
+		}
+		if got, why := DeliveryOf(component, UpdateWays{Fetch: true, Push: true}, failed); got != infrav1.DeliveryFetch {
+			t.Errorf("both, after %d failures: %q, %q", failed, got, why)
+		}
 	}
 }

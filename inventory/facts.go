@@ -216,7 +216,7 @@ func (in *input) imageToBlame() bool {
 	}
 	switch in.order.Result.Reason {
 	case agentapi.FailureImageUnavailable, agentapi.FailureImageInvalid, agentapi.FailureChecksumMismatch,
-		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer,
+		agentapi.FailureLiveRefused, agentapi.FailureMirrorRefused, agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer, agentapi.FailureOldSystem,
 		infrav1.ReasonLiveSystemSilent:
 		return true
 	}

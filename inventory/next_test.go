@@ -330,6 +330,8 @@ func TestImageFailure(t *testing.T) {
 		{"an image larger than the disk", failed(1, "DiskTooSmall", 30*time.Second), "order/image-retry", time.Time{}},
 		{"an image for other sectors, just now", failed(1, "SectorsDiffer", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
 		{"an image for other sectors", failed(1, "SectorsDiffer", 30*time.Second), "order/image-retry", time.Time{}},
+		{"the old system on another disk, just now", failed(1, "OldSystemOnDisk", 10*time.Second), "order/image-wait", day().Add(20 * time.Second)},
+		{"the old system on another disk", failed(1, "OldSystemOnDisk", 30*time.Second), "order/image-retry", time.Time{}},
 		{"a live system that was not started may be the host's fault", failed(1, "LiveSystemFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a transfer that broke may be the host's fault", failed(1, "TransferFailed", time.Hour), "order/quarantine", time.Time{}},
 		{"a disk is", failed(1, "DiskFailed", time.Hour), "order/quarantine", time.Time{}},
@@ -343,14 +345,14 @@ func TestImageFailure(t *testing.T) {
 				t.Errorf("waits until %s, want %s", wait.Until, tc.until)
 			}
 			if _, waits := d.Step.(Wait); waits {
-				own, has := map[string]string{"MirrorRefused": "choose two disks of a kind", "DiskTooSmall": "a larger disk", "SectorsDiffer": "sectors as the image's"}[tc.scene.host.Spec.Order.Result.Reason]
+				own, has := map[string]string{"MirrorRefused": "choose two disks of a kind", "DiskTooSmall": "a larger disk", "SectorsDiffer": "sectors as the image's", "OldSystemOnDisk": "set spec.cleaning to Metadata"}[tc.scene.host.Spec.Order.Result.Reason]
 				if !has {
 					own = "at its source"
 				}
 				if strings.Contains(d.Message, "spec.record.refusedImages") != has {
 					t.Errorf("what is remembered, or is not: %s", d.Message)
 				}
-				for _, remedy := range []string{"choose two disks of a kind", "a larger disk", "sectors as the image's", "at its source"} {
+				for _, remedy := range []string{"choose two disks of a kind", "a larger disk", "sectors as the image's", "set spec.cleaning to Metadata", "at its source"} {
 					if strings.Contains(d.Message, remedy) != (remedy == own) {
 						t.Errorf("the remedy is another's: %s", d.Message)
 					}

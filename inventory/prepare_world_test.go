@@ -372,7 +372,7 @@ func (w *world) wantFirmware(component, version string) {
 	w.write(func(h *infrav1.IngotHost) {
 		h.Spec.Firmware = nil
 		if component != "" {
-			h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: component, Version: version, URL: "http://images.example/f"}}
+			h.Spec.Firmware = []infrav1.FirmwareComponent{{Component: component, Version: version, URL: "http://images.example/f", Checksum: "sha256:1"}}
 		}
 	})
 }

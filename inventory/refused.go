@@ -22,7 +22,7 @@ const maxRefusedImages = 8
 // this host, and may well succeed on another.
 func refusedByHost(reason string) bool {
 	switch reason {
-	case agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer, agentapi.FailureMirrorRefused, agentapi.FailureLiveRefused:
+	case agentapi.FailureDiskTooSmall, agentapi.FailureSectorsDiffer, agentapi.FailureOldSystem, agentapi.FailureMirrorRefused, agentapi.FailureLiveRefused:
 		return true
 	}
 	return false

@@ -221,6 +221,8 @@ func waitImage(in *input) Decision {
 		remedy = "roll out a template that asks for a larger disk, by rootDeviceHints or hostSelector.minimum, or that names a smaller image"
 	case agentapi.FailureSectorsDiffer:
 		remedy = "roll out a template that names an image for the disk's sectors, or whose rootDeviceHints or hostSelector choose a disk with sectors as the image's"
+	case agentapi.FailureOldSystem:
+		remedy = "roll out a template whose rootDeviceHints choose that disk, or, if its data may go, set spec.cleaning to Metadata and delete the Machine"
 	case agentapi.FailureMirrorRefused:
 		remedy = "roll out a template whose softwareRAID.members, or rootDeviceHints, choose two disks of a kind"
 	}

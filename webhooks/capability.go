@@ -82,7 +82,7 @@ func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList
 		stood = demands(before)
 	}
 	scheme, _, _ := strings.Cut(host.Spec.BMC.Address, "://")
-	var errs field.ErrorList
+	errs := withoutChecksum(before, host, offers, scheme)
 	for _, d := range demands(host) {
 		offered := slices.ContainsFunc(d.anyOf, func(c bmc.Capability) bool { return slices.Contains(offers, c) })
 		if offered || slices.ContainsFunc(stood, func(s demand) bool { return s.path == d.path && s.value == d.value }) {
@@ -91,6 +91,22 @@ func (b BMCs) checkCapabilities(before, host *v1beta2.IngotHost) field.ErrorList
 		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: d.path, BadValue: d.value, Detail: fmt.Sprintf(
 			"needs a BMC that Ingot can give %s, which the driver of %s:// in spec.bmc.address cannot; remove it, or give the BMC's "+
 				"redfish:// address", d.noun, scheme)})
+	}
+	return errs
+}
+
+// withoutChecksum refuses firmware that could only be pushed, and has no checksum: Ingot pushes
+// no content that nobody vouches for.
+func withoutChecksum(before, host *v1beta2.IngotHost, offers []bmc.Capability, scheme string) (errs field.ErrorList) {
+	if !slices.Contains(offers, bmc.CapFirmwarePush) || slices.Contains(offers, bmc.CapFirmwareFetch) {
+		return nil
+	}
+	for i, firmware := range host.Spec.Firmware {
+		if firmware.Checksum != "" || before != nil && bmcAddressOf(before) == bmcAddressOf(host) && slices.Contains(before.Spec.Firmware, firmware) {
+			continue
+		}
+		errs = append(errs, field.Required(field.NewPath("spec", "firmware").Index(i).Child("checksum"), fmt.Sprintf(
+			"the driver of %s:// in spec.bmc.address pushes images, and Ingot pushes none without a checksum; set it to sha256: and what sha256sum prints for the file at the URL", scheme)))
 	}
 	return errs
 }

@@ -60,6 +60,8 @@ func TestCapabilities(t *testing.T) {
 	firmware := func(h *v1beta2.IngotHost) {
 		h.Spec.Firmware = []v1beta2.FirmwareComponent{{Component: "BIOS", Version: "2.19.1", URL: "https://images.example/bios"}}
 	}
+	checksum := func(h *v1beta2.IngotHost) { h.Spec.Firmware[0].Checksum = "sha256:" + strings.Repeat("1", 64) }
+	labeled := func(h *v1beta2.IngotHost) { h.Labels = map[string]string{"a": "b"} }
 	media := func(h *v1beta2.IngotHost) { h.Spec.BootMethod = v1beta2.BootMethodVirtualMedia }
 	secure := func(h *v1beta2.IngotHost) {
 		h.Spec.BootMethod, h.Spec.BootMode = v1beta2.BootMethodHTTP, v1beta2.BootModeUEFISecureBoot
@@ -78,7 +80,10 @@ func TestCapabilities(t *testing.T) {
 			`spec.bios.settings: Invalid value: "BootMode, LogicalProc": needs a BMC that Ingot can give BIOS settings, which the driver of ipmi:// in spec.bmc.address ` +
 				"cannot; remove it, or give the BMC's redfish:// address"},
 		{"firmware by IPMI", nil, host("ipmi://h", firmware), "spec.firmware[0].component", `"BIOS"`},
-		{"firmware that can only be pushed", nil, host("vendor+asrockrack://h", firmware), "", ""},
+		{"firmware that can only be pushed", nil, host("vendor+asrockrack://h", firmware, checksum), "", ""},
+		{"firmware that can only be pushed, without a checksum", nil, host("vendor+asrockrack://h", firmware), "spec.firmware[0].checksum",
+			"Ingot pushes none without a checksum; set it to sha256: and what sha256sum prints"},
+		{"the same, as it stood before", host("vendor+asrockrack://h", firmware), host("vendor+asrockrack://h", firmware, labeled), "", ""},
 		{"settings where only firmware can be pushed", nil, host("vendor+asrockrack://h", settings), "spec.bios.settings", ""},
 		{"virtual media and Secure Boot by Redfish", nil, host("redfish://h", media, secure), "", ""},
 		{"virtual media by IPMI", nil, host("ipmi://h", media), "spec.bootMethod", `"VirtualMedia": needs a BMC that Ingot can give virtual media`},

@@ -262,8 +262,8 @@ type RefusedImage struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2
 	Disks []DiskReference `json:"disks,omitempty"`
-	// reason by which the agent has refused it: DiskTooSmall, SectorsDiffer, MirrorRefused
-	// or LiveSystemRefused.
+	// reason by which the agent has refused it: DiskTooSmall, SectorsDiffer, OldSystemOnDisk,
+	// MirrorRefused or LiveSystemRefused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

@@ -64,8 +64,8 @@ type FirmwareComponent struct {
 	// +kubebuilder:validation:XValidation:rule="self.contains('@') || (isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '')",message="must be an http or https URL with a host, for example https://images.example/bios-2.19.1.exe"
 	URL string `json:"url,omitempty"`
 	// checksum of the file at the URL, "sha256:<hex>": Ingot reads the file once
-	// before it lets the BMC fetch it, or pushes it, and refuses another. Unset: the
-	// BMC's own check of the image is the only one.
+	// before it lets the BMC fetch it, or pushes it, and refuses another. Unset: Ingot
+	// does not push the image, and a BMC that fetches it is the only one to check it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71

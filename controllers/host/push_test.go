@@ -105,8 +105,10 @@ func testFirmwarePush(t *testing.T, on *ground) {
 	m.lives("available", isAvailable)
 	half, goOn := m.holdsPush()
 	url, checksum := slowImage(t)
-	m.edit("h", wantFirmware("BIOS", "9.9", url))
-	m.edit("h", func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = checksum })
+	m.edit("h", func(h *infrav1.IngotHost) {
+		wantFirmware("BIOS", "9.9", url)(h)
+		h.Spec.Firmware[0].Checksum = checksum
+	})
 	m.begins(half)
 	m.tick()
 	reads := m.lab.Reads()
@@ -147,8 +149,11 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 	m := prepared(t, on, "openbmc")
 	m.lives("available", isAvailable)
 	half, _ := m.holdsPush()
-	url, _ := slowImage(t)
-	m.edit("h", wantFirmware("BIOS", "9.9", url))
+	url, checksum := slowImage(t)
+	m.edit("h", func(h *infrav1.IngotHost) {
+		wantFirmware("BIOS", "9.9", url)(h)
+		h.Spec.Firmware[0].Checksum = checksum
+	})
 	m.begins(half)
 	m.edit("h", func(h *infrav1.IngotHost) {
 		h.Annotations = map[string]string{infrav1.MovePausedAnnotation: m.clock.Now().Format(time.RFC3339), clusterctlv1.BlockMoveAnnotation: ""}
@@ -187,14 +192,15 @@ func testFirmwarePushPaused(t *testing.T, on *ground) {
 func testFirmwarePushFails(t *testing.T, on *ground) {
 	good, checksum := slowImage(t)
 	other := images(t)
+	toaster := sha256.Sum256(update.Image("Toaster", "9.9"))
 	for name, tc := range map[string]struct {
 		url, checksum string
 		says          string
 		pushes        int
 	}{
-		"no image":        {other + "/nothing", "", "404", 0},
+		"no image":        {other + "/nothing", checksum, "404", 0},
 		"not this file":   {other + "/BIOS-8.8", checksum, "has checksum", 0},
-		"no image of any": {other + "/Toaster-9.9", "", "refused", 3},
+		"no image of any": {other + "/Toaster-9.9", "sha256:" + hex.EncodeToString(toaster[:]), "refused", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := prepared(t, on, "openbmc", wantFirmware("BIOS", "9.9", tc.url), func(h *infrav1.IngotHost) { h.Spec.Firmware[0].Checksum = tc.checksum })

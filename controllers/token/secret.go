@@ -4,8 +4,10 @@
 package token
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +41,25 @@ func (s Secret) Load(ctx context.Context) (Files, error) {
 	return files, nil
 }
 
+// Publish has the Secret hold what boot servers need of the files, the token key and the pins,
+// and nothing else. It is made, or changed, where it differs.
+func (s Secret) Publish(ctx context.Context, files Files) error {
+	want := map[string][]byte{FileHMAC: files[FileHMAC], FilePins: files[FilePins]}
+	secret := &corev1.Secret{}
+	err := s.Live.Get(ctx, s.Key, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = s.Writer.Create(ctx, s.secret(want))
+	case err == nil && !maps.EqualFunc(secret.Data, want, bytes.Equal):
+		secret.Data = want
+		err = s.Writer.Update(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("keys for boot servers in Secret %s: %w", s.Key, err)
+	}
+	return nil
+}
+
 func (s Secret) read(ctx context.Context) (Files, error) {
 	secret := &corev1.Secret{}
 	if err := s.Live.Get(ctx, s.Key, secret); err != nil {
@@ -52,16 +73,20 @@ func (s Secret) create(ctx context.Context) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without clusterctl's labels, so that an upgrade, which deletes and makes anew
-	// what has them, leaves the keys: installed systems report with them for days.
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       files,
-	}
-	err = s.Writer.Create(ctx, secret)
+	err = s.Writer.Create(ctx, s.secret(files))
 	if apierrors.IsAlreadyExists(err) {
 		return s.read(ctx)
 	}
 	return files, err
+}
+
+// secret is the object to create. It is without clusterctl's labels, so that an upgrade, which
+// deletes and makes again what has them, leaves the keys: installed systems report with them for
+// days.
+func (s Secret) secret(data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name},
+		Type:       corev1.SecretTypeOpaque,
+		Data:       data,
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,36 @@ func TestSecretLoadRefuses(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), canary) {
 				t.Errorf("the error prints a key: %v", err)
+			}
+		})
+	}
+}
+
+// Boot servers are given the token key and the pins, and no private key, in whatever state their
+// Secret was.
+func TestPublish(t *testing.T) {
+	key := client.ObjectKey{Namespace: "boot", Name: "keys"}
+	files := newFiles(t)
+	for name, there := range map[string][]client.Object{
+		"no Secret": nil,
+		"the right one": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "boot", Name: "keys"},
+			Data: map[string][]byte{FileHMAC: files[FileHMAC], FilePins: files[FilePins]}}},
+		"an old key, and a private one": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "boot", Name: "keys"},
+			Data: map[string][]byte{FileHMAC: []byte("old"), FileTLSKey: files[FileTLSKey]}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(there...).Build()
+			for range 2 {
+				if err := (Secret{Live: c, Writer: c, Key: key}).Publish(t.Context(), files); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := &corev1.Secret{}
+			if err := c.Get(t.Context(), key, got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string][]byte{FileHMAC: files[FileHMAC], FilePins: files[FilePins]}, got.Data); diff != "" {
+				t.Errorf("what boot servers are given (-want +got):\n%s", diff)
 			}
 		})
 	}

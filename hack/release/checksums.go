@@ -14,7 +14,7 @@ import (
 
 // Files lists what was written, but for the checksums, in the order in which people read.
 func (r *Release) Files() []string {
-	files := append([]string{r.Components, r.Metadata, r.RuntimeComponents, r.RuntimeMetadata}, r.Templates...)
+	files := append([]string{r.Components, r.Metadata, r.RuntimeComponents, r.RuntimeMetadata, r.BootComponents, r.BootMetadata}, r.Templates...)
 	if r.Archive != "" {
 		files = append(files, r.Archive)
 	}

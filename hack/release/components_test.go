@@ -125,10 +125,15 @@ func withoutSchema(o unstructured.Unstructured) unstructured.Unstructured {
 // There is one Namespace object; a controller runs in each of the Deployments, in
 // a container called manager that watches all namespaces (K17, K19–K21).
 func TestDeployments(t *testing.T) {
-	r := write(t)
+	t.Run("infrastructure", func(t *testing.T) { checkDeployments(t, provider(t, write(t), "", nil), "ingot-controller-manager") })
+	t.Run("boot servers", func(t *testing.T) { checkDeployments(t, bootProvider(t, "", nil), "ingot-boot") })
+}
+
+func checkDeployments(t *testing.T, components client.Components, want string) {
+	t.Helper()
 	counts := map[string]int{}
 	var deployments []string
-	for _, o := range provider(t, r, "", nil).Objs() {
+	for _, o := range components.Objs() {
 		counts[o.GetKind()]++
 		if o.GetKind() != "Deployment" {
 			continue
@@ -152,7 +157,7 @@ func TestDeployments(t *testing.T) {
 		}
 	}
 	slices.Sort(deployments)
-	if diff := cmp.Diff([]string{"ingot-boot", "ingot-controller-manager"}, deployments); diff != "" {
+	if diff := cmp.Diff([]string{want}, deployments); diff != "" {
 		t.Errorf("deployments (-want +got):\n%s", diff)
 	}
 	if counts["Namespace"] != 1 {
@@ -210,8 +215,8 @@ func TestVariablesOfTheComponents(t *testing.T) {
 		t.Fatal("no Deployment ingot-boot")
 		return nil
 	}
-	plain := boot(provider(t, r, "", nil))
-	set := boot(provider(t, r, "", map[string]string{
+	plain := boot(bootProvider(t, "", nil))
+	set := boot(bootProvider(t, "", map[string]string{
 		"INGOT_BOOT_ADDRESS": "192.0.2.7", "INGOT_BOOT_INTERFACE": "enp3s0", "INGOT_IMAGE_SOURCES": "*.example.com,10.20.0.0/16",
 	}))
 	for _, word := range []string{"192.0.2.7", "enp3s0", "*.example.com,10.20.0.0/16"} {
@@ -230,8 +235,9 @@ func TestVariablesOfTheComponents(t *testing.T) {
 		}
 	}
 	slices.Sort(documented)
-	got := provider(t, r, "", nil).Variables()
+	got := append(provider(t, r, "", nil).Variables(), bootProvider(t, "", nil).Variables()...)
 	slices.Sort(got)
+	got = slices.Compact(got)
 	if diff := cmp.Diff(got, documented); diff != "" {
 		t.Errorf("variables (-components +docs/book/install.md):\n%s", diff)
 	}
@@ -305,9 +311,8 @@ func tableOf(t *testing.T, page, head string) map[string][]string {
 // that the boot servers look for.
 func TestBootLabelIsDocumented(t *testing.T) {
 	const label = "ingot.infrastructure.cluster.x-k8s.io/boot"
-	r := write(t)
 	var keys []string
-	for _, o := range provider(t, r, "", nil).Objs() {
+	for _, o := range bootProvider(t, "", nil).Objs() {
 		if o.GetKind() != "Deployment" || o.GetName() != "ingot-boot" {
 			continue
 		}

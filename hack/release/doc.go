@@ -1,7 +1,7 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release writes what "clusterctl init --infrastructure ingot" installs:
+// Package release writes what "clusterctl init --infrastructure ingot --addon ingot" installs:
 // a local clusterctl repository and the container image as an archive, without
 // a container engine.
 //
@@ -11,10 +11,12 @@
 //	<Out>/infrastructure-ingot/<version>/clusterclass-ingot*.yaml
 //	<Out>/runtime-extension-ingot/<version>/runtime-extension-components.yaml
 //	<Out>/runtime-extension-ingot/<version>/metadata.yaml
+//	<Out>/addon-ingot/<version>/addon-components.yaml
+//	<Out>/addon-ingot/<version>/metadata.yaml
 //	<Out>/images/ingot-<version>-linux-amd64.tar
 //
-// The components are kustomize's rendering of config/default and of
-// config/runtime-extension by the pinned kubectl of hack/tools. Nothing in a file depends on when, where or by whom it
+// The components are kustomize's rendering of config/default, config/runtime-extension
+// and config/boot by the pinned kubectl of hack/tools. Nothing in a file depends on when, where or by whom it
 // is made: the same sources, tools and packages give the same bytes.
 //
 // The package knows the names of files and images, not what is in a manifest:

@@ -19,7 +19,7 @@ import (
 func TestMemory(t *testing.T) {
 	r := write(t)
 	containers := 0
-	for _, file := range []string{r.Components, r.RuntimeComponents} {
+	for _, file := range []string{r.Components, r.RuntimeComponents, r.BootComponents} {
 		for document := range strings.SplitSeq(read(t, file), "\n---\n") {
 			var d appsv1.Deployment
 			if err := yaml.Unmarshal([]byte(document), &d); err != nil || d.Kind != "Deployment" {

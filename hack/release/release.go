@@ -23,6 +23,9 @@ const Provider = "infrastructure-ingot"
 // runtimeProviderDir is the runtime extension's directory in a clusterctl repository.
 const runtimeProviderDir = "runtime-extension-ingot"
 
+// bootProviderDir is that of the boot servers.
+const bootProviderDir = "addon-ingot"
+
 // ErrVersion says that a version cannot be released from this source tree.
 var ErrVersion = errors.New("version cannot be released")
 
@@ -52,6 +55,8 @@ type Release struct {
 	// RuntimeDir, RuntimeComponents and RuntimeMetadata are those of the runtime
 	// extension, clusterctl's second provider.
 	RuntimeDir, RuntimeComponents, RuntimeMetadata string
+	// BootDir, BootComponents and BootMetadata are those of the boot servers, the third.
+	BootDir, BootComponents, BootMetadata string
 	// Templates are the cluster templates and the ClusterClass, sorted.
 	Templates []string
 	// Image is the image's name with tag, as the components have it.
@@ -77,7 +82,7 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	}
 	r := &Release{
 		Dir: filepath.Join(o.Out, Provider, o.Version), RuntimeDir: filepath.Join(o.Out, runtimeProviderDir, o.Version),
-		Image: o.Image + ":" + o.Version,
+		BootDir: filepath.Join(o.Out, bootProviderDir, o.Version), Image: o.Image + ":" + o.Version,
 	}
 	if r.Components, r.Metadata, err = writeProvider(ctx, o, repository{
 		dir: r.Dir, config: "default", components: "infrastructure-components.yaml", image: r.Image, metadata: metadata,
@@ -86,6 +91,11 @@ func Write(ctx context.Context, o Options) (*Release, error) {
 	}
 	if r.RuntimeComponents, r.RuntimeMetadata, err = writeProvider(ctx, o, repository{
 		dir: r.RuntimeDir, config: "runtime-extension", components: "runtime-extension-components.yaml", image: r.Image, metadata: metadata,
+	}); err != nil {
+		return nil, err
+	}
+	if r.BootComponents, r.BootMetadata, err = writeProvider(ctx, o, repository{
+		dir: r.BootDir, config: "boot", components: "addon-components.yaml", image: r.Image, metadata: metadata,
 	}); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,8 @@ func TestFilesOfARelease(t *testing.T) {
 	}
 	dir := "infrastructure-ingot/v0.1.0/"
 	runtime := "runtime-extension-ingot/v0.1.0/"
-	want := []string{"SHA256SUMS-v0.1.0", dir + "cluster-template-clusterclass-runtime.yaml", dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
+	boot := "addon-ingot/v0.1.0/"
+	want := []string{"SHA256SUMS-v0.1.0", boot + "addon-components.yaml", boot + "metadata.yaml", dir + "cluster-template-clusterclass-runtime.yaml", dir + "cluster-template-clusterclass.yaml", dir + "cluster-template-external-endpoint.yaml",
 		dir + "cluster-template.yaml", dir + "clusterclass-ingot-runtime.yaml", dir + "clusterclass-ingot.yaml", dir + "infrastructure-components.yaml", dir + "metadata.yaml",
 		runtime + "metadata.yaml", runtime + "runtime-extension-components.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {

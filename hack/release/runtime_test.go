@@ -20,11 +20,16 @@ import (
 // runtimeProvider is the second provider after all of clusterctl's steps.
 func runtimeProvider(t *testing.T, namespace string, variables map[string]string) client.Components {
 	t.Helper()
-	r := write(t)
+	return furtherProvider(t, clusterctlv1.RuntimeExtensionProviderType, write(t).RuntimeComponents, namespace, variables)
+}
+
+// furtherProvider is one of the release's other providers after all of clusterctl's steps.
+func furtherProvider(t *testing.T, kind clusterctlv1.ProviderType, url, namespace string, variables map[string]string) client.Components {
+	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	config := map[string]any{"providers": []any{map[string]any{
-		"name": "ingot", "type": string(clusterctlv1.RuntimeExtensionProviderType), "url": r.RuntimeComponents,
+		"name": "ingot", "type": string(kind), "url": url,
 	}}}
 	for k, v := range variables {
 		config[k] = v
@@ -41,8 +46,7 @@ func runtimeProvider(t *testing.T, namespace string, variables map[string]string
 	if err != nil {
 		t.Fatal(err)
 	}
-	components, err := c.GenerateProvider(t.Context(), "ingot:"+testVersion,
-		clusterctlv1.RuntimeExtensionProviderType, client.ComponentsOptions{TargetNamespace: namespace})
+	components, err := c.GenerateProvider(t.Context(), "ingot:"+testVersion, kind, client.ComponentsOptions{TargetNamespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 // The names that the manifests of Ingot bear.
 const (
 	Namespace      = "ingot-system"
+	BootNamespace  = "ingot-boot-system"
 	ServiceAccount = "ingot-controller-manager"
 	webhookService = "ingot-webhook-service"
 	// Username is the manager's, as the API server sees it.

@@ -124,7 +124,7 @@ func (s *server) testDeletedTogether(t *testing.T) {
 // testImpersonated: who may impersonate the manager is the manager, which is why
 // trust.md says to give that verb to nobody; whoever is only like it is not.
 func (s *server) testImpersonated(t *testing.T) {
-	for _, user := range []string{"system:serviceaccount:ingot-system:ingot-boot", "system:serviceaccount:other:ingot-controller-manager",
+	for _, user := range []string{"system:serviceaccount:ingot-boot-system:ingot-boot", "system:serviceaccount:other:ingot-controller-manager",
 		"ingot-controller-manager", managerUser + " ", strings.ToUpper(managerUser)} {
 		who := s.newClient(t, user, []string{"system:masters", "system:serviceaccounts:ingot-system"})
 		object := readValid(t, "ingothost-maximal")

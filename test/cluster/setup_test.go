@@ -87,8 +87,11 @@ func initialize(t *testing.T, s *stage) {
 	_, err := s.world.DataCentre.Switch.AttachTap(s.tap)
 	check(t, err)
 	err = s.node.Init(t.Context(), node.Init{
-		Others:    []clusterapi.Entry{{Name: "ingot", Kind: "InfrastructureProvider", URL: s.release.Components}},
-		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(s.release.Dir)},
+		Others: []clusterapi.Entry{
+			{Name: "ingot", Kind: "InfrastructureProvider", URL: s.release.Components},
+			{Name: "ingot", Kind: "AddonProvider", URL: s.release.BootComponents},
+		},
+		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(s.release.Dir), "--addon=ingot:" + filepath.Base(s.release.Dir)},
 		Env: []string{
 			"CLUSTER_TOPOLOGY=true",
 			// The image is where this machine is.
@@ -123,7 +126,7 @@ func (s *stage) explain(t *testing.T) {
 		{"get", "ingothosts,machines,ingotmachines,kubeadmcontrolplanes,ingotremediations", "--all-namespaces", "--output=wide"},
 		{"get", "pods", "--all-namespaces", "--output=wide"},
 		{"get", "events", "--all-namespaces", "--field-selector=type=Warning"},
-		{"--namespace=ingot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
+		{"--namespace=ingot-boot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
 		{"--namespace=ingot-system", "logs", "--selector=control-plane=controller-manager", "--tail=50"},
 	} {
 		out, err := s.node.Kubectl(context.Background(), arguments...) // also after the test

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/hack/release"
+	"github.com/ingot-metal/ingot/lab/management"
 	"github.com/ingot-metal/ingot/test/site"
 )
 
@@ -58,14 +58,15 @@ func topologyCluster(t *testing.T, s *stage) {
 func upgrade(t *testing.T, s *stage) {
 	t.Helper()
 	before := s.world.Counts()
-	s.site.Clusterctl(t, variables(s.site), "upgrade", "apply", "--infrastructure=ingot:"+s.versions.next, "--wait-providers")
+	s.site.Clusterctl(t, variables(s.site), "upgrade", "apply", "--infrastructure=ingot:"+s.versions.next, "--addon=ingot:"+s.versions.next, "--wait-providers")
 	if err := s.node.AwaitPods(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const image = "--output=jsonpath={range .items[*]}{.spec.template.spec.containers[0].image}{\"\\n\"}{end}"
-	want := strings.Repeat(release.DefaultImage+":"+s.versions.next+"\n", 2)
-	if diff := cmp.Diff(want, s.site.Kubectl(t, "--namespace=ingot-system", "get", "deployments", image)); diff != "" {
-		t.Errorf("images of Ingot's Deployments (-want +got):\n%s", diff)
+	for _, namespace := range []string{management.Namespace, management.BootNamespace} {
+		if diff := cmp.Diff(release.DefaultImage+":"+s.versions.next+"\n", s.site.Kubectl(t, "--namespace="+namespace, "get", "deployments", image)); diff != "" {
+			t.Errorf("images of the Deployments in %s (-want +got):\n%s", namespace, diff)
+		}
 	}
 	for name, count := range s.world.Counts() {
 		if diff := cmp.Diff(before[name], count, cmpopts.IgnoreFields(site.Count{}, "Reads")); diff != "" {

@@ -50,15 +50,15 @@ var seldom = map[string]string{
 // audit log of all that was done here, or is known to be for something else.
 func everyRightIsUsed(t *testing.T, s *stage) {
 	askForMetrics(t, s)
-	for _, account := range []string{management.ServiceAccount, "ingot-boot"} {
+	for account, namespace := range map[string]string{management.ServiceAccount: management.Namespace, "ingot-boot": management.BootNamespace} {
 		used := map[string]bool{}
 		for _, e := range s.site.Audit(t, time.Time{}) {
-			if e.User.Username == "system:serviceaccount:"+management.Namespace+":"+account {
+			if e.User.Username == "system:serviceaccount:"+namespace+":"+account {
 				o := e.Object
 				used[right(o.APIGroup, o.Resource, o.Subresource, e.Verb)] = true
 			}
 		}
-		for _, right := range granted(t, s, account) {
+		for _, right := range granted(t, s, namespace, account) {
 			// A watch brings the list with it where the server can; it is asked for
 			// only where it cannot.
 			watch := strings.TrimSuffix(right, " list") + " watch"
@@ -79,13 +79,13 @@ func right(group, resource, subresource, verb string) string {
 
 // granted lists the rights of a service account in Ingot's namespace, by the roles
 // that are bound to it there and everywhere.
-func granted(t *testing.T, s *stage, account string) []string {
+func granted(t *testing.T, s *stage, namespace, account string) []string {
 	t.Helper()
 	var rules []rbacv1.PolicyRule
 	clusterRoles := list[rbacv1.ClusterRoleList](t, s, "clusterroles")
 	for _, binding := range list[rbacv1.ClusterRoleBindingList](t, s, "clusterrolebindings").Items {
 		for _, role := range clusterRoles.Items {
-			if isFor(binding.Subjects, account) && role.Name == binding.RoleRef.Name {
+			if isFor(binding.Subjects, namespace, account) && role.Name == binding.RoleRef.Name {
 				rules = append(rules, role.Rules...)
 			}
 		}
@@ -93,7 +93,7 @@ func granted(t *testing.T, s *stage, account string) []string {
 	roles := list[rbacv1.RoleList](t, s, "roles")
 	for _, binding := range list[rbacv1.RoleBindingList](t, s, "rolebindings").Items {
 		for _, role := range roles.Items {
-			if isFor(binding.Subjects, account) && role.Name == binding.RoleRef.Name {
+			if isFor(binding.Subjects, namespace, account) && role.Name == binding.RoleRef.Name {
 				rules = append(rules, role.Rules...)
 			}
 		}
@@ -126,9 +126,9 @@ func list[T any](t *testing.T, s *stage, kind string) T {
 	return all
 }
 
-func isFor(subjects []rbacv1.Subject, account string) bool {
+func isFor(subjects []rbacv1.Subject, namespace, account string) bool {
 	return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
-		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == management.Namespace && s.Name == account
+		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
 	})
 }
 

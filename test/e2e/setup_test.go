@@ -95,8 +95,9 @@ func initialize(t *testing.T, n *node.Node, s *site.Site, built *release.Release
 		Others: []clusterapi.Entry{
 			{Name: "ingot", Kind: "InfrastructureProvider", URL: built.Components},
 			{Name: "ingot", Kind: "RuntimeExtensionProvider", URL: built.RuntimeComponents},
+			{Name: "ingot", Kind: "AddonProvider", URL: built.BootComponents},
 		},
-		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(built.Dir)},
+		Arguments: []string{"--infrastructure=ingot:" + filepath.Base(built.Dir), "--addon=ingot:" + filepath.Base(built.Dir)},
 		Env:       assignments(variables(s)),
 		Progress:  t.Output(),
 	})
@@ -116,7 +117,7 @@ func showPods(t *testing.T, n *node.Node) {
 		{"get", "ingothosts", "--all-namespaces", "--output=wide"},
 		{"get", "machines,pods", "--all-namespaces", "--output=wide"},
 		{"get", "events", "--all-namespaces", "--field-selector=type=Warning"},
-		{"--namespace=ingot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
+		{"--namespace=ingot-boot-system", "logs", "--selector=control-plane=boot", "--tail=50"},
 		{"--namespace=ingot-system", "logs", "--selector=control-plane=controller-manager", "--tail=50"},
 	} {
 		out, err := n.Kubectl(context.Background(), arguments...) // also after the test

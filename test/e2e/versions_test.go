@@ -108,7 +108,10 @@ func writeTagged(t *testing.T, root, tag, out string) (*release.Release, error) 
 		}
 	}
 	dir := filepath.Join(out, release.Provider, tag)
-	r := &release.Release{Dir: dir, Components: filepath.Join(dir, "infrastructure-components.yaml")}
+	r := &release.Release{
+		Dir: dir, Components: filepath.Join(dir, "infrastructure-components.yaml"),
+		BootComponents: filepath.Join(out, "addon-ingot", tag, "addon-components.yaml"),
+	}
 	archives, err := filepath.Glob(filepath.Join(out, "images", "ingot-"+tag+"-*.tar"))
 	if err != nil || len(archives) != 1 {
 		return nil, fmt.Errorf("archives of %s: %q, %w", tag, archives, err)

@@ -33,7 +33,7 @@ func TestWrites(t *testing.T) {
 		return fmt.Sprintf(`{"stage":"ResponseComplete","requestURI":"/x%s","verb":%q,"user":{"username":%q},"objectRef":{"apiGroup":%q,"resource":%q,"name":"n"},`+
 			`"requestReceivedTimestamp":%q,"stageTimestamp":%q}`+"\n", query, verb, user, group, resource, at, at)
 	}
-	const manager, boot, other = "system:serviceaccount:ingot-system:ingot-controller-manager", "system:serviceaccount:ingot-system:ingot-boot", "system:serviceaccount:capi-system:capi-manager"
+	const manager, boot, other = "system:serviceaccount:ingot-system:ingot-controller-manager", "system:serviceaccount:ingot-boot-system:ingot-boot", "system:serviceaccount:capi-system:capi-manager"
 	path := filepath.Join(t.TempDir(), "audit.log")
 	content := strings.Join([]string{
 		line(time.Hour, manager, "patch", "g", "early", ""),

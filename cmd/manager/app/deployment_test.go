@@ -82,7 +82,7 @@ func newDeployment(t *testing.T) *deployment {
 func (d *deployment) kubeconfig(account string) (path, bearer string) {
 	d.t.Helper()
 	request := &authenticationv1.TokenRequest{}
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ingot-system", Name: account}}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(account), Name: account}}
 	if err := d.admin.SubResource("token").Create(d.t.Context(), sa, request); err != nil {
 		d.t.Fatal(err)
 	}
@@ -96,6 +96,14 @@ func (d *deployment) kubeconfig(account string) (path, bearer string) {
 		d.t.Fatal(err)
 	}
 	return path, request.Status.Token
+}
+
+// namespaceOf is that of a Deployment's service account.
+func namespaceOf(account string) string {
+	if account == "ingot-boot" {
+		return "ingot-boot-system"
+	}
+	return "ingot-system"
 }
 
 // run starts the process of a Deployment with its own arguments; overrides say what
@@ -241,8 +249,11 @@ func (d *deployment) startManager() (*Sockets, string) {
 func (d *deployment) startBoot(upstream string) *Sockets {
 	d.t.Helper()
 	secret := &corev1.Secret{}
-	if err := d.admin.Get(d.t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: "ingot-agent-keys"}, secret); err != nil {
-		d.t.Fatal(err)
+	await.Wait{Interval: 100 * time.Millisecond}.Until(d.t, "the boot servers' keys", await.Works(func(ctx context.Context) error {
+		return d.admin.Get(ctx, client.ObjectKey{Namespace: "ingot-boot-system", Name: "ingot-agent-keys"}, secret)
+	}))
+	if len(secret.Data) != 2 {
+		d.t.Errorf("boot servers are given %d keys, want the token key and the pins", len(secret.Data))
 	}
 	for _, name := range []string{token.FileHMAC, token.FilePins} {
 		d.write("keys", name, secret.Data[name])
@@ -290,9 +301,11 @@ func TestDeployments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Get(t.Context(), client.ObjectKey{Namespace: "ingot-system", Name: "ingot-agent-keys"}, &corev1.Secret{})
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("get = %v", err)
+		for _, namespace := range []string{"ingot-system", "ingot-boot-system"} {
+			err = c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "ingot-agent-keys"}, &corev1.Secret{})
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("get in %s = %v", namespace, err)
+			}
 		}
 	})
 }

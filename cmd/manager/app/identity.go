@@ -18,6 +18,8 @@ import (
 type identity struct {
 	keys token.Keys
 	pins []token.Pin
+	// files are what these were read from.
+	files token.Files
 	// certificate of the agent API, for the role controllers only.
 	certificate tls.Certificate
 }
@@ -32,7 +34,7 @@ func loadIdentity(ctx context.Context, mgr manager.Manager, o *Options) (*identi
 		}
 		return newIdentity(files, o)
 	}
-	key, err := o.keySecret()
+	key, err := secretKey("--agent-key-secret", o.AgentKeySecret)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func newIdentity(files token.Files, o *Options) (*identity, error) {
 	if err := errors.Join(keysErr, pinsErr); err != nil {
 		return nil, fmt.Errorf("agent keys: %w", err)
 	}
-	out := &identity{keys: keys, pins: pins}
+	out := &identity{keys: keys, pins: pins, files: files}
 	if !o.Has(RoleControllers) {
 		return out, nil
 	}

@@ -30,6 +30,7 @@ import (
 
 	infrav1beta1 "github.com/ingot-metal/ingot/api/v1beta1"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/webhooks"
 )
 
 // leaderLock is the name of the leader's Lease.
@@ -89,10 +90,10 @@ func newManager(o *Options) (manager.Manager, error) {
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
 	if o.servesWebhooks() {
-		options.WebhookServer = webhook.NewServer(webhook.Options{
+		options.WebhookServer = webhooks.WithLimits(webhook.NewServer(webhook.Options{
 			Port: o.WebhookPort, Host: o.WebhookHost, TLSOpts: tlsOptions,
 			CertDir: o.WebhookCertDir, CertName: o.WebhookCertName, KeyName: o.WebhookKeyName,
-		})
+		}))
 	}
 	if o.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)

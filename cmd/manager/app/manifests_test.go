@@ -4,11 +4,14 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +19,9 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
@@ -27,22 +32,39 @@ import (
 
 var errUnset = errors.New("not set")
 
-// installed is config/default as clusterctl would apply it, with variables set.
+// installed is what clusterctl would apply of the infrastructure provider and the boot servers,
+// with variables set.
 func installed(t *testing.T, variables map[string]string) []unstructured.Unstructured {
 	t.Helper()
+	return append(rendered(t, "default", variables), rendered(t, "boot", variables)...)
+}
+
+// kustomized renders each directory of config once: it takes seconds.
+var kustomized = map[string]func() ([]byte, error){
+	"default": sync.OnceValues(func() ([]byte, error) { return kustomize("default") }),
+	"boot":    sync.OnceValues(func() ([]byte, error) { return kustomize("boot") }),
+}
+
+func kustomize(dir string) ([]byte, error) {
 	set, err := tools.Open()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	kubectl, err := set.Binary("kubectl")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	rendered, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(set.Root(), "config", "default")).Output()
+	return exec.CommandContext(context.Background(), kubectl, "kustomize", filepath.Join(set.Root(), "config", dir)).Output()
+}
+
+// rendered is one directory of config.
+func rendered(t *testing.T, dir string, variables map[string]string) []unstructured.Unstructured {
+	t.Helper()
+	out, err := kustomized[dir]()
 	if err != nil {
 		t.Fatalf("kustomize: %v", err)
 	}
-	processed, err := yamlprocessor.NewSimpleProcessor().Process(rendered, func(name string) (string, error) {
+	processed, err := yamlprocessor.NewSimpleProcessor().Process(out, func(name string) (string, error) {
 		if value, ok := variables[name]; ok {
 			return value, nil
 		}
@@ -90,7 +112,7 @@ func expand(args []string, environment map[string]string) []string {
 
 // podEnvironment is what the Pods' env entries amount to on some node.
 func podEnvironment(container corev1.Container) map[string]string {
-	out := map[string]string{"INGOT_AGENT_SERVICE_HOST": "10.96.0.7"} // of the Service, by the kubelet
+	out := map[string]string{}
 	facts := map[string]string{
 		"metadata.namespace": "ingot-system", "metadata.name": "pod-1", "metadata.uid": "6a1df0ce",
 		"spec.serviceAccountName": "ingot-controller-manager", "status.hostIP": "192.0.2.10",
@@ -137,7 +159,7 @@ func TestDeploymentArguments(t *testing.T) {
 		"defaults": {
 			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440", Diagnostics: ":8443", Replicas: 1},
-			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "192.0.2.10",
+			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "ingot-agent.ingot-system.svc:8843", Address: "192.0.2.10",
 				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 		"all set": {
@@ -146,7 +168,7 @@ func TestDeploymentArguments(t *testing.T) {
 			manager: seen{Roles: []string{"controllers"}, ManagerUsername: "system:serviceaccount:ingot-system:ingot-controller-manager",
 				KeySecret: "ingot-system/ingot-agent-keys", LeaderElect: true, Proxy: true, Health: ":9440",
 				Diagnostics: "localhost:8080", InsecureDiagnostics: true, Replicas: 1},
-			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "[10.96.0.7]:8843", Address: "198.51.100.1", Interface: "eth1", IPv6: "auto",
+			boot: seen{Roles: []string{"boot"}, KeyDir: "/etc/ingot/agent", Upstream: "ingot-agent.ingot-system.svc:8843", Address: "198.51.100.1", Interface: "eth1", IPv6: "auto",
 				Health: "127.0.0.1:8881", Diagnostics: "127.0.0.1:8882", InsecureDiagnostics: true, Replicas: 1},
 		},
 	} {
@@ -210,9 +232,11 @@ func TestDeploymentPorts(t *testing.T) {
 // has the host's network, two capabilities, and no other right.
 func TestDeploymentSecurity(t *testing.T) {
 	objects := installed(t, nil)
-	const level = "pod-security.kubernetes.io/enforce"
-	if got := find[corev1.Namespace](t, objects, "Namespace", "ingot-system").Labels[level]; got != "privileged" {
-		t.Errorf("%s=%s does not admit the host's network", level, got)
+	for namespace, want := range map[string]string{"ingot-system": "restricted", "ingot-boot-system": "privileged"} {
+		const level = "pod-security.kubernetes.io/enforce"
+		if got := find[corev1.Namespace](t, objects, "Namespace", namespace).Labels[level]; got != want {
+			t.Errorf("%s: %s=%s, want %s", namespace, level, got, want)
+		}
 	}
 	for name, tc := range map[string]struct {
 		hostNetwork  bool
@@ -279,6 +303,27 @@ func TestBootVolumes(t *testing.T) {
 	}
 }
 
+// The keys that the manager writes for boot servers are those that they mount, and the agent API
+// that they look for is the manager's Service.
+func TestBootServersAndManagerAgree(t *testing.T) {
+	objects := installed(t, nil)
+	manager := optionsOf(t, find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager"))
+	deployment := find[appsv1.Deployment](t, objects, "Deployment", "ingot-boot")
+	mounted := ""
+	for _, volume := range deployment.Spec.Template.Spec.Volumes {
+		if volume.Secret != nil {
+			mounted = deployment.Namespace + "/" + volume.Secret.SecretName
+		}
+	}
+	if manager.BootKeySecret != mounted {
+		t.Errorf("the manager writes %s, and boot servers mount %s", manager.BootKeySecret, mounted)
+	}
+	service := find[corev1.Service](t, objects, "Service", "ingot-agent")
+	if want := fmt.Sprintf("%s.%s.svc:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port); optionsOf(t, deployment).AgentUpstream != want {
+		t.Errorf("boot servers look for %s, and the Service is %s", optionsOf(t, deployment).AgentUpstream, want)
+	}
+}
+
 // The boot servers' role reads four kinds, and is the only one that they have.
 func TestBootRole(t *testing.T) {
 	objects := installed(t, nil)
@@ -300,5 +345,40 @@ func TestBootRole(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "ingot-boot-role").Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+// The webhooks' port is open to the networks of INGOT_WEBHOOK_SOURCES, diagnostics to namespaces
+// that are labeled for it, the health port to no Pod, and every port of a rule is the manager's.
+func TestManagerNetworkPolicy(t *testing.T) {
+	objects := installed(t, map[string]string{"INGOT_WEBHOOK_SOURCES": "192.0.2.0/28"})
+	manager := find[appsv1.Deployment](t, objects, "Deployment", "ingot-controller-manager").Spec.Template
+	policy := find[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy", "ingot-controller-manager").Spec
+	for key, value := range policy.PodSelector.MatchLabels {
+		if manager.Labels[key] != value {
+			t.Errorf("it selects %s=%s, and not the manager", key, value)
+		}
+	}
+	got := map[string][]string{}
+	for _, rule := range policy.Ingress {
+		var from []string
+		for _, peer := range rule.From {
+			if peer.IPBlock != nil {
+				from = append(from, peer.IPBlock.CIDR)
+			}
+			if peer.NamespaceSelector != nil {
+				from = append(from, metav1.FormatLabelSelector(peer.NamespaceSelector))
+			}
+		}
+		for _, port := range rule.Ports {
+			if !slices.ContainsFunc(manager.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Port.StrVal }) {
+				t.Errorf("the manager has no port %s", port.Port)
+			}
+			got[port.Port.StrVal] = from
+		}
+	}
+	want := map[string][]string{"webhook-server": {"192.0.2.0/28", "::/0"}, "agent": nil, "diagnostics": {"metrics=enabled"}}
+	if diff := cmp.Diff(want, got); diff != "" || !slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+		t.Errorf("who may reach which port (-want +got):\n%s", diff)
 	}
 }

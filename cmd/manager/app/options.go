@@ -66,6 +66,7 @@ type Options struct {
 
 	AgentKeyDir        string
 	AgentKeySecret     string
+	BootKeySecret      string
 	AgentListen        string
 	AgentAddress       string
 	AgentUpstream      string
@@ -181,6 +182,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 func (o *Options) addBootFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.AgentKeyDir, "agent-key-dir", o.AgentKeyDir, "Directory with the token key, the pins and, for the role controllers, the TLS key of the agent API.")
 	fs.StringVar(&o.AgentKeySecret, "agent-key-secret", o.AgentKeySecret, "<namespace>/<name> of the Secret with these, instead of a directory; the role controllers makes it where it is missing.")
+	fs.StringVar(&o.BootKeySecret, "boot-key-secret", o.BootKeySecret, "<namespace>/<name> of the Secret into which the role controllers writes the token key and the pins for boot servers in another namespace; empty: none.")
 	fs.StringVar(&o.AgentListen, "agent-listen", o.AgentListen, "Address that agents connect to: the agent API (TLS), or for the role boot alone what passes them on to it.")
 	fs.StringVar(&o.AgentAddress, "agent-address", o.AgentAddress, "address:port by which servers reach the agent API; empty: --boot-address with the port of --agent-listen.")
 	fs.StringVar(&o.AgentUpstream, "agent-upstream", o.AgentUpstream, "host:port of the manager's agent API, to which the role boot alone passes agents on.")

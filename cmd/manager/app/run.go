@@ -66,6 +66,9 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	if err := addControllers(ctx, mgr, o, identity); err != nil {
 		return err
 	}
+	if err := addBootKeys(mgr, o, identity); err != nil {
+		return err
+	}
 	if err := addMigrator(ctx, mgr, o); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (o *Options) passesAgents() bool { return o.Has(RoleBoot) && !o.Has(RoleCon
 
 // Validate names every option that is wrong, its value and the remedy.
 func (o *Options) Validate() error {
-	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateRates(), o.validateMigration(), o.Hooks.validate())
+	return errors.Join(o.validateRoles(), o.validateKeys(), o.validateBootKeys(), o.validateAgent(), o.validateBoot(), o.validatePolicy(), o.validateRates(), o.validateMigration(), o.Hooks.validate())
 }
 
 func (o *Options) validateRoles() error {
@@ -58,15 +58,30 @@ func (o *Options) validateKeys() error {
 	case !o.Has(RoleControllers):
 		return errors.New("--agent-key-secret: a boot server may read no Secret; mount it, and give --agent-key-dir")
 	}
-	_, err := o.keySecret()
+	_, err := secretKey("--agent-key-secret", o.AgentKeySecret)
 	return err
 }
 
-// keySecret reads --agent-key-secret.
-func (o *Options) keySecret() (client.ObjectKey, error) {
-	namespace, name, ok := strings.Cut(o.AgentKeySecret, "/")
+// validateBootKeys: only the manager has keys to give.
+func (o *Options) validateBootKeys() error {
+	if o.BootKeySecret == "" {
+		return nil
+	}
+	if !o.Has(RoleControllers) {
+		return fmt.Errorf("--boot-key-secret: %q is for the role controllers; remove it here", o.BootKeySecret)
+	}
+	_, err := secretKey("--boot-key-secret", o.BootKeySecret)
+	if err == nil && o.BootKeySecret == o.AgentKeySecret {
+		err = fmt.Errorf("--boot-key-secret: %q is --agent-key-secret as well; give one in the boot servers' namespace", o.BootKeySecret)
+	}
+	return err
+}
+
+// secretKey reads the value of a flag that names a Secret.
+func secretKey(flag, value string) (client.ObjectKey, error) {
+	namespace, name, ok := strings.Cut(value, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return client.ObjectKey{}, fmt.Errorf("--agent-key-secret: %q is not <namespace>/<name>", o.AgentKeySecret)
+		return client.ObjectKey{}, fmt.Errorf("%s: %q is not <namespace>/<name>", flag, value)
 	}
 	return client.ObjectKey{Namespace: namespace, Name: name}, nil
 }

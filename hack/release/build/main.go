@@ -79,5 +79,10 @@ func report(r *release.Release, took time.Duration) error {
 	}
 	fmt.Printf("release: %s in %.0f s; the provider's url in clusterctl.yaml: %s\n", r.Image, took.Seconds(), abs)
 	fmt.Printf("release: that of the runtime extension: %s\n", runtime)
+	boot, err := filepath.Abs(r.BootComponents)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("release: that of the boot servers: %s\n", boot)
 	return nil
 }
