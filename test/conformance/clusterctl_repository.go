@@ -210,11 +210,16 @@ func validMetadata(s *Shipped) error {
 // rename gives the provider another name everywhere.
 func rename(s *Shipped, name string) {
 	s.Name, s.Label = name, "infrastructure-"+name
-	for _, objects := range [][]unstructured.Unstructured{s.Components, s.Installed.Objects, s.Elsewhere.Objects} {
-		for i := range objects {
-			if labels := objects[i].GetLabels(); labels[providerLabel] != "" {
-				labels[providerLabel] = s.Label
-				objects[i].SetLabels(labels)
+	for label, lists := range map[string][][]unstructured.Unstructured{
+		s.Label:                     {s.Components, s.Installed.Objects, s.Elsewhere.Objects},
+		"runtime-extension-" + name: {s.Runtime.Components, s.Runtime.Installed.Objects, s.Runtime.Elsewhere.Objects},
+	} {
+		for _, objects := range lists {
+			for i := range objects {
+				if labels := objects[i].GetLabels(); labels[providerLabel] != "" {
+					labels[providerLabel] = label
+					objects[i].SetLabels(labels)
+				}
 			}
 		}
 	}

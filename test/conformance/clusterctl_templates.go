@@ -179,7 +179,8 @@ func classFileRules() []Rule {
 				classes := slices.Collect(maps.Values(s.classes()))
 				named := 0
 				for flavor, t := range s.Templates {
-					for _, c := range ofKind(t.Objects, "Cluster") {
+					// clusterctl makes nothing of a template whose class it does not find.
+					for _, c := range append(ofKind(t.Objects, "Cluster"), ofKind(parse(s.Files[t.File]), "Cluster")...) {
 						if name := className(c); name != "" {
 							named++
 							p.unless(slices.Contains(classes, name) || len(classes) == 0, "flavor %q names class %q, which no file defines", flavor, name)

@@ -23,8 +23,8 @@ import (
 // of. The rule must find it.
 type mutant struct {
 	rule string
-	// file below the top of the source tree; old occurs in it, and each occurrence becomes new.
-	// An empty old replaces the whole file, and with an empty new as well removes it.
+	// file below the top of the source tree, or a pattern of several; old occurs in each, and
+	// each occurrence becomes new. An empty old makes a file of its own.
 	file, old, new string
 }
 
@@ -86,17 +86,19 @@ func ofProduct(rule Rule) bool {
 
 func (m mutant) apply(t *testing.T, root string) {
 	t.Helper()
-	path := filepath.Join(root, m.file)
-	switch {
-	case m.old == "" && m.new == "":
-		check(t, os.Remove(path))
-	case m.old == "":
-		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		check(t, os.WriteFile(path, []byte(m.new), 0o600))
-	default:
+	if m.old == "" {
+		check(t, os.WriteFile(filepath.Join(root, m.file), []byte(m.new), 0o600))
+		return
+	}
+	paths, err := filepath.Glob(filepath.Join(root, m.file))
+	check(t, err)
+	if len(paths) == 0 {
+		t.Fatalf("there is no %s: the mutant is stale", m.file)
+	}
+	for _, path := range paths {
 		text := read(t, path)
 		if !strings.Contains(text, m.old) {
-			t.Fatalf("%s has no %q: the mutant is stale", m.file, m.old)
+			t.Fatalf("%s has no %q: the mutant is stale", path, m.old)
 		}
 		check(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, m.old, m.new)), 0o600))
 	}

@@ -68,7 +68,7 @@ func runtimeRelease() []Rule {
 		}},
 		{ID: "R30", Level: Must, Tag: TagRelease, Text: "only administrators register it, and only where the feature is on", Check: registeredByAdministrators,
 			Break: func(s *Shipped) {
-				role := s.runtimeObject("ClusterRole")
+				role := ofKind(s.Installed.Objects, "ClusterRole")[0]
 				set(role, append(list(role, "rules"), map[string]any{"apiGroups": []any{extensionAPI}, "resources": []any{"extensionconfigs"}, "verbs": []any{"patch"}}), "rules")
 			}},
 		{ID: "R31", Level: Must, Tag: TagRelease, Text: "ExtensionConfig has either URL or Service, a CA, and a namespace selector", Check: extensionConfigs,
@@ -100,7 +100,8 @@ func (s *Shipped) runtimeObject(kind string) *unstructured.Unstructured {
 }
 
 func (r *RuntimeExtension) drop(kind string) {
-	r.Installed.Objects = slices.DeleteFunc(r.Installed.Objects, func(o unstructured.Unstructured) bool { return o.GetKind() == kind })
+	is := func(o unstructured.Unstructured) bool { return o.GetKind() == kind }
+	r.Installed.Objects, r.Elsewhere.Objects = slices.DeleteFunc(r.Installed.Objects, is), slices.DeleteFunc(r.Elsewhere.Objects, is)
 }
 
 // edit changes the container of the extension.
