@@ -272,8 +272,10 @@ func (in *input) offDoubted() bool {
 
 // Prerequisites of a boot.
 
-func (in *input) wrongServer() bool    { return in.obs.WrongServer != "" }
-func (in *input) macMissing() bool     { return in.obs.BootMACMissing }
-func (in *input) networkMissing() bool { return in.obs.NetworkMissing }
+func (in *input) wrongServer() bool { return in.obs.WrongServer != "" }
+func (in *input) macMissing() bool  { return in.obs.BootMACMissing }
+func (in *input) networkMissing() bool {
+	return in.obs.NetworkMissing || in.obs.NetworkRefused != ""
+}
 func (in *input) addressProblem() bool { return in.obs.AddressProblem != "" && !in.obs.AddressRecorded }
 func (in *input) addressMissing() bool { return !in.obs.AddressRecorded }

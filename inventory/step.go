@@ -193,6 +193,9 @@ type Observation struct {
 	// is recorded for the boot NIC on that network.
 	NetworkMissing  bool
 	AddressRecorded bool
+	// NetworkRefused says why the IngotNetwork does not let the host boot on it, and what to
+	// do; empty: it does. RefusedReason is its reason.
+	NetworkRefused, RefusedReason string
 	// AddressProblem says why none could be recorded. AddressReason is its reason, and
 	// the remedy then stands in it; empty: the range is exhausted.
 	AddressProblem string

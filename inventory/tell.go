@@ -247,6 +247,9 @@ func sayMACMissing(in *input) Decision {
 }
 
 func sayNetworkMissing(in *input) Decision {
+	if in.obs.NetworkRefused != "" {
+		return warn(in.obs.RefusedReason, in.obs.NetworkRefused)
+	}
 	return warn(infrav1.ReasonNetworkMissing, fmt.Sprintf("IngotNetwork %s does not exist; create it, or correct spec.networkRef; Ingot boots nothing before", in.host.Spec.NetworkRef.Name))
 }
 

@@ -52,6 +52,11 @@ func (v *hostValidator) ValidateCreate(ctx context.Context, host *v1beta2.IngotH
 	}
 	if host.Spec.Claim == nil && host.Spec.Record == nil {
 		// What is moved or restored comes as it was.
+		refused, err := v.refuseNetwork(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, refused...)
 		errs = append(errs, checkCommands(nil, host)...)
 		errs = append(errs, v.bmcs.checkCapabilities(nil, host)...)
 		errs = append(errs, checkSettings(nil, host)...)
@@ -85,6 +90,13 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 			return nil, err
 		}
 		errs = append(errs, recorded...)
+		if before.Spec.NetworkRef != after.Spec.NetworkRef || before.Spec.BootMACAddress != after.Spec.BootMACAddress {
+			refused, err := v.refuseNetwork(ctx, after)
+			if err != nil {
+				return nil, err
+			}
+			errs = append(errs, refused...)
+		}
 		errs = append(errs, v.bmcs.checkCapabilities(before, after)...)
 		errs = append(errs, checkSettings(before, after)...)
 	}

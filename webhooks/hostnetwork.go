@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/networkuse"
 )
 
 // refuseRecorded refuses another network, or another boot NIC, for a host while a system
@@ -44,6 +45,20 @@ func (v *hostValidator) refuseRecorded(ctx context.Context, before, after *v1bet
 	return field.ErrorList{field.Invalid(path, value, fmt.Sprintf(
 		"the host is being installed for IngotMachine %s with the address recorded for it on IngotNetwork %s; wait until it is installed, or delete its Machine first",
 		claim.MachineRef.Name, before.Spec.NetworkRef.Name))}, nil
+}
+
+// refuseNetwork refuses a network that does not allow the host's namespace, or no more hosts
+// of it (I22). A network that is not there yet is the controller's to look at.
+func (v *hostValidator) refuseNetwork(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
+	network := &v1beta2.IngotNetwork{}
+	if err := v.hosts.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	why, err := networkuse.Check(ctx, v.hosts, host, network)
+	if err != nil || why == nil {
+		return nil, err
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "networkRef", "name"), network.Name, why.Message+"; "+why.Remedy)}, nil
 }
 
 // ofBootNetwork warns of another boot NIC or network for a host whose system has its address

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -35,7 +36,7 @@ var _ admission.Validator[*v1beta2.IngotNetwork] = &networkValidator{}
 
 // ValidateCreate admits a new network.
 func (v *networkValidator) ValidateCreate(ctx context.Context, network *v1beta2.IngotNetwork) (admission.Warnings, error) {
-	errs := append(checkAddresses(network.Spec), checkReservations(network.Spec)...)
+	errs := slices.Concat(checkAddresses(network.Spec), checkReservations(network.Spec), checkNamespaces(network.Spec))
 	overlaps, err := v.overlaps(ctx, network)
 	if err != nil {
 		return nil, err
@@ -60,6 +61,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	out = append(out, v.reservationsLeft(ctx, before, after)...)
 	if before.Spec.Range == after.Spec.Range && before.Spec.Gateway == after.Spec.Gateway && before.Spec.Subnet == after.Spec.Subnet &&
 		equality.Semantic.DeepEqual(before.Spec.Reservations, after.Spec.Reservations) && slices.Equal(before.Spec.Routes, after.Spec.Routes) &&
+		equality.Semantic.DeepEqual(before.Spec.AllowedNamespaces, after.Spec.AllowedNamespaces) &&
 		(after.Spec.Discover == nil || slices.Equal(named(before.Spec), named(after.Spec))) &&
 		equality.Semantic.DeepEqual(before.Spec.Discover, after.Spec.Discover) && equality.Semantic.DeepEqual(before.Spec.IPv6, after.Spec.IPv6) {
 		return out, nil
@@ -72,7 +74,7 @@ func (v *networkValidator) ValidateUpdate(ctx context.Context, before, after *v1
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), ipv6, held)); err != nil {
+	if err := refusal("IngotNetwork", after, slices.Concat(checkAddresses(after.Spec), checkReservations(after.Spec), checkNamespaces(after.Spec), ipv6, held)); err != nil {
 		return nil, err
 	}
 	return append(out, v.outlook.Network(ctx, after)...), nil
@@ -85,6 +87,15 @@ type addresses struct {
 	network, broadcast netip.Addr
 	// lentStart and lentEnd are those of spec.discover.range.
 	lentStart, lentEnd netip.Addr
+}
+
+// checkNamespaces refuses a selector that cannot be read.
+func checkNamespaces(spec v1beta2.IngotNetworkSpec) field.ErrorList {
+	if spec.AllowedNamespaces == nil || spec.AllowedNamespaces.Selector == nil {
+		return nil
+	}
+	return validation.ValidateLabelSelector(spec.AllowedNamespaces.Selector, validation.LabelSelectorValidationOptions{},
+		field.NewPath("spec", "allowedNamespaces", "selector"))
 }
 
 // hasRange says whether Ingot chooses the addresses: in mode Proxy another DHCP server

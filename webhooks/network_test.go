@@ -22,7 +22,8 @@ import (
 func network(name, subnet, start, end, gateway string) *v1beta2.IngotNetwork {
 	return &v1beta2.IngotNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1beta2.IngotNetworkSpec{Subnet: subnet, Range: v1beta2.AddressRange{Start: start, End: end}, Gateway: gateway},
+		Spec: v1beta2.IngotNetworkSpec{Subnet: subnet, Range: v1beta2.AddressRange{Start: start, End: end}, Gateway: gateway,
+			AllowedNamespaces: &v1beta2.NetworkNamespaces{Selector: &metav1.LabelSelector{}}},
 	}
 }
 

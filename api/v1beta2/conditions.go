@@ -16,6 +16,8 @@ const (
 	// HostUniqueCondition: no other host has the same BMC system, MAC address, or
 	// serial number and UUID (I8).
 	HostUniqueCondition = "Unique"
+	// HostNetworkAllowedCondition: the IngotNetwork lets hosts of this namespace boot on it.
+	HostNetworkAllowedCondition = "NetworkAllowed"
 	// HostInspectedCondition: the agent has reported the hardware.
 	HostInspectedCondition = "Inspected"
 	// HostAvailableCondition: the host can be claimed.
@@ -138,6 +140,13 @@ const (
 	ReasonNotFenced            = "NotFenced"
 	ReasonClaimDangling        = "ClaimDangling"
 	ReasonNetworkMissing       = "NetworkMissing"
+	// ReasonNamespaceNotAllowed: the IngotNetwork does not allow the host's namespace, and
+	// ReasonNetworkQuotaExceeded: it has as many hosts there as it may. A host with one of
+	// them boots nothing. ReasonOutsideAllowed: either holds for a host that was there
+	// before; it continues to work.
+	ReasonNamespaceNotAllowed  = "NamespaceNotAllowed"
+	ReasonNetworkQuotaExceeded = "NetworkQuotaExceeded"
+	ReasonOutsideAllowed       = "OutsideAllowedNamespaces"
 	ReasonAddressExhausted     = "AddressesExhausted"
 	ReasonNoAgentContact       = "NoAgentContact"
 	// ReasonNetworkSilent: no agent is heard on the IngotNetwork, and other hosts wait too.

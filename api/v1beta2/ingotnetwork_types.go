@@ -62,6 +62,13 @@ type IngotNetworkSpec struct {
 	// on this network needs one of this name.
 	// +optional
 	AddressPoolRef *AddressPoolReference `json:"addressPoolRef,omitempty"`
+	// allowedNamespaces are the namespaces whose IngotHosts may boot on this network.
+	// Unset, or with neither names nor selector: those that have the label
+	// ingot.infrastructure.cluster.x-k8s.io/networks=allowed. The namespace of discover is
+	// always one. A host that is in use keeps what it has, and its condition NetworkAllowed
+	// says what is missing.
+	// +optional
+	AllowedNamespaces *NetworkNamespaces `json:"allowedNamespaces,omitempty"`
 	// discover is how unknown machines are enrolled, in mode Discover.
 	// +optional
 	Discover *NetworkDiscovery `json:"discover,omitempty"`
@@ -164,6 +171,35 @@ type AddressPoolReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, - and . (for example rack-a.12)"
 	Name string `json:"name,omitempty"`
+}
+
+// NetworkNamespaces are namespaces, and what each may take of a network.
+// +kubebuilder:validation:MinProperties=1
+type NetworkNamespaces struct {
+	// names of namespaces that are allowed.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a namespace"
+	Names []string `json:"names,omitempty"`
+	// selector of the labels of namespaces that are allowed as well. An empty one ({})
+	// selects all.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// maxHosts is how many IngotHosts of one namespace may use this network. Unset: any
+	// number.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxHosts *int32 `json:"maxHosts,omitempty"`
+	// maxRangePercent is how much of range the IngotHosts of one namespace may take. Each
+	// takes one address. Unset: all of it. It has no effect without range.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxRangePercent *int32 `json:"maxRangePercent,omitempty"`
 }
 
 // NetworkDiscovery is how unknown machines are enrolled.

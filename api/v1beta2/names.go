@@ -51,6 +51,13 @@ const (
 	RetryBMCAnnotation = AnnotationPrefix + "retry-bmc"
 )
 
+// NetworksLabel on a namespace, with the value NetworksAllowed, lets its IngotHosts boot on
+// the IngotNetworks whose spec.allowedNamespaces says nothing else.
+const (
+	NetworksLabel   = AnnotationPrefix + "networks"
+	NetworksAllowed = "allowed"
+)
+
 // EnrolledLabel marks an IngotHost that Ingot made itself, for a machine that it
 // found on a network of mode Discover. Nothing is done to the host before a person has
 // set ApproveAnnotation and given it a BMC; then Ingot takes the label away.

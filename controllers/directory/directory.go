@@ -66,7 +66,7 @@ func (d *Directory) Lookup(mac net.HardwareAddr) (pxe.Host, bool) {
 	if err != nil {
 		d.Log.Error(err, "Could not look up a boot MAC address", "mac", address)
 	}
-	if host == nil || isDuplicate(host) {
+	if host == nil || isDuplicate(host) || isRefusedNetwork(host) {
 		return pxe.Host{}, false
 	}
 	network := d.objects.network(ctx, host.Spec.NetworkRef.Name)
@@ -113,6 +113,19 @@ func loaderOf(host *infrav1.IngotHost) pxe.Loader {
 func isDuplicate(host *infrav1.IngotHost) bool {
 	inUse := host.Spec.Claim != nil && host.Spec.Claim.State == infrav1.ClaimProvisioned
 	return !inUse && conditions.IsFalse(host, infrav1.HostUniqueCondition)
+}
+
+// isRefusedNetwork reports a host that its network does not allow, unless it was there before
+// (see package networkuse).
+func isRefusedNetwork(host *infrav1.IngotHost) bool {
+	if host.Spec.Claim != nil {
+		return false
+	}
+	switch conditions.GetReason(host, infrav1.HostNetworkAllowedCondition) {
+	case infrav1.ReasonNamespaceNotAllowed, infrav1.ReasonNetworkQuotaExceeded:
+		return true
+	}
+	return false
 }
 
 // lease adds the address that is recorded for the host's boot NIC on its present

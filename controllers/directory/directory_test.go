@@ -97,6 +97,13 @@ func TestLookup(t *testing.T) {
 	duplicate := func(h *infrav1.IngotHost) {
 		conditions.Set(h, metav1.Condition{Type: infrav1.HostUniqueCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonDuplicate})
 	}
+	refused := func(reason string, change func(*infrav1.IngotHost)) func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork) {
+		return func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+			conditions.Set(h, metav1.Condition{Type: infrav1.HostNetworkAllowedCondition, Status: metav1.ConditionFalse, Reason: reason})
+			change(h)
+		}
+	}
+	asIs := func(*infrav1.IngotHost) {}
 	type change = func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)
 	for name, tc := range map[string]struct {
 		ask    string
@@ -116,8 +123,11 @@ func TestLookup(t *testing.T) {
 		"network gone": {ask: mac, change: func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
 			h.Spec.NetworkRef.Name = "gone"
 		}},
-		"network wrong": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { n.Spec.Subnet = "x" }},
-		"address wrong": {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "x" }},
+		"its network allows not its namespace": {ask: mac, change: refused(infrav1.ReasonNamespaceNotAllowed, asIs)},
+		"its network allows no more hosts":     {ask: mac, change: refused(infrav1.ReasonNetworkQuotaExceeded, asIs)},
+		"it was there before":                  {ask: mac, change: refused(infrav1.ReasonOutsideAllowed, asIs), want: &lease},
+		"network wrong":                        {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { n.Spec.Subnet = "x" }},
+		"address wrong":                        {ask: mac, change: func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, _ *infrav1.IngotNetwork) { f.Spec.Address.IP = "x" }},
 		"a bare network": {ask: mac, change: func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 			n.Spec = infrav1.IngotNetworkSpec{Subnet: "192.0.2.0/24"}
 		}, want: with(func(h *pxe.Host) { h.Gateway, h.DNS, h.Domain, h.LeaseTime = netip.Addr{}, nil, "", 0 })},

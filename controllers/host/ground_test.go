@@ -101,6 +101,8 @@ func TestHost(t *testing.T) {
 		{"pool closed", testPoolClosed},
 		{"BMC taken away", testBMCTakenAway},
 		{"dual", testDual},
+		{"network use", testNetworkUse},
+		{"network quota", testNetworkQuota},
 		{"endpoints", testEndpoints},
 		{"enrolled", testEnrolled},
 		{"watches", testWatches},

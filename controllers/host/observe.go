@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/networkuse"
 	"github.com/ingot-metal/ingot/controllers/owner"
 	"github.com/ingot-metal/ingot/inventory"
 )
@@ -33,6 +34,8 @@ type observation struct {
 	target      bmc.Target
 	// known is what is remembered of the BMC after it was asked.
 	known contact
+	// networkAllowed shows whether the network lets the host boot on it; nil: not known.
+	networkAllowed *metav1.Condition
 	// rotated is what there is to tell of a change of the BMC's password; nil: nothing.
 	rotated *metav1.Condition
 }
@@ -88,10 +91,41 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	case err != nil:
 		return fmt.Errorf("network %s: %w", host.Spec.NetworkRef.Name, err)
 	}
+	if err := r.observeNetworkUse(ctx, host, network, seen); err != nil || seen.NetworkRefused != "" {
+		return err
+	}
 	held, err := r.book().Observe(ctx, address.View{Host: host, Hardware: seen.hardware, Network: network})
 	seen.hardware, seen.network, seen.addressLost, seen.AddressRecorded = held.Hardware, network, held.Lost, held.Recorded
 	return err
 }
+
+// observeNetworkUse finds out whether the network lets the host boot on it. A host that was
+// there before goes on, and its condition says what is missing.
+func (r *Reconciler) observeNetworkUse(ctx context.Context, host *infrav1.IngotHost, network *infrav1.IngotNetwork, seen *observation) error {
+	why, err := networkuse.Check(ctx, r.Client, host, network)
+	if err != nil {
+		return err
+	}
+	condition := metav1.Condition{Type: infrav1.HostNetworkAllowedCondition, Status: metav1.ConditionTrue,
+		Reason: infrav1.HostNetworkAllowedCondition, ObservedGeneration: host.Generation}
+	seen.networkAllowed = &condition
+	if why == nil {
+		return nil
+	}
+	condition.Status = metav1.ConditionFalse
+	if networkuse.Established(host, seen.hardware) {
+		condition.Reason = infrav1.ReasonOutsideAllowed
+		condition.Message = inventory.Truncate(why.Message+". The host continues to work; "+why.Remedy, maxConditionMessage)
+		return nil
+	}
+	condition.Reason = why.Reason
+	condition.Message = inventory.Truncate(why.Message+". Ingot boots nothing; "+why.Remedy, maxConditionMessage)
+	seen.NetworkRefused, seen.RefusedReason = condition.Message, condition.Reason
+	return nil
+}
+
+// maxConditionMessage is how long such a message may be, in characters.
+const maxConditionMessage = 200
 
 // book is where the addresses of hosts stand.
 func (r *Reconciler) book() *address.Book {

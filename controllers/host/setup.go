@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/networkuse"
 	"github.com/ingot-metal/ingot/controllers/pool"
 )
 
@@ -45,6 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		Watches(&corev1.ConfigMap{}, r.hostsBy(index.HostByCABundle), builder.WithPredicates(dataChanged())).
 		Watches(&infrav1.IngotMachine{}, r.hostsBy(index.HostByMachine), builder.WithPredicates(comesOrGoes())).
 		Watches(&infrav1.IngotNetwork{}, r.hostsByNetwork(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(networkuse.Namespace(), r.hostsOfNamespace(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, r.hostsOfCluster(), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(source.Func(r.wakes.start)).
 		WithOptions(options)
@@ -108,6 +110,13 @@ func (r *Reconciler) hostsBy(field string) handler.EventHandler {
 func (r *Reconciler) hostsByNetwork() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.MatchingFields{index.HostByNetwork: o.GetName()})
+	})
+}
+
+// hostsOfNamespace maps a namespace to its hosts: its labels say on which networks they boot.
+func (r *Reconciler) hostsOfNamespace() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return index.Requests(ctx, r.Client, &infrav1.IngotHostList{}, client.InNamespace(o.GetName()))
 	})
 }
 

@@ -32,6 +32,9 @@ func (r *Reconciler) summarize(host *infrav1.IngotHost, seen *observation, decis
 		condition.ObservedGeneration = host.Generation
 		conditions.Set(host, condition)
 	}
+	if seen.networkAllowed != nil {
+		conditions.Set(host, *seen.networkAllowed)
+	}
 	if seen.rotated != nil {
 		conditions.Set(host, *seen.rotated)
 	}

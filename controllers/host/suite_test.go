@@ -184,7 +184,7 @@ func newYard(t *testing.T, on *ground) *yard {
 	y.Reconciler = &Reconciler{Client: api, Live: api, BMC: y.bmc, Recorder: y.events, Clock: y.clock,
 		Policy: inventory.DefaultPolicy(), Poll: time.Minute, NewID: uuid.NewString}
 	t.Cleanup(y.clear)
-	y.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns}})
+	y.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns, Labels: map[string]string{infrav1.NetworksLabel: infrav1.NetworksAllowed}}})
 	y.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: y.ns}, Spec: infrav1.IngotNetworkSpec{
 		Mode: infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
 	t.Cleanup(func() {

@@ -9,15 +9,16 @@
 //
 // One packet goes parse → pure reply function → send. The reply functions (Reply,
 // ReplyBINL, Overheard) see the packet, where it came in, the directory and the
-// server's identity, nothing else, so any replica gives the same answer, and golden
-// packets pin it. What the Server remembers besides, declined addresses and what it
-// has warned of, is bounded and needed by no other replica.
+// server's identity, so any replica gives the same answer, and golden packets pin it.
+// In mode Proxy they also see which addresses hosts took (Query.Bindings): every replica
+// hears that. What the Server remembers besides, declined addresses and what it has
+// warned of, is bounded and needed by no other replica.
 //
 // Listen opens the socket for the host's network: it knows interfaces and relays,
 // reaches clients without an address by Ethernet frames, and overhears other
 // servers. Any other net.PacketConn is taken for one segment.
 //
-// It must not know what a boot plan is for, allocate addresses, or keep any state
+// It must not know what a boot plan is for, allocate addresses, or keep any other state
 // that an answer depends on.
 //
 //	srv := dhcp.Server{

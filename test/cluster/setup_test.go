@@ -110,7 +110,8 @@ func initialize(t *testing.T, s *stage) {
 		ObjectMeta: metav1.ObjectMeta{Name: site.Network},
 		Spec: infrav1.IngotNetworkSpec{
 			Subnet: address.Masked().String(), Gateway: address.Addr().String(), DNSServers: []string{address.Addr().String()},
-			Range: infrav1.AddressRange{Start: "10.77.0.100", End: "10.77.0.249"},
+			Range:             infrav1.AddressRange{Start: "10.77.0.100", End: "10.77.0.249"},
+			AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
 		},
 	}
 	s.site.Create(t, network)

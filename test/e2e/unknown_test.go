@@ -27,6 +27,7 @@ kind: IngotNetwork
 metadata: {name: elsewhere}
 spec:
   subnet: 10.78.0.0/24
+  allowedNamespaces: {selector: {}}
   addressPoolRef: {apiGroup: ipam.cluster.x-k8s.io, kind: InClusterIPPool, name: elsewhere}
 `
 

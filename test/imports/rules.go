@@ -27,7 +27,7 @@ var rooms = []room{
 	{dir: "pxe", may: []string{"agentapi"}, tests: []string{"lab", "test"}, reason: "the boot server knows hosts only through an interface of its own"},
 	{dir: "agent", may: []string{"agentapi"}, tests: []string{"lab", "test"}, reason: "the agent runs on a server and knows only the wire types"},
 	{dir: "controllers", may: five, tests: []string{"lab", "test", "hack/tools", "webhooks"}, reason: "controllers use the five rooms and are used by cmd only"},
-	{dir: "webhooks", may: append([]string{"controllers/index"}, five...), tests: []string{"lab", "test", "hack/tools"}, reason: "webhooks use the five rooms and the cache's indexes, and are used by cmd only"},
+	{dir: "webhooks", may: append([]string{"controllers/index", "controllers/networkuse"}, five...), tests: []string{"lab", "test", "hack/tools"}, reason: "webhooks use the five rooms, the cache's indexes, and what controllers decide in the same way, and are used by cmd only"},
 	{dir: "runtimehooks", may: five, tests: []string{"lab", "test", "hack/tools"}, reason: "hooks use the five rooms and are used by cmd only"},
 	{dir: "lab", may: []string{"agent", "agentapi", "api", "hack/tools"}, tests: []string{"test"}, reason: "simulators never import the client they serve, or both would share its mistakes"},
 	{dir: "cmd", may: append([]string{"controllers", "webhooks", "runtimehooks"}, five...), tests: []string{"lab", "test", "hack/tools"}, reason: "what is shipped must not link the lab"},

@@ -37,7 +37,7 @@ func testIPv6(t *testing.T, plane *Plane) {
 	site.StartManager(t, ManagerOptions{Name: "manager", Args: []string{"--lab-ipv6-address=" + at("1") + "/64"}})
 	check(t, site.Client.Create(t.Context(), &infrav1.IngotNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: site.Namespace},
-		Spec: infrav1.IngotNetworkSpec{IPv6: &infrav1.NetworkIPv6{
+		Spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}}, IPv6: &infrav1.NetworkIPv6{
 			Mode: infrav1.DHCPv6ModeStateful, Subnet: subnet.String(), Range: infrav1.IPv6Range{Start: at("1000"), End: at("1fff")},
 		}},
 	}))

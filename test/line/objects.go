@@ -74,8 +74,9 @@ func (s *Site) CreateCluster(t *testing.T) {
 	network := &infrav1.IngotNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		Spec: infrav1.IngotNetworkSpec{
-			Subnet: s.subnet("0/16"),
-			Range:  infrav1.AddressRange{Start: s.subnet("100"), End: fmt.Sprintf("10.%d.9.249", 100+s.number)},
+			Subnet:            s.subnet("0/16"),
+			AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
+			Range:             infrav1.AddressRange{Start: s.subnet("100"), End: fmt.Sprintf("10.%d.9.249", 100+s.number)},
 		},
 	}
 	s.do(t, "create network", func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.Client.Create(ctx, network)) })

@@ -170,7 +170,8 @@ func (y *yard) pooled(p *plane) {
 	p.create(addressOf("another", "x", firstOfPool.String()))
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: pooled}, Spec: infrav1.IngotNetworkSpec{
 		Mode: infrav1.DHCPModeReserve, Subnet: "198.51.100.0/24",
-		AddressPoolRef: &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: pooled}}})
+		AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
+		AddressPoolRef:    &infrav1.AddressPoolReference{APIGroup: "ipam.cluster.x-k8s.io", Kind: "GlobalInClusterIPPool", Name: pooled}}})
 	host := y.add(pooled, &metal{})
 	host.Spec.NetworkRef.Name, host.Spec.Record = pooled, &infrav1.HostRecord{InspectedAt: past()}
 	p.create(host)

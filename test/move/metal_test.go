@@ -132,7 +132,8 @@ func orderOf(host *infrav1.IngotHost, kind infrav1.OrderKind) *infrav1.HostOrder
 func (y *yard) fill(p *plane) {
 	y.t.Helper()
 	p.create(&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: "net"}, Spec: infrav1.IngotNetworkSpec{
-		Mode: infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
+		AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
+		Mode:              infrav1.DHCPModeReserve, Subnet: "192.0.2.0/24", Range: infrav1.AddressRange{Start: "192.0.2.10", End: "192.0.2.99"}}})
 	p.create(secretOf("bmc"))
 	p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc-ca"}, Data: map[string]string{"ca.crt": string(y.ca.PEM())}})
 	inspected := &infrav1.HostRecord{InspectedAt: past()}

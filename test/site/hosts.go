@@ -49,6 +49,7 @@ func (s *Site) RegisterNetwork(t testing.TB) {
 		ObjectMeta: metav1.ObjectMeta{Name: Network},
 		Spec: infrav1.IngotNetworkSpec{
 			Subnet: subnet + ".0/24", Range: infrav1.AddressRange{Start: subnet + ".100", End: subnet + ".249"},
+			AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{}},
 		},
 	})))
 }
