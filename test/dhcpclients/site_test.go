@@ -93,6 +93,9 @@ func join(t *testing.T, s *segment.Segment, r *segment.Room, name, address strin
 type server struct {
 	mu     sync.Mutex
 	events []pxe.BootEvent
+	// table are its hosts, and bindings what it has seen of addresses that others gave.
+	table    pxe.Table
+	bindings *pxe.AddressBindings
 }
 
 // serve runs it at serverIP, on ports 67 and 4011, until the test ends.
@@ -104,10 +107,9 @@ func serve(t *testing.T, r *segment.Room, interfaces []string, hosts ...pxe.Host
 func serveAt(t *testing.T, r *segment.Room, address string, interfaces []string, hosts ...pxe.Host) *server {
 	t.Helper()
 	ip := netip.MustParseAddr(address)
-	s := &server{}
-	table := pxe.Table{}
+	s := &server{table: pxe.Table{}, bindings: &pxe.AddressBindings{}}
 	for _, h := range hosts {
-		table[h.MAC.String()] = h
+		s.table[h.MAC.String()] = h
 	}
 	var (
 		socket *dhcp.Socket
@@ -125,7 +127,7 @@ func serveAt(t *testing.T, r *segment.Room, address string, interfaces []string,
 	}
 	srv := &dhcp.Server{
 		Identity:  dhcp.Identity{Address: ip, BaseURL: "http://" + address + ":8880", Loaders: dhcp.DefaultLoaders()},
-		Directory: table, Observer: pxe.ObserverFunc(s.observe),
+		Directory: s.table, Bindings: s.bindings, Observer: pxe.ObserverFunc(s.observe),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
