@@ -94,8 +94,12 @@ func checkNamespaces(spec v1beta2.IngotNetworkSpec) field.ErrorList {
 	if spec.AllowedNamespaces == nil || spec.AllowedNamespaces.Selector == nil {
 		return nil
 	}
-	return validation.ValidateLabelSelector(spec.AllowedNamespaces.Selector, validation.LabelSelectorValidationOptions{},
+	errs := validation.ValidateLabelSelector(spec.AllowedNamespaces.Selector, validation.LabelSelectorValidationOptions{},
 		field.NewPath("spec", "allowedNamespaces", "selector"))
+	for _, err := range errs {
+		err.Detail += "; an operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
+	}
+	return errs
 }
 
 // hasRange says whether Ingot chooses the addresses: in mode Proxy another DHCP server
