@@ -219,6 +219,10 @@ unit-full: agent-image
 storm:
 	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/storm
 
+.PHONY: gitops
+gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and people do, with the real kube-controller-manager; part of test-full.
+	INGOT_FULL=1 go test -count=1 -timeout 20m -v $(TESTFLAGS) ./test/gitops
+
 .PHONY: boot-storm
 boot-storm:
 	INGOT_FULL=1 go test -count=1 -timeout 30m -v $(TESTFLAGS) ./test/bootstorm

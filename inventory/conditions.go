@@ -102,6 +102,8 @@ func (in *input) unique() metav1.Condition {
 func (in *input) inspectedCondition(decision Decision) metav1.Condition {
 	const name = infrav1.HostInspectedCondition
 	switch {
+	case in.factsMissing() && in.free():
+		return isNot(name, infrav1.ReasonWaiting, "The IngotHardware with what was found is lost. Ingot inspects the host again before it is Available.")
 	case in.inspected():
 		return is(name, infrav1.ReasonInspected, "the agent reported the hardware at "+clock(in.record.InspectedAt.Time))
 	case in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineInspectFailed:

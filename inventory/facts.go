@@ -84,6 +84,10 @@ func (in *input) nothingToClean() bool {
 func (in *input) inspected() bool {
 	return in.record != nil && !in.record.InspectedAt.IsZero()
 }
+
+// factsMissing: the host was inspected, and what was found is lost.
+func (in *input) factsMissing() bool { return in.inspected() && in.obs.FactsMissing }
+
 func (in *input) cleaningDue() bool {
 	return in.record != nil && in.record.CleaningDue != "" && in.record.CleaningDue != infrav1.CleaningNone
 }
@@ -91,10 +95,15 @@ func (in *input) quarantined() bool {
 	return in.claim == nil && in.record != nil && in.record.Quarantine != nil
 }
 
-// notCleaned: the cleaning that is due has failed for good, and no person has said that
-// the disks are seen to.
-func (in *input) notCleaned() bool {
-	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineWipeFailed && in.cleaningDue() && !in.cleared()
+// keepsQuarantine: the host was taken out of service since its installs failed, or since its
+// cleaning did, and no person has said that this is seen to. A server that is deleted and
+// registered again, as by kubectl replace --force, would be as good as new.
+func (in *input) keepsQuarantine() bool {
+	if !in.quarantined() || in.cleared() {
+		return false
+	}
+	reason := in.record.Quarantine.Reason
+	return reason == infrav1.QuarantineInstallFailed || reason == infrav1.QuarantineWipeFailed && in.cleaningDue()
 }
 func (in *input) quarantinedNotFenced() bool {
 	return in.quarantined() && in.record.Quarantine.Reason == infrav1.QuarantineNotFenced

@@ -217,3 +217,9 @@ func SummarizeBooted(report infrav1.BootedSystem) *infrav1.BootedStatus {
 // MemoryGiB rounds memory in bytes to GiB. Firmware and kernel keep some for
 // themselves: a server with 64 GiB in its slots tells a little less.
 func MemoryGiB(bytes int64) int64 { return (bytes + 1<<29) >> 30 }
+
+// IsDescribed reports whether the facts hold what an inspection finds, and not only what
+// Ingot records for the boot and for the BMC.
+func IsDescribed(facts infrav1.IngotHardwareSpec) bool {
+	return facts.System != (infrav1.HardwareSystem{}) || facts.Architecture != "" || len(facts.NICs) > 0 || len(facts.Disks) > 0
+}

@@ -67,7 +67,7 @@ func deletingLadder() ladder {
 				{name: "deleting/doubted", when: when{(*input).offDoubted}, then: waitDoubted},
 			}},
 			{name: "deleting/media", when: when{(*input).mediaNoted, (*input).bmcTells}, then: ejectMedia},
-			{name: "deleting/not-cleaned", when: when{(*input).notCleaned}, then: sayDeletingNotCleaned},
+			{name: "deleting/quarantined", when: when{(*input).keepsQuarantine}, then: sayDeletingQuarantined},
 			{name: "deleting/forget", then: forget},
 		}},
 	}

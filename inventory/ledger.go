@@ -359,7 +359,7 @@ func (in *input) wanted() infrav1.OrderKind {
 		return infrav1.OrderInstall
 	case in.releasing():
 		return infrav1.OrderWipe
-	case in.inspectAsked(): // first: disks may have been taken out, for which a wipe would wait
+	case in.inspectAsked(), in.factsMissing(): // first: disks may have been taken out, for which a wipe would wait
 		return infrav1.OrderInspect
 	case in.cleaningDue():
 		return infrav1.OrderWipe
@@ -370,6 +370,10 @@ func (in *input) wanted() infrav1.OrderKind {
 
 func mintOrder(in *input) Decision {
 	kind := in.wanted()
+	if awaited := in.obs.FactsAwaitedUntil; in.free() && in.factsMissing() && in.obs.Now.Before(awaited) {
+		return Decision{Step: Wait{Until: awaited}, Reason: infrav1.ReasonWaiting,
+			Message: fmt.Sprintf("The IngotHardware of the host does not exist. Ingot waits for it until %s, and inspects the host then.", clock(awaited))}
+	}
 	ledger := in.ledger()
 	in.mint(&ledger, kind, 1)
 	var spent []string

@@ -79,7 +79,7 @@ func (in *input) phase() infrav1.IngotHostPhase {
 		return infrav1.PhasePreparing
 	case in.order != nil:
 		return infrav1.PhaseInspecting
-	case in.inspected():
+	case in.inspected() && !in.factsMissing():
 		return infrav1.PhaseAvailable
 	default:
 		return infrav1.PhaseRegistering

@@ -259,7 +259,7 @@ func TestNext(t *testing.T) {
 		}, "releasing/nothing-to-clean", Ledger{Record: &infrav1.HostRecord{
 			InspectedAt: metav1.Time{Time: day().Add(-24 * time.Hour)}, LastClusterName: "c1", LastInstanceID: "i"}}, infrav1.ReasonNotCleaned},
 		{"deleted while claimed", func(s *scene) { s.obs.Deleting, s.host.Spec.Claim = true, claimOf(infrav1.ClaimProvisioned) }, "deleting/claimed", Idle{}, infrav1.ReasonDeleting},
-		{"deleted, and its cleaning failed", func(s *scene) { s.obs.Deleting = true; notCleaned(s) }, "deleting/not-cleaned", Idle{}, infrav1.ReasonDeleting},
+		{"deleted, and its cleaning failed", func(s *scene) { s.obs.Deleting = true; notCleaned(s) }, "deleting/quarantined", Idle{}, infrav1.ReasonDeleting},
 		{"deleted, its cleaning failed, and a person cleared it", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
@@ -273,7 +273,18 @@ func TestNext(t *testing.T) {
 		{"deleted, and its installs failed", func(s *scene) {
 			s.obs.Deleting = true
 			notCleaned(s)
+			s.host.Spec.Record.CleaningDue = ""
 			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineInstallFailed
+		}, "deleting/quarantined", Idle{}, infrav1.ReasonDeleting},
+		{"deleted, and its inspections failed", func(s *scene) {
+			s.obs.Deleting = true
+			notCleaned(s)
+			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineInspectFailed
+		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
+		{"deleted, and not fenced", func(s *scene) {
+			s.obs.Deleting = true
+			notCleaned(s)
+			s.host.Spec.Record.Quarantine.Reason = infrav1.QuarantineNotFenced
 		}, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 		{"deleted", func(s *scene) { s.obs.Deleting = true }, "deleting/forget", Forget{}, infrav1.ReasonDeleting},
 	} {
@@ -467,5 +478,56 @@ func TestConditions(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+// A host whose facts are lost is inspected again, and is not Available before. A machine's
+// host is released and cleaned first.
+func TestLostFactsAreInspectedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*scene)
+		rule   string
+		order  infrav1.OrderKind
+		phase  infrav1.IngotHostPhase
+	}{
+		"free":          {func(*scene) {}, "start/order", infrav1.OrderInspect, infrav1.PhaseRegistering},
+		"to be cleaned": {func(s *scene) { s.host.Spec.Record.CleaningDue = infrav1.CleaningMetadata }, "start/order", infrav1.OrderInspect, infrav1.PhaseDeprovisioning},
+		"released":      {func(s *scene) { s.host.Spec.Claim = fencedClaim() }, "start/order", infrav1.OrderWipe, infrav1.PhaseDeprovisioning},
+		"restored":      {func(s *scene) { s.obs.FactsAwaitedUntil = day().Add(time.Second) }, "start/order", "", infrav1.PhaseRegistering},
+		"in use":        {func(s *scene) { s.host.Spec.Claim = claimOf(infrav1.ClaimProvisioned) }, "provisioned/idle", "", infrav1.PhaseProvisioned},
+		"off by hand":   {func(s *scene) { s.host.Spec.Power = infrav1.PowerIntentOff }, "start/powered-off", "", infrav1.PhaseRegistering},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(func(s *scene) { s.obs.FactsMissing = true; tc.change(s) })
+			got := Next(s.host, s.obs, DefaultPolicy())
+			var order infrav1.OrderKind
+			if save, saves := got.Step.(SaveLedger); saves {
+				order = save.Ledger.Order.Kind
+			}
+			if got.Rule != tc.rule || order != tc.order || got.Phase != tc.phase {
+				t.Errorf("%s, order %q, phase %s: want %s, %q, %s", got.Rule, order, got.Phase, tc.rule, tc.order, tc.phase)
+			}
+			for _, c := range Conditions(s.host, s.obs, got) {
+				if c.Type == infrav1.HostAvailableCondition && c.Status != metav1.ConditionFalse {
+					t.Errorf("%s is %s without facts", c.Type, c.Status)
+				}
+			}
+		})
+	}
+}
+
+// In a namespace that is being deleted the message names the way out that works.
+func TestNamespaceTerminatingIsTold(t *testing.T) {
+	s := newScene(func(s *scene) {
+		s.host.Spec.Claim = claimOf(infrav1.ClaimReleasing)
+		s.obs.BMC, s.obs.BMCMessage = BMCNamespaceTerminating, "the namespace is being deleted"
+	})
+	got := Next(s.host, s.obs, DefaultPolicy())
+	if got.Reason != infrav1.ReasonNamespaceTerminating || !strings.Contains(got.Message, infrav1.ForceReleaseAnnotation) || len(got.Message) > 250 {
+		t.Errorf("%s: %s", got.Reason, got.Message)
+	}
+	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
+	if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != "force-release" {
+		t.Errorf("after force-release decides %s: %s", got.Rule, got.Message)
 	}
 }

@@ -237,7 +237,7 @@ func (in *input) notPrepared() bool {
 
 // resting: free, inspected, and nothing is due but perhaps its preparation.
 func (in *input) resting() bool {
-	return in.free() && in.order == nil && in.inspected() && !in.cleaningDue() && !in.inspectAsked()
+	return in.free() && in.order == nil && in.inspected() && !in.factsMissing() && !in.cleaningDue() && !in.inspectAsked()
 }
 
 // firmwareRests: the BMC did not let settings or firmware be read or written, and is

@@ -119,6 +119,8 @@ const (
 	// BMCAddressNotAllowed: --bmc-sources does not allow its address; it is not spoken to.
 	BMCAddressNotAllowed BMCProblem = "AddressNotAllowed"
 	BMCError             BMCProblem = "Error"
+	// BMCNamespaceTerminating: the certificate of its first use cannot be recorded any more.
+	BMCNamespaceTerminating BMCProblem = "NamespaceTerminating"
 	// BMCDisobeys: it answers, and does not switch the server as it is ordered.
 	BMCDisobeys BMCProblem = "Disobeys"
 )
@@ -178,6 +180,11 @@ type Observation struct {
 	// Policy.ResetInterval since.
 	OffUnsure bool
 
+	// FactsMissing: there is no IngotHardware with what an inspection finds.
+	FactsMissing bool
+	// FactsAwaitedUntil is how long the facts of a host may still be to come that was restored
+	// from a backup, object by object. Zero: they are not awaited.
+	FactsAwaitedUntil time.Time
 	// StorageWithoutDriver are the storage controllers of which the agent saw no disk when it
 	// last ran.
 	StorageWithoutDriver []infrav1.HardwareController

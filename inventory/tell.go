@@ -24,9 +24,12 @@ func sayDeletingClaimed(in *input) Decision {
 		in.claim.MachineRef.Name, CommandText(infrav1.ForceReleaseAnnotation)))
 }
 
-func sayDeletingNotCleaned(in *input) Decision {
-	return warn(infrav1.ReasonDeleting, fmt.Sprintf("%s; the object is kept, since the data of the last machine may still be on the disks: clean or destroy them, then set the annotation %s to let it go",
-		in.record.Quarantine.Message, CommandText(infrav1.ClearQuarantineAnnotation)))
+func sayDeletingQuarantined(in *input) Decision {
+	why := "its installs failed"
+	if in.cleaningDue() {
+		why = "the data of its last machine may still be on the disks"
+	}
+	return warn(infrav1.ReasonDeleting, fmt.Sprintf("Deletion waits: %s. See to that, then annotate the IngotHost with %s to let it go.", why, CommandText(infrav1.ClearQuarantineAnnotation)))
 }
 
 func sayDuplicate(in *input) Decision {
@@ -68,9 +71,9 @@ func (in *input) remedy() string {
 		}
 		return "if it was replaced on purpose, set spec.bmc.certificateFingerprint to the fingerprint presented; if nobody replaced it, somebody may stand between Ingot and the BMC"
 	case BMCCredentialsMissing:
-		return fmt.Sprintf("create Secret %s with the keys %s and %s", in.host.Spec.BMC.CredentialsRef.Name, infrav1.SecretKeyUsername, infrav1.SecretKeyPassword)
+		return fmt.Sprintf("create Secret %s with the keys %s and %s", in.host.Spec.BMC.CredentialsRef.Name, infrav1.SecretKeyUsername, infrav1.SecretKeyPassword) + in.orForce()
 	case BMCCAMissing:
-		return fmt.Sprintf("create the object that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey)
+		return fmt.Sprintf("create the object that spec.bmc.caBundleRef names, with PEM certificates under the key %s", infrav1.CAKey) + in.orForce()
 	case BMCUnsupported:
 		return "check that spec.bmc.address names the right System and that its firmware is up to date"
 	case BMCDisobeys:
@@ -78,6 +81,14 @@ func (in *input) remedy() string {
 	default:
 		return "if it stays so, look at the BMC's own log or reset it"
 	}
+}
+
+// orForce names the way out for a host whose deletion waits for its BMC.
+func (in *input) orForce() string {
+	if !in.obs.Deleting && !in.releasing() {
+		return ""
+	}
+	return ", or annotate the IngotHost with " + CommandText(infrav1.ForceReleaseAnnotation) + " to let it go without the BMC"
 }
 
 // trustsFirstUse: the pin of the BMC's certificate was taken at its first use.
@@ -115,6 +126,8 @@ func bmcReason(problem BMCProblem) string {
 		return infrav1.ReasonBMCAddressNotAllowed
 	case BMCDisobeys:
 		return infrav1.ReasonBMCDisobeys
+	case BMCNamespaceTerminating:
+		return infrav1.ReasonNamespaceTerminating
 	default:
 		return infrav1.ReasonBMCError
 	}
@@ -123,6 +136,9 @@ func bmcReason(problem BMCProblem) string {
 func (in *input) bmcMessage() string {
 	if in.obs.BMC == BMCPasswordChange {
 		return "The BMC wants its password changed first. " + in.remedy()
+	}
+	if in.obs.BMC == BMCNamespaceTerminating {
+		return "The namespace is being deleted. The BMC's certificate cannot be recorded, so Ingot does not use the BMC. To let the host go, annotate it with " + CommandText(infrav1.ForceReleaseAnnotation) + "."
 	}
 	what := in.obs.BMCMessage
 	if what == "" {

@@ -367,7 +367,8 @@ func (w *world) restedWell(mode restMode, obeyed bool) string {
 // leftUnclean: the cleaning that was due has failed for good, and nobody has said that it
 // need not be.
 func (w *world) leftUnclean(host *infrav1.IngotHost) bool {
-	return quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != "" &&
+	failed := quarantine(host) == infrav1.QuarantineInstallFailed || quarantine(host) == infrav1.QuarantineWipeFailed && host.Spec.Record.CleaningDue != ""
+	return failed &&
 		!w.asked(host, infrav1.ClearQuarantineAnnotation) && !w.asked(host, infrav1.ForceReleaseAnnotation)
 }
 

@@ -6,11 +6,13 @@ package webhooks
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
@@ -87,6 +89,13 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		}
 		errs = append(errs, more...)
 	}
+	if isLetGo(after) && !isLetGo(before) {
+		more, err := moveOnly(ctx, v.hosts, after)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, more...)
+	}
 	errs = append(errs, checkCommands(before.Annotations, after, v.clock.Now())...)
 	if after.DeletionTimestamp.IsZero() && !isLetGo(after) {
 		recorded, err := v.refuseRecorded(ctx, before, after)
@@ -114,30 +123,59 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 	return v.warnings(ctx, before, after), nil
 }
 
-// ValidateDelete keeps a host in use: its machine would lose it without a fence. One that
-// is fenced goes once it is cleaned; one that is not yet, by force only, which ends its
-// release.
-func (v *hostValidator) ValidateDelete(_ context.Context, host *v1beta2.IngotHost) (admission.Warnings, error) {
+// ValidateDelete keeps a host that a machine has: the machine would lose it without a fence.
+// A host that is fenced may be deleted, and goes once it is cleaned; one that is not fenced,
+// by force only, which ends its release. A foreground deletion, as Argo CD does, deletes what
+// the host owns before the host, and waits until the claim has ended (I23).
+func (v *hostValidator) ValidateDelete(ctx context.Context, host *v1beta2.IngotHost) (admission.Warnings, error) {
+	if isLetGo(host) {
+		errs, err := moveOnly(ctx, v.hosts, host)
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal("IngotHost", host, errs)
+	}
 	claim := host.Spec.Claim
-	if claim == nil || isLetGo(host) {
+	if claim == nil {
 		return nil, nil
 	}
 	command, forced := inventory.PendingCommand(host, v1beta2.ForceReleaseAnnotation)
 	forced = forced && command.Refused(v.clock.Now(), time.Time{}) == ""
 	releasing := claim.State == v1beta2.ClaimReleasing
-	if releasing && (forced || !claim.FencedAt.IsZero()) {
+	foreground, err := inForeground(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if releasing && (forced || !claim.FencedAt.IsZero() && !foreground) {
 		return nil, nil
 	}
 	remedy := fmt.Sprintf("delete its Machine first; only when that is being released and the BMC does not confirm the power-off, the annotation %s of the host helps",
 		inventory.CommandText(v1beta2.ForceReleaseAnnotation))
-	if releasing {
-		remedy = fmt.Sprintf("it is being released: wait until the BMC has confirmed that the server is off, or, to give it up without, annotate the host with %s",
+	switch {
+	case releasing && !claim.FencedAt.IsZero():
+		remedy = fmt.Sprintf("it is being cleaned: delete it again when the claim has ended, as Argo CD does by itself, or without --cascade=foreground; "+
+			"to let it go uncleaned, then annotate the IngotHost with %s", inventory.CommandText(v1beta2.ForceReleaseAnnotation))
+	case releasing:
+		remedy = fmt.Sprintf("it is being released: wait until the BMC has confirmed that the server is off, or, to give it up without, annotate the IngotHost with %s",
 			inventory.CommandText(v1beta2.ForceReleaseAnnotation))
 	}
 	return nil, refusal("IngotHost", host, field.ErrorList{field.Invalid(
 		field.NewPath("spec", "claim", "machineRef", "name"), claim.MachineRef.Name,
 		fmt.Sprintf("the host is claimed by this IngotMachine of cluster %s; %s", claim.ClusterName, remedy),
 	)})
+}
+
+// inForeground reports whether the request deletes what the object owns first.
+func inForeground(ctx context.Context) (bool, error) {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil || len(req.Options.Raw) == 0 {
+		return false, err
+	}
+	options := &metav1.DeleteOptions{}
+	if err := json.Unmarshal(req.Options.Raw, options); err != nil {
+		return false, fmt.Errorf("options of the deletion: %w", err)
+	}
+	return options.PropagationPolicy != nil && *options.PropagationPolicy == metav1.DeletePropagationForeground, nil
 }
 
 func identityChanged(before, after *v1beta2.IngotHost) bool {

@@ -5,6 +5,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,8 +18,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -202,6 +206,9 @@ func TestHostDelete(t *testing.T) {
 	}
 	free := claimed("h1")
 	free.Spec.Claim = nil
+	elsewhere := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "c2"}}
+	paused := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c1"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
+	active := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c0"}}
 	const refused, force = "spec.claim.machineRef.name", v1beta2.ForceReleaseAnnotation
 	tests := []struct {
 		name      string
@@ -217,12 +224,29 @@ func TestHostDelete(t *testing.T) {
 		{"being released, not fenced, forced an hour ago", in(v1beta2.ClaimReleasing, expired), refused},
 		{"being cleaned", fenced(claimed("h1")), ""},
 		{"being cleaned, forced", fenced(annotated(force)), ""},
+		{"being cleaned, in the foreground", fenced(claimed("h1")), refused},
+		{"being cleaned, forced, in the foreground", fenced(annotated(force)), ""},
+		{"free, in the foreground", free, ""},
 		{"moved", annotated(clusterctlv1.DeleteForMoveAnnotation), ""},
+		{"moved, a Cluster is not paused", annotated(clusterctlv1.DeleteForMoveAnnotation), "metadata.annotations[" + clusterctlv1.DeleteForMoveAnnotation + "]"},
 		{"free", free, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := newHostValidator(t, "ingot").ValidateDelete(request(t.Context(), "ingot"), tt.host)
+			objects := []client.Object{elsewhere, paused}
+			if strings.Contains(tt.name, "is not paused") {
+				objects = append(objects, active)
+			}
+			policy := metav1.DeletePropagationBackground
+			if strings.Contains(tt.name, "in the foreground") {
+				policy = metav1.DeletePropagationForeground
+			}
+			options, err := json.Marshal(metav1.DeleteOptions{PropagationPolicy: &policy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = newHostValidator(t, "ingot", objects...).ValidateDelete(admission.NewContextWithRequest(t.Context(), admission.Request{
+				AdmissionRequest: admissionv1.AdmissionRequest{Options: runtime.RawExtension{Raw: options}}}), tt.host)
 			checkRefusal(t, err, tt.wantField)
 		})
 	}

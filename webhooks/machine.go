@@ -123,7 +123,14 @@ func liveChanges(before *v1beta2.IngotMachine, was, is *v1beta2.IngotMachineSpec
 // so does one that the Machine does not refer to. Where the Machine cannot be read it
 // admits: the controller waits anyway (I7).
 func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.IngotMachine) (admission.Warnings, error) {
-	if isLetGo(machine) || !machine.DeletionTimestamp.IsZero() {
+	if isLetGo(machine) {
+		errs, err := moveOnly(ctx, v.live, machine)
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal("IngotMachine", machine, errs)
+	}
+	if !machine.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	name := ownerOf(machine)

@@ -109,12 +109,15 @@ const (
 	// until their password was changed, as with a factory's.
 	ReasonPasswordChangeRequired = "PasswordChangeRequired"
 	ReasonCAMissing              = "CABundleMissing"
-	ReasonMACNotFound            = "BootMACNotFound"
-	ReasonCredentialsRotated     = "CredentialsRotated"
-	ReasonCredentialsRotating    = "CredentialsRotating"
-	ReasonRotationRefused        = "RotationRefused"
-	ReasonRotationFailed         = "RotationFailed"
-	ReasonRotationStuck          = "RotationStuck"
+	// ReasonNamespaceTerminating: the namespace is being deleted, and what Ingot has to create
+	// in it is refused.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+	ReasonMACNotFound          = "BootMACNotFound"
+	ReasonCredentialsRotated   = "CredentialsRotated"
+	ReasonCredentialsRotating  = "CredentialsRotating"
+	ReasonRotationRefused      = "RotationRefused"
+	ReasonRotationFailed       = "RotationFailed"
+	ReasonRotationStuck        = "RotationStuck"
 	// ReasonCredentialsKept: a Secret outlives its host, since nobody else knows the password.
 	ReasonCredentialsKept = "CredentialsKept"
 	// ReasonBootOverrideNotApplied: the BMC did not take the network boot.
@@ -185,6 +188,8 @@ const (
 	// ReasonAddressPoolUnusable: the pool cannot be claimed from, or gives what does not
 	// fit the network.
 	ReasonAddressPoolUnusable = "AddressPoolUnusable"
+	// ReasonAddressPutBack: the record of an address in use was lost, and was made again.
+	ReasonAddressPutBack = "AddressPutBack"
 	// ReasonAddressClaimLost: the IPAddressClaim of a recorded address was deleted, or holds
 	// another address.
 	ReasonAddressClaimLost = "AddressClaimLost"

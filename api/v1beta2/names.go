@@ -10,8 +10,12 @@ const RackLabel = "topology.infrastructure.cluster.x-k8s.io/rack"
 // are cached, watched and moved (I18).
 const BMCCredentialsLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials"
 
-// BMCCredentialsSharedLabel marks such a Secret that serves too many hosts to be owned by
-// them: it moves by clusterctl's label, and stays when they go.
+// BMCCredentialsDeleteLabel is set by the creator of a Secret with BMC credentials who wants
+// the Secret deleted with the last of its hosts. Only such a Secret is owned by its hosts.
+const BMCCredentialsDeleteLabel = "infrastructure.cluster.x-k8s.io/delete-with-hosts"
+
+// BMCCredentialsSharedLabel marks a Secret with BMC credentials that no host owns: the
+// Secret moves by clusterctl's label, and stays when its hosts are deleted.
 const BMCCredentialsSharedLabel = "infrastructure.cluster.x-k8s.io/bmc-credentials-shared"
 
 // Keys of the Secrets and ConfigMaps that Ingot reads.
@@ -99,7 +103,10 @@ const ReasonMovePaused = "MovePaused"
 
 // Finalizers.
 const (
-	HostFinalizer    = "ingothost.infrastructure.cluster.x-k8s.io"
+	HostFinalizer = "ingothost.infrastructure.cluster.x-k8s.io"
+	// InUseFinalizer keeps the IngotHardware of a host, and the Secret and the CA bundle of
+	// its BMC, until no host needs them, whoever deletes them (I23).
+	InUseFinalizer   = "ingothost.infrastructure.cluster.x-k8s.io/in-use"
 	MachineFinalizer = "ingotmachine.infrastructure.cluster.x-k8s.io"
 	ClusterFinalizer = "ingotcluster.infrastructure.cluster.x-k8s.io"
 	// RemediationFinalizer lets a power cycle that is under way be ended with the host on.

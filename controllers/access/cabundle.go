@@ -53,6 +53,9 @@ func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name strin
 		return err
 	}
 	label(bundle, infrav1.BMCCredentialsLabel)
+	if missingKey(bundle, infrav1.CAKey) == "" {
+		hold(bundle)
+	}
 	if travels(bundle) {
 		label(bundle, clusterctlv1.ClusterctlMoveLabel)
 	}
@@ -66,7 +69,7 @@ func (f *Finder) markCA(ctx context.Context, host *infrav1.IngotHost, name strin
 	if equality.Semantic.DeepEqual(base, bundle) {
 		return nil
 	}
-	return f.patchShared(ctx, base, bundle)
+	return f.patchShared(ctx, base, bundle, keepAsIs)
 }
 
 // travels says whether clusterctl is to take an object with certificates along with the

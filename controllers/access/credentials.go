@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -102,11 +103,10 @@ func (f *Finder) read(ctx context.Context, host *infrav1.IngotHost, name string,
 // one Secret for a site of thousands would fill etcd before it is written for the last.
 const maxOwners = 16
 
-// adopt reads a Secret with credentials, labels it and makes every host that names it
-// an owner: so it is cached, watched and moved (I18), and goes with the last of its
-// hosts, not with the first. One that more hosts name is nobody's: it moves by a label, and
-// stays. One without the keys that it was named for, by mistake surely, is watched and gets
-// no owner: it would be deleted with the host.
+// adopt reads a Secret with credentials and labels it, so that it is cached, watched and
+// moved (I18). InUseFinalizer keeps it until its last host is forgotten (I23). The hosts own
+// it only if its creator wants that (see own). A Secret without the keys that it was named
+// for, by mistake surely, is watched, and neither owned nor kept.
 func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string, obj client.Object, keys ...string) error {
 	err := f.read(ctx, host, name, obj)
 	fits := err == nil && missingKey(obj, keys...) == ""
@@ -119,32 +119,71 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 	}
 	label(obj, infrav1.BMCCredentialsLabel)
 	if fits {
+		hold(obj)
 		if err := f.own(ctx, host, obj); err != nil {
 			return err
 		}
 	}
-	return f.patchShared(ctx, base, obj)
+	return f.patchShared(ctx, base, obj, Share)
 }
 
-// own makes the host one of a Secret's owners, or has the Secret be nobody's, where too many
-// would own it. What a controller keeps is that one's.
+// own makes the host one of a Secret's owners if the Secret's creator has asked for that by
+// BMCCredentialsDeleteLabel. No host owns a Secret that a controller manages, that more than
+// maxOwners hosts use, or that holds a password which nobody but Ingot knows.
 func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
-	nobodys := slices.DeleteFunc(slices.Clone(secret.GetOwnerReferences()), isHost)
+	others := slices.DeleteFunc(slices.Clone(secret.GetOwnerReferences()), isHost)
 	if isKept(secret) {
-		secret.SetOwnerReferences(nobodys)
+		secret.SetOwnerReferences(others)
 		return nil
 	}
-	users, err := f.users(ctx, secret, maxOwners+1)
-	if err != nil {
-		return err
+	if mayBeOwned(secret) {
+		users, err := f.users(ctx, secret, maxOwners+1)
+		if err != nil {
+			return err
+		}
+		if users <= maxOwners {
+			return controllerutil.SetOwnerReference(host, secret, f.Client.Scheme())
+		}
 	}
-	if users <= maxOwners {
-		return controllerutil.SetOwnerReference(host, secret, f.Client.Scheme())
-	}
+	Share(secret)
+	secret.SetOwnerReferences(others)
+	return nil
+}
+
+// mayBeOwned reports whether a Secret may be deleted with its hosts: its creator has said so,
+// and Ingot has not rotated the password.
+func mayBeOwned(secret client.Object) bool {
+	_, asked := secret.GetLabels()[infrav1.BMCCredentialsDeleteLabel]
+	_, rotated := secret.GetAnnotations()[infrav1.RotatedAtAnnotation]
+	return asked && !rotated
+}
+
+// movedByCreator is the value of BMCCredentialsSharedLabel of a Secret that had clusterctl's
+// label before: Ingot does not take that label away.
+const movedByCreator = "moved-by-creator"
+
+// Share labels a Secret that no host owns, so that clusterctl moves it.
+func Share(secret client.Object) {
+	_, shared := secret.GetLabels()[infrav1.BMCCredentialsSharedLabel]
+	_, moves := secret.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
 	label(secret, infrav1.BMCCredentialsSharedLabel)
 	label(secret, clusterctlv1.ClusterctlMoveLabel)
-	secret.SetOwnerReferences(nobodys)
-	return nil
+	if moves && !shared {
+		secret.GetLabels()[infrav1.BMCCredentialsSharedLabel] = movedByCreator // in the map that label made
+	}
+}
+
+// hold adds InUseFinalizer. The API server takes no new finalizer of an object that is being
+// deleted.
+func hold(obj client.Object) {
+	if obj.GetDeletionTimestamp().IsZero() {
+		controllerutil.AddFinalizer(obj, infrav1.InUseFinalizer)
+	}
+}
+
+// isHeld reports whether hold has nothing to do.
+func isHeld(obj client.Object) bool {
+	return !obj.GetDeletionTimestamp().IsZero() || controllerutil.ContainsFinalizer(obj, infrav1.InUseFinalizer)
 }
 
 // isKept says whether a controller keeps the object; an older version of the API is none.
@@ -164,8 +203,7 @@ func (f *Finder) users(ctx context.Context, secret client.Object, limit int64) (
 	return len(hosts.Items), nil
 }
 
-// isNobodys says whether no host owns a Secret, and none is to: too many use it, or a
-// controller keeps it.
+// isNobodys reports whether no host owns a Secret, and no host is to own it.
 func isNobodys(secret client.Object) bool {
 	_, shared := secret.GetLabels()[infrav1.BMCCredentialsSharedLabel]
 	return (shared || isKept(secret)) && !slices.ContainsFunc(secret.GetOwnerReferences(), isHost)
@@ -173,14 +211,25 @@ func isNobodys(secret client.Object) bool {
 
 // patchShared writes what hosts change in an object that they may share, at the same
 // time: by optimistic lock, so that none is lost. Who comes too late has read the data
-// all the same, and changes it at the next reconcile.
-func (f *Finder) patchShared(ctx context.Context, base, obj client.Object) error {
-	err := f.Client.Patch(ctx, obj, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+// all the same, and changes it at the next reconcile. The admission plugin
+// OwnerReferencesPermissionEnforcement asks for the right to delete what gets another owner,
+// which the manager does not have for Secrets: then the owners stay, and instead is applied.
+func (f *Finder) patchShared(ctx context.Context, base, obj client.Object, instead func(client.Object)) error {
+	lock := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	err := f.Client.Patch(ctx, obj, lock)
+	if apierrors.IsForbidden(err) && !equality.Semantic.DeepEqual(base.GetOwnerReferences(), obj.GetOwnerReferences()) {
+		obj.SetOwnerReferences(base.GetOwnerReferences())
+		instead(obj)
+		err = f.Client.Patch(ctx, obj, lock)
+	}
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
 }
+
+// keepAsIs is for patchShared where nothing is done instead.
+func keepAsIs(client.Object) {}
 
 func copyOf(obj client.Object) (client.Object, error) {
 	base, ok := obj.DeepCopyObject().(client.Object)
@@ -199,11 +248,11 @@ func label(obj client.Object, name string) {
 	obj.SetLabels(labels)
 }
 
-// adopted says whether an object carries the label and names the host as an owner, if
-// it is to have one, since it fits.
+// adopted reports whether adopt has nothing to change.
 func adopted(host *infrav1.IngotHost, obj client.Object, fits bool) bool {
 	_, labelled := obj.GetLabels()[infrav1.BMCCredentialsLabel]
-	return labelled && (hardware.IsOwner(host, obj) || isNobodys(obj) || !fits)
+	owned := hardware.IsOwner(host, obj) && mayBeOwned(obj)
+	return labelled && (!fits || isHeld(obj) && (owned || isNobodys(obj)))
 }
 
 func secretKeys() []string { return []string{infrav1.SecretKeyUsername, infrav1.SecretKeyPassword} }

@@ -58,7 +58,8 @@ func (i indexer) IndexField(_ context.Context, object client.Object, name string
 }
 
 func credentials(keys ...string) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "bmc"}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "bmc",
+		Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}}, Data: map[string][]byte{}}
 	for _, key := range keys {
 		secret.Data[key] = []byte(canary)
 	}

@@ -19,6 +19,9 @@ import (
 // ErrStale: the facts of the host have changed since they were read; no pin was written.
 var ErrStale = errors.New("the facts of the host have changed meanwhile")
 
+// ErrNamespaceTerminating: the pin cannot be recorded, since the namespace is being deleted.
+var ErrNamespaceTerminating = errors.New("the namespace is being deleted")
+
 // Finder finds how BMCs are reached. All fields are needed.
 type Finder struct {
 	Client client.Client

@@ -5,10 +5,13 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -19,13 +22,16 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// A Secret belongs to the few hosts that name it, and goes with the last of them; one that a
-// whole site names is written once, moves by its label, and is nobody's: it neither grows
-// with each host nor goes with some of them.
+// Hosts own a Secret, and it is deleted with the last of them, only if its creator has asked
+// for that and few hosts use it. Every other Secret is written once, moves by its label and
+// stays.
 func TestOwnersOfASharedSecret(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after  int  // hosts that adopt it; then some more
 		kept           bool // by a controller
+		unlabeled      bool // its creator did not ask for its deletion with the hosts
+		rotated        bool
+		forbidden      bool // hosts may not own Secrets
 		earlier        bool // owned by a host before
 		owners, writes int
 		moves          bool
@@ -37,9 +43,19 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 		"a few, and then a site": {before: maxOwners, after: 200, writes: maxOwners + 1, moves: true},
 		"a controller's":         {before: 2, after: maxOwners, kept: true, owners: 1, writes: 1},
 		"a controller's now":     {before: 2, after: 1, kept: true, earlier: true, owners: 1, writes: 1},
+		"nobody asked":           {before: 3, unlabeled: true, writes: 1, moves: true},
+		"nobody asked, earlier":  {before: 1, unlabeled: true, earlier: true, writes: 1, moves: true},
+		"rotated":                {before: 1, rotated: true, earlier: true, writes: 1, moves: true},
+		"owning is forbidden":    {before: 2, forbidden: true, writes: 1, moves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			password := credentials(secretKeys()...)
+			if tc.unlabeled {
+				password.Labels = nil
+			}
+			if tc.rotated {
+				password.Annotations = map[string]string{infrav1.RotatedAtAnnotation: "2026-01-01T00:00:00Z"}
+			}
 			if tc.kept {
 				password.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "bmc", UID: "e", Controller: ptr.To(true)}}
 			}
@@ -55,6 +71,9 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 			}
 			s.Client = interceptor.NewClient(watched, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+					if tc.forbidden && len(object.GetOwnerReferences()) > 0 {
+						return apierrors.NewForbidden(corev1.Resource("secrets"), object.GetName(), errors.New("cannot set an ownerRef on a resource you can't delete"))
+					}
 					writes++
 					return c.Patch(ctx, object, patch, options...)
 				},
@@ -90,6 +109,9 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 			}
 			if _, watched := secret.Labels[infrav1.BMCCredentialsLabel]; !watched {
 				t.Errorf("labels %v", secret.Labels)
+			}
+			if !slices.Contains(secret.Finalizers, infrav1.InUseFinalizer) {
+				t.Errorf("finalizers %v: the Secret can be deleted before its hosts", secret.Finalizers)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -81,7 +82,11 @@ func (f *Finder) Pin(ctx context.Context, host *infrav1.IngotHost, facts *infrav
 		return facts, err, nil
 	}
 	pin := &infrav1.PinnedBMC{Address: host.Spec.BMC.Address, CertificateFingerprint: fingerprint}
-	if facts, err = f.save(ctx, host, facts, pin); err != nil {
+	facts, err = f.save(ctx, host, facts, pin)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return facts, fmt.Errorf("%w: %w", ErrNamespaceTerminating, err), nil
+	case err != nil:
 		return facts, nil, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Trusting the certificate of the BMC at its first use", "address", address, "fingerprint", fingerprint)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
@@ -57,15 +58,16 @@ func (f *Finder) disown(ctx context.Context, host *infrav1.IngotHost, secret *co
 	// no other host would find that it is to leave.
 	owned := slices.ContainsFunc(changed.OwnerReferences, isHost)
 	if !named && !owned {
-		if _, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared {
+		if creator, shared := changed.Labels[infrav1.BMCCredentialsSharedLabel]; shared && creator != movedByCreator {
 			delete(changed.Labels, clusterctlv1.ClusterctlMoveLabel)
 		}
 		delete(changed.Labels, infrav1.BMCCredentialsSharedLabel)
 		delete(changed.Labels, infrav1.BMCCredentialsLabel)
+		controllerutil.RemoveFinalizer(changed, infrav1.InUseFinalizer)
 	} else if len(changed.OwnerReferences) == len(secret.OwnerReferences) {
 		return nil // others use it, and it was not this host's
 	}
-	return f.patchShared(ctx, secret, changed)
+	return f.patchShared(ctx, secret, changed, keepAsIs)
 }
 
 // isNamed says whether a host has its password or its CA in the Secret.

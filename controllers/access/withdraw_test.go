@@ -24,10 +24,10 @@ import (
 // A Secret that hosts named once, and that was corrected, is as it was before: it neither
 // goes with them nor moves.
 func TestSecretThatIsNamedNoMore(t *testing.T) {
-	own := map[string]string{"app": "db"}
-	labelled := map[string]string{"app": "db", infrav1.BMCCredentialsLabel: ""}
-	ofMany := map[string]string{"app": "db", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
-	moves := map[string]string{"app": "db", clusterctlv1.ClusterctlMoveLabel: ""}
+	own := map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}
+	labelled := map[string]string{infrav1.BMCCredentialsDeleteLabel: "", infrav1.BMCCredentialsLabel: ""}
+	ofMany := map[string]string{infrav1.BMCCredentialsDeleteLabel: "", infrav1.BMCCredentialsLabel: "", infrav1.BMCCredentialsSharedLabel: "", clusterctlv1.ClusterctlMoveLabel: ""}
+	moves, unasked := map[string]string{"app": "db", clusterctlv1.ClusterctlMoveLabel: ""}, map[string]string{"app": "db"}
 	for name, tc := range map[string]struct {
 		labels     map[string]string
 		hosts      int  // that name the Secret
@@ -44,6 +44,7 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 		"a site, all":                    {own, maxOwners + 3, maxOwners + 3, false, false, 0, own},
 		"a site, but for one":            {own, maxOwners + 3, maxOwners + 2, false, false, 0, ofMany},
 		"nobody":                         {own, 2, 0, false, false, 2, labelled},
+		"an application's":               {unasked, 1, 1, false, false, 0, unasked},
 		"a move that is not ours":        {moves, 1, 1, false, false, 0, moves},
 		"a BMC that is gone":             {own, 1, 1, false, true, 0, own},
 		"of a site, all BMCs are gone":   {own, maxOwners + 3, maxOwners + 3, false, true, 0, own},
@@ -96,6 +97,9 @@ func TestSecretThatIsNamedNoMore(t *testing.T) {
 			got := &corev1.Secret{}
 			if err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(database), got); err != nil {
 				t.Fatal(err)
+			}
+			if isNamed := tc.corrected < tc.hosts || tc.asCA; isNamed != (len(got.Finalizers) > 0) {
+				t.Errorf("finalizers %v", got.Finalizers)
 			}
 			if diff := cmp.Diff(tc.want, got.Labels, cmpopts.EquateEmpty()); diff != "" || len(got.OwnerReferences) != tc.wantOwners {
 				t.Errorf("owners %+v, labels (-want +got):\n%s", got.OwnerReferences, diff)

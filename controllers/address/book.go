@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,16 +60,47 @@ func (b *Book) Observe(ctx context.Context, v View) (Held, error) {
 	if err != nil {
 		return Held{View: v}, err
 	}
+	if err := b.putBack(ctx, v); err != nil {
+		return Held{View: v}, err
+	}
 	if v.Lost, err = b.isLost(ctx, v); err != nil {
 		return Held{View: v}, err
 	}
 	return Held{View: v, Recorded: !v.needsIPv4() && !v.needsIPv6() && !v.Lost}, nil
 }
 
+// putBack records an address again for a host in use whose IngotHardware somebody removed with
+// its finalizer: the system, or the agent, still renews its lease. It prefers the address
+// that the host had. It returns ErrStale when an address was recorded.
+func (b *Book) putBack(ctx context.Context, v View) error {
+	if v.hasIPv4() {
+		b.Memory.remember(v)
+	}
+	lost := v.Hardware == nil || v.Hardware.Spec.Address == nil && v.Hardware.Spec.IPv6Address == nil && len(v.Hardware.Spec.NICs) == 0
+	if !v.inUse() || !lost || !v.needsIPv4() && !v.needsIPv6() {
+		return nil
+	}
+	problem, err := b.Record(ctx, v)
+	if err == nil && problem.Message == "" {
+		b.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware of the host was removed while the host is in use. Ingot recorded an address for its boot NIC again; compare it with the one that its system has.")
+		return ErrStale
+	}
+	return err // a problem is told where an address is needed
+}
+
 // Record takes a free address of the network's range or pool and records it in the
 // IngotHardware, which it makes where there is none: one address a call, IPv4 first. The
 // error is the API server's, or ErrStale.
 func (b *Book) Record(ctx context.Context, v View) (Problem, error) {
+	problem, err := b.record(ctx, v)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return Problem{Reason: infrav1.ReasonNamespaceTerminating, Message: "the namespace is being deleted, and nothing can be created in it; to let the host go, annotate it with " +
+			inventory.CommandText(infrav1.ForceReleaseAnnotation)}, nil
+	}
+	return problem, err
+}
+
+func (b *Book) record(ctx context.Context, v View) (Problem, error) {
 	if !v.needsIPv4() && !v.Lost {
 		return b.recordIPv6(ctx, v)
 	}

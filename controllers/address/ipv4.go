@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/pool"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // hasIPv4 says whether an address is recorded for the host's boot NIC on its present
@@ -72,11 +73,35 @@ func (b *Book) chooseIPv4(ctx context.Context, v View) (netip.Addr, Problem, err
 	if err != nil {
 		return netip.Addr{}, Problem{}, err
 	}
+	if address := b.before(v, taken); address.IsValid() && b.Memory.reserveIPv4(v.Network.Name, v.Host.Spec.BootMACAddress, address, b.Clock.Now()) {
+		return address, Problem{}, nil
+	}
 	address, err := b.Memory.takeIPv4(v.Network, v.Host.Spec.BootMACAddress, taken, b.Clock.Now())
 	if err != nil { // the range is exhausted or wrong: a person has to look
 		return netip.Addr{}, Problem{Message: err.Error()}, nil
 	}
 	return address, Problem{}, nil
+}
+
+// before finds the address that the boot NIC had, if its record is lost: the one that this
+// process has seen recorded last, or one of the network's range that the system in use has
+// reported. It must still be free; otherwise it is not valid.
+func (b *Book) before(v View, taken map[netip.Addr]bool) netip.Addr {
+	candidates := append([]string{b.Memory.last(v)}, v.Host.Status.Addresses...)
+	network := v.Network.Spec
+	start, startErr := netip.ParseAddr(network.Range.Start)
+	end, endErr := netip.ParseAddr(network.Range.End)
+	for _, text := range candidates {
+		address, err := netip.ParseAddr(text)
+		if err != nil || startErr != nil || endErr != nil || !address.Is4() || address.Less(start) || end.Less(address) {
+			continue
+		}
+		network.Range = infrav1.AddressRange{Start: text, End: text}
+		if free, err := inventory.AllocateAddress(network, taken, v.Host.Spec.BootMACAddress); err == nil && free == address {
+			return address
+		}
+	}
+	return netip.Addr{}
 }
 
 // taken are the addresses that this host may not be given, by the index of what is
@@ -175,7 +200,10 @@ func (b *Book) isLost(ctx context.Context, v View) (bool, error) {
 			"Ingot has made a claim; a host in use keeps its address meanwhile, a free one gets what the pool gives now. Have the pool hold %s back until the host is released", recorded, recorded))
 	}
 	b.tellOther(v, recorded, answer)
-	return !v.inUse() && answer.Reason != infrav1.ReasonAddressPoolUnusable && answer.Address.String() != recorded, nil
+	// In a namespace that is being deleted the pool holds nothing any more, and the host is
+	// cleaned with the address that it has (I23).
+	final := answer.Reason == infrav1.ReasonAddressPoolUnusable || answer.Reason == infrav1.ReasonNamespaceTerminating
+	return !v.inUse() && !final && answer.Address.String() != recorded, nil
 }
 
 // tellOther tells once that the pool holds something else for a host in use than it has:

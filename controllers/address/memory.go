@@ -29,6 +29,28 @@ type Memory struct {
 	systems map[netip.Addr]bond
 	// others are what people were told that pools hold for hosts in use.
 	others map[types.UID]string
+	// recorded is the IPv4 address that each boot NIC was last seen to have, by network.
+	recorded map[nic]string
+}
+
+// nic is a boot NIC on a network.
+type nic struct{ network, mac string }
+
+// remember notes the address that is recorded for the host.
+func (m *Memory) remember(v View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.recorded == nil {
+		m.recorded = map[nic]string{}
+	}
+	m.recorded[nic{v.Network.Name, v.Host.Spec.BootMACAddress}] = v.Hardware.Spec.Address.IP
+}
+
+// last is the address that the host was last seen to have; empty: it is not known.
+func (m *Memory) last(v View) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.recorded[nic{v.Network.Name, v.Host.Spec.BootMACAddress}]
 }
 
 // bond is what a claim is being written with.

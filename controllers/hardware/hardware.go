@@ -14,9 +14,12 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// New makes an empty IngotHardware for the host.
+// New makes an empty IngotHardware for the host. InUseFinalizer keeps it until the host is
+// forgotten (I23).
 func New(host *infrav1.IngotHost, scheme *runtime.Scheme) (*infrav1.IngotHardware, error) {
-	object := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+	object := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{
+		Namespace: host.Namespace, Name: host.Name, Finalizers: []string{infrav1.InUseFinalizer},
+	}}
 	if err := controllerutil.SetControllerReference(host, object, scheme); err != nil {
 		return nil, fmt.Errorf("owner of the hardware of %s: %w", host.Name, err)
 	}

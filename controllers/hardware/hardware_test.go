@@ -31,7 +31,7 @@ func TestNew(t *testing.T) {
 	}
 	want := metav1.ObjectMeta{Namespace: "n", Name: "h", OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: infrav1.GroupVersion.String(), Kind: "IngotHost", Name: "h", UID: "u", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-	}}}
+	}}, Finalizers: []string{infrav1.InUseFinalizer}}
 	if diff := cmp.Diff(want, got.ObjectMeta); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}

@@ -259,6 +259,7 @@ func problemOf(err error) inventory.BMCProblem {
 		{bmc.ErrBusy, inventory.BMCBusy},
 		{bmc.ErrNotSupported, inventory.BMCUnsupported},
 		{bmc.ErrAddress, inventory.BMCUnsupported},
+		{access.ErrNamespaceTerminating, inventory.BMCNamespaceTerminating},
 	} {
 		if errors.Is(err, class.is) {
 			return class.problem

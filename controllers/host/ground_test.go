@@ -121,6 +121,8 @@ func TestHost(t *testing.T) {
 		{"wrong secret", testWrongSecret},
 		{"owners of a CA", testCAOwners},
 		{"replacement", testReplacement},
+		{"lost facts", testLostFacts},
+		{"namespace terminating", testNamespaceTerminating},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

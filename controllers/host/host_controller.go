@@ -32,7 +32,8 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/status,verbs=patch
 // Its IngotHardware holds up the deletion of its host (OwnerReferencesPermissionEnforcement):
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothosts/finalizers,verbs=update
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch;create;patch
+// Who puts the owner of an IngotHardware back must be allowed to delete it, by the same plugin:
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotnetworks,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingotmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch

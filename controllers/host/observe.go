@@ -6,6 +6,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,9 @@ type observation struct {
 	// rotated is what there is to tell of a change of the BMC's password; nil: nothing.
 	rotated *metav1.Condition
 }
+
+// factsLater is how long after a host its IngotHardware may be restored from a backup.
+const factsLater = time.Minute
 
 // observe gathers what there is to know. Only the API server's failure is an
 // error: what is wrong with the host is part of the observation.
@@ -83,6 +87,8 @@ func (r *Reconciler) observeHardware(ctx context.Context, host *infrav1.IngotHos
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("hardware of the host: %w", err)
 	}
+	seen.FactsAwaitedUntil = host.CreationTimestamp.Add(factsLater)
+	seen.FactsMissing = seen.hardware == nil || !inventory.IsDescribed(seen.hardware.Spec)
 	network := &infrav1.IngotNetwork{}
 	err = r.Client.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network)
 	switch {
@@ -144,13 +150,17 @@ func ofAnother(host *infrav1.IngotHost, facts *infrav1.IngotHardware) bool {
 	return owner != nil && owner.UID != host.UID
 }
 
-// ownHardware puts back that the facts belong to the host, which a backup or a
-// person may have removed: they would not move with it, nor go with it.
+// ownHardware puts back that the facts belong to the host and are kept as long as the host
+// (I23), which a backup or a person may have removed.
 func (r *Reconciler) ownHardware(ctx context.Context, host *infrav1.IngotHost, facts *infrav1.IngotHardware) error {
-	if !host.DeletionTimestamp.IsZero() || (hardware.IsOwner(host, facts) && metav1.IsControlledBy(facts, host)) {
+	held := !facts.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(facts, infrav1.InUseFinalizer)
+	if !host.DeletionTimestamp.IsZero() || held && hardware.IsOwner(host, facts) && metav1.IsControlledBy(facts, host) {
 		return nil
 	}
 	base := facts.DeepCopy()
+	if !held {
+		controllerutil.AddFinalizer(facts, infrav1.InUseFinalizer)
+	}
 	if err := controllerutil.SetControllerReference(host, facts, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("owner of the hardware: %w", err)
 	}

@@ -77,7 +77,7 @@ func testOwners(t *testing.T, on *ground) {
 // end it would be deleted. It is watched, until somebody corrects it or the host.
 func testWrongSecret(t *testing.T, on *ground) {
 	y := newYard(t, on)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "precious"},
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: "precious", Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}},
 		Data: map[string][]byte{"tls.key": []byte("k"), infrav1.SecretKeyUsername: []byte("root")}}
 	y.create(secret)
 	y.host("a", func(h *infrav1.IngotHost) { h.Spec.BMC.CredentialsRef.Name = "precious" })
@@ -134,7 +134,7 @@ func testCAOwners(t *testing.T, on *ground) {
 		"named by mistake":          {object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "ca"}, Data: map[string]string{"settings": "s"}}, earlier: true},
 		"a Secret":                  {object: inSecret("ca", ""), earlier: true, moved: true},
 		"a Secret with its own key": {object: inSecret("ca", corev1.SecretTypeTLS, "tls.crt", "tls.key"), earlier: true},
-		"the password's Secret":     {object: inSecret("bmc", "", "username", "password"), earlier: true, moved: true, owned: true},
+		"the password's Secret":     {object: inSecret("bmc", "", "username", "password"), earlier: true, moved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)

@@ -69,6 +69,9 @@ func pausedCondition(host *infrav1.IngotHost, cluster *clusterv1.Cluster) metav1
 	if len(why) == 0 {
 		return out
 	}
+	if !host.DeletionTimestamp.IsZero() {
+		why = append(why, "the deletion of the host waits until the pause ends")
+	}
 	out.Status, out.Message = metav1.ConditionTrue, strings.Join(why, ", ")
 	if out.Reason != infrav1.ReasonMovePaused {
 		out.Reason = infrav1.ReasonPaused

@@ -52,6 +52,7 @@ func (m *metal) agent() {
 	if host.Spec.Order == nil || host.Spec.Order.Result != nil || host.Status.Power != infrav1.PowerStateOn {
 		return
 	}
+	m.describe(host)
 	m.edit("h", func(h *infrav1.IngotHost) {
 		h.Spec.Order.AgentKey = strings.Repeat("a", 64)
 		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.NewTime(m.clock.Now().Add(time.Second))}

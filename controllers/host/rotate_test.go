@@ -352,8 +352,8 @@ func testKeptSecret(t *testing.T, on *ground) {
 				m.ask()
 				m.settled("rotated", m.done)
 			}
-			if len(m.credentials().OwnerReferences) != 1 {
-				t.Fatal("the Secret is not the host's")
+			if owned := len(m.credentials().OwnerReferences) == 1; owned == rotated {
+				t.Fatalf("the Secret is the host's: %t", owned)
 			}
 			must(m.yard, m.api.Delete(m.ctx, m.get("h")))
 			for range 5 {

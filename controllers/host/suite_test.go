@@ -216,6 +216,11 @@ func (y *yard) clear() {
 	for i := range hosts.Items {
 		errs = append(errs, client.IgnoreNotFound(y.api.Patch(ctx, &hosts.Items[i], free)))
 	}
+	facts := &infrav1.IngotHardwareList{}
+	errs = append(errs, y.api.List(ctx, facts, in))
+	for i := range facts.Items {
+		errs = append(errs, client.IgnoreNotFound(y.api.Patch(ctx, &facts.Items[i], free)))
+	}
 	errs = append(errs, y.api.DeleteAllOf(ctx, &infrav1.IngotHost{}, in), y.api.DeleteAllOf(ctx, &infrav1.IngotHardware{}, in))
 	if err := errors.Join(errs...); err != nil {
 		y.t.Errorf("clearing %s: %v", y.ns, err)
@@ -230,7 +235,7 @@ func (y *yard) create(obj client.Object) {
 }
 
 func (y *yard) secret(name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: name},
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: y.ns, Name: name, Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}},
 		Data: map[string][]byte{"username": []byte("root"), "password": []byte(canary)}}
 }
 
@@ -246,6 +251,9 @@ func (y *yard) host(name string, changes ...func(*infrav1.IngotHost)) *infrav1.I
 		change(host)
 	}
 	y.create(host)
+	if record := host.Spec.Record; record != nil && !record.InspectedAt.IsZero() {
+		y.describe(host)
+	}
 	return host
 }
 
@@ -328,6 +336,7 @@ func (y *yard) untilBoot(name string, kind infrav1.OrderKind) {
 // finish is the agent's report, and the power-off that follows it.
 func (y *yard) finish(name string) {
 	y.t.Helper()
+	y.describe(y.get(name))
 	y.edit(name, func(h *infrav1.IngotHost) {
 		h.Spec.Order.AgentKey = strings.Repeat("a", 64)
 		h.Spec.Order.Result = &infrav1.OrderResult{Outcome: infrav1.OrderSucceeded, At: metav1.NewTime(y.clock.Now())}

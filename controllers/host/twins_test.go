@@ -12,7 +12,6 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/controllers/hardware"
 )
 
 // What an unknown machine says of itself takes no registered host out of use, by
@@ -42,10 +41,10 @@ func testEnrolledTwins(t *testing.T, on *ground) {
 			if tc.facts {
 				system := infrav1.HardwareSystem{UUID: uuid.NewString(), SerialNumber: "s"}
 				for _, host := range []*infrav1.IngotHost{real, fake} {
-					facts, err := hardware.New(host, on.scheme)
-					must(y, err)
+					y.describe(host)
+					facts := y.factsOf(host.Name)
 					facts.Spec.System = system
-					y.create(facts)
+					must(y, y.api.Update(y.ctx, facts))
 				}
 			}
 			for range 4 {

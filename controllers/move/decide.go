@@ -20,7 +20,9 @@ type State string
 // The states.
 const (
 	// Empty: there is no Cluster. Nobody is being moved away that could be told from
-	// hosts that arrive before their Clusters: pauses stay as they are.
+	// hosts that arrive before their Clusters: pauses stay as they are. Only the pause that
+	// Ingot set here, for Clusters that are gone, ends when somebody deletes the host
+	// (clusterctl marks what it deletes).
 	Empty State = "Empty"
 	// Active: a Cluster is not paused.
 	Active State = "Active"
@@ -72,6 +74,7 @@ func Decide(host *infrav1.IngotHost, state State, ready bool) Change {
 		change.Lift = paused && ready
 		change.Block = !blocked && (!paused || change.Lift)
 	case state == Empty:
+		change.Lift = ready && setHere(host) && !host.DeletionTimestamp.IsZero()
 		change.Unblock = blocked
 	}
 	return change

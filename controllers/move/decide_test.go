@@ -57,6 +57,14 @@ func hostWith(annotations ...string) *infrav1.IngotHost {
 	return host
 }
 
+// deleted has a person delete the host, which Ingot paused at that time: of the zero time
+// the pause was set before the host was created here.
+func deleted(host *infrav1.IngotHost, paused time.Time) *infrav1.IngotHost {
+	host.CreationTimestamp, host.DeletionTimestamp = metav1.Unix(100, 0), ptr.To(metav1.Unix(200, 0))
+	metav1.SetMetaDataAnnotation(&host.ObjectMeta, infrav1.MovePausedAnnotation, paused.UTC().Format(time.RFC3339))
+	return host
+}
+
 // Every combination of what a host carries, what the Clusters say and whether the
 // claim resolves (I10).
 func TestDecide(t *testing.T) {
@@ -84,6 +92,17 @@ func TestDecide(t *testing.T) {
 		{"aborted before it stood still", hostWith(paused, blocked), Active, true, Change{Lift: true}},
 		{"aborted before it stood still, claim dangles", hostWith(paused, blocked), Active, false, Change{}},
 		{"clusters vanish while it is pausing", hostWith(paused, blocked), Empty, true, Change{Unblock: true}},
+		{"deleted after the last cluster has gone", deleted(hostWith(paused), time.Unix(150, 0)), Empty, true, Change{Lift: true}},
+		{"deleted while it is pausing, the last cluster has gone", deleted(hostWith(paused, blocked), time.Unix(150, 0)), Empty, true, Change{Lift: true, Unblock: true}},
+		{"deleted after the last cluster has gone, and rests", deleted(hostWith(paused), time.Unix(150, 0)), Empty, false, Change{}},
+		{"deleted while all clusters are paused", deleted(hostWith(paused), time.Unix(150, 0)), Standstill, true, Change{}},
+		{"removed from the source after the last cluster has gone", deleted(hostWith(leaving, paused), time.Unix(150, 0)), Empty, true, Change{}},
+		{"deleted before its cluster has arrived", deleted(hostWith(paused), time.Unix(50, 0)), Empty, true, Change{}},
+		{"deleted while paused by hand", func() *infrav1.IngotHost {
+			host := deleted(hostWith(), time.Time{})
+			host.Annotations[infrav1.MovePausedAnnotation] = ""
+			return host
+		}(), Empty, true, Change{}},
 		{"being removed from the source", hostWith(leaving), Standstill, true, Change{}},
 		{"being removed from the source, clusters gone", hostWith(leaving), Empty, true, Change{}},
 		{"being removed, another cluster at work", hostWith(leaving), Active, true, Change{}},

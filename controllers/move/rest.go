@@ -60,3 +60,10 @@ func arrived(host *infrav1.IngotHost) bool {
 	paused, err := time.Parse(time.RFC3339, host.Annotations[infrav1.MovePausedAnnotation])
 	return err == nil && paused.Before(host.CreationTimestamp.Time)
 }
+
+// setHere reports whether Ingot paused the host in this cluster. A pause set by hand has no
+// time, and one from elsewhere is older than the object.
+func setHere(host *infrav1.IngotHost) bool {
+	_, err := time.Parse(time.RFC3339, host.Annotations[infrav1.MovePausedAnnotation])
+	return err == nil && !arrived(host)
+}

@@ -95,6 +95,9 @@ func stand(host *infrav1.IngotHost) string {
 			out.WriteString(name + " ")
 		}
 	}
+	if paused && !host.DeletionTimestamp.IsZero() {
+		out.WriteString("deleted ")
+	}
 	out.WriteString(host.Labels[clusterv1.WatchLabel])
 	if claim := host.Spec.Claim; paused && claim != nil {
 		out.WriteString(" " + claim.MachineRef.Name + " " + claim.InstanceID + " " + string(claim.State))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // ask is an IPAddressClaim as its owner wants it.
@@ -76,6 +78,9 @@ func (p Pools) make(ctx context.Context, a ask) (Answer, error) {
 	switch {
 	case apierrors.IsAlreadyExists(err): // the cache does not show it yet
 		return waiting(claim), nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return problem(infrav1.ReasonNamespaceTerminating, "the namespace is being deleted, and no IPAddressClaim can be made in it; to let the host go, annotate it with %s",
+			inventory.CommandText(infrav1.ForceReleaseAnnotation)), nil
 	case apierrors.IsInvalid(err):
 		return problem(infrav1.ReasonAddressPoolUnusable, "no IPAddressClaim can be made for pool %s: %s. Correct %s", a.pool.Name, err, a.wrong), nil
 	case err != nil:

@@ -37,9 +37,9 @@ func Last(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
 	return &last
 }
 
-// Keep takes a host that is about to go from the owners of its Secret, if the
-// BMC has a password that nobody else knows: the Secret would be deleted with it. The error is the API server's, or
-// ErrStale.
+// Keep takes a host that is about to be forgotten from the owners of its Secret, if the BMC has
+// a password that nobody else knows: a version of Ingot before this one may have made the
+// host an owner. The error is the API server's, or ErrStale.
 func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.BMC == nil {
 		return nil
@@ -54,17 +54,19 @@ func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 	}
 	_, rotated := secret.Annotations[infrav1.RotatedAtAnnotation]
 	ours := func(owner metav1.OwnerReference) bool { return owner.UID == host.UID }
-	if !rotated || !slices.ContainsFunc(secret.OwnerReferences, ours) {
+	if !rotated || !secret.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	kept := secret.DeepCopy()
-	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, ours)
-	err = r.Client.Patch(ctx, kept, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return ErrStale
-	}
-	if err != nil {
-		return fmt.Errorf("keeping Secret %s: %w", secret.Name, err)
+	if slices.ContainsFunc(secret.OwnerReferences, ours) {
+		kept := secret.DeepCopy()
+		kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, ours)
+		err = r.Client.Patch(ctx, kept, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return ErrStale
+		}
+		if err != nil && !apierrors.IsForbidden(err) { // as in write
+			return fmt.Errorf("keeping Secret %s: %w", secret.Name, err)
+		}
 	}
 	r.Note(host, infrav1.ReasonCredentialsKept, fmt.Sprintf("Secret %s is not deleted with the host: Ingot gave the BMC the password in it, and nobody else knows it; "+
 		"delete it when the BMC has another", secret.Name))

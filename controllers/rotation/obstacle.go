@@ -49,6 +49,8 @@ func (r *Rotator) obstacle(ctx context.Context, v View) (string, error) {
 			inventory.ListHosts(host.Namespace, neighbours)), nil
 	case owner != nil:
 		return fmt.Sprintf("Secret %s is kept by %s %s, which would put the old password back; change it there", secret.Name, owner.Kind, owner.Name), nil
+	case !secret.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("Secret %s is being deleted, and would take the only copy of the new password along; name another Secret in spec.bmc.credentialsRef", secret.Name), nil
 	case ptr.Deref(secret.Immutable, false):
 		return fmt.Sprintf("Secret %s is immutable; replace it by one that is not", secret.Name), nil
 	}

@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/access"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -400,7 +401,14 @@ func (r *rotating) write(ctx context.Context, change func(*corev1.Secret)) error
 	}
 	change(r.secret)
 	r.secret.Annotations[infrav1.RotatedAtAnnotation] = r.Clock.Now().UTC().Format(time.RFC3339)
-	err := r.Client.Patch(ctx, r.secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	r.secret.OwnerReferences = nil // whatever owner is deleted, the only copy of the password stays (I23)
+	access.Share(r.secret)
+	lock := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, r.secret, lock)
+	if apierrors.IsForbidden(err) && len(base.OwnerReferences) > 0 { // as package access has it
+		r.secret.OwnerReferences = base.OwnerReferences
+		err = r.Client.Patch(ctx, r.secret, lock)
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ErrStale
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,8 @@ type Options struct {
 	// groups in AuditBodies (AuditLog).
 	Audit       bool
 	AuditBodies []string
+	// AdmissionPlugins of the API server that are on in addition to its defaults.
+	AdmissionPlugins []string
 	// FeatureGates of Cluster API's managers that are on besides ClusterTopology:
 	// RuntimeSDK, InPlaceUpdates.
 	FeatureGates []string
@@ -189,6 +192,9 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	apiserver := APIServer{Dir: c.dir, Bind: "127.0.0.1", Advertise: advertiseAddress, Port: apiPort, EtcdPort: etcdPort}
 	// Nothing looks for the API server by its advertised address.
 	arguments := append(apiserver.Arguments(), "--endpoint-reconciler-type=none")
+	if len(opts.AdmissionPlugins) > 0 {
+		arguments = append(arguments, "--enable-admission-plugins="+strings.Join(opts.AdmissionPlugins, ","))
+	}
 	if opts.Audit {
 		kept, err := audit.Arguments(c.dir, opts.AuditBodies...)
 		if err != nil {

@@ -42,6 +42,8 @@ type Plane struct {
 type PlaneOptions struct {
 	// Audit keeps a log of all requests to the API server (AuditLog).
 	Audit bool
+	// AdmissionPlugins of the API server that are on in addition to its defaults.
+	AdmissionPlugins []string
 }
 
 // NewPlane starts a management cluster that ends with the test.
@@ -72,7 +74,7 @@ func NewPlaneWith(t *testing.T, o PlaneOptions) *Plane {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the manager: %v\n%s", err, out)
 	}
-	p.plane, err = controlplane.Start(t.Context(), controlplane.Options{Dir: filepath.Join(dir, "plane"), Audit: o.Audit})
+	p.plane, err = controlplane.Start(t.Context(), controlplane.Options{Dir: filepath.Join(dir, "plane"), Audit: o.Audit, AdmissionPlugins: o.AdmissionPlugins})
 	check(t, err)
 	t.Cleanup(p.plane.Stop)
 	_, err = p.plane.Kubectl(t.Context(), "apply", "--server-side", "--filename", envtest.ClusterAPICRDs(t))

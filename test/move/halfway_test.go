@@ -70,7 +70,7 @@ func isLogin(method, path string) bool {
 }
 
 func secretOf(name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{infrav1.BMCCredentialsDeleteLabel: ""}},
 		Data: map[string][]byte{infrav1.SecretKeyUsername: []byte("root"), infrav1.SecretKeyPassword: []byte(oldPassword)}}
 }
 

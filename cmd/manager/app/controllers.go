@@ -27,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/controllers/cluster"
 	"github.com/ingot-metal/ingot/controllers/continuity"
 	"github.com/ingot-metal/ingot/controllers/directory"
+	"github.com/ingot-metal/ingot/controllers/hold"
 	"github.com/ingot-metal/ingot/controllers/host"
 	"github.com/ingot-metal/ingot/controllers/machine"
 	"github.com/ingot-metal/ingot/controllers/move"
@@ -87,6 +88,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 		addCatalogue(mgr, o, recorder),
 		mgr.Add(census),
 		hosts.SetupWithManager(mgr, workers(o.HostConcurrency)),
+		(&hold.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}).SetupWithManager(mgr, workers(holdConcurrency)),
 		(&machine.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
 			Waits: o.MachineWaits, NewID: uuid.NewString, WatchFilterValue: o.WatchFilter, Addresses: given,
@@ -134,6 +136,9 @@ func fingerprint(sources *bmc.Sources) func(ctx context.Context, address string)
 	}}
 	return func(ctx context.Context, address string) (string, error) { return trust.Probe(ctx, target, address) }
 }
+
+// holdConcurrency is how many objects of a kind are released at once.
+const holdConcurrency = 2
 
 // moveConcurrency is how many namespaces are looked at at once: a move takes one.
 const moveConcurrency = 4

@@ -1,0 +1,149 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/controllers/hardware"
+)
+
+// factsOf reads the IngotHardware of a host; nil: there is none.
+func (y *yard) factsOf(name string) *infrav1.IngotHardware {
+	y.t.Helper()
+	facts := &infrav1.IngotHardware{}
+	err := y.api.Get(y.ctx, client.ObjectKey{Namespace: y.ns, Name: name}, facts)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	must(y, err)
+	return facts
+}
+
+// lose deletes the facts of a host for good, though they are held.
+func (y *yard) lose(name string) {
+	y.t.Helper()
+	facts := y.factsOf(name)
+	must(y, y.api.Delete(y.ctx, facts))
+	facts = y.factsOf(name)
+	if facts == nil || facts.DeletionTimestamp.IsZero() || !slices.Contains(facts.Finalizers, infrav1.InUseFinalizer) {
+		y.t.Fatalf("the facts of host %s are not held: %+v", name, facts)
+	}
+	facts.Finalizers = nil
+	must(y, y.api.Update(y.ctx, facts))
+	if y.factsOf(name) != nil {
+		y.t.Fatalf("the facts of host %s are still there", name)
+	}
+}
+
+// A host whose IngotHardware is lost gets its address again while it is in use, and is
+// inspected again, not Available, when it is free.
+func testLostFacts(t *testing.T, on *ground) {
+	for name, used := range map[string]bool{"free": false, "in use": true} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.ready("h", func(h *infrav1.IngotHost) { h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()} })
+			for range 5 {
+				y.step("h")
+			}
+			y.want("h", infrav1.HostAvailableCondition, metav1.ConditionTrue, infrav1.ReasonAvailable)
+			before := y.factsOf("h").Spec.Address
+			if before == nil {
+				t.Fatal("no address is recorded")
+			}
+			if used {
+				y.edit("h", func(h *infrav1.IngotHost) {
+					h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c",
+						InstanceID: "22222222-2222-4222-8222-222222222222", State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata, Hostname: "m"}
+				})
+			}
+			y.lose("h")
+			y.clock.Step(2 * factsLater)
+			for range 5 {
+				y.step("h")
+			}
+			after := y.factsOf("h")
+			if after == nil || after.Spec.Address == nil || *after.Spec.Address != *before {
+				t.Fatalf("after its facts were lost the host has %+v, before it had %+v", after, before)
+			}
+			if used {
+				return
+			}
+			if conditions.IsTrue(y.get("h"), infrav1.HostAvailableCondition) {
+				t.Error("the host is Available without facts")
+			}
+			if order := y.get("h").Spec.Order; order == nil || order.Kind != infrav1.OrderInspect {
+				t.Errorf("order %+v, want an inspection", order)
+			}
+		})
+	}
+}
+
+// In a namespace that is being deleted nothing can be created. The host says so, and what a
+// person does about it is carried out.
+func testNamespaceTerminating(t *testing.T, on *ground) {
+	for name, change := range map[string]func(*infrav1.IngotHost){
+		"the certificate of a first use": func(h *infrav1.IngotHost) { h.Spec.BMC.TrustOnFirstUse = ptr.To(true) },
+		"an address":                     func(*infrav1.IngotHost) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, on)
+			y.bmc.power = bmc.PowerOff
+			y.Fingerprint = func(context.Context, string) (string, error) { return "sha256:" + strings.Repeat("ab", 32), nil }
+			y.ready("h", change, func(h *infrav1.IngotHost) {
+				h.Finalizers = []string{infrav1.HostFinalizer}
+				h.Spec.Record = &infrav1.HostRecord{CleaningDue: infrav1.CleaningMetadata}
+			})
+			must(y, y.api.Delete(y.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.ns}}))
+			for range 5 {
+				y.step("h")
+			}
+			ready := conditions.Get(y.get("h"), infrav1.ReadyCondition)
+			if ready == nil || ready.Reason != infrav1.ReasonNamespaceTerminating || !strings.Contains(ready.Message, infrav1.ForceReleaseAnnotation) {
+				t.Errorf("the host says %+v", ready)
+			}
+			must(y, y.api.Delete(y.ctx, y.get("h")))
+			y.edit("h", func(h *infrav1.IngotHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ForceReleaseAnnotation, "")
+			})
+			for range 3 {
+				if y.get("h") != nil {
+					y.step("h")
+				}
+			}
+			if host := y.get("h"); host != nil {
+				t.Errorf("force-release is not carried out: %+v", host.Status.Conditions)
+			}
+		})
+	}
+}
+
+// describe makes or completes the facts of a host that was inspected, as its agent did.
+func (y *yard) describe(host *infrav1.IngotHost) {
+	y.t.Helper()
+	facts := y.factsOf(host.Name)
+	if facts == nil {
+		var err error
+		facts, err = hardware.New(host, y.api.Scheme())
+		must(y, err)
+		y.create(facts)
+	}
+	if len(facts.Spec.NICs) > 0 {
+		return
+	}
+	facts.Spec.NICs = []infrav1.HardwareNIC{{Name: "boot", MAC: host.Spec.BootMACAddress}}
+	must(y, y.api.Update(y.ctx, facts))
+}
