@@ -67,7 +67,7 @@ func testLostFacts(t *testing.T, on *ground) {
 			if used {
 				y.edit("h", func(h *infrav1.IngotHost) {
 					h.Spec.Claim = &infrav1.HostClaim{MachineRef: infrav1.LocalReference{Name: "m"}, ClusterName: "c",
-						InstanceID: "22222222-2222-4222-8222-222222222222", State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata, Hostname: "m"}
+						InstanceID: "22222222-2222-4222-8222-222222222222", State: infrav1.ClaimProvisioned, Cleaning: infrav1.CleaningMetadata, Hostname: "m", Image: image()}
 				})
 			}
 			y.lose("h")
