@@ -526,7 +526,7 @@ func TestNamespaceTerminatingIsTold(t *testing.T) {
 	if got.Reason != infrav1.ReasonNamespaceTerminating || !strings.Contains(got.Message, infrav1.ForceReleaseAnnotation) || len(got.Message) > 250 {
 		t.Errorf("%s: %s", got.Reason, got.Message)
 	}
-	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: ""}
+	s.host.Annotations = map[string]string{infrav1.ForceReleaseAnnotation: givenAt(day())}
 	if got := Next(s.host, s.obs, DefaultPolicy()); got.Rule != "force-release" {
 		t.Errorf("after force-release decides %s: %s", got.Rule, got.Message)
 	}

@@ -181,7 +181,7 @@ type IngotHostSpec struct {
 
 	// commands are the latest commands that operators gave by annotation and that Ingot
 	// carried out or refused, one for each annotation: the same or an earlier one has no
-	// effect (I24). Only Ingot writes it.
+	// effect. Only Ingot writes it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

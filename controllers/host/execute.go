@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -309,7 +308,7 @@ func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.Ingot
 }
 
 func logCommand(ctx context.Context, what string, host *infrav1.IngotHost, c infrav1.HostCommand) {
-	ctrl.LoggerFrom(ctx).Info(what, "host", klog.KObj(host), "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
+	ctrl.LoggerFrom(ctx).Info(what, "host", client.ObjectKeyFromObject(host).String(), "command", c.Name, "time", c.Time.UTC().Format(time.RFC3339), "user", c.User)
 }
 
 // patchLocked writes by optimistic lock. A conflict means that the decision was

@@ -55,7 +55,7 @@ func offerOf(host *infrav1.IngotHost) offer {
 // wishes are the spec without the ledger and the order of the moment.
 func wishes(host *infrav1.IngotHost) infrav1.IngotHostSpec {
 	spec := host.Spec
-	spec.Claim, spec.Record, spec.Order = nil, nil, nil
+	spec.Claim, spec.Record, spec.Order, spec.Commands = nil, nil, nil, nil
 	return spec
 }
 

@@ -87,7 +87,7 @@ func mutate(v reflect.Value, path string, try func(path string)) {
 func changedMaps(was map[string]string) []map[string]string {
 	var out []map[string]string
 	for _, key := range append(slices.Collect(maps.Keys(was)), "no-control-plane", infrav1.InspectAnnotation) {
-		for _, text := range []string{"", "r1", "r2"} {
+		for _, text := range []string{"", "r1", "r2", "2026-01-02T15:04:05Z"} {
 			changed := map[string]string{}
 			maps.Copy(changed, was)
 			changed[key] = text
