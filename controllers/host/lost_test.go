@@ -117,7 +117,7 @@ func testNamespaceTerminating(t *testing.T, on *ground) {
 			}
 			must(y, y.api.Delete(y.ctx, y.get("h")))
 			y.edit("h", func(h *infrav1.IngotHost) {
-				metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ForceReleaseAnnotation, "")
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ForceReleaseAnnotation, commandAt(y.clock.Now()))
 			})
 			for range 3 {
 				if y.get("h") != nil {

@@ -75,7 +75,7 @@ func testPrune(t *testing.T, plane *line.Plane) {
 		return "", err
 	})
 	d.check(d.Client.Patch(t.Context(), d.host("stripped"), client.RawPatch(types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"`+infrav1.ForceReleaseAnnotation+`":""}}}`))))
+		[]byte(`{"metadata":{"annotations":{"`+infrav1.ForceReleaseAnnotation+`":"`+time.Now().UTC().Format(time.RFC3339)+`"}}}`))))
 	d.await("the host to be let go by force", pruning)
 }
 
