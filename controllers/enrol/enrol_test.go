@@ -54,7 +54,12 @@ type site struct {
 	clock   *testclock.FakePassiveClock
 	events  *events.FakeRecorder
 	network *infrav1.IngotNetwork
+	// group tells the machines of the tests apart: they share an API server, and MAC
+	// addresses are looked for everywhere.
+	group byte
 }
+
+var groups atomic.Int32
 
 func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *site {
 	t.Helper()
@@ -72,7 +77,7 @@ func newSite(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *site {
 		t.Errorf("defaults: %+v", d)
 	}
 	s := &site{Indexed: c, t: t, clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
-		events: events.NewFakeRecorder(10000), network: network}
+		events: events.NewFakeRecorder(10000), network: network, group: byte(groups.Add(1))}
 	t.Cleanup(func() {
 		ctx := context.Background()     // the test's has ended
 		must(t, c.Delete(ctx, network)) // no two may be on one segment
@@ -95,7 +100,7 @@ func (s *site) hosts() []infrav1.IngotHost {
 
 // machine is what the n-th machine of a test says, with two NICs.
 func (s *site) machine(n int) enrol.Report {
-	group := byte(len(s.t.Name())) // tests share the API server, and MAC addresses are looked for everywhere
+	group := s.group
 	mac := func(nic int) string { return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", group, nic, n>>8, n&0xff) }
 	facts := infrav1.IngotHardwareSpec{Firmware: infrav1.BootModeBIOS, NICs: []infrav1.HardwareNIC{{MAC: mac(0)}, {MAC: mac(1)}}}
 	facts.System.UUID = fmt.Sprintf("4c4c4544-0000-1000-80%02x-%012x", group, n)
