@@ -106,9 +106,9 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 				secret.Annotations = map[string]string{infrav1.RotatingAnnotation: "h redfish://somewhere.example"}
 				must(y, y.api.Update(y.ctx, secret))
 			}
-			for range 8 {
+			for range 8 { // within the lifetime of the command
 				y.step("h")
-				y.clock.Step(y.waits().BackoffCap)
+				y.clock.Step(inventory.CommandLifetime / 10)
 			}
 			must(y, y.api.Get(y.ctx, client.ObjectKeyFromObject(secret), secret))
 			if _, next := secret.Data[infrav1.SecretKeyNextPassword]; metal.set != 0 || next != tc.begun || string(secret.Data["password"]) != canary {
@@ -318,9 +318,9 @@ func testRotationSwapped(t *testing.T, on *ground) {
 	must(y, err)
 	facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 	y.create(facts)
-	for range 6 {
+	for range 6 { // within the lifetime of the command
 		y.step("h")
-		y.clock.Step(y.waits().BackoffCap)
+		y.clock.Step(inventory.CommandLifetime / 10)
 	}
 	if metal.identity == server {
 		t.Fatal("the server was never swapped")
