@@ -60,8 +60,10 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 	if paused := conditions.Get(host, infrav1.PausedCondition); paused != nil {
 		seen.UnpausedAt = paused.LastTransitionTime.Time
 	}
+	// Duplicates come before the BMC, whose password is not changed for one (I8), and again
+	// after it: two addresses may lead to one BMC.
 	for _, gather := range []func(context.Context, *infrav1.IngotHost, *observation) error{
-		r.observeHardware, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
+		r.observeHardware, r.observeDuplicates, r.observeMachine, r.observePush, r.observeBMC, r.observeDuplicates, r.observeFirmware,
 	} {
 		if err := gather(ctx, host, seen); err != nil {
 			return nil, err

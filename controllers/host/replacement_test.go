@@ -106,6 +106,9 @@ func testRotationElsewhere(t *testing.T, on *ground) {
 				secret.Annotations = map[string]string{infrav1.RotatingAnnotation: "h redfish://somewhere.example"}
 				must(y, y.api.Update(y.ctx, secret))
 			}
+			y.step("h") // writes finalizers; the manager's time begins with the first look
+			y.step("h")
+			y.step("h")
 			for range 8 { // within the lifetime of the command
 				y.step("h")
 				y.clock.Step(inventory.CommandLifetime / 10)
@@ -318,6 +321,8 @@ func testRotationSwapped(t *testing.T, on *ground) {
 	must(y, err)
 	facts.Spec.System = infrav1.HardwareSystem{UUID: server.UUID, SerialNumber: server.Serial}
 	y.create(facts)
+	y.step("h") // writes finalizers; the manager's time begins with the first look
+	y.step("h")
 	for range 6 { // within the lifetime of the command
 		y.step("h")
 		y.clock.Step(inventory.CommandLifetime / 10)
