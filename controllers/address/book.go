@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=ingothardwares,verbs=list;watch;create;patch
