@@ -13,15 +13,15 @@ import (
 // certManagerGroup is the API group of cert-manager's kinds.
 const certManagerGroup = "cert-manager.io"
 
-// deploymentKind needs a kubelet.
-const deploymentKind = "Deployment"
+// isForPods reports whether a kind concerns Pods, which the lab has none of: it has no kubelet
+// and starts managers itself.
+func isForPods(kind string) bool { return kind == "Deployment" || kind == "NetworkPolicy" }
 
 // separator ends a document in what kustomize renders.
 const separator = "\n---\n"
 
-// applied drops the documents that the lab has no use for: Deployments, because it
-// has no kubelet and starts managers itself, and the objects of a group that is not
-// defined ("" means none).
+// applied drops the documents that the lab has no use for: kinds that concern Pods, and the
+// objects of a group that is not defined ("" means none).
 func applied(manifests []byte, missingGroup string) ([]byte, error) {
 	var kept []string
 	for i, document := range strings.Split(string(manifests), separator) {
@@ -33,7 +33,7 @@ func applied(manifests []byte, missingGroup string) ([]byte, error) {
 			return nil, fmt.Errorf("document %d of the manifests: %w", i+1, err)
 		}
 		undefined := missingGroup != "" && strings.HasPrefix(object.APIVersion, missingGroup+"/")
-		if object.APIVersion != "" && object.Kind != deploymentKind && !undefined {
+		if object.APIVersion != "" && !isForPods(object.Kind) && !undefined {
 			kept = append(kept, strings.TrimRight(document, "\n"))
 		}
 	}
