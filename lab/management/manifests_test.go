@@ -16,8 +16,10 @@ func TestApplied(t *testing.T) {
 		role      = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  annotations: {cert-manager.io/inject-ca-from: a/b}\n"
 		// A Deployment's arguments hold variables that only clusterctl knows.
 		deployment = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: 1\n"
+		// So does a NetworkPolicy.
+		policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nspec:\n  podSelector: {}\n"
 	)
-	all := namespace + "---\n" + issuer + "---\n" + role + "---\n" + deployment
+	all := namespace + "---\n" + issuer + "---\n" + role + "---\n" + deployment + "---\n" + policy
 	for name, tc := range map[string]struct {
 		missing, want string
 	}{
