@@ -8,10 +8,12 @@ import "testing"
 // TestLine runs the scenes on one management cluster, one after the other.
 func TestLine(t *testing.T) {
 	plane := NewPlane(t)
+	// First: its manager sees all namespaces, and the servers of each site have the same MAC
+	// addresses.
+	t.Run("Tenant", func(t *testing.T) { testTenant(t, plane) })
 	t.Run("Claims", func(t *testing.T) { testClaims(t, plane) })
 	t.Run("StatusLost", func(t *testing.T) { testStatusLost(t, plane) })
 	t.Run("Secrets", func(t *testing.T) { testSecrets(t, plane) })
-	t.Run("Tenant", func(t *testing.T) { testTenant(t, plane) })
 	t.Run("Paused", func(t *testing.T) { testPaused(t, plane) })
 	t.Run("Mirror", func(t *testing.T) { testMirror(t, plane) })
 	t.Run("Live", func(t *testing.T) { testLive(t, plane) })
