@@ -143,7 +143,7 @@ func TestLargeBodyTakesNoMemory(t *testing.T) {
 			if status != http.StatusRequestEntityTooLarge && status != 0 {
 				t.Errorf("status %d, want %d", status, http.StatusRequestEntityTooLarge)
 			}
-			if took := after.TotalAlloc - before.TotalAlloc; took > 8*maxBody {
+			if took := after.TotalAlloc - before.TotalAlloc; took > 16*maxBody { // of all that was ever allocated; half of it under the race detector
 				t.Errorf("it took %d MiB", took>>20)
 			}
 		})
