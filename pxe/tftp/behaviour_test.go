@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,8 +178,8 @@ func TestRepeatedRequestStartsNoSecondTransfer(t *testing.T) {
 	}
 }
 
-// TestOneTooManyWaits: without a place a request is not lost, but served as soon
-// as one is free; a file that is not there is refused at once all the same.
+// TestOneTooManyWaits: without a slot a request is not lost, but served as soon
+// as one is free; a missing file is refused at once all the same.
 func TestOneTooManyWaits(t *testing.T) {
 	want := random(600)
 	addr, _ := startServer(t, tftp.Server{Files: memory{"f": want}, MaxTransfers: 2, MaxWaiting: 3, Timeout: time.Hour})
@@ -205,11 +206,15 @@ func TestOneTooManyWaits(t *testing.T) {
 	running[0].ack(1)
 	running[0].expect(3, 2)
 	running[0].ack(2)
-	for _, c := range waiting { // each by the place of the one before
-		if got := c.read(512); !bytes.Equal(got, want) {
-			t.Errorf("%d bytes arrived as %d", len(want), len(got))
-		}
+	var all sync.WaitGroup // one slot serves them all, in an order that is theirs
+	for _, c := range waiting {
+		all.Go(func() {
+			if got := c.read(512); !bytes.Equal(got, want) {
+				t.Errorf("%d bytes arrived as %d", len(want), len(got))
+			}
+		})
 	}
+	all.Wait()
 }
 
 // TestOneAddressDoesNotTakeAll: who has many transfers waits, others do not.
@@ -224,14 +229,18 @@ func TestOneAddressDoesNotTakeAll(t *testing.T) {
 	modest.request("f", "octet")
 	modest.expect(3, 1)
 	modest.ack(1)
-	for _, c := range greedy { // in their turn
-		c.expect(3, 1)
-		c.ack(1)
+	var all sync.WaitGroup // in their turn
+	for _, c := range greedy {
+		all.Go(func() {
+			c.expect(3, 1)
+			c.ack(1)
+		})
 	}
+	all.Wait()
 }
 
-// TestClientsThatNeverAnswerMakeRoom: requests under made-up addresses hold
-// places for seconds only.
+// TestClientsThatNeverAnswerMakeRoom: requests under forged addresses hold slots for
+// seconds only.
 func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: memory{"f": random(10)}, MaxTransfers: 1, Timeout: time.Hour})
 	mute := newClientAt(t, addr, "127.0.0.2")
@@ -249,7 +258,7 @@ func TestClientsThatNeverAnswerMakeRoom(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("the place never came free")
+			t.Fatal("the slot never came free")
 		}
 	}
 	<-ev.come
@@ -363,6 +372,8 @@ func TestFileThatShrinks(t *testing.T) {
 	addr, ev := startServer(t, tftp.Server{Files: shrinkingFiles{}})
 	c := newClient(t, addr)
 	c.request("f", "octet")
+	c.expect(3, 1)
+	c.ack(1)
 	if text := c.expect(5, 0); !strings.Contains(text, "read error") {
 		t.Errorf("told %q", text)
 	}

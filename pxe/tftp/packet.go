@@ -122,57 +122,43 @@ type limits struct {
 	timeout  time.Duration
 }
 
-// negotiate accepts the options that are known and valid, and leaves out the
-// others, as RFC 2347 wants. Block size and window may be answered with less
-// than was asked (RFC 2348, RFC 7440 §3). An option counts once: its first.
+// negotiate accepts the options that are known and valid, in the client's order, and leaves
+// out the others, as RFC 2347 wants. Block size and window may be answered with less than
+// was asked (RFC 2348, RFC 7440 section 3).
 func negotiate(req readRequest, l limits) terms {
 	t := terms{blockSize: defaultBlockSize, window: 1, timeout: l.timeout}
-	values := map[string]string{}
-	accept := func(name string, value int64) {
-		values[name] = strconv.FormatInt(value, 10)
-	}
-	for name, n := range numbers(req.options) {
-		switch {
-		case name == "blksize" && n >= minBlockSize:
+	for _, o := range req.options {
+		if n := o.number(); o.name == "blksize" && n >= minBlockSize {
 			t.blockSize = int(min(n, int64(l.maxBlock)))
-			accept(name, int64(t.blockSize))
-		case name == "timeout" && n >= 1 && n <= int64(maxTimeout/time.Second): // RFC 2349 allows 255, and to leave it out
-			t.timeout = time.Duration(n) * time.Second
-			accept(name, n)
-		case name == "tsize" && n >= 0:
-			accept(name, l.size)
-		case name == "windowsize" && n >= 1:
-			t.window = int(min(n, maxWindow)) // and the burst, below
-			accept(name, n)
 		}
 	}
-	if _, ok := values["windowsize"]; ok {
-		t.window = max(1, min(t.window, maxBurst/(headerSize+t.blockSize)))
-		accept("windowsize", int64(t.window))
+	accept := func(name string, value int64) {
+		t.accepted = append(t.accepted, option{name, strconv.FormatInt(value, 10)})
 	}
 	for _, o := range req.options {
-		if v, ok := values[o.name]; ok {
-			t.accepted = append(t.accepted, option{o.name, v})
-			delete(values, o.name)
+		switch n := o.number(); {
+		case o.name == "blksize" && n >= minBlockSize:
+			accept(o.name, int64(t.blockSize))
+		case o.name == "timeout" && n >= 1 && n <= int64(maxTimeout/time.Second): // RFC 2349 allows 255, and to leave it out
+			t.timeout = time.Duration(n) * time.Second
+			accept(o.name, n)
+		case o.name == "tsize" && n >= 0:
+			accept(o.name, l.size)
+		case o.name == "windowsize" && n >= 1:
+			t.window = int(max(1, min(n, maxWindow, int64(maxBurst/(headerSize+t.blockSize)))))
+			accept(o.name, int64(t.window))
 		}
 	}
 	return t
 }
 
-// numbers returns the first value of each option that is a number.
-func numbers(options []option) map[string]int64 {
-	first := map[string]int64{}
-	for _, o := range options {
-		if _, again := first[o.name]; again {
-			continue
-		}
-		n, err := strconv.ParseInt(o.value, 10, 64)
-		if err != nil {
-			n = -1
-		}
-		first[o.name] = n
+// number is the option's value, or -1 if that is no number.
+func (o option) number() int64 {
+	n, err := strconv.ParseInt(o.value, 10, 64)
+	if err != nil {
+		return -1
 	}
-	return first
+	return n
 }
 
 func encodeOACK(options []option) []byte {

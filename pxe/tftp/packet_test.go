@@ -76,11 +76,19 @@ func TestNegotiate(t *testing.T) {
 			})},
 		{"first senseless, then not", []option{{"blksize", "x"}, {"blksize", "16"}}, plain},
 		{"senseless values", []option{{"blksize", "7"}, {"windowsize", "0"}, {"timeout", "0"}, {"tsize", "-1"}, {"blksize", "x"}}, plain},
-		{"a timeout that keeps the place for long", []option{{"timeout", "9"}}, plain},
+		{"a timeout that holds the slot for long", []option{{"timeout", "9"}}, plain},
 		{"the longest timeout", []option{{"timeout", "8"}}, with(func(c *terms) { c.timeout, c.accepted = maxTimeout, []option{{"timeout", "8"}} })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := negotiate(readRequest{options: tc.asked}, limits{size: 5000, maxBlock: 1468, timeout: time.Second})
+			packet := []byte("\x00\x01f\x00octet\x00")
+			for _, o := range tc.asked {
+				packet = append(packet, o.name+"\x00"+o.value+"\x00"...)
+			}
+			req, err := parseRequest(packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := negotiate(req, limits{size: 5000, maxBlock: 1468, timeout: time.Second})
 			if diff := cmp.Diff(tc.want, got, unexported); diff != "" {
 				t.Error(diff)
 			}

@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// DefaultMaxTransfers bounds concurrent transfers: of some 100 KiB each, and a
-	// file that is open.
+	// DefaultMaxTransfers bounds concurrent transfers. Each takes about 100 KiB and an
+	// open file.
 	DefaultMaxTransfers = 512
-	// DefaultMaxWaiting bounds the requests that wait for a place, of one address a
-	// quarter. They cost next to nothing.
+	// DefaultMaxWaiting bounds the requests that wait for a slot, of one address a
+	// quarter. Each takes about 4 KiB.
 	DefaultMaxWaiting = 8192
 	// DefaultMTU is Ethernet's, in bytes; it leaves blocks of 1468. Firmware
 	// cannot always reassemble fragments.
@@ -34,15 +34,9 @@ const (
 	DefaultTimeout = time.Second
 	// DefaultRetries is how often one window is sent again.
 	DefaultRetries = 5
-	// DefaultSlowAfter is how long a client may hardly take anything before it gives
-	// its place to another.
-	DefaultSlowAfter = 30 * time.Second
-	// shareOfOne is the part of all places that one address may hold, so that one
+	// shareOfOne is the part of all slots that one address may hold, so that one
 	// broken client does not starve the others.
 	shareOfOne = 4
-	// waitLimit is how long a request waits for a place without being repeated;
-	// firmware repeats within 1 to 5 s.
-	waitLimit = 15 * time.Second
 	// maxRequest is the size of the largest request read, in bytes. RFC 2347 says
 	// 512.
 	maxRequest = 2048
@@ -69,10 +63,10 @@ type Server struct {
 	// PathMTU returns how many bytes a packet to a client may have, such as
 	// RouteMTU; nil, or an error: DefaultMTU.
 	PathMTU func(client netip.Addr) (int, error)
-	// MaxTransfers, MaxWaiting, Retries, Timeout and SlowAfter: 0 means the default above.
+	// MaxTransfers, MaxWaiting, Retries and Timeout: 0 means the default above.
 	MaxTransfers, MaxWaiting, Retries int
-	Timeout, SlowAfter                time.Duration
-	// Drain is how long running transfers may go on when the server ends.
+	Timeout                           time.Duration
+	// Drain is how long running transfers may continue when the server stops.
 	Drain time.Duration
 	// Observer, Metrics and Log may be nil.
 	Observer pxe.Observer
@@ -126,27 +120,23 @@ type serving struct {
 	ctx       context.Context
 	abort     context.CancelFunc
 	transfers sync.WaitGroup
-	mu        sync.Mutex
-	places    places
+	slots     *slots
 }
 
 func newServing(s *Server, conn net.PacketConn) *serving {
-	run := &serving{Server: s, conn: conn, places: newPlaces(
-		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting), orDefault(s.SlowAfter, DefaultSlowAfter))}
+	run := &serving{Server: s, conn: conn, slots: newSlots(
+		orDefault(s.MaxTransfers, DefaultMaxTransfers), orDefault(s.MaxWaiting, DefaultMaxWaiting))}
 	if run.udp, _ = conn.(*net.UDPConn); run.udp != nil {
-		// A rack that boots asks at once. The kernel gives as much as it may.
+		// All servers of a rack ask at the same time. The kernel gives as much as it may.
 		_ = run.udp.SetReadBuffer(readBuffer)
 	}
 	run.ctx, run.abort = context.WithCancel(context.Background())
 	return run
 }
 
-// drain takes no more requests, and waits for the running transfers, but not for
-// ever.
+// drain accepts no more requests, and waits up to Server.Drain for the running transfers.
 func (s *serving) drain() {
-	s.mu.Lock()
-	s.places.close()
-	s.mu.Unlock()
+	s.slots.close()
 	if s.Drain > 0 {
 		timer := time.AfterFunc(s.Drain, s.abort)
 		defer timer.Stop()
@@ -174,30 +164,16 @@ func (s *serving) packet(from netip.AddrPort, p []byte) {
 		s.Metrics.count(endRefused)
 		return
 	}
-	s.mu.Lock()
-	known := s.places.repeated(from, req)
-	s.mu.Unlock()
-	if known {
+	if s.slots.repeated(from, req) {
 		return
 	}
-	// A missing file is refused at once, however many transfers run.
-	file, err := s.open(from, req.name)
-	if err != nil {
-		s.refuseFile(from, req.name, err)
-		return
-	}
-	s.admit(from, req, file)
+	s.begin(from, req, false)
 }
 
-// noRequest takes a packet that is no read request: in single-port mode it
+// noRequest handles a packet that is no read request: in single-port mode it
 // belongs to a transfer.
 func (s *serving) noRequest(from netip.AddrPort, p []byte) {
-	var shared *sharedSocket
-	s.mu.Lock()
-	if session := s.places.active[from]; session != nil {
-		shared, _ = session.link.(*sharedSocket)
-	}
-	s.mu.Unlock()
+	shared := s.slots.shared(from)
 	switch {
 	case shared != nil:
 		shared.deliver(p)
@@ -223,65 +199,66 @@ func (s *serving) open(from netip.AddrPort, name string) (f File, err error) {
 	return s.Files.Open(name)
 }
 
-// admit gives the request a place, or lets it wait for one.
-func (s *serving) admit(from netip.AddrPort, req readRequest, file File) {
-	s.mu.Lock()
-	session, what := s.places.take(from, req)
-	if session != nil {
-		s.transfers.Add(1)
-	}
-	s.mu.Unlock()
-	if session != nil {
-		go s.run(session, file)
+// begin admits a request and starts its session. It refuses a missing file at once,
+// however many transfers run: shim asks for optional files and waits for the answer.
+func (s *serving) begin(from netip.AddrPort, req readRequest, mayRepeat bool) {
+	file, err := s.open(from, req.name)
+	if err != nil {
+		s.refuseFile(from, req.name, err)
 		return
 	}
-	_ = file.Close()
-	switch what {
-	case placeLater:
-		s.log().Debug("TFTP request waits for a place", "from", from, "file", req.name)
-	case placeNever:
-		s.refuse(from, codeUndefined, "too many transfers, try again")
-		s.Metrics.count(endBusy)
-		s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: too many transfers", req.name))
+	session, err := s.slots.admit(s.ctx, from, req)
+	if err != nil {
+		_ = file.Close()
+		if errors.Is(err, errFull) { // one that stops is silent: the client repeats, and reaches the next
+			s.busy(from, req, err.Error())
+			s.refuse(from, codeUndefined, "too many transfers, try again")
+		}
+		return
 	}
+	session.mayRepeat = mayRepeat
+	s.transfers.Add(1)
+	go s.session(session, file)
 }
 
-// next gives the place that session had to others that wait.
-func (s *serving) next(session *session) {
-	for {
-		s.mu.Lock()
-		if session != nil {
-			s.places.free(session)
+// busy reports a request that got no slot.
+func (s *serving) busy(from netip.AddrPort, req readRequest, why string) {
+	s.Metrics.count(endBusy)
+	s.observe(from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %s", req.name, why))
+}
+
+// session waits for a slot, runs the transfer, and then starts what the client asked for
+// in the meantime.
+func (s *serving) session(session *session, file File) {
+	defer s.transfers.Done()
+	defer func() {
+		if next := s.slots.end(session); next != nil && s.ctx.Err() == nil {
+			s.begin(session.from, *next, !session.replaced.Load())
 		}
-		gone, next := s.places.next(time.Now())
-		if next != nil {
-			s.transfers.Add(1)
-		}
-		s.mu.Unlock()
-		for _, w := range gone {
-			s.Metrics.count(endBusy)
-			s.observe(w.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: no place was free, and the client asks no more", w.req.name))
-		}
-		if next == nil {
+	}()
+	if !s.slots.try(session) {
+		// Thousands may wait: they hold no file open.
+		_ = file.Close()
+		s.log().Debug("TFTP request waits for a slot", "from", session.from, "file", session.req.name)
+		if !s.slots.wait(session) {
+			if session.ctx.Err() == nil {
+				s.busy(session.from, session.req, fmt.Sprintf("no slot became free within %s", waitLimit))
+			}
 			return
 		}
-		session = nil
-		file, err := s.open(next.from, next.req.name)
-		if err == nil {
-			go s.run(next, file)
-			continue
+		var err error
+		if file, err = s.open(session.from, session.req.name); err != nil {
+			s.slots.release(session)
+			s.refuseFile(session.from, session.req.name, err)
+			return
 		}
-		s.refuseFile(next.from, next.req.name, err)
-		s.transfers.Done() // never the last one: the caller's own runs
-		session = next
 	}
+	defer s.slots.release(session)
+	s.run(session, file)
 }
 
-// run runs one transfer in its place, and tells how it went. A panic ends this
-// transfer only.
+// run runs one transfer, and reports its outcome. A panic ends this transfer only.
 func (s *serving) run(session *session, file File) {
-	defer s.transfers.Done()
-	defer s.next(session)
 	defer func() {
 		if p := recover(); p != nil {
 			s.log().Error("TFTP transfer panicked", "from", session.from, "file", session.req.name, "panic", p, "stack", string(debug.Stack()))
@@ -302,7 +279,7 @@ func (s *serving) run(session *session, file File) {
 			stage, detail = staged.Stage()
 		}
 		s.observe(session.from, stage, detail)
-	case errors.Is(err, errAborted), session.repeat && errors.Is(err, errGone):
+	case errors.Is(err, errAborted), session.mayRepeat && errors.Is(err, errGone):
 		s.log().Debug("TFTP transfer ended by the client", "from", session.from, "file", session.req.name, "error", err)
 	default:
 		s.observe(session.from, pxe.StageFailed, fmt.Sprintf("TFTP %q: %v", session.req.name, err))
@@ -314,9 +291,7 @@ func (s *serving) transfer(session *session, file File) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	session.link = link
-	s.mu.Unlock()
+	s.slots.begin(session, link)
 	var once sync.Once
 	hangUp := func() { once.Do(link.close) }
 	defer hangUp()
@@ -325,15 +300,15 @@ func (s *serving) transfer(session *session, file File) error {
 	timeout := orDefault(s.Timeout, DefaultTimeout)
 	terms := negotiate(session.req, limits{size: file.Size(), maxBlock: s.maxBlock(session), timeout: timeout})
 	t := transfer{
-		link: link, file: newReader(file, terms.window*terms.blockSize), terms: terms,
-		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending, answered: &session.answered, acknowledged: &session.acknowledged,
+		link: link, file: file, size: file.Size(), terms: terms,
+		retries: orDefault(s.Retries, DefaultRetries), ending: &session.ending,
 	}
 	err = t.run()
 	s.Metrics.sent(min(t.acked*int64(terms.blockSize), file.Size()))
 	if err == nil || session.ctx.Err() == nil {
 		return err
 	}
-	return context.Cause(session.ctx) // it held a place that others wait for
+	return context.Cause(session.ctx)
 }
 
 func (s *serving) connect(client netip.AddrPort) (link, error) {

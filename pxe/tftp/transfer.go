@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -15,27 +16,42 @@ import (
 // errGone reports a client that stopped answering.
 var errGone = errors.New("client does not answer")
 
-// errSlow reports a client that hardly takes anything, while others wait for its place.
-var errSlow = errors.New("client takes the file too slowly, and others wait")
+// errSlow reports a client that takes less than minRate.
+var errSlow = errors.New("client takes the file too slowly")
 
 // errAborted reports an ERROR packet from the client. UEFI ends its size probe
 // in this way on purpose.
 var errAborted = errors.New("client ended the transfer")
 
-// maxTimeout bounds the wait for one answer as it doubles.
-const maxTimeout = 8 * time.Second
+const (
+	// maxTimeout bounds the wait for one answer as it doubles.
+	maxTimeout = 8 * time.Second
+	// firstAnswer is how long the server waits for the first packet of a client: requests
+	// under forged addresses must not hold slots for long.
+	firstAnswer = 5 * time.Second
+	// minRate is how much a client must take on average, in bytes a second: clients that
+	// acknowledge a block from time to time must not hold slots for hours.
+	minRate = 1 << 10
+	// grace is added to the time that minRate allows.
+	grace = 30 * time.Second
+)
 
 // transfer sends one file to one client.
 type transfer struct {
 	link    link
-	file    *reader
+	file    File
+	size    int64 // the file's, when the transfer began
 	terms   terms
 	retries int
-	// ending is set when all that is missing is the last acknowledgement, answered
-	// once the client has sent something.
-	ending, answered *atomic.Bool
-	// acknowledged counts the bytes that the client has.
-	acknowledged *atomic.Int64
+	// ending is set while only the last acknowledgement is missing.
+	ending *atomic.Bool
+	// now is the clock; nil means time.Now.
+	now func() time.Time
+
+	// answered is set once the client has sent a packet.
+	answered bool
+	// began is the start of the transfer.
+	began time.Time
 
 	// acked is how many blocks the client has, sent how many follow on the
 	// wire unacknowledged.
@@ -65,13 +81,17 @@ const (
 // run sends the file to its end. A file whose size is a multiple of the block
 // size ends in an empty block (RFC 1350 §6).
 func (t *transfer) run() error {
+	if t.now == nil {
+		t.now = time.Now
+	}
+	t.began = t.now()
 	if len(t.terms.accepted) > 0 {
 		oack := encodeOACK(t.terms.accepted)
 		if err := t.exchange(func() error { return t.link.send(oack, len(oack)) }); err != nil {
 			return fmt.Errorf("negotiate options: %w", err)
 		}
 	}
-	total := t.file.size/int64(t.terms.blockSize) + 1
+	total := t.size/int64(t.terms.blockSize) + 1
 	t.frames = make([]byte, 0, min(int64(t.terms.window), total)*int64(headerSize+t.terms.blockSize))
 	for t.acked < total {
 		t.sent = min(int64(t.terms.window), total-t.acked)
@@ -93,7 +113,11 @@ func (t *transfer) exchange(send func() error) error {
 		if err := send(); err != nil {
 			return err
 		}
-		what, err := t.await(time.Now().Add(wait))
+		deadline, expired := t.limit()
+		what, err := t.await(earlier(t.now().Add(wait), deadline))
+		if err == nil && what != progress && !t.now().Before(deadline) {
+			err = expired
+		}
 		if err != nil {
 			return err
 		}
@@ -109,6 +133,22 @@ func (t *transfer) exchange(send func() error) error {
 	// It may be there all the same, and only deaf to us: then it need not wait.
 	_ = t.link.send(encodeError(codeUndefined, "no acknowledgement"), maxBurst)
 	return errGone
+}
+
+// limit is when the transfer ends if it makes no progress until then, and the error that
+// it ends with.
+func (t *transfer) limit() (time.Time, error) {
+	if !t.answered {
+		return t.began.Add(firstAnswer), errGone
+	}
+	return t.began.Add(grace + time.Duration(t.size/minRate)*time.Second), errSlow
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // await reads until an acknowledgement comes that moves the transfer on, the
@@ -129,7 +169,7 @@ func (t *transfer) await(deadline time.Time) (outcome, error) {
 		if err != nil {
 			continue
 		}
-		t.answered.Store(true)
+		t.answered = true
 		if r.failed {
 			return silence, fmt.Errorf("%w: %s", errAborted, r.failure)
 		}
@@ -141,7 +181,6 @@ func (t *transfer) await(deadline time.Time) (outcome, error) {
 		case ahead >= 1 && ahead <= t.sent:
 			t.quiet = t.again || ahead < t.sent
 			t.acked += ahead
-			t.acknowledged.Store(t.acked * int64(t.terms.blockSize))
 			return progress, nil
 		case ahead == 0 && t.mayRepeat():
 			return repeat, nil
@@ -160,18 +199,13 @@ func (t *transfer) mayRepeat() bool {
 	return t.terms.window > 1 && t.sent > 0 && !t.again && !t.quiet
 }
 
-// sendWindow sends the unacknowledged blocks, and reads ahead for the next ones.
+// sendWindow sends the unacknowledged blocks.
 func (t *transfer) sendWindow() error {
 	if err := t.fill(); err != nil {
 		_ = t.link.send(encodeError(codeUndefined, "read error"), maxBurst)
 		return err
 	}
-	if err := t.link.send(t.frames, headerSize+t.terms.blockSize); err != nil {
-		return err
-	}
-	block := int64(t.terms.blockSize)
-	t.file.ahead((t.acked+t.sent)*block, int64(t.terms.window)*block)
-	return nil
+	return t.link.send(t.frames, headerSize+t.terms.blockSize)
 }
 
 // fill makes the packets of the window, unless they are there from the last time.
@@ -183,13 +217,13 @@ func (t *transfer) fill() error {
 	for i := range t.sent {
 		number := t.acked + i + 1
 		offset := (number - 1) * int64(t.terms.blockSize)
-		n := min(int64(t.terms.blockSize), t.file.size-offset)
+		n := min(int64(t.terms.blockSize), t.size-offset)
 		t.frames = binary.BigEndian.AppendUint16(t.frames, opData)
 		t.frames = binary.BigEndian.AppendUint16(t.frames, uint16(number))
 		start := len(t.frames)
 		t.frames = t.frames[:start+int(n)]
-		if err := t.file.copyAt(t.frames[start:], offset); err != nil {
-			return err
+		if read, err := t.file.ReadAt(t.frames[start:], offset); read < int(n) {
+			return fmt.Errorf("read file: %w", errors.Join(err, io.ErrUnexpectedEOF))
 		}
 	}
 	t.filledAt, t.filled = t.acked, t.sent

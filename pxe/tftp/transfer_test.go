@@ -85,53 +85,82 @@ func FuzzTransfer(f *testing.F) {
 		l := &tape{t: t, content: content, replies: replies}
 		l.terms = terms{blockSize: max(int(block), minBlockSize), window: int(window)%maxWindow + 1, timeout: time.Second,
 			accepted: []option{{"blksize", "8"}}}
-		var ending, answered atomic.Bool
-		var acknowledged atomic.Int64
-		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending, answered: &answered, acknowledged: &acknowledged,
-			file: newReader(bytesFile{bytes.NewReader(content)}, l.terms.window*l.terms.blockSize)}
+		var ending atomic.Bool
+		tr := transfer{link: l, terms: l.terms, retries: 2, ending: &ending,
+			file: bytesFile{bytes.NewReader(content)}, size: int64(len(content))}
 		most := 2*(len(replies)/tapeReply+1) + 8
 		switch err := tr.run(); {
 		case err != nil && !errors.Is(err, errGone) && !errors.Is(err, errAborted):
 			t.Errorf("ended with %v", err)
 		case l.sent > most:
 			t.Errorf("%d sends for %d bytes of answers", l.sent, len(replies))
-		case acknowledged.Load() != tr.acked*int64(l.terms.blockSize):
-			t.Errorf("%d bytes of %d blocks are acknowledged", acknowledged.Load(), tr.acked)
 		}
 	})
 }
 
-// TestReaderReadsAhead: each byte is read from the file once, in large pieces,
-// before it is asked for.
-func TestReaderReadsAhead(t *testing.T) {
-	f := &countingFile{bytesFile: bytesFile{bytes.NewReader(make([]byte, 200_000))}}
-	r := newReader(f, 512)
-	buf := make([]byte, 512)
-	for offset := int64(0); offset < r.size; offset += 512 {
-		before := f.reads
-		n := min(512, r.size-offset)
-		if err := r.copyAt(buf[:n], offset); err != nil {
-			t.Fatal(err)
-		}
-		if offset > 0 && f.reads != before {
-			t.Fatalf("the block at %d was waited for", offset)
-		}
-		r.ahead(offset+n, 512)
-	}
-	if f.reads != 7 || f.bytes != 200_000 {
-		t.Errorf("%d reads of %d bytes", f.reads, f.bytes)
-	}
+// pacedLink is a client that acknowledges the last block it was sent every pace, on a clock
+// that stands still otherwise.
+type pacedLink struct {
+	pace  time.Duration
+	clock time.Time
+	last  uint16
+	// stops is the block after which the client says nothing any more.
+	stops uint16
 }
 
-type countingFile struct {
-	bytesFile
-	reads, bytes int
+func (l *pacedLink) send(frames []byte, size int) error {
+	for ; len(frames) > 0; frames = frames[min(size, len(frames)):] {
+		l.last = binary.BigEndian.Uint16(frames[2:])
+	}
+	return nil
 }
 
-func (f *countingFile) ReadAt(p []byte, off int64) (int, error) {
-	f.reads++
-	f.bytes += len(p)
-	return f.bytesFile.ReadAt(p, off)
+func (l *pacedLink) receive(deadline time.Time) ([]byte, error) {
+	if l.last > l.stops || l.clock.Add(l.pace).After(deadline) {
+		l.clock = deadline
+		return nil, os.ErrDeadlineExceeded
+	}
+	l.clock = l.clock.Add(l.pace)
+	return binary.BigEndian.AppendUint16([]byte{0, opAck}, l.last), nil
+}
+
+func (*pacedLink) close() {}
+
+// TestSlowAndSilentClientsLoseTheirSlot: a transfer that keeps a least rate runs as long as
+// it takes; a slower one, and one whose client never answers, end.
+func TestSlowAndSilentClientsLoseTheirSlot(t *testing.T) {
+	const size = 64 << 10 // 129 blocks of 512 bytes; 94 s at the least rate
+	for name, c := range map[string]struct {
+		pace    time.Duration
+		stops   uint16
+		want    error
+		atLeast time.Duration
+		atMost  time.Duration
+	}{
+		"fast":                      {pace: time.Millisecond, stops: 1000, atMost: time.Second},
+		"just fast enough":          {pace: 700 * time.Millisecond, stops: 1000, atLeast: 90 * time.Second, atMost: 94 * time.Second},
+		"too slow":                  {pace: 900 * time.Millisecond, stops: 1000, want: errSlow, atLeast: 94 * time.Second, atMost: 94 * time.Second},
+		"never answers":             {stops: 0, want: errGone, atLeast: firstAnswer, atMost: firstAnswer},
+		"stops after some blocks":   {pace: time.Millisecond, stops: 9, want: errGone, atLeast: 30 * time.Second, atMost: 32 * time.Second},
+		"first answer is too late":  {pace: firstAnswer + 1, stops: 1000, want: errGone, atLeast: firstAnswer, atMost: firstAnswer},
+		"each block one retry late": {pace: 1500 * time.Millisecond, stops: 1000, want: errSlow, atLeast: 94 * time.Second, atMost: 94 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Unix(1_000_000, 0)
+			l := &pacedLink{pace: c.pace, stops: c.stops, clock: begin}
+			var ending atomic.Bool
+			tr := transfer{link: l, retries: 5, ending: &ending, now: func() time.Time { return l.clock },
+				terms: terms{blockSize: 512, window: 1, timeout: time.Second},
+				file:  bytesFile{bytes.NewReader(make([]byte, size))}, size: size}
+			err := tr.run()
+			if !errors.Is(err, c.want) {
+				t.Errorf("ended with %v, want %v", err, c.want)
+			}
+			if took := l.clock.Sub(begin); took < c.atLeast || took > c.atMost {
+				t.Errorf("took %s, want %s to %s", took, c.atLeast, c.atMost)
+			}
+		})
+	}
 }
 
 // TestWindowsWithoutSegments: where the kernel takes no window in one call, as

@@ -1,0 +1,47 @@
+// Copyright The Ingot Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tftp
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// TestAddressIsAdmittedToItsShareOnly: one address does not fill the queue, from however
+// many ports it asks, and a session that ends makes room for another.
+func TestAddressIsAdmittedToItsShareOnly(t *testing.T) {
+	s := newSlots(1, 8) // an address may run 1 and have 2 waiting
+	req := readRequest{name: "a", mode: "octet"}
+	var sessions []*session
+	admit := func(address string, port int) error {
+		session, err := s.admit(context.Background(), netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), req)
+		if err == nil {
+			sessions = append(sessions, session)
+		}
+		return err
+	}
+	var got []error
+	for n := range 4 {
+		got = append(got, admit("192.0.2.1", 1000+n))
+	}
+	got = append(got, admit("192.0.2.2", 1000))
+	s.end(sessions[0])
+	got = append(got, admit("192.0.2.1", 1004))
+	s.close()
+	got = append(got, admit("192.0.2.3", 1000))
+	want := []error{nil, nil, nil, errFull, nil, nil, errStopping}
+	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
+		t.Errorf("admissions (-want +got):\n%s", diff)
+	}
+	for _, session := range sessions {
+		if !errors.Is(context.Cause(session.ctx), errGone) && session != sessions[0] {
+			t.Errorf("the session of %s waits although the server stops", session.from)
+		}
+	}
+}
