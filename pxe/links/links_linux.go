@@ -31,12 +31,13 @@ func Open() (*Links, error) {
 	return &Links{route: route}, nil
 }
 
-// Close lets go of the kernel.
+// Close closes the route socket.
 func (l *Links) Close() error {
 	l.loading.Lock()
 	defer l.loading.Unlock()
 	l.closed = true
-	return l.route.close()
+	l.route.Close()
+	return nil
 }
 
 type table struct {

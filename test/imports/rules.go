@@ -78,7 +78,7 @@ var homes = []home{
 	{library: "github.com/pires/go-proxyproto", in: []string{"pxe/passthrough"}, reason: "where an agent came from is written and read in one place"},
 	{library: "gvisor.dev/gvisor", in: []string{"lab"}, reason: "only the lab has a network in user space; servers take sockets from outside"},
 	{library: "github.com/mdlayher/packet", in: []string{"pxe/dhcp", "pxe/bootserver", "agent", "lab"}, reason: "raw frames are DHCP's need only"},
-	{library: "github.com/vishvananda/netlink", in: []string{"agent", "lab"}, tests: []string{"test/dhcpclients"}, reason: "only the agent configures a machine's network"},
+	{library: "github.com/vishvananda/netlink", in: []string{"agent", "lab", "pxe/links"}, tests: []string{"test/dhcpclients"}, reason: "only the agent configures a machine's network; the boot server reads the interfaces of its own"},
 	{library: "github.com/u-root/u-root", in: []string{"agent", "hack/images"}, reason: "what an init needs, and the archive it comes in"},
 	{library: "github.com/u-root/uio", in: []string{"agent", "hack/images"}, reason: "what an init needs, and the archive it comes in"},
 	{library: "github.com/diskfs/go-diskfs", in: []string{"agent", "hack/debian", "lab"}, reason: "only these touch disks"},
