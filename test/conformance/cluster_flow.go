@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 )
@@ -17,7 +18,7 @@ func clusterFlow() []Rule {
 		{ID: "C16", Level: Must, Tag: TagReconcile, Text: "what is missing is told, and ends the flow", Live: missingEndpointTold, BreakRun: hideMissingEndpoint},
 		{ID: "C17", Level: Must, Tag: TagReconcile, Text: "Ingot makes no load balancer, so it never writes an endpoint", Live: endpointNotOurs, BreakRun: writeEndpoint},
 		{ID: "C18", Level: Must, Tag: TagReconcile, Text: "then it is provisioned, for ever, and the Cluster knows", Live: clusterProvisioned, BreakRun: unprovision(kindCluster)},
-		{ID: "C19", Level: May, Tag: TagReconcile, Text: "its failure domains are the racks of its hosts", Live: domainsAreRacks, BreakRun: inventDomain},
+		{ID: "C19", Level: May, Tag: TagReconcile, Text: "its failure domains are the racks of its hosts, for control planes where a server is left", Live: domainsAreRacks, BreakRun: inventDomain},
 		{ID: "C20", Level: Must, Tag: TagReconcile, Text: "changes of clusters are patches", Live: patches("ingotclusters"), BreakRun: replaces("ingotclusters")},
 	}
 }
@@ -88,11 +89,11 @@ func endpointNotOurs(r *Run) error {
 	return p.err()
 }
 
-// writeEndpoint gives a cluster another port from some version on.
+// writeEndpoint gives a cluster another port for one version.
 func writeEndpoint(r *Run) {
 	var p problems
-	k := keyOf(r.lastProvisioned(kindCluster, &p)[0])
-	set(&r.last(k).Object, int64(7443), "spec", "controlPlaneEndpoint", "port")
+	history := r.history(keyOf(r.lastProvisioned(kindCluster, &p)[0]))
+	set(&history[len(history)-2].Object, int64(7443), "spec", "controlPlaneEndpoint", "port")
 }
 
 // clusterProvisioned checks that a provisioned cluster stays it, and its Cluster
@@ -109,27 +110,19 @@ func clusterProvisioned(r *Run) error {
 	return p.err()
 }
 
-// domainsAreRacks checks the failure domains against the labels of the hosts that
-// the cluster may draw on, and against what the Cluster takes over.
+// domainsAreRacks checks the failure domains against the racks in which the servers stand,
+// and which of them have a server left for a control plane.
 func domainsAreRacks(r *Run) error {
 	var p problems
 	for _, o := range r.lastProvisioned(kindCluster, &p) {
 		if value(o, "spec", "hostSelector") != nil || ofForeignManager(r, keyOf(o)) {
 			continue // the run's clusters that may draw on all hosts are enough
 		}
-		var racks, domains []string
-		for _, k := range r.keys(kindHost) {
-			v := r.last(k)
-			if rack := v.Object.GetLabels()[rackLabel]; k.Namespace == o.GetNamespace() && !v.Deleted && rack != "" && !slices.Contains(racks, rack) {
-				racks = append(racks, rack)
-			}
-		}
+		racks, domains := r.racks(o.GetNamespace()), map[string]bool{}
 		for _, d := range list(o, "status", "failureDomains") {
-			domains = append(domains, text(tree(d), "name"))
+			domains[text(tree(d), "name")] = truth(tree(d), "controlPlane")
 		}
-		slices.Sort(racks)
-		slices.Sort(domains)
-		p.unless(slices.Equal(racks, domains), "%s: has failure domains %v, and its hosts stand in %v", keyOf(o), domains, racks)
+		p.unless(maps.Equal(racks, domains), "%s: has failure domains (true: for control planes) %v, and its hosts stand in %v", keyOf(o), domains, racks)
 	}
 	return p.err()
 }

@@ -200,6 +200,7 @@ func endpointOf(r *Run, v *Version) string {
 // and that core takes the one it has.
 func endpointFirst(r *Run) error {
 	var p problems
+	endpointsServed(r, &p)
 	for _, k := range r.keys(kindCluster) {
 		for _, v := range r.history(k) {
 			_, external := v.Object.GetAnnotations()[managedBy]

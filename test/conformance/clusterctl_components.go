@@ -32,18 +32,18 @@ func componentFile() []Rule {
 			},
 		},
 		{
-			ID: "K16", Level: Should, Tag: TagRelease, Text: "it is named " + componentsFile + ", and that of the extension " + runtimeComponentsFile,
+			ID: "K16", Level: Should, Tag: TagRelease, Text: "it is named " + componentsFile + ", those of the further providers " + runtimeComponentsFile + " and " + bootComponentsFile,
 			Check: func(s *Shipped) error {
 				var p problems
-				for want, files := range map[string]map[string]string{componentsFile: s.Files, runtimeComponentsFile: s.Runtime.Files} {
+				for _, of := range s.parts() {
 					any := false
-					for name := range files {
+					for name := range of.files {
 						if strings.HasSuffix(name, "-components.yaml") {
 							any = true
-							p.unless(name == want, "there is a %s", name)
+							p.unless(name == of.file, "there is a %s", name)
 						}
 					}
-					p.unless(files[want] != "" || !any, "there is no %s", want)
+					p.unless(of.files[of.file] != "" || !any, "there is no %s", of.file)
 				}
 				return p.err()
 			},

@@ -44,8 +44,7 @@ func moveRules() []Rule {
 			},
 			Live: func(r *Run) error {
 				var p problems
-				for _, kind := range []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork,
-					"IngotImage", "IngotReservation", "IngotRemediation", "IngotRemediationTemplate"} {
+				for _, kind := range r.kindsBut(&p, nil) {
 					p.unless(slices.Contains(r.Moved.Kinds, kind), "move does not discover %s", kind)
 				}
 				return p.err()
@@ -85,10 +84,13 @@ func moveRules() []Rule {
 			Break: func(s *Shipped) { set(s.shippedDefinition(networks), "Namespaced", "spec", "scope") },
 			Live: func(r *Run) error {
 				var p problems
-				p.unless(len(r.Moved.Global) > 0, "move copies no IngotNetwork")
 				for _, k := range r.Moved.Global {
-					p.unless(k.Kind == kindNetwork || k.Kind == "IngotImage", "%s would never be updated nor removed", k)
+					p.unless(slices.Contains(r.globalKinds(), k.Kind), "%s would never be updated nor removed", k)
 				}
+				for _, kind := range r.globalKinds() {
+					p.unless(slices.ContainsFunc(r.Moved.Global, func(k Key) bool { return k.Kind == kind }), "move copies no %s", kind)
+				}
+				p.unless(len(r.globalKinds()) > 0, "no kind is cluster-scoped")
 				return p.err()
 			},
 			BreakRun: func(r *Run) {
@@ -102,16 +104,22 @@ func moveRules() []Rule {
 	}
 }
 
-// inventoryMoves checks that move takes hosts, what they own, and their Secrets.
+// inventoryMoves checks that move takes everything of Ingot's in the namespace that was
+// moved, and the hosts' Secrets. What no Cluster owns was there, so that the labels count.
 func inventoryMoves(r *Run) error {
 	var p problems
-	for _, kind := range []string{kindHost, kindHardware, "Secret"} {
-		p.unless(slices.ContainsFunc(r.Moved.Objects, func(k Key) bool { return k.Kind == kind }), "move takes no %s", kind)
-	}
-	for _, k := range r.keys(kindHost) {
-		if v := r.last(k); !v.Deleted && len(r.Moved.Objects) > 0 && k.Namespace == r.Moved.Objects[0].Namespace {
+	p.unless(slices.ContainsFunc(r.Moved.Objects, func(k Key) bool { return k.Kind == "Secret" }), "move takes no Secret")
+	for _, kind := range r.kindsBut(&p, nil, r.globalKinds()...) {
+		moved := 0
+		for _, k := range r.keys(kind) {
+			if len(r.Moved.Objects) == 0 || k.Namespace != r.Moved.Objects[0].Namespace || r.at(k, r.Moved.Revision) == nil {
+				continue
+			}
+			moved++
 			p.unless(slices.Contains(r.Moved.Objects, k), "move leaves %s", k)
 		}
+		_, needed := ownerless[kind]
+		p.unless(moved > 0 || !needed, "there is no %s to move", kind)
 	}
 	return p.err()
 }
@@ -198,17 +206,17 @@ func unblock(r *Run) {
 func statusRebuilt(r *Run) error {
 	var p problems
 	kinds := map[string]bool{}
-	lost, _ := r.situation(StatusLost, &p)
+	r.situation(StatusLost, &p)
 	for _, pair := range r.Rebuilt {
 		k := keyOf(&pair.Before)
 		kinds[k.Kind] = true
 		p.unless(slices.ContainsFunc(r.history(k), func(v *Version) bool {
-			return lost.within(v.Revision) && len(essence(&v.Object)) == 0
+			return r.lostStatus(k, v.Revision) && len(essence(&v.Object)) == 0
 		}), "%s: never lost its status", k)
 		before, after := essence(&pair.Before), essence(&pair.After)
 		p.unless(reflect.DeepEqual(before, after), "%s: status was %v, and is %v", k, before, after)
 	}
-	for _, kind := range []string{kindMachine, kindCluster, kindHost} {
+	for _, kind := range r.kindsBut(&p, notReconciled) {
 		p.unless(kinds[kind], "no %s lost its status", kind)
 	}
 	return p.err()
@@ -221,7 +229,7 @@ func essence(o *unstructured.Unstructured) map[string]any {
 	for _, c := range list(o, "status", "conditions") {
 		out["condition "+text(tree(c), "type")] = text(tree(c), "status")
 	}
-	for _, field := range []string{"initialization", "failureDomain", "failureDomains", "hostRef", "phase", "power"} {
+	for _, field := range []string{"initialization", "failureDomain", "failureDomains", "hostRef", "phase", "power", "capacity", "nodeInfo"} {
 		if v := value(o, "status", field); v != nil {
 			out[field] = v
 		}

@@ -48,20 +48,25 @@ func repositoryFiles() []Rule {
 			Check: func(s *Shipped) error {
 				var p problems
 				p.unless(len(s.Files) > 0, "the repository is empty")
-				p.unless(s.Installed.Err == "", "clusterctl: %s", s.Installed.Err)
-				for _, d := range ofKind(s.Components, "Deployment") {
-					p.unless(one(s.Installed.Objects, "Deployment", d.GetName()) != nil, "clusterctl would not create %s", d.GetName())
+				for _, of := range s.parts() {
+					p.unless(of.installed.Err == "", "clusterctl: %s: %s", of.file, of.installed.Err)
+					for _, d := range ofKind(of.components, "Deployment") {
+						p.unless(one(of.installed.Objects, "Deployment", d.GetName()) != nil, "clusterctl would not create %s", d.GetName())
+					}
 				}
 				return p.err()
 			},
 			Break: func(s *Shipped) { s.Installed.Err = "no such repository" },
 		},
 		{
-			ID: "K02", Level: Must, Tag: TagRelease, Text: "it holds metadata and components",
+			ID: "K02", Level: Must, Tag: TagRelease, Text: "it holds metadata and components, which are valid YAML",
 			Check: func(s *Shipped) error {
 				var p problems
 				p.unless(s.Files[metadataFile] != "", "there is no %s", metadataFile)
 				p.unless(s.anyFile(func(name string) bool { return strings.HasSuffix(name, "-components.yaml") }), "there is no components file")
+				for file, err := range s.unreadable() {
+					p.add("%s: %w", file, err)
+				}
 				return p.err()
 			},
 			Break: func(s *Shipped) { delete(s.Files, metadataFile) },
@@ -121,7 +126,7 @@ func repositoryName() []Rule {
 				var p problems
 				p.unless(len(s.BuiltIn) > 0, "clusterctl's own list is empty")
 				for _, other := range s.BuiltIn {
-					p.unless(other.Name != s.Name || other.Type != s.Type || strings.HasPrefix(other.URL, ourRepository), "clusterctl knows another %s %s: %s", other.Type, other.Name, other.URL)
+					p.unless(other.Name != s.Name || !slices.Contains(s.types(), other.Type) || strings.HasPrefix(other.URL, ourRepository), "clusterctl knows another %s %s: %s", other.Type, other.Name, other.URL)
 				}
 				return p.err()
 			},
@@ -156,6 +161,11 @@ func repositoryName() []Rule {
 			NotApplicable: notBuiltIn,
 		},
 	}
+}
+
+// types of the providers of a release, as clusterctl names them.
+func (s *Shipped) types() []string {
+	return []string{s.Type, "RuntimeExtensionProvider", "AddonProvider"}
 }
 
 // notBuiltIn returns why rules of clusterctl's own list do not apply.
@@ -198,6 +208,9 @@ func validMetadata(s *Shipped) error {
 	p.unless(s.Metadata.APIVersion == "clusterctl.cluster.x-k8s.io/v1alpha3" && s.Metadata.Kind == "Metadata", "it is a %s of %s", s.Metadata.Kind, s.Metadata.APIVersion)
 	series := s.series()
 	p.unless(series != nil, "it has no series for %s", s.Version)
+	for _, of := range s.parts() {
+		p.unless(of.files[metadataFile] == s.Files[metadataFile] || s.Files[metadataFile] == "", "that of %s is another", of.label)
+	}
 	seen := map[[2]int]bool{}
 	for _, m := range s.Metadata.ReleaseSeries {
 		p.unless(slices.Contains(versions, m.Contract), "series %d.%d has contract %q", m.Major, m.Minor, m.Contract)
@@ -213,6 +226,7 @@ func rename(s *Shipped, name string) {
 	for label, lists := range map[string][][]unstructured.Unstructured{
 		s.Label:                     {s.Components, s.Installed.Objects, s.Elsewhere.Objects},
 		"runtime-extension-" + name: {s.Runtime.Components, s.Runtime.Installed.Objects, s.Runtime.Elsewhere.Objects},
+		"addon-" + name:             {s.Boot.Components, s.Boot.Installed.Objects, s.Boot.Elsewhere.Objects},
 	} {
 		for _, objects := range lists {
 			for i := range objects {
@@ -246,7 +260,7 @@ func (s *Shipped) classes() map[string]string {
 		if strings.HasSuffix(name, "-components.yaml") || !strings.Contains(text, "\nkind: ClusterClass\n") {
 			continue
 		}
-		for _, o := range ofKind(parse(text), "ClusterClass") {
+		for _, o := range ofKind(s.objects(name), "ClusterClass") {
 			out[name] = o.GetName()
 		}
 	}

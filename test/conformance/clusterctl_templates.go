@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,13 +24,50 @@ const (
 // commonVariables are those that clusterctl sets by its flags.
 var commonVariables = []string{"CLUSTER_NAME", "CONTROL_PLANE_MACHINE_COUNT", "KUBERNETES_VERSION", "NAMESPACE", "WORKER_MACHINE_COUNT"}
 
-// parse reads the objects of a file; what is no object is left out.
-func parse(text string) []unstructured.Unstructured {
+// parse reads the objects of a YAML file. A document that is empty is skipped; one that is
+// not YAML, or has no kind, is an error.
+func parse(text string) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	for document := range strings.SplitSeq("\n"+text, "\n---") {
 		var content map[string]any
-		if err := yaml.Unmarshal([]byte(document), &content); err == nil && content["kind"] != nil {
+		switch err := yaml.Unmarshal([]byte(document), &content); {
+		case err != nil:
+			return out, fmt.Errorf("document %d: %w", len(out)+1, err)
+		case len(content) == 0:
+		case content["kind"] == nil:
+			return out, fmt.Errorf("document %d has no kind", len(out)+1)
+		default:
 			out = append(out, unstructured.Unstructured{Object: content})
+		}
+	}
+	return out, nil
+}
+
+// placeholder is a variable of a template, without a brace of YAML behind it.
+var placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// parseTemplate is parse for a file with variables, which are YAML only after substitution.
+func parseTemplate(text string) ([]unstructured.Unstructured, error) {
+	return parse(placeholder.ReplaceAllString(text, "x"))
+}
+
+// objects of a file of the repository. A file that cannot be read is a breach of K02.
+func (s *Shipped) objects(file string) []unstructured.Unstructured {
+	objects, _ := parseTemplate(s.Files[file])
+	return objects
+}
+
+// unreadable returns what is wrong with the YAML files of all providers, by file.
+func (s *Shipped) unreadable() map[string]error {
+	out := map[string]error{}
+	for _, of := range s.parts() {
+		for name, content := range of.files {
+			if !strings.HasSuffix(name, ".yaml") {
+				continue
+			}
+			if _, err := parseTemplate(content); err != nil {
+				out[of.label+"/"+name] = err
+			}
 		}
 	}
 	return out
@@ -180,7 +218,7 @@ func classFileRules() []Rule {
 				named := 0
 				for flavor, t := range s.Templates {
 					// clusterctl makes nothing of a template whose class it does not find.
-					for _, c := range append(ofKind(t.Objects, "Cluster"), ofKind(parse(s.Files[t.File]), "Cluster")...) {
+					for _, c := range append(ofKind(t.Objects, "Cluster"), ofKind(s.objects(t.File), "Cluster")...) {
 						if name := className(c); name != "" {
 							named++
 							p.unless(slices.Contains(classes, name) || len(classes) == 0, "flavor %q names class %q, which no file defines", flavor, name)
@@ -221,7 +259,7 @@ func classFileRules() []Rule {
 			Check: func(s *Shipped) error {
 				var p problems
 				for file := range s.classFiles() {
-					for _, o := range ofKind(parse(s.Files[file]), "ClusterClass") {
+					for _, o := range ofKind(s.objects(file), "ClusterClass") {
 						p.unless(strings.Contains(s.Docs[templatesBook], "`"+o.GetName()+"`"), "%s does not tell of class %s", templatesBook, o.GetName())
 					}
 				}
@@ -229,7 +267,7 @@ func classFileRules() []Rule {
 			},
 			Break: func(s *Shipped) {
 				for file := range s.classFiles() {
-					for _, o := range ofKind(parse(s.Files[file]), "ClusterClass") {
+					for _, o := range ofKind(s.objects(file), "ClusterClass") {
 						s.Docs[templatesBook] = strings.ReplaceAll(s.Docs[templatesBook], "`"+o.GetName()+"`", "")
 					}
 				}
@@ -278,7 +316,7 @@ func classSharing() []Rule {
 				var p problems
 				seen := map[Key]string{}
 				for _, file := range slices.Sorted(maps.Keys(s.classFiles())) {
-					for _, o := range parse(s.Files[file]) {
+					for _, o := range s.objects(file) {
 						other := seen[keyOf(&o)]
 						p.unless(other == "" || other == file, "%s is in %s and in %s", keyOf(&o), other, file)
 						seen[keyOf(&o)] = file
@@ -359,8 +397,8 @@ func inClasses(check func(*unstructured.Unstructured) error) func(*Shipped) erro
 	return func(s *Shipped) error {
 		var p problems
 		objects := 0
-		for file, content := range s.classFiles() {
-			for _, o := range parse(content) {
+		for file := range s.classFiles() {
+			for _, o := range s.objects(file) {
 				objects++
 				if err := check(&o); err != nil {
 					p.add("%s: %w", file, err)

@@ -13,8 +13,7 @@ import (
 // transformationRules are the rules of what clusterctl does to the files (K45–K47).
 func transformationRules() []Rule {
 	return []Rule{
-		{ID: "K45", Level: Must, Tag: TagReconcile, Text: "every object of Ingot's is owned, at some remove, by a Cluster, or belongs to the inventory, which moves by itself", Live: chained, BreakRun: breakChain,
-			Deviation: "Hosts, hardware, networks, images and reservations have no owner reference to a Cluster: they outlive Clusters and serve several. They move by the label of their definitions."},
+		{ID: "K45", Level: Must, Tag: TagReconcile, Text: "every object of Ingot's is owned, at some remove, by a Cluster, or belongs to the inventory, which moves by itself", Live: chained, BreakRun: breakChain, Exempt: ownerless},
 		{
 			ID: "K46", Level: Must, Tag: TagRelease, Text: "clusterctl's changes reach everything: namespace, labels, references to Services",
 			Check: ofEachPart(transformed),
@@ -68,6 +67,7 @@ type reference struct {
 var references = []reference{
 	{[]string{"Deployment"}, "spec.template.spec.serviceAccountName", "ServiceAccount"},
 	{[]string{"ClusterRoleBinding"}, "roleRef.name", "ClusterRole"},
+	{[]string{"RoleBinding"}, "roleRef.name", "Role"},
 	{[]string{"ClusterRoleBinding", "RoleBinding"}, "subjects.name", "ServiceAccount"},
 	{[]string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, "webhooks.clientConfig.service.name", "Service"},
 	{[]string{"CustomResourceDefinition"}, "spec.conversion.webhook.clientConfig.service.name", "Service"},
@@ -78,20 +78,22 @@ var references = []reference{
 // infrastructure and bootstrap templates.
 func selfContained(s *Shipped) error {
 	var p problems
-	found := 0
-	for _, ref := range references {
-		for _, o := range ofKind(s.Components, ref.from...) {
-			walk(o.Object, "", func(path string, v any) {
-				name, ok := v.(string)
-				if !ok || path != ref.path || strings.HasPrefix(name, "system:") {
-					return
-				}
-				found++
-				p.unless(one(s.Components, ref.to, name) != nil, "%s refers to %s %s, which is not there", keyOf(o), ref.to, name)
-			})
+	for _, of := range s.parts() {
+		found := 0
+		for _, ref := range references {
+			for _, o := range ofKind(of.components, ref.from...) {
+				walk(o.Object, "", func(path string, v any) {
+					name, ok := v.(string)
+					if !ok || path != ref.path || strings.HasPrefix(name, "system:") {
+						return
+					}
+					found++
+					p.unless(one(of.components, ref.to, name) != nil, "%s: %s refers to %s %s, which is not there", of.file, keyOf(o), ref.to, name)
+				})
+			}
 		}
+		p.unless(found > 0, "%s refers to nothing", of.file)
 	}
-	p.unless(found > 0, "the components refer to nothing")
 	for flavor, t := range s.Templates {
 		for i := range t.Objects {
 			o := &t.Objects[i]
@@ -110,28 +112,24 @@ func selfContained(s *Shipped) error {
 	return p.err()
 }
 
-// inventoryKinds move by the label of their definition, whoever owns them.
-var inventoryKinds = []string{kindHost, kindHardware, kindNetwork}
-
 // chained follows the owners of each object up to a Cluster.
 func chained(r *Run) error {
 	var p problems
-	seen := 0
-	var objects []Key
-	for _, k := range append(append(r.keys(kindMachine), r.keys(kindCluster)...), r.keys(kindTemplate)...) {
-		v := r.last(k)
-		alone := slices.ContainsFunc([]string{Unowned, UnownedCluster, NoCluster, ForeignNamespace, ForeignFilter}, func(name string) bool {
-			return slices.Contains(r.Situations[name].Objects, k)
-		})
-		if !v.Deleted && !alone {
-			objects = append(objects, k)
+	for _, kind := range r.kindsBut(&p, ownerless) {
+		seen := 0
+		for _, k := range r.keys(kind) {
+			v := r.last(k)
+			alone := slices.ContainsFunc([]string{Unowned, UnownedCluster, NoCluster, ForeignNamespace, ForeignFilter}, func(name string) bool {
+				return slices.Contains(r.Situations[name].Objects, k)
+			})
+			if v.Deleted || alone {
+				continue
+			}
+			seen++
+			p.unless(r.reachesCluster(k, 0), "%s: no Cluster owns it", k)
 		}
+		p.unless(seen > 0, "no %s is there at the end of the run", kind)
 	}
-	for _, k := range objects {
-		seen++
-		p.unless(r.reachesCluster(k, 0), "%s: no Cluster owns it", k)
-	}
-	p.unless(seen > 0, "nothing is there at the end of the run")
 	return p.err()
 }
 

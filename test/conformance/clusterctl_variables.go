@@ -6,7 +6,6 @@ package conformance
 import (
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -75,11 +74,13 @@ func variableRules() []Rule {
 				}); err != nil {
 					p = append(p, err)
 				}
-				for _, o := range append(slices.Clone(s.Installed.Objects), s.Runtime.Installed.Objects...) {
-					walk(withoutSchemas(&o).Object, "", func(path string, v any) {
-						leaf, _ := v.(string)
-						p.unless(!expression.MatchString(leaf), "%s: %s is %q after substitution", keyOf(&o), path, leaf)
-					})
+				for _, of := range s.parts() {
+					for _, o := range of.installed.Objects {
+						walk(withoutSchemas(&o).Object, "", func(path string, v any) {
+							leaf, _ := v.(string)
+							p.unless(!expression.MatchString(leaf), "%s: %s is %q after substitution", keyOf(&o), path, leaf)
+						})
+					}
 				}
 				return p.err()
 			},
@@ -109,7 +110,9 @@ func (s *Shipped) expressions(ok func(string) bool) error {
 	var p problems
 	seen := 0
 	files := maps.Clone(s.Files)
-	files[runtimeComponentsFile] = s.Runtime.Files[runtimeComponentsFile]
+	for _, of := range s.parts() {
+		files[of.file] = of.files[of.file]
+	}
 	for name, content := range files {
 		if name != componentsFile && !strings.HasSuffix(name, "-components.yaml") && !templateFile.MatchString(name) {
 			continue

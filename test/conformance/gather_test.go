@@ -39,15 +39,15 @@ func ship(t *testing.T) *Shipped {
 	t.Helper()
 	set, err := tools.Open()
 	check(t, err)
-	s, r := shipFiles(t, set.Root())
-	s.renderTemplates(t, r)
+	s := shipFiles(t, set.Root(), nil, "")
 	s.install(t)
 	return s
 }
 
-// shipFiles writes the release of a source tree, and looks at it as files and by
-// clusterctl; its templates are not rendered.
-func shipFiles(t *testing.T, root string) (*Shipped, *release.Release) {
+// shipFiles writes the release of a source tree, and looks at it as files and by clusterctl.
+// If the tree is another one with only one file changed, whose release is whole, clusterctl
+// is asked only what the file can change.
+func shipFiles(t *testing.T, root string, whole *Shipped, file string) *Shipped {
 	t.Helper()
 	r, err := release.Write(t.Context(), release.Options{Root: root, Version: shippedVersion, Out: t.TempDir(), NoImages: true})
 	check(t, err)
@@ -64,10 +64,27 @@ func shipFiles(t *testing.T, root string) (*Shipped, *release.Release) {
 	app.DefaultOptions().AddFlags(flags)
 	flags.VisitAll(func(f *pflag.Flag) { s.Flags = append(s.Flags, f.Name) })
 	check(t, yaml.UnmarshalStrict([]byte(s.Files[metadataFile]), &s.Metadata))
-	s.Components = parse(s.Files[componentsFile])
-	s.runClusterctl(t, r)
-	s.Runtime = runtimeExtension(t, r)
-	return s, r
+	s.Components, _ = parse(s.Files[componentsFile]) // K02 reports an error
+	if whole != nil {
+		s.BuiltIn, s.Installed, s.Elsewhere, s.Templates, s.Runtime, s.Boot = whole.BuiltIn, whole.Installed, whole.Elsewhere, whole.Templates, whole.Runtime, whole.Boot
+	}
+	below := func(dirs ...string) bool {
+		return whole == nil || slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(file, dir) })
+	}
+	further, inConfig := below("config/runtime-extension/", "config/boot/"), below("config/")
+	if whole == nil || inConfig && !further || below(metadataFile) {
+		s.runClusterctl(t, r)
+	}
+	if below("config/runtime-extension/", metadataFile) {
+		s.Runtime.FurtherProvider = furtherProvider(t, clusterctlv1.RuntimeExtensionProviderType, r.RuntimeComponents, map[string]string{"INGOT_RUNTIME_NAMESPACE": elsewhere})
+	}
+	if below("config/boot/", metadataFile) {
+		s.Boot = furtherProvider(t, clusterctlv1.AddonProviderType, r.BootComponents, nil)
+	}
+	if below("templates/", metadataFile) {
+		s.renderTemplates(t, r)
+	}
+	return s
 }
 
 func check(t testing.TB, err error) {

@@ -8,10 +8,17 @@ import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 // goodRun is a run in which all rules hold.
 func goodRun() *Run {
 	s := newStory()
+	s.run.Kinds = ingotKinds()
 	core, infra := s.cluster("site", "c1", true)
 	template := Key{kindTemplate, "site", "t1"}
 	s.put(template, ownedBy(coreCluster, "c1"))
 	s.ingot(template, "status", with("8", "status", "capacity", "cpu"), with("16Gi", "status", "capacity", "memory"), with("amd64", "status", "nodeInfo", "architecture"))
+	s.put(Key{kindClusterTemplate, "site", "class"}, ownedBy("ClusterClass", "class"))
+	s.put(Key{kindRemediationTemplate, "site", "power"})
+	s.put(Key{kindHardware, "site", "h1"})
+	s.put(Key{kindNetwork, "", "rack-1"})
+	s.run.Endpoints = map[Key]string{infra: "192.0.2.1:6443"}
+	reservation, remediation, image := Key{kindReservation, "site", "c1"}, Key{kindRemediation, "site", "m1"}, Key{kindImage, "", "debian"}
 	for n, rack := range map[int]string{1: "r1", 2: "r2", 4: "r1"} {
 		s.host("site", n, rack, "bmc")
 	}
@@ -23,13 +30,24 @@ func goodRun() *Run {
 	m2, im2 := s.machine("site", "c1", "m2", "r2")
 	s.install(m2, im2, 2, "r2", "admin")
 
+	const memory = 16 << 30
+	s.run.Servers = []Server{
+		{Host: hostKey("site", 1), Rack: "r1", Powered: true, Instance: instanceOf("site", 1), CPUs: 8, MemoryBytes: memory},
+		{Host: hostKey("site", 2), Rack: "r2", Powered: true, Instance: instanceOf("site", 2), CPUs: 8, MemoryBytes: memory},
+		{Host: hostKey("site", 4), Rack: "r1", Blank: true, CPUs: 8, MemoryBytes: memory},
+		{Host: hostKey("site", 5), Rack: "r2", Blank: true, CPUs: 8, MemoryBytes: memory},
+	}
 	tellRelease(s)
 	tellStrangers(s)
 	tellFailures(s)
 	tellLimits(s)
 	tellDeletion(s)
 	s.ingot(infra, "status", conditioned("FailureDomainsReady", "True", ""))
-	tellPauses(s, []Key{im1, infra, hostKey("site", 1), template}, core)
+	s.put(remediation, ownedBy(coreMachine, "m1"))
+	for _, k := range []Key{reservation, remediation, image} {
+		s.ingot(k, "status", conditioned(readyCondition, "True", ""))
+	}
+	tellPauses(s, []Key{im1, infra, hostKey("site", 1), template, reservation, remediation, image}, core)
 
 	tellLoss(s, []Key{im1, infra, hostKey("site", 1)})
 	for _, k := range []Key{im1, im2, infra, {kindMachine, "site", "failed"}} {
@@ -38,11 +56,27 @@ func goodRun() *Run {
 	tellHooks(s)
 	s.run.Commands = []Command{{Name: "init"}, {Name: "generate cluster"}}
 	s.run.Moved = Moved{
-		Kinds:   []string{kindMachine, kindTemplate, kindCluster, "IngotClusterTemplate", kindHost, kindHardware, kindNetwork, "IngotImage", "IngotReservation", "IngotRemediation", "IngotRemediationTemplate"},
-		Objects: []Key{hostKey("site", 1), hostKey("site", 2), hostKey("site", 4), {kindHardware, "site", "h1"}, {"Secret", "site", "bmc"}},
-		Global:  []Key{{kindNetwork, "", "rack-1"}},
+		Revision: s.revision,
+		Objects:  []Key{{"Secret", "site", "bmc"}},
+		Global:   []Key{{kindNetwork, "", "rack-1"}, image},
+	}
+	for _, kind := range s.run.Kinds {
+		s.run.Moved.Kinds = append(s.run.Moved.Kinds, kind.Name)
+		for _, k := range s.run.keys(kind.Name) {
+			if k.Namespace == "site" && !s.run.last(k).Deleted {
+				s.run.Moved.Objects = append(s.run.Moved.Objects, k)
+			}
+		}
 	}
 	return s.run
+}
+
+// ingotKinds are those of the release.
+func ingotKinds() []Kind {
+	return []Kind{
+		{kindMachine, true}, {kindTemplate, true}, {kindCluster, true}, {kindClusterTemplate, true}, {kindHost, true}, {kindHardware, true},
+		{kindNetwork, false}, {kindImage, false}, {kindReservation, true}, {kindRemediation, true}, {kindRemediationTemplate, true},
+	}
 }
 
 // tellLoss takes the status of objects away, and has it back.
@@ -52,9 +86,14 @@ func tellLoss(s *story, objects []Key) {
 			before := s.objects[k].DeepCopy()
 			s.put(k, func(o *unstructured.Unstructured) { unset(o, "status") })
 			s.ingot(k, "status", with(before.Object["status"], "status"))
-			s.run.Rebuilt = append(s.run.Rebuilt, Rebuilt{Before: *before, After: *s.objects[k].DeepCopy()})
+			s.rebuilt(before)
 		}
 	})
+}
+
+// rebuilt writes down that an object has its status again.
+func (s *story) rebuilt(before *unstructured.Unstructured) {
+	s.run.Rebuilt = append(s.run.Rebuilt, Rebuilt{Before: *before, After: *s.objects[keyOf(before)].DeepCopy()})
 }
 
 // tellRelease lets a machine go whose BMC fails for a while.
@@ -74,20 +113,20 @@ func tellRelease(s *story) {
 
 // tellStrangers has objects that are nobody's.
 func tellStrangers(s *story) {
-	alone := Key{kindMachine, "site", "alone"}
+	alone := Key{kindMachine, "strangers", "alone"}
 	s.during(Unowned, []Key{alone}, func() { s.put(alone); s.gone(alone) })
-	stray := Key{kindMachine, "site", "stray"}
+	stray := Key{kindMachine, "strangers", "stray"}
 	s.during(NoCluster, []Key{stray}, func() {
-		s.put(Key{coreMachine, "site", "stray"}, with("nowhere", "spec", "clusterName"))
+		s.put(Key{coreMachine, "strangers", "stray"}, with("nowhere", "spec", "clusterName"))
 		s.put(stray, ownedBy(coreMachine, "stray"), labelled(map[string]string{clusterLabel: "nowhere"}))
 	})
-	lonely := Key{kindCluster, "site", "lonely"}
+	lonely := Key{kindCluster, "strangers", "lonely"}
 	s.during(UnownedCluster, []Key{lonely}, func() { s.put(lonely); s.gone(lonely) })
-	external := Key{kindCluster, "site", "external"}
+	external := Key{kindCluster, "strangers", "external"}
 	s.during(External, []Key{external}, func() {
 		s.put(external, ownedBy(coreCluster, "external"), annotated(managedBy))
 		s.put(external, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "provisioned"))
-		s.put(Key{coreCluster, "site", "external"}, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "infrastructureProvisioned"))
+		s.put(Key{coreCluster, "strangers", "external"}, with("192.0.2.7", "spec", "controlPlaneEndpoint", "host"), with(true, "status", "initialization", "infrastructureProvisioned"))
 	})
 }
 
@@ -96,6 +135,7 @@ func tellFailures(s *story) {
 	_, waiting := s.cluster("site", "c2", false)
 	s.during(NoEndpoint, []Key{waiting}, func() {})
 	core, early := s.machine("site", "c2", "early", "")
+	s.during(Unprepared, []Key{early}, func() {})
 	s.during(NotReady, []Key{early}, func() {
 		s.put(early, s.deleting)
 		s.ingot(early, "", unfinalized)
@@ -118,13 +158,26 @@ func tellFailures(s *story) {
 func tellLimits(s *story) {
 	for own, foreign := range map[string]string{OwnNamespace: ForeignNamespace, OwnFilter: ForeignFilter} {
 		namespace := map[string]string{OwnNamespace: "mine", OwnFilter: "labelled"}[own]
-		core, infra := s.cluster(namespace, "c", true)
-		machine, im := s.machine(namespace, "c", "m", "")
-		s.during(own, []Key{infra, im}, func() { s.put(core); s.put(machine) })
-		others := []Key{{kindCluster, namespace + "-not", "c"}, {kindMachine, namespace + "-not", "m"}}
+		kinds := map[string]string{kindTemplate: namespace, kindHost: namespace, kindReservation: namespace, kindRemediation: namespace, kindImage: ""}
+		mine, others := []Key{{kindCluster, namespace, "c"}, {kindMachine, namespace, "m"}}, []Key{{kindCluster, namespace + "-not", "c"}, {kindMachine, namespace + "-not", "m"}}
+		for kind, namespace := range kinds {
+			mine = append(mine, Key{kind, namespace, own})
+			others = append(others, Key{kind, namespace, foreign})
+		}
+		s.during(own, mine, func() {
+			s.cluster(namespace, "c", true)
+			s.machine(namespace, "c", "m", "")
+			for _, k := range mine[2:] {
+				s.put(k, ownedBy(coreCluster, "c"))
+				s.ingot(k, "status", conditioned(pausedCondition, "False", ""))
+			}
+		})
 		s.during(foreign, others, func() {
 			s.put(others[0], ownedBy(coreCluster, "c"))
 			s.put(others[1], ownedBy(coreMachine, "m"))
+			for _, k := range others[2:] {
+				s.put(k)
+			}
 		})
 	}
 }
@@ -152,23 +205,30 @@ func tellDeletion(s *story) {
 	s.gone(core)
 }
 
-// tellPauses pauses objects by annotation, and then their Cluster.
+// tellPauses pauses objects by annotation, without a status, and then their Cluster.
 func tellPauses(s *story, objects []Key, core Key) {
-	paused := func(k Key, status string) {
-		if k.Kind != kindTemplate {
-			s.ingot(k, "status", conditioned(pausedCondition, status, ""))
-		}
-	}
-	s.during(PausedObject, objects, func() {
+	paused := func(k Key, status string) { s.ingot(k, "status", conditioned(pausedCondition, status, "")) }
+	before := map[Key]*unstructured.Unstructured{}
+	s.during(StatusTaken, objects, func() {
 		for _, k := range objects {
+			paused(k, "False")
+			before[k] = s.objects[k].DeepCopy()
 			s.put(k, annotated(pausedAnnotation))
 			paused(k, "True")
+			s.put(k, func(o *unstructured.Unstructured) { unset(o, "status") })
+			paused(k, "True")
+		}
+		s.during(PausedObject, objects, func() {
+			for _, k := range objects {
+				s.put(k)
+			}
+		})
+		for _, k := range objects {
+			s.put(k, notAnnotated)
+			s.ingot(k, "status", with(before[k].Object["status"], "status"))
+			s.rebuilt(before[k])
 		}
 	})
-	for _, k := range objects {
-		s.put(k, notAnnotated)
-		paused(k, "False")
-	}
 	s.ingot(hostKey("site", 1), "", annotated(blockMove))
 	s.during(PausedCluster, objects, func() {
 		s.put(core, with(true, "spec", "paused"))

@@ -34,7 +34,11 @@ func freesHost(r *Run) error {
 				!w.Time.Before(v.Object.GetDeletionTimestamp().Time) && !w.Time.After(v.At)
 		})
 		p.unless(off, "%s: is gone, and its server was not switched off", k)
-		if h := r.last(host); h != nil && !h.Deleted {
+		h, server := r.last(host), r.server(host)
+		if h == nil || h.Deleted || value(&h.Object, "spec", "claim") == nil { // no other machine has it since
+			p.unless(server != nil && !server.Powered && server.Blank, "%s: is gone, and its server is not off and blank", k)
+		}
+		if h != nil && !h.Deleted {
 			id := text(&h.Object, "spec", "claim", "instanceID")
 			p.unless(id == "" || !strings.HasSuffix(text(&v.Object, "spec", "providerID"), "/"+id), "%s: is gone, and still claims %s", k, host)
 		}

@@ -183,6 +183,7 @@ func waitsForCluster(r *Run) error {
 		p.unless(c != nil && truth(c, "status", "initialization", "infrastructureProvisioned"), "%s: got a host before its Cluster was provisioned", keyOf(&v.Object))
 	}
 	p.unless(len(chosen) > 0, "no machine got a host")
+	r.situation(Unprepared, &p)
 	s, _ := r.situation(NotReady, &p)
 	for _, k := range s.Objects {
 		if k.Kind == kindMachine {
@@ -212,6 +213,7 @@ func waitsForBootstrap(r *Run) error {
 		m := r.at(Key{coreMachine, v.Object.GetNamespace(), owner(&v.Object, coreMachine)}, v.Revision)
 		p.unless(m != nil && text(m, "spec", "bootstrap", "dataSecretName") != "", "%s: got a host before there was bootstrap data", keyOf(&v.Object))
 	}
+	r.situation(Unprepared, &p)
 	p.unless(len(chosen) > 0, "no machine got a host")
 	return p.err()
 }
@@ -309,29 +311,13 @@ func unready(kind string) func(*Run) {
 	}
 }
 
-// hasAddresses checks that a provisioned machine has a name and an address.
-func hasAddresses(r *Run) error {
-	var p problems
-	for _, o := range r.lastProvisioned(kindMachine, &p) {
-		types := map[string]bool{}
-		for _, a := range list(o, "status", "addresses") {
-			types[text(tree(a), "type")] = text(tree(a), "address") != ""
-		}
-		p.unless(types["Hostname"] && types["InternalIP"], "%s: has no name, or no address", keyOf(o))
-	}
-	return p.err()
-}
-
 // tellsFailureDomain checks that a provisioned machine tells the rack of its host.
 func tellsFailureDomain(r *Run) error {
 	var p problems
 	for _, o := range r.lastProvisioned(kindMachine, &p) {
 		host, _ := hostOf(o)
-		claimed := ""
-		if h := r.last(host); h != nil {
-			claimed = text(&h.Object, "spec", "claim", "failureDomain")
-		}
-		p.unless(claimed != "" && text(o, "status", "failureDomain") == claimed, "%s: tells %q, and its host is in %q", keyOf(o), text(o, "status", "failureDomain"), claimed)
+		rack := r.rack(host)
+		p.unless(rack != "" && text(o, "status", "failureDomain") == rack, "%s: tells %q, and its server stands in %q", keyOf(o), text(o, "status", "failureDomain"), rack)
 	}
 	return p.err()
 }

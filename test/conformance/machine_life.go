@@ -28,9 +28,8 @@ func staysProvisioned(kind string) func(*Run) error {
 		r.lastProvisioned(kind, &p)
 		for _, k := range r.keys(kind) {
 			was := false
-			lost := r.Situations[StatusLost]
 			for _, v := range r.history(k) {
-				if slices.Contains(lost.Objects, k) && lost.within(v.Revision) {
+				if r.lostStatus(k, v.Revision) {
 					was = false
 					continue // a person took the status away
 				}
@@ -41,6 +40,17 @@ func staysProvisioned(kind string) func(*Run) error {
 		}
 		return p.err()
 	}
+}
+
+// lostStatus reports whether a person had taken an object's status away, and it may not be
+// back yet.
+func (r *Run) lostStatus(k Key, revision uint64) bool {
+	for _, name := range []string{StatusLost, StatusTaken} {
+		if s := r.Situations[name]; slices.Contains(s.Objects, k) && s.within(revision) {
+			return true
+		}
+	}
+	return false
 }
 
 // unprovision takes the fact back for one version in the middle.
@@ -138,7 +148,7 @@ func readyAllLife(r *Run) error {
 			o := &v.Object
 			deleting := o.GetDeletionTimestamp() != nil
 			switch s := status(o, readyCondition); {
-			case deleting && s == "False":
+			case deleting && provisioned(o) && s == "False":
 				seen["deletion"]++
 			case !deleting && provisioned(o) && s == "True":
 				seen["life"]++
@@ -184,17 +194,18 @@ func terminalFailure(r *Run) error {
 	return p.err()
 }
 
-// noFalseAlarm checks that a machine that failed for good never got well: neither
-// was it provisioned then, nor did the failure go away.
+// noFalseAlarm checks that no other machine than the one that was made to fail for good
+// says so, not even one that waits for a host in vain, and that the failure stays.
 func noFalseAlarm(r *Run) error {
 	var p problems
-	r.situation(Terminal, &p)
+	s, _ := r.situation(Terminal, &p)
+	r.situation(Impossible, &p)
 	for _, k := range r.keys(kindMachine) {
 		failed := false
 		for _, v := range r.history(k) {
 			is := failure(&v.Object, failedPermanently) != ""
 			p.unless(is || !failed || v.Deleted, "%s: its terminal failure went away at revision %d", k, v.Revision)
-			p.unless(!is || !provisioned(&v.Object) || status(&v.Object, readyCondition) != "True", "%s: works, and says that it failed for good", k)
+			p.unless(!is || slices.Contains(s.Objects, k), "%s: says that it failed for good at revision %d, and it can work", k, v.Revision)
 			failed = is
 		}
 	}

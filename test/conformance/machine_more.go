@@ -138,18 +138,18 @@ func machineTenancy() []Rule {
 		{ID: "M39", Level: Must, Tag: TagDocument, Text: "several instances of one provider are not supported by Cluster API", Document: contractBook + "m39-several-instances"},
 		{
 			ID: "M40", Level: Should, Tag: TagReconcile, Text: "--namespace limits what is reconciled",
-			Live: limited(kindMachine, OwnNamespace, ForeignNamespace), BreakRun: unlimited(kindMachine, ForeignNamespace),
+			Live: limited(OwnNamespace, ForeignNamespace, beyondNamespaces, kindCluster), BreakRun: unlimited(kindReservation, ForeignNamespace), Exempt: beyondNamespaces,
 		},
 		{
 			ID: "M41", Level: Must, Tag: TagReconcile, Text: "--watch-filter limits what is reconciled",
-			Live: limited(kindMachine, OwnFilter, ForeignFilter), BreakRun: unlimited(kindMachine, ForeignFilter),
+			Live: limited(OwnFilter, ForeignFilter, notReconciled, kindCluster), BreakRun: unlimited(kindImage, ForeignFilter), Exempt: notReconciled,
 		},
 		{ID: "M42", Level: Must, Tag: TagReconcile, Text: "clusterctl installs the provider", Live: succeeded("init"), BreakRun: failing("init")},
 		{
 			ID: "M43", Level: Should, Tag: TagReconcile, Text: "everything reconciled stands still while its Cluster or itself is paused",
-			Live: standsStill(kindMachine, kindHost, kindTemplate), BreakRun: moveInPause(kindMachine),
+			Live: standsStill(notReconciled, kindCluster), BreakRun: moveInPause(kindReservation), Exempt: notReconciled,
 		},
-		{ID: "M44", Level: Should, Tag: TagReconcile, Text: "a Paused condition says so", Live: saysPaused(kindMachine, kindHost), BreakRun: hidePause(kindHost)},
+		{ID: "M44", Level: Should, Tag: TagReconcile, Text: "a Paused condition says so", Live: saysPaused(notReconciled, kindCluster), BreakRun: hidePause(kindRemediation), Exempt: notReconciled},
 	}
 }
 
@@ -189,38 +189,49 @@ func borrowCredentials(r *Run) {
 }
 
 // limited checks that a manager which is told to look at some objects reconciles
-// these, and leaves others alone.
-func limited(kind, own, foreign string) func(*Run) error {
+// these, and leaves others alone: of all kinds but those exempt, and others that another
+// rule is about.
+func limited(own, foreign string, exempt map[string]string, others ...string) func(*Run) error {
 	return func(r *Run) error {
 		var p problems
-		inside, outside := 0, 0
-		s, _ := r.situation(own, &p)
-		for _, k := range s.Objects {
-			if k.Kind == kind {
-				inside++
-				p.unless(slices.ContainsFunc(r.history(k), func(v *Version) bool { return ingotFinalizer(&v.Object) }), "%s: was not reconciled", k)
+		mine, _ := r.situation(own, &p)
+		theirs, _ := r.situation(foreign, &p)
+		for _, kind := range r.kindsBut(&p, exempt, others...) {
+			p.unless(mine.has(kind) && theirs.has(kind), "no %s inside, or none outside", kind)
+			for _, k := range mine.Objects {
+				p.unless(k.Kind != kind || r.wrote(k, mine), "%s: was not reconciled", k)
+			}
+			for _, k := range theirs.Objects {
+				p.unless(k.Kind != kind || !r.wrote(k, theirs), "%s: was written by Ingot", k)
+				for _, v := range r.history(k) {
+					p.unless(k.Kind != kind || !theirs.within(v.Revision) || (!ingotFinalizer(&v.Object) && value(&v.Object, "status") == nil), "%s: was reconciled at revision %d", k, v.Revision)
+				}
 			}
 		}
-		s, _ = r.situation(foreign, &p)
-		for _, k := range s.Objects {
-			if k.Kind != kind {
-				continue
-			}
-			outside++
-			for _, v := range r.history(k) {
-				p.unless(!s.within(v.Revision) || (!ingotFinalizer(&v.Object) && value(&v.Object, "status") == nil), "%s: was reconciled at revision %d", k, v.Revision)
-			}
-		}
-		p.unless(inside > 0 && outside > 0, "no %s inside, or none outside", kind)
 		return p.err()
 	}
 }
 
+// has reports whether a situation is about an object of a kind.
+func (s *Situation) has(kind string) bool {
+	return slices.ContainsFunc(s.Objects, func(k Key) bool { return k.Kind == kind })
+}
+
+// wrote reports whether Ingot asked for a change of an object in a situation.
+func (r *Run) wrote(k Key, s Situation) bool {
+	return slices.ContainsFunc(r.Writes, func(w Write) bool {
+		return w.byIngot() && s.during(w.Time) && w.Resource == resourceOf(k.Kind) && w.Namespace == k.Namespace && w.Name == k.Name
+	})
+}
+
+// unlimited makes Ingot write to an object outside.
 func unlimited(kind, foreign string) func(*Run) {
 	return func(r *Run) {
-		for _, k := range r.Situations[foreign].Objects {
+		s := r.Situations[foreign]
+		for _, k := range s.Objects {
 			if k.Kind == kind {
-				set(&r.last(k).Object, []any{"ingot." + group}, "metadata", "finalizers")
+				r.Writes = append(r.Writes, Write{User: ingotUser + "controller-manager", Verb: "patch", Resource: resourceOf(kind), Subresource: "status",
+					Namespace: k.Namespace, Name: k.Name, Code: 200, Time: s.From})
 			}
 		}
 	}
@@ -252,30 +263,56 @@ func failing(command string) func(*Run) {
 	}
 }
 
-// standsStill checks that paused objects of kinds do not change: but for the
-// Paused condition, each version in the pause is as the first.
-func standsStill(kinds ...string) func(*Run) error {
+// standsStill checks that paused objects do not change, of all kinds but those exempt, and
+// others that another rule is about. Of those that are paused themselves a person has taken
+// the status away: nothing of it comes back but what tells of the pause.
+func standsStill(exempt map[string]string, others ...string) func(*Run) error {
 	return func(r *Run) error {
 		var p problems
 		for _, name := range []string{PausedObject, PausedCluster} {
 			s, _ := r.situation(name, &p)
-			seen := map[string]bool{}
-			for _, k := range s.Objects {
-				if !slices.Contains(kinds, k.Kind) {
-					continue
+			for _, kind := range r.pausable(&p, name, exempt, others...) {
+				p.unless(s.has(kind), "among %s there is no %s", name, kind)
+				for _, k := range s.Objects {
+					if k.Kind == kind {
+						r.still(&p, k, name)
+					}
 				}
-				seen[k.Kind] = true
-				first := r.at(k, s.First)
-				for _, v := range r.history(k) {
-					p.unless(!s.within(v.Revision) || first == nil || unchanged(first, &v.Object), "%s: changed at revision %d, though paused", k, v.Revision)
-				}
-				p.unless(first != nil, "%s: was not there when it was paused", k)
-			}
-			for _, kind := range kinds {
-				p.unless(seen[kind], "among %s there is no %s", name, kind)
 			}
 		}
 		return p.err()
+	}
+}
+
+// pausable are the kinds of which a situation has to have an object: a Cluster pauses none
+// that is cluster-scoped.
+func (r *Run) pausable(p *problems, situation string, exempt map[string]string, others ...string) []string {
+	if situation == PausedCluster {
+		others = append(slices.Clone(others), r.globalKinds()...)
+	}
+	return r.kindsBut(p, exempt, others...)
+}
+
+// still checks one object in a pause.
+func (r *Run) still(p *problems, k Key, situation string) {
+	s := r.Situations[situation]
+	first := r.at(k, s.First)
+	if first == nil {
+		p.add("%s: was not there when it was paused", k)
+		return
+	}
+	for _, v := range r.history(k) {
+		p.unless(!s.within(v.Revision) || unchanged(first, &v.Object), "%s: changed at revision %d, though paused", k, v.Revision)
+	}
+	if situation != PausedObject {
+		return
+	}
+	shown, _ := value(first, "status").(map[string]any)
+	for field := range shown {
+		p.unless(slices.Contains([]string{"conditions", "deprecated", "phase"}, field), "%s: shows status.%s again, though paused", k, field)
+	}
+	for _, c := range list(first, "status", "conditions") {
+		p.unless(text(tree(c), "type") == pausedCondition, "%s: shows condition %s again, though paused", k, text(tree(c), "type"))
 	}
 }
 
@@ -301,11 +338,15 @@ func moveInPause(kind string) func(*Run) {
 }
 
 // saysPaused checks that objects show a pause while it lasts, and its end.
-func saysPaused(kinds ...string) func(*Run) error {
+func saysPaused(exempt map[string]string, others ...string) func(*Run) error {
 	return func(r *Run) error {
 		var p problems
 		for _, name := range []string{PausedObject, PausedCluster} {
 			s, _ := r.situation(name, &p)
+			kinds := r.pausable(&p, name, exempt, others...)
+			for _, kind := range kinds {
+				p.unless(s.has(kind), "among %s there is no %s", name, kind)
+			}
 			for _, k := range s.Objects {
 				if !slices.Contains(kinds, k.Kind) {
 					continue
@@ -416,18 +457,5 @@ func capacityFields(s *Shipped) error {
 		architecture := s.schema(machineTemplates, v, "status.nodeInfo.architecture")
 		p.unless(architecture != nil && len(architecture.Enum) == 4, "%s: status.nodeInfo.architecture is not one of four", v)
 	}
-	return p.err()
-}
-
-func capacityTold(r *Run) error {
-	var p problems
-	told := 0
-	for _, k := range r.keys(kindTemplate) {
-		o := &r.last(k).Object
-		if text(o, "status", "capacity", "cpu") != "" && text(o, "status", "capacity", "memory") != "" && text(o, "status", "nodeInfo", "architecture") != "" {
-			told++
-		}
-	}
-	p.unless(told > 0, "no template of the run tells cpu, memory and architecture")
 	return p.err()
 }

@@ -190,9 +190,7 @@ func placedAsAsked(r *Run) error {
 				continue
 			}
 			asked++
-			if h := r.at(host, v.Revision); h != nil {
-				p.unless(h.GetLabels()[rackLabel] == text(machine, "spec", "failureDomain"), "%s: was placed on %s", k, host)
-			}
+			p.unless(r.rack(host) == text(machine, "spec", "failureDomain"), "%s: was placed on %s, which stands in %q", k, host, r.rack(host))
 		}
 	}
 	p.unless(asked > 0, "no Machine of the run asks for a failure domain")
@@ -201,48 +199,18 @@ func placedAsAsked(r *Run) error {
 			for _, v := range r.history(k) {
 				p.unless(text(&v.Object, "spec", "providerID") == "", "%s: has a host, though its failure domain has none", k)
 			}
-			last := r.last(k)
-			p.unless(last != nil && status(&last.Object, "HostClaimed") == "False" && text(condition(&last.Object, "HostClaimed"), "message") != "",
+			last := r.at(k, s.Last)
+			p.unless(last != nil && status(last, "HostClaimed") == "False" && text(condition(last, "HostClaimed"), "message") != "",
 				"%s: does not say why it has no host", k)
 		}
 	}
 	return p.err()
 }
 
-// placeElsewhere puts a claimed host into another rack.
+// placeElsewhere makes a Machine ask for another rack than that of its server.
 func placeElsewhere(r *Run) {
-	var p problems
-	provisioned := r.lastProvisioned(kindMachine, &p)
-	host, _ := hostOf(provisioned[0])
-	other, _ := hostOf(provisioned[1])
-	rack := r.last(other).Object.GetLabels()[rackLabel]
-	r.edit(host, always, func(o *unstructured.Unstructured) {
-		labels := o.GetLabels()
-		labels[rackLabel] = rack
-		o.SetLabels(labels)
+	o := r.last(r.firstProvisioned())
+	r.edit(Key{coreMachine, o.Object.GetNamespace(), owner(&o.Object, coreMachine)}, always, func(m *unstructured.Unstructured) {
+		set(m, "elsewhere", "spec", "failureDomain")
 	})
-}
-
-// reportsProvisioned checks that machines whose host holds an installed system say
-// so, and that no other does.
-func reportsProvisioned(r *Run) error {
-	var p problems
-	seen := 0
-	for _, k := range r.keys(kindMachine) {
-		v := r.last(k)
-		host, placed := hostOf(&v.Object)
-		if v.Deleted || v.Object.GetDeletionTimestamp() != nil || failure(&v.Object, failedPermanently) != "" {
-			continue
-		}
-		installed := false
-		if h := r.last(host); placed && h != nil {
-			installed = text(&h.Object, "spec", "claim", "state") == "Provisioned"
-		}
-		p.unless(installed == provisioned(&v.Object), "%s: its server is installed: %t, and it says the opposite", k, installed)
-		if installed {
-			seen++
-		}
-	}
-	p.unless(seen > 0, "no server is installed at the end of the run")
-	return p.err()
 }

@@ -14,7 +14,6 @@ var withoutMutant = map[string]string{
 	"M04": "the API group is a constant of the Go types",
 	"C27": "the API group is a constant of the Go types",
 	"K48": "clusterctl puts the label on every definition",
-	"K02": "hack/release writes both files or fails",
 	"K16": "hack/release names the files",
 	"K22": "hack/release refuses an image that it does not bring",
 	"R29": "hack/release refuses an image that it does not bring",
@@ -25,7 +24,7 @@ var withoutMutant = map[string]string{
 }
 
 // mutants of the definitions, of the first provider, of the templates and of the extension.
-var mutants = concatMutants(definitionMutants, componentMutants, templateMutants, extensionMutants)
+var mutants = concatMutants(definitionMutants, componentMutants, templateMutants, extensionMutants, bootMutants)
 
 func concatMutants(lists ...[]mutant) []mutant {
 	var all []mutant
@@ -87,7 +86,6 @@ var componentMutants = []mutant{
 	{"K09", "LICENSE", "Apache License", "Proprietary License"},
 	{"K14", "metadata.yaml", "contract: v1beta2", "contract: v1beta3"},
 	{"K15", "config/rbac/role_binding.yaml", "name: controller-manager", "name: manager"},
-	{"K19", "config/boot/boot.yaml", "kind: Deployment", "kind: DaemonSet"},
 	{"K20", "config/manager/manager.yaml", "- name: manager\n", "- name: ingot\n"},
 	{"K21", "config/manager/manager.yaml", "- --namespace=\n", "- --namespace=production\n"},
 	{"K23", "config/manager/manager.yaml", "INGOT_DIAGNOSTICS_ADDRESS", "CAPI_DIAGNOSTICS_ADDRESS"},
@@ -97,10 +95,12 @@ var componentMutants = []mutant{
 	{"K27", "docs/book/install.md", "`INGOT_INSECURE_DIAGNOSTICS`", "`INGOT_INSECURE`"},
 	{"K28", "config/default/kustomization.yaml", "cluster.x-k8s.io/provider: infrastructure-ingot", "cluster.x-k8s.io/provider: ingot"},
 	{"K46", "config/manager/manager.yaml", "$(POD_NAMESPACE)/ingot-agent-keys", "ingot-system/ingot-agent-keys"},
+	{"K19", "config/manager/manager.yaml", "kind: Deployment", "kind: StatefulSet"},
 	{"K47", "config/certmanager/certificate.yaml", "    name: selfsigned-issuer\n  secretName", "    name: signer\n  secretName"},
 }
 
 var templateMutants = []mutant{
+	{"K02", "templates/clusterclass-ingot.yaml", "kind: ClusterClass\n", "kind: [ClusterClass\n"},
 	{"K03", "templates/cluster-template.yaml", "kind: Cluster\n", "kind: Clusters\n"},
 	{"K04", "templates/clusterclass-ingot*.yaml", "kind: ClusterClass\n", "kind: ClusterClasses\n"},
 	{"K31", "docs/book/templates.md", "`cluster-template-external-endpoint.yaml`", "the other"},
@@ -143,4 +143,24 @@ var extensionMutants = []mutant{
 	{"R31", extension + "extension_config.yaml", "ingot-runtime-extension-cert", "ingot-cert"},
 	{"R35", extension + "network_policy.yaml", "  - from:\n    - namespaceSelector:\n        matchExpressions:\n        - key: cluster.x-k8s.io/provider\n          operator: In\n          values: [cluster-api, control-plane-kubeadm]\n    ports:", "  - ports:"},
 	{"R35", extension + "namespace.yaml", "pod-security.kubernetes.io/enforce: restricted", "pod-security.kubernetes.io/enforce: privileged"},
+}
+
+const boot = "config/boot/"
+
+var bootMutants = []mutant{
+	{"K15", boot + "role_binding.yaml", "kind: ServiceAccount\n  name: ingot-boot\n", "kind: ServiceAccount\n  name: default\n"},
+	{"K17", boot + "namespace.yaml", "apiVersion: v1\nkind: Namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: second}\n---\napiVersion: v1\nkind: Namespace"},
+	{"K18", boot + "keys_role.yaml", "namespace: ingot-boot-system", "namespace: ingot-system"},
+	{"K19", boot + "boot.yaml", "kind: Deployment", "kind: DaemonSet"},
+	{"K20", boot + "boot.yaml", "- name: manager\n", "- name: boot\n"},
+	{"K21", boot + "boot.yaml", "- --namespace=\n", "- --namespace=production\n"},
+	{"K23", boot + "boot.yaml", "INGOT_BOOT_ADDRESS", "BOOT_ADDRESS"},
+	{"K24", boot + "boot.yaml", "${INGOT_BOOT_ADDRESS:=$(HOST_IP)}", "${ INGOT_BOOT_ADDRESS:=$(HOST_IP)}"},
+	{"K26", boot + "boot.yaml", "${INGOT_BOOT_ADDRESS:=$(HOST_IP)}", "${INGOT_BOOT_ADDRESS:?$(HOST_IP)}"},
+	{"K27", installBook, "`INGOT_BOOT_INTERFACE`", "`INGOT_INTERFACE`"},
+	{"K28", boot + "kustomization.yaml", "cluster.x-k8s.io/provider: addon-ingot", "cluster.x-k8s.io/provider: infrastructure-ingot"},
+	{"K46", boot + "boot.yaml", "ingot-agent.${INGOT_NAMESPACE:=ingot-system}.svc:8843", "ingot-agent.ingot-boot-system.svc:8843"},
+	{"K47", boot + "keys_role_binding.yaml", "name: ingot-boot-keys-role\n", "name: ingot-keys-role\n"},
+	{"R30", boot + "role.yaml", "rules:\n", "rules:\n- apiGroups: [runtime.cluster.x-k8s.io]\n  resources: [extensionconfigs]\n  verbs: [update]\n"},
+	{"R35", boot + "namespace.yaml", "pod-security.kubernetes.io/enforce: privileged", "pod-security.kubernetes.io/enforce: baseline"},
 }

@@ -39,12 +39,12 @@ const (
 // TestProductMutants demands that the rule of each mutant fails on the release of the
 // mutant, and that every rule of manifests, types or definitions has a mutant.
 func TestProductMutants(t *testing.T) {
-	if os.Getenv("INGOT_MUTANTS") != "1" {
+	if os.Getenv("INGOT_MUTANTS") != "release" {
 		t.Skip("make conformance-mutants")
 	}
 	set, err := tools.Open()
 	check(t, err)
-	whole := offline(t, set.Root(), true)
+	whole := offline(t, set.Root(), nil, "")
 	rules := map[string]Rule{}
 	for _, rule := range Rules() {
 		rules[rule.ID] = rule
@@ -64,7 +64,7 @@ func TestProductMutants(t *testing.T) {
 				copyTree(t, filepath.Join(set.Root(), part), filepath.Join(root, part))
 			}
 			m.apply(t, root)
-			if err := rules[m.rule].Check(offline(t, root, strings.HasPrefix(m.file, "templates/") || m.file == templatesBook)); err == nil {
+			if err := rules[m.rule].Check(offline(t, root, whole, m.file)); err == nil {
 				t.Errorf("%s holds though %s has %q instead of %q", m.rule, m.file, m.new, m.old)
 				return
 			}
@@ -120,12 +120,9 @@ func copyTree(t *testing.T, from, to string) {
 
 // offline is a release as files and by clusterctl, with the definitions as an API server
 // would report them that has established all.
-func offline(t *testing.T, root string, templates bool) *Shipped {
+func offline(t *testing.T, root string, whole *Shipped, file string) *Shipped {
 	t.Helper()
-	s, r := shipFiles(t, root)
-	if templates {
-		s.renderTemplates(t, r)
-	}
+	s := shipFiles(t, root, whole, file)
 	s.Resources = map[string][]metav1.APIResource{}
 	for _, o := range ofKind(s.Components, "CustomResourceDefinition") {
 		d := apiextensionsv1.CustomResourceDefinition{}

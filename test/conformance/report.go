@@ -6,6 +6,8 @@ package conformance
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -47,12 +49,12 @@ func Judge(rule Rule, shipped *Shipped, run *Run) Result {
 	}
 	var p problems
 	if rule.Check != nil {
-		if err := rule.Check(shipped); err != nil {
+		if err := guarded(rule.Check, shipped); err != nil {
 			p = append(p, err)
 		}
 	}
 	if rule.Live != nil && run != nil {
-		if err := rule.Live(run); err != nil {
+		if err := guarded(rule.Live, run); err != nil {
 			p = append(p, err)
 		}
 	}
@@ -61,14 +63,37 @@ func Judge(rule Rule, shipped *Shipped, run *Run) Result {
 		result.State, result.Detail = Fails, strings.ReplaceAll(p.err().Error(), "\n", "; ")
 	case rule.Check == nil && run == nil:
 		result.State, result.Detail = NotRun, "make conformance"
-	case rule.Deviation != "":
-		result.State, result.Detail = Deviates, rule.Deviation
+	case len(rule.deviations()) > 0:
+		result.State, result.Detail = Deviates, strings.Join(rule.deviations(), " ")
 	case rule.NotApplicable != nil:
 		if why := rule.NotApplicable(shipped); why != "" {
 			result.State, result.Detail = NotApplicable, why
 		}
 	}
 	return result
+}
+
+// guarded turns a panic of a check into its verdict: what a run that ended early lacks must
+// not hide the verdicts on other rules.
+func guarded[T any](check func(T) error, evidence T) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the evidence is not complete: %v", cause)
+		}
+	}()
+	return check(evidence)
+}
+
+// deviations returns what Ingot does instead of the rule, a sentence each.
+func (rule Rule) deviations() []string {
+	var out []string
+	if rule.Deviation != "" {
+		out = append(out, rule.Deviation)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(rule.Exempt)) {
+		out = append(out, kind+" is exempt: "+rule.Exempt[kind]+".")
+	}
+	return out
 }
 
 // documented checks that a place in the documents is there and says something.
@@ -120,8 +145,9 @@ func Anchor(heading string) string {
 	return b.String()
 }
 
-// Print writes one line for each rule, a table by document, and the sum.
-func Print(w io.Writer, results map[string]Result) error {
+// Print writes one line for each rule, a table by document, the steps of the run that did
+// not end, and the sum.
+func Print(w io.Writer, results map[string]Result, stuck ...string) error {
 	for _, rule := range Rules() {
 		r := results[rule.ID]
 		line := rule.ID + " " + string(r.State)
@@ -145,6 +171,11 @@ func Print(w io.Writer, results map[string]Result) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	for _, step := range stuck {
+		if _, err := fmt.Fprintf(w, "\nstep %q of the run did not end; its log says what it waited for", step); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(w, "\n%sconformance: %d of %d rules hold (%d by document), %d deviate, %d do not apply\n",
 		all.rest(), all.holds, all.rules, all.documents, all.deviates, all.notApplicable)

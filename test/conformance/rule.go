@@ -59,6 +59,8 @@ type Rule struct {
 	// Deviation is why Ingot does something else than the rule asks; empty: it does not.
 	// What it does instead is checked all the same.
 	Deviation string
+	// Exempt are the kinds for which Ingot does not keep the rule, with the reason.
+	Exempt map[string]string
 	// NotApplicable returns why a rule is about something that Ingot does not have; empty:
 	// it has it. The check runs all the same.
 	NotApplicable func(*Shipped) string

@@ -5,6 +5,7 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,14 @@ import (
 // A Run is what happened in a management cluster with Cluster API's own
 // controllers, Ingot and servers, from before the first object on.
 type Run struct {
+	// Kinds are Ingot's kinds.
+	Kinds []Kind
+	// Servers are what the site knows of its servers, at the end, and Endpoints by which
+	// host and port it serves the API servers of infrastructure clusters.
+	Servers   []Server
+	Endpoints map[Key]string
+	// Stuck are the steps of the run that did not end.
+	Stuck []string
 	// Versions of all objects of Cluster API and of Ingot, in the order in which they
 	// were written.
 	Versions []Version
@@ -72,8 +81,22 @@ type BMCWrite struct {
 	Time time.Time
 }
 
-// A Node of a workload cluster.
-type Node struct{ Namespace, Cluster, Name, ProviderID string }
+// A Node of a workload cluster. Address is the one that its system has.
+type Node struct{ Namespace, Cluster, Name, ProviderID, Address string }
+
+// A Server is what the site knows of a server, whatever Ingot says.
+type Server struct {
+	// Host is its IngotHost.
+	Host Key
+	// Rack that it stands in.
+	Rack string
+	// Powered: it is on. Blank: nothing is on its disk. Instance is the one whose installed
+	// system is on it.
+	Powered, Blank bool
+	Instance       string
+	CPUs           int64
+	MemoryBytes    int64
+}
 
 // A Command of clusterctl.
 type Command struct {
@@ -99,6 +122,8 @@ type Rebuilt struct{ Before, After unstructured.Unstructured }
 type Moved struct {
 	// Kinds that discovery found, as "Kind".
 	Kinds []string
+	// Revision at which it looked.
+	Revision uint64
 	// Objects that it takes.
 	Objects []Key
 	// Global are those of them that it neither updates nor removes.
@@ -119,6 +144,7 @@ const (
 	PausedObject     = "objects paused by annotation"
 	PausedCluster    = "objects of a paused cluster"
 	Impossible       = "a machine whose failure domain has no host"
+	Unprepared       = "machines whose Cluster is not provisioned, or whose bootstrap data is missing, while hosts are free"
 	Terminal         = "a machine that failed for good"
 	NotReady         = "a machine deleted before its cluster was ready"
 	FailingRelease   = "a machine deleted while its BMC fails"
@@ -128,6 +154,7 @@ const (
 	ForeignFilter    = "objects outside of --watch-filter"
 	OwnNamespace     = "objects inside of --namespace"
 	StatusLost       = "objects whose status a person took away"
+	StatusTaken      = "paused objects whose status a person took away"
 	OwnFilter        = "objects inside of --watch-filter"
 )
 
@@ -197,6 +224,9 @@ func (r *Run) situation(name string, p *problems) (Situation, bool) {
 	s, ok := r.Situations[name]
 	if !ok || len(s.Objects) == 0 {
 		p.add("the run has no %s", name)
+		if len(r.Stuck) > 0 {
+			p.add("steps that did not end: %s", strings.Join(r.Stuck, ", "))
+		}
 	}
 	return s, ok && len(s.Objects) > 0
 }
@@ -225,6 +255,7 @@ func (r *Run) Clone() *Run {
 	for i := range c.Versions {
 		c.Versions[i].Object = *r.Versions[i].Object.DeepCopy()
 	}
+	c.Kinds, c.Servers, c.Endpoints, c.Stuck = slices.Clone(r.Kinds), slices.Clone(r.Servers), maps.Clone(r.Endpoints), slices.Clone(r.Stuck)
 	c.Writes, c.BMC, c.Nodes = slices.Clone(r.Writes), slices.Clone(r.BMC), slices.Clone(r.Nodes)
 	c.Legacy, c.Commands = cloneObjects(r.Legacy), slices.Clone(r.Commands)
 	c.Situations = map[string]Situation{}

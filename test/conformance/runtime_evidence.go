@@ -5,7 +5,6 @@ package conformance
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +14,7 @@ import (
 
 // RuntimeExtension is the second provider: its release, and what its server answers.
 type RuntimeExtension struct {
-	// Files of its directory in the repository, by name.
-	Files map[string]string
-	// Components are the objects of its file; Installed is what clusterctl would create,
-	// and Elsewhere the same in another target namespace that INGOT_RUNTIME_NAMESPACE names.
-	Components           []unstructured.Unstructured
-	Installed, Elsewhere Installation
+	FurtherProvider
 	// Calls that were made to the server, in their order.
 	Calls []HookCall
 }
@@ -176,11 +170,7 @@ func (c *HookCall) passes(p *problems) {
 
 // clone copies what a Break may change.
 func (r RuntimeExtension) clone() RuntimeExtension {
-	c := r
-	c.Files = maps.Clone(r.Files)
-	c.Components, c.Installed.Objects, c.Elsewhere.Objects = cloneObjects(r.Components), cloneObjects(r.Installed.Objects), cloneObjects(r.Elsewhere.Objects)
-	c.Calls = cloneCalls(r.Calls)
-	return c
+	return RuntimeExtension{FurtherProvider: r.FurtherProvider.clone(), Calls: cloneCalls(r.Calls)}
 }
 
 func cloneCalls(calls []HookCall) []HookCall {

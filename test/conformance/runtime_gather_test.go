@@ -31,20 +31,20 @@ import (
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/cmd/manager/app"
-	"github.com/ingot-metal/ingot/hack/release"
 	"github.com/ingot-metal/ingot/lab/controlplane"
 	"github.com/ingot-metal/ingot/lab/pki"
 	"github.com/ingot-metal/ingot/test/await"
 )
 
-// runtimeExtension looks at the second provider of a release.
-func runtimeExtension(t *testing.T, r *release.Release) RuntimeExtension {
+// furtherProvider looks at one of the further providers of a release; variables are those of
+// its installation in another namespace.
+func furtherProvider(t *testing.T, kind clusterctlv1.ProviderType, file string, variables map[string]string) FurtherProvider {
 	t.Helper()
-	out := RuntimeExtension{Files: readDir(t, r.RuntimeDir)}
-	out.Components = parse(out.Files[runtimeComponentsFile])
+	out := FurtherProvider{Files: readDir(t, filepath.Dir(file))}
+	out.Components, _ = parse(out.Files[filepath.Base(file)]) // K02 reports an error
 	install := func(namespace string, variables map[string]string) Installation {
 		settings := map[string]any{"providers": []any{map[string]any{
-			"name": "ingot", "type": string(clusterctlv1.RuntimeExtensionProviderType), "url": r.RuntimeComponents,
+			"name": "ingot", "type": string(kind), "url": file,
 		}}}
 		for name, value := range variables {
 			settings[name] = value
@@ -55,14 +55,14 @@ func runtimeExtension(t *testing.T, r *release.Release) RuntimeExtension {
 		check(t, os.WriteFile(path, data, 0o600))
 		c, err := clusterctl.New(t.Context(), path)
 		check(t, err)
-		components, err := c.GenerateProvider(t.Context(), "ingot:"+shippedVersion, clusterctlv1.RuntimeExtensionProviderType, clusterctl.ComponentsOptions{TargetNamespace: namespace})
+		components, err := c.GenerateProvider(t.Context(), "ingot:"+shippedVersion, kind, clusterctl.ComponentsOptions{TargetNamespace: namespace})
 		if err != nil {
 			return Installation{Namespace: namespace, Err: err.Error()}
 		}
 		return Installation{Namespace: components.TargetNamespace(), Objects: components.Objs(), Variables: components.Variables()}
 	}
 	out.Installed = install("", nil)
-	out.Elsewhere = install(elsewhere, map[string]string{"INGOT_RUNTIME_NAMESPACE": elsewhere})
+	out.Elsewhere = install(elsewhere, variables)
 	return out
 }
 
@@ -80,7 +80,9 @@ func (s *Shipped) callHooks(t *testing.T, cfg *rest.Config, operator, manager cl
 	t.Helper()
 	c := startExtension(t, cfg)
 	c.operator, c.manager = operator, manager
-	for _, o := range parse(s.Files["clusterclass-ingot-runtime.yaml"]) {
+	class, err := parse(s.Files["clusterclass-ingot-runtime.yaml"])
+	check(t, err)
+	for _, o := range class {
 		switch o.GetKind() {
 		case "ClusterClass", "IngotClusterTemplate", "IngotMachineTemplate":
 			o.SetNamespace("default")

@@ -84,7 +84,7 @@ func runtimeRelease() []Rule {
 			}},
 		{ID: "R33", Level: May, Tag: TagDocument, Text: "there is no object selector", Document: contractPage + "#r33-which-objects-it-is-asked-about"},
 		{ID: "R34", Level: Must, Tag: TagDocument, Text: "there is no dependency model", Document: contractPage + "#r34-beside-other-extensions"},
-		{ID: "R35", Level: Must, Tag: TagRelease, Text: "TLS, no privileges, a network policy", Check: walled,
+		{ID: "R35", Level: Must, Tag: TagRelease, Text: "TLS, no privileges, a network policy; of all providers only the boot servers' namespace admits privileged Pods", Check: walled,
 			Break: func(s *Shipped) { s.Runtime.drop("NetworkPolicy") }},
 	}
 }
@@ -192,16 +192,17 @@ func imagesOf(objects []unstructured.Unstructured) []string {
 	return out
 }
 
-// registeredByAdministrators: the first provider, which needs no feature, brings no
-// ExtensionConfig, and no role of either does more than get one.
+// registeredByAdministrators: the other providers, which need no feature, bring no
+// ExtensionConfig, and no role of any does more than get one.
 func registeredByAdministrators(s *Shipped) error {
 	var p problems
-	p.unless(len(ofKind(s.Components, "ExtensionConfig")) == 0, "%s has an ExtensionConfig", componentsFile)
-	objects := append(slices.Clone(s.Installed.Objects), s.Runtime.Installed.Objects...)
-	for _, role := range ofKind(objects, "ClusterRole", "Role") {
-		for _, rule := range list(role, "rules") {
-			for _, verb := range list(tree(rule), "verbs") {
-				p.unless(!slices.Contains(list(tree(rule), "apiGroups"), any(extensionAPI)) || verb == "get", "%s grants %v", role.GetName(), rule)
+	for _, of := range s.parts() {
+		p.unless(of.file == runtimeComponentsFile || len(ofKind(of.components, "ExtensionConfig")) == 0, "%s has an ExtensionConfig", of.file)
+		for _, role := range ofKind(of.installed.Objects, "ClusterRole", "Role") {
+			for _, rule := range list(role, "rules") {
+				for _, verb := range list(tree(rule), "verbs") {
+					p.unless(!slices.Contains(list(tree(rule), "apiGroups"), any(extensionAPI)) || verb == "get", "%s grants %v", role.GetName(), rule)
+				}
 			}
 		}
 	}
@@ -254,8 +255,16 @@ func walled(s *Shipped) error {
 			p.unless(text(tree(port), "port") != "hooks" || len(list(tree(rule), "from")) > 0, "anybody reaches the hooks")
 		}
 	}
-	level := s.runtimeObject("Namespace").GetLabels()["pod-security.kubernetes.io/enforce"]
-	p.unless(level == "restricted", "the namespace admits %q", level)
+	for _, of := range s.parts() {
+		want := "restricted"
+		if of.file == bootComponentsFile {
+			want = "privileged" // DHCP needs the host's network
+		}
+		for _, o := range ofKind(of.installed.Objects, "Namespace") {
+			level := o.GetLabels()["pod-security.kubernetes.io/enforce"]
+			p.unless(level == want, "the namespace of %s admits %q", of.file, level)
+		}
+	}
 	return p.err()
 }
 

@@ -51,8 +51,10 @@ type Shipped struct {
 	// Requests are admission attempts with the API server's answers, by name.
 	Requests map[string]Answer
 
-	// Runtime is the runtime extension.
+	// Runtime is the runtime extension, and Boot the boot servers: clusterctl's further
+	// providers.
 	Runtime RuntimeExtension
+	Boot    FurtherProvider
 }
 
 // A Provider is an entry in clusterctl's list.
@@ -115,7 +117,7 @@ type Answer struct {
 // Clone copies all that a Break may change.
 func (s *Shipped) Clone() *Shipped {
 	c := *s
-	c.Runtime = s.Runtime.clone()
+	c.Runtime, c.Boot = s.Runtime.clone(), s.Boot.clone()
 	c.Files, c.Docs, c.Requests, c.Types = maps.Clone(s.Files), maps.Clone(s.Docs), maps.Clone(s.Requests), maps.Clone(s.Types)
 	c.BuiltIn, c.Flags = slices.Clone(s.BuiltIn), slices.Clone(s.Flags)
 	c.Metadata.ReleaseSeries = slices.Clone(s.Metadata.ReleaseSeries)

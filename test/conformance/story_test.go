@@ -127,6 +127,12 @@ func id(namespace string, n int) string {
 	return fmt.Sprintf("ingot://%s/h%d/00000000-0000-0000-0000-00000000000%d", namespace, n, n)
 }
 
+// instanceOf is the instance of the n-th host.
+func instanceOf(namespace string, n int) string {
+	whole := id(namespace, n)
+	return whole[len(whole)-36:]
+}
+
 func hostKey(namespace string, n int) Key { return Key{kindHost, namespace, fmt.Sprint("h", n)} }
 
 // cluster makes a Cluster with its infrastructure, which waits without an endpoint.
@@ -198,7 +204,7 @@ func (s *story) install(core, infra Key, n int, rack, user string) {
 	s.ingot(infra, "status", conditioned("Booted", "True", ""))
 	s.put(core, with(infra.Name, "status", "nodeRef", "name"))
 	s.ingot(infra, "status", conditioned("Booted", "True", "again"))
-	s.run.Nodes = append(s.run.Nodes, Node{Namespace: infra.Namespace, Cluster: s.objects[core].GetLabels()[clusterLabel], Name: infra.Name, ProviderID: instance})
+	s.run.Nodes = append(s.run.Nodes, Node{Namespace: infra.Namespace, Cluster: s.objects[core].GetLabels()[clusterLabel], Name: infra.Name, ProviderID: instance, Address: "192.0.2.10"})
 }
 
 // legacy reads an object as v1beta1.
