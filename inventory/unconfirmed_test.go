@@ -4,12 +4,14 @@
 package inventory
 
 import (
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
@@ -94,7 +96,7 @@ func TestUnconfirmed(t *testing.T) {
 			if decision.Rule != "unconfirmed" || decision.Reason != infrav1.ReasonStateUnconfirmed || decision.Event != "Warning" {
 				t.Errorf("%s: %T %s", decision.Rule, decision.Step, decision.Message)
 			}
-			if n := utf8.RuneCountInString(sayUnconfirmed(nil).Message); n > 200 {
+			if n := utf8.RuneCountInString(sayUnconfirmed(&input{}).Message); n > 200 {
 				t.Errorf("the message has %d characters", n)
 			}
 			obs.LedgerSince = time.Time{}
@@ -154,5 +156,99 @@ func TestConfirmed(t *testing.T) {
 	save, ok := Next(host, obs, DefaultPolicy()).Step.(SaveLedger)
 	if !ok || save.Ledger.Claim.State != infrav1.ClaimProvisioned || save.Ledger.Order != nil || save.Ledger.Claim.Attempt != 1 || !save.Ledger.Claim.ConfirmedTime.Equal(&metav1.Time{Time: obs.Now}) {
 		t.Errorf("%+v", save.Ledger.Claim)
+	}
+}
+
+// TestSystemInUse: which markers that an agent finds show a system that may be in use, while
+// the state of the host is unconfirmed.
+func TestSystemInUse(t *testing.T) {
+	complete := func(instance string, attempt int32) agentapi.Marker {
+		return agentapi.Marker{InstanceID: instance, Attempt: attempt, Complete: true}
+	}
+	inspect := func(h *infrav1.IngotHost) { h.Spec.Order = oldOrder(infrav1.OrderInspect, nil) }
+	install := func(h *infrav1.IngotHost) {
+		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimProvisioning), oldOrder(infrav1.OrderInstall, nil)
+	}
+	wipe := func(h *infrav1.IngotHost) {
+		h.Spec.Claim, h.Spec.Order = claimIn(infrav1.ClaimReleasing), oldOrder(infrav1.OrderWipe, nil)
+	}
+	released := func(h *infrav1.IngotHost) { install(h); h.Spec.Record.LastInstanceID = "before" }
+	rejected := func(h *infrav1.IngotHost) { install(h); h.Spec.Claim.RejectedAttempts = []int32{1} }
+	for name, tc := range map[string]struct {
+		host      func(*infrav1.IngotHost)
+		markers   []agentapi.Marker
+		restarted bool
+		want      string
+	}{
+		"no markers":                            {host: inspect},
+		"half an install of another instance":   {host: inspect, markers: []agentapi.Marker{{InstanceID: "other"}}},
+		"inspection, a complete system":         {host: inspect, markers: []agentapi.Marker{complete("other", 1)}, want: "other"},
+		"the second disk has it":                {host: inspect, markers: []agentapi.Marker{{InstanceID: "half"}, complete("other", 1)}, want: "other"},
+		"install, another instance's":           {host: install, markers: []agentapi.Marker{complete("other", 1)}, want: "other"},
+		"install, a released instance's":        {host: released, markers: []agentapi.Marker{complete("before", 1)}},
+		"install, its own is adopted":           {host: install, markers: []agentapi.Marker{complete("i", 1)}},
+		"install, its own, by an agent before":  {host: install, markers: []agentapi.Marker{complete("i", 1)}, restarted: true, want: "i"},
+		"the same, and Ingot rejected it":       {host: rejected, markers: []agentapi.Marker{complete("i", 1)}, restarted: true},
+		"cleaning, another instance's":          {host: wipe, markers: []agentapi.Marker{complete("other", 1)}, want: "other"},
+		"cleaning, its own is what it cleans":   {host: wipe, markers: []agentapi.Marker{complete("i", 1)}},
+		"cleaning, its own, by an agent before": {host: wipe, markers: []agentapi.Marker{complete("i", 1)}, restarted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, _ := restoredHost(tc.host)
+			if got := SystemInUse(host, tc.markers, tc.restarted); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestLeftInUse: what the agent found holds the host under a condition that names it, also
+// before the agent would have been given up.
+func TestLeftInUse(t *testing.T) {
+	const instance = "7c1d3f52-8a4c-4f0e-b6a1-2f9f0f6b7c02"
+	host, obs := restoredHost(func(h *infrav1.IngotHost) { h.Spec.Order = oldOrder(infrav1.OrderInspect, nil) })
+	host.Status.LastResetTime = metav1.NewTime(obs.LastReset)
+	obs.ListeningSince, obs.LastReset, obs.LastContact = obs.Now, obs.LedgerSince.Add(-time.Minute), time.Time{}
+	if !IsUnconfirmed(host, obs.LedgerSince) {
+		t.Error("its state counts as confirmed")
+	}
+	if decision := Next(host, obs, DefaultPolicy()); decision.Rule != "order/running" {
+		t.Errorf("before: %s, want order/running", decision.Rule)
+	}
+	host.Spec.Order.Result = LeftInUse(instance, obs.Now)
+	decision := Next(host, obs, DefaultPolicy())
+	if decision.Rule != "unconfirmed" || decision.Reason != infrav1.ReasonStateUnconfirmed || !strings.Contains(decision.Message, instance) || utf8.RuneCountInString(decision.Message) > 200 {
+		t.Errorf("%s %s: %s", decision.Rule, decision.Reason, decision.Message)
+	}
+	if IsUnconfirmed(host, time.Time{}) {
+		t.Error("unconfirmed although nothing is known of a gap")
+	}
+	obs.Power = infrav1.PowerStateOff // a person's answer
+	if decision := Next(host, obs, DefaultPolicy()); decision.Rule != "order/retry" {
+		t.Errorf("switched off: %s, want order/retry", decision.Rule)
+	}
+}
+
+// TestIsHeld: a host is held for as long as its server was last seen on.
+func TestIsHeld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		power  infrav1.PowerState
+		want   bool
+	}{
+		"held":            {infrav1.ReasonStateUnconfirmed, infrav1.PowerStateOn, true},
+		"power not known": {infrav1.ReasonStateUnconfirmed, "", true},
+		"seen off":        {infrav1.ReasonStateUnconfirmed, infrav1.PowerStateOff, false},
+		"at work":         {infrav1.ReasonInspecting, infrav1.PowerStateOn, false},
+	} {
+		host := &infrav1.IngotHost{}
+		host.Status.Power = tc.power
+		host.Status.Conditions = []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: tc.reason}}
+		if got := IsHeld(host); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if IsHeld(&infrav1.IngotHost{}) {
+		t.Error("a host without a status is held")
 	}
 }

@@ -5,6 +5,7 @@ package continuity
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -65,6 +66,23 @@ func (w *Watch) Since() time.Time {
 		w.began = w.Clock.Now()
 	}
 	return w.began
+}
+
+// Look returns Since as the Lease shows it now. A replica that does not lead, and so does not
+// renew the Lease, finds the time of the leader. An error is the API server's.
+func (w *Watch) Look(ctx context.Context) (time.Time, error) {
+	w.mu.Lock()
+	leads := !w.renewed.IsZero() || !w.since.IsZero()
+	w.mu.Unlock()
+	if leads || w.Namespace == "" {
+		return w.Since(), nil
+	}
+	lease := &coordinationv1.Lease{}
+	err := w.Live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return time.Time{}, fmt.Errorf("the Lease that shows that a manager is at work: %w", err)
+	}
+	return after(state{}, leaseState(lease), w.Clock.Now()).since, nil
 }
 
 // Break begins the watch again: the caller has seen state that went back in time.

@@ -159,3 +159,28 @@ func TestBreak(t *testing.T) {
 	w.renew(next)
 	w.since(next, broken, "after a restart")
 }
+
+// TestLook: a replica that does not lead finds the leader's time, and a gap as the leader
+// would.
+func TestLook(t *testing.T) {
+	w := newWorld(t)
+	look := func(m *Watch, want time.Time, what string) {
+		t.Helper()
+		if got, err := m.Look(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("%s: since %s, %v, want %s", what, got, err, want)
+		}
+	}
+	follower := w.manager()
+	look(follower, w.clock.Now(), "without a Lease")
+	first, leader := w.clock.Now(), w.manager()
+	w.renew(leader)
+	w.clock.Step(MaxGap)
+	look(follower, first, "while the leader is at work")
+	look(leader, first, "the leader")
+	w.clock.Step(time.Second)
+	look(follower, w.clock.Now(), "after a gap")
+	if got := w.lease().Spec.AcquireTime; !got.Time.Equal(first) {
+		t.Errorf("the look wrote the Lease: %s", got)
+	}
+	look(&Watch{Clock: w.clock}, w.clock.Now(), "outside of a Pod")
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 	"github.com/ingot-metal/ingot/pxe"
 )
 
@@ -147,11 +148,12 @@ func (d *Directory) lease(ctx context.Context, host *infrav1.IngotHost, out *pxe
 	return true
 }
 
-// plan says what the host boots: the agent while an order waits for it, else its
-// own disk. An order that has ended, or was revoked, boots nothing.
+// plan decides what the host boots: the agent while an order waits for it, else its own
+// disk. An order that has ended or was revoked boots nothing, and so does the order of a
+// host that is held: its server may be in use (I21).
 func (d *Directory) plan(host *infrav1.IngotHost) pxe.Plan {
 	order := host.Spec.Order
-	if order == nil || order.Result != nil || ptr.Deref(order.Revoked, false) {
+	if order == nil || order.Result != nil || ptr.Deref(order.Revoked, false) || inventory.IsHeld(host) {
 		return pxe.Plan{Kind: pxe.LocalDisk}
 	}
 	claims := token.Claims{

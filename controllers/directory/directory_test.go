@@ -38,8 +38,8 @@ const (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// inventory is one host with its address and network; change sees all three.
-func inventory(change func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)) []client.Object {
+// oneHost is a host with its address and network; change sees all three.
+func oneHost(change func(*infrav1.IngotHost, *infrav1.IngotHardware, *infrav1.IngotNetwork)) []client.Object {
 	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
 	host.Spec.BootMACAddress, host.Spec.NetworkRef.Name = mac, "net"
 	facts := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
@@ -165,7 +165,7 @@ func TestLookup(t *testing.T) {
 		}, want: with(func(h *pxe.Host) { h.Hostname = "node-1" })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for by, d := range everyWay(t, append(inventory(tc.change), tc.more...)...) {
+			for by, d := range everyWay(t, append(oneHost(tc.change), tc.more...)...) {
 				got, ok := d.Lookup(parse(t, tc.ask))
 				if ok != (tc.want != nil) {
 					t.Fatalf("by %s: answered %t, want %t", by, ok, tc.want != nil)
@@ -181,7 +181,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What is booted depends on the ledger alone (I3); the token says what for.
+// What is booted depends on the ledger (I3), and on whether the host is held (I21); the token
+// says what for.
 func TestPlan(t *testing.T) {
 	order := func(kind infrav1.OrderKind, changes ...func(*infrav1.HostOrder)) *infrav1.HostOrder {
 		out := &infrav1.HostOrder{Kind: kind, ID: orderID, Attempt: 2}
@@ -196,6 +197,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim   *infrav1.HostClaim
 		order   *infrav1.HostOrder
+		held    infrav1.PowerState
 		want    pxe.PlanKind
 		purpose token.Purpose
 	}{
@@ -206,11 +208,18 @@ func TestPlan(t *testing.T) {
 		"wipe":                   {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderWipe), want: pxe.Agent, purpose: token.Wipe},
 		"claimed, not ordered":   {claim: claim(infrav1.ClaimProvisioning), want: pxe.LocalDisk},
 		"order that has ended":   {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Result = &infrav1.OrderResult{} }), want: pxe.LocalDisk},
+		"inspection, held":       {order: order(infrav1.OrderInspect), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
+		"install, held":          {claim: claim(infrav1.ClaimProvisioning), order: order(infrav1.OrderInstall), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
+		"wipe, held":             {claim: claim(infrav1.ClaimReleasing), order: order(infrav1.OrderWipe), held: infrav1.PowerStateOn, want: pxe.LocalDisk},
+		"held, seen off since":   {order: order(infrav1.OrderInspect), held: infrav1.PowerStateOff, want: pxe.Agent, purpose: token.Inspect},
 		"order that was revoked": {order: order(infrav1.OrderInspect, func(o *infrav1.HostOrder) { o.Revoked = ptr.To(true) }), want: pxe.LocalDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
-				h.Spec.Claim, h.Spec.Order = tc.claim, tc.order
+			d := newDirectory(t, oneHost(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+				h.Spec.Claim, h.Spec.Order, h.Status.Power = tc.claim, tc.order, tc.held
+				if tc.held != "" {
+					conditions.Set(h, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.ReasonStateUnconfirmed})
+				}
 			})...)
 			host, ok := d.Lookup(parse(t, mac))
 			if !ok || host.Plan.Kind != tc.want {

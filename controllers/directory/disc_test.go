@@ -28,7 +28,7 @@ func ordered(change func(*infrav1.IngotHost)) func(*infrav1.IngotHost, *infrav1.
 // Whose image is given, and for how long.
 func TestDisc(t *testing.T) {
 	host := func(change func(*infrav1.IngotHost)) *infrav1.IngotHost {
-		return inventory(ordered(change))[0].(*infrav1.IngotHost)
+		return oneHost(ordered(change))[0].(*infrav1.IngotHost)
 	}
 	ticket := Ticket(newDirectory(t).Keys, host(nil))
 	twin := host(nil)
@@ -55,7 +55,7 @@ func TestDisc(t *testing.T) {
 			func(h *infrav1.IngotHost) { h.Spec.Order = nil }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := inventory(ordered(tc.change))
+			objects := oneHost(ordered(tc.change))
 			if tc.twin {
 				objects = append(objects, twin)
 			}
@@ -89,7 +89,7 @@ func TestTokenByTheWay(t *testing.T) {
 		infrav1.BootMethodHTTP: {pxe.ByHTTP, true}, infrav1.BootMethodVirtualMedia: {pxe.ByDisc, false},
 	} {
 		t.Run(string(method), func(t *testing.T) {
-			d := newDirectory(t, inventory(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
+			d := newDirectory(t, oneHost(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
 			host, ok := d.Lookup(parse(t, mac))
 			if !ok || host.Plan.Kind != pxe.Agent || host.Plan.Agent.Server == "" {
 				t.Fatalf("got %+v, %v", host.Plan, ok)
@@ -113,7 +113,7 @@ func TestUnified(t *testing.T) {
 		"": {}, infrav1.BootMethodPXE: {}, infrav1.BootMethodVirtualMedia: {}, infrav1.BootMethodHTTP: file,
 	} {
 		t.Run(string(method), func(t *testing.T) {
-			d := newDirectory(t, inventory(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
+			d := newDirectory(t, oneHost(ordered(func(h *infrav1.IngotHost) { h.Spec.BootMethod = method }))...)
 			d.Unified = file
 			host, ok := d.Lookup(parse(t, mac))
 			if !ok || host.Plan.Agent.Unified != want {

@@ -47,7 +47,7 @@ func waitingHost(name, mac string) *infrav1.IngotHost {
 
 // One boot of an unknown machine, from firmware to agent, and what comes after it.
 func TestDiscoverOneBoot(t *testing.T) {
-	d := newDirectory(t, inventory(discovering)...)
+	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
 	s := stranger(1)
 	host, ok := d.Discover(s)
@@ -137,13 +137,13 @@ func TestDiscoverNobody(t *testing.T) {
 		"script before it has an address":                     {ask: pxe.Stranger{MAC: stranger(1).MAC, Client: netip.MustParseAddr("192.0.2.100")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, append(inventory(discovering), tc.more...)...)
+			d := newDirectory(t, append(oneHost(discovering), tc.more...)...)
 			if _, ok := d.Discover(tc.ask); ok != tc.want {
 				t.Errorf("answered: %v", ok)
 			}
 		})
 	}
-	d := newDirectory(t, inventory(nil)...)
+	d := newDirectory(t, oneHost(nil)...)
 	if _, ok := d.Discover(stranger(1)); ok {
 		t.Error("an unknown machine is answered in mode Reserve")
 	}
@@ -152,7 +152,7 @@ func TestDiscoverNobody(t *testing.T) {
 // A hundred thousand random addresses cost bounded memory and few places, and a known
 // host is still served.
 func TestDiscoverFlood(t *testing.T) {
-	d := newDirectory(t, inventory(discovering)...)
+	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
 	given := 0
 	addresses := map[netip.Addr]int{}
@@ -191,7 +191,7 @@ func TestDiscoverFlood(t *testing.T) {
 // Whoever writes another machine's address into a packet takes neither its visit nor its
 // rest away, and no place.
 func TestDiscoverForged(t *testing.T) {
-	d := newDirectory(t, inventory(discovering)...)
+	d := newDirectory(t, oneHost(discovering)...)
 	clock := settableClock(d)
 	s := stranger(1)
 	host, _ := d.Discover(s)
@@ -229,7 +229,7 @@ func TestDiscoverForged(t *testing.T) {
 // An address that its guest declines rests, and the guest gets another; nobody declines
 // another's.
 func TestDiscoverDeclined(t *testing.T) {
-	d := newDirectory(t, inventory(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+	d := newDirectory(t, oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		discovering(h, f, n)
 		n.Spec.Discover.Range.End = "192.0.2.102"
 	})...)
@@ -264,7 +264,7 @@ func TestDiscoverDeclined(t *testing.T) {
 
 // Replicas do not lend one address twice: each hears what machines take at the other.
 func TestDiscoverReplicas(t *testing.T) {
-	objects := inventory(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+	objects := oneHost(func(h *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		discovering(h, f, n)
 		n.Spec.Discover.PerMinute = 60
 		n.Spec.Discover.Range.End = "192.0.2.140"

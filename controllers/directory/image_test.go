@@ -19,7 +19,7 @@ import (
 // Only images that a claim names are fetched.
 func TestImage(t *testing.T) {
 	image := infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("1", 64)}
-	for name, d := range everyWay(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+	for name, d := range everyWay(t, oneHost(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
 		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Image: image}
 	})...) {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestImage(t *testing.T) {
 // What a directory that follows a cache says of an image is what claims say now.
 func TestFollowedClaims(t *testing.T) {
 	image := infrav1.Image{URL: "http://images.example/x", Checksum: "sha256:" + strings.Repeat("1", 64)}
-	objects := inventory(nil)
+	objects := oneHost(nil)
 	d, changes := following(t, objects...)
 	host, _ := objects[0].(*infrav1.IngotHost)
 	for _, step := range []struct {
@@ -66,7 +66,7 @@ func TestFollowedClaims(t *testing.T) {
 func TestLiveFiles(t *testing.T) {
 	kernel := infrav1.LiveFile{URL: "http://images.example/k", Checksum: "sha256:" + strings.Repeat("1", 64)}
 	initrd := infrav1.LiveFile{URL: "http://images.example/i", Checksum: "sha256:" + strings.Repeat("2", 64)}
-	for name, d := range everyWay(t, inventory(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
+	for name, d := range everyWay(t, oneHost(func(h *infrav1.IngotHost, _ *infrav1.IngotHardware, _ *infrav1.IngotNetwork) {
 		h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioning, Live: &infrav1.LiveSystem{Kernel: kernel, Initrd: initrd}}
 	})...) {
 		t.Run(name, func(t *testing.T) {

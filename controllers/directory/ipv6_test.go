@@ -41,7 +41,7 @@ func TestLookupIPv6(t *testing.T) {
 		"a subnet that is none": {ipv6: &infrav1.NetworkIPv6{Subnet: "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, inventory(func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+			d := newDirectory(t, oneHost(func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 				f.Spec.IPv6Address, n.Spec.IPv6 = tc.recorded, tc.ipv6
 			})...)
 			got, ok := d.Lookup(parse(t, mac))
@@ -71,7 +71,7 @@ func TestLookupIPv6Alone(t *testing.T) {
 		"no subnet of either family": {recorded: recorded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, inventory(func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+			d := newDirectory(t, oneHost(func(_ *infrav1.IngotHost, f *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 				f.Spec.Address, f.Spec.IPv6Address = nil, tc.recorded
 				n.Spec.Subnet, n.Spec.Range, n.Spec.IPv6 = "", infrav1.AddressRange{}, tc.ipv6
 			})...)
@@ -101,7 +101,7 @@ func TestAdvertisements(t *testing.T) {
 			DNS: []netip.Addr{netip.MustParseAddr("2001:db8::53")}, Search: []string{"example"}, MTU: 9000}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDirectory(t, inventory(func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { tc.change(&n.Spec) })...)
+			d := newDirectory(t, oneHost(func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) { tc.change(&n.Spec) })...)
 			if diff := cmp.Diff(tc.want, d.Advertisements(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Error(diff)
 			}

@@ -18,7 +18,7 @@ import (
 // A directory that follows a cache answers by what is in it now: nothing that it keeps
 // outlives a change of host, hardware or network.
 func TestFollowedChanges(t *testing.T) {
-	objects := inventory(nil)
+	objects := oneHost(nil)
 	d, changes := following(t, objects...)
 	host, hardware, network := objects[0].(*infrav1.IngotHost), objects[1].(*infrav1.IngotHardware), objects[2].(*infrav1.IngotNetwork)
 	shows := func(what string, is func(pxe.Host, bool) bool) {
@@ -58,7 +58,7 @@ func TestFollowedChanges(t *testing.T) {
 
 // What hosts of a network share is not written to for one of them.
 func TestSharedLists(t *testing.T) {
-	d, _ := following(t, inventory(func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
+	d, _ := following(t, oneHost(func(_ *infrav1.IngotHost, _ *infrav1.IngotHardware, n *infrav1.IngotNetwork) {
 		n.Spec.DNSServers = []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"} // appended one by one, they have room for a fourth
 		n.Spec.IPv6 = ipv6(infrav1.DHCPv6ModeStateless)
 	})...)

@@ -72,6 +72,9 @@ func (r *Reconciler) execute(ctx context.Context, host, base *infrav1.IngotHost,
 			return r.waits().Soon, err
 		}
 	}
+	if inventory.IsHeld(base) { // seen off: boot servers answer it as its order says again
+		host.Status.Power = seen.Power
+	}
 	if err := r.noteSwitch(ctx, host, base, decision.Step); err != nil {
 		return 0, err
 	}
@@ -114,10 +117,12 @@ func (r *Reconciler) noteSwitch(ctx context.Context, host, base *infrav1.IngotHo
 	}
 	noted := base.DeepCopy()
 	noted.Status.LastResetTime, noted.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
+	noted.Status.Power = host.Status.Power
 	if err := r.Client.Status().Patch(ctx, noted, client.MergeFrom(base)); err != nil {
 		return fmt.Errorf("noting a switch of %s: %w", client.ObjectKeyFromObject(host), err)
 	}
 	base.Status.LastResetTime, base.Status.SoftPowerOffTime = host.Status.LastResetTime, host.Status.SoftPowerOffTime
+	base.Status.Power = host.Status.Power
 	return nil
 }
 

@@ -52,6 +52,7 @@ func TestHost(t *testing.T) {
 		{"rotation", testRotation},
 		{"rotation fails", testRotationFails},
 		{"life", testLife},
+		{"held", testHeld},
 		{"bmc errors", testBMCErrors},
 		{"secret", testSecret},
 		{"owners", testOwners},

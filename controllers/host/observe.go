@@ -69,7 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, host *infrav1.IngotHost) (*obs
 			return nil, err
 		}
 	}
-	observeContact(host, seen)
+	seen.LastContact = inventory.LastContact(host)
 	r.observeContinuity(ctx, host, seen)
 	return seen, r.observeSilence(ctx, host, seen)
 }
@@ -260,13 +260,4 @@ func (r *Reconciler) observeMachineEnd(ctx context.Context, host *infrav1.IngotH
 	}
 	seen.MachineDeleting = err != nil || !above.DeletionTimestamp.IsZero()
 	return nil
-}
-
-// observeContact reads when the agent of the present order last spoke.
-func observeContact(host *infrav1.IngotHost, seen *observation) {
-	operation, order := host.Status.Operation, host.Spec.Order
-	if operation == nil || order == nil || operation.Kind != order.Kind || !operation.StartedAt.Equal(&order.CreatedAt) {
-		return
-	}
-	seen.LastContact = operation.LastContactTime.Time
 }

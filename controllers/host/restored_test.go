@@ -11,8 +11,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/bmc"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -83,5 +85,36 @@ func TestObserveContinuity(t *testing.T) {
 	host.Spec.Claim.ConfirmedTime = metav1.NewTime(now)
 	if look(infrav1.PowerStateOn); nodes.asked != asked {
 		t.Error("a Node is looked for of a claim that is confirmed")
+	}
+}
+
+// testHeld (I21): a host of a backup is held while its server is on, and boot servers send it
+// to its disk. Once the server is off Ingot goes on, and they give it the agent before the BMC
+// is told to switch it on.
+func testHeld(t *testing.T, on *ground) {
+	y := newYard(t, on)
+	watch := &fakeContinuity{}
+	y.Continuity = watch
+	y.ready("h")
+	y.bmc.set(func(f *fakeBMC) { f.power = bmc.PowerOn })
+	y.edit("h", func(h *infrav1.IngotHost) {
+		h.Spec.Order = &infrav1.HostOrder{Kind: infrav1.OrderInspect, ID: "0d5b5f0e-6d9e-4b6e-9d5c-3a0c6c1f0a01", Attempt: 1, CreatedAt: metav1.NewTime(y.clock.Now())}
+	})
+	y.clock.Step(time.Hour)
+	watch.since = y.clock.Now()
+	held := y.until("h", "held", func(h *infrav1.IngotHost) bool {
+		ready := conditions.Get(h, infrav1.ReadyCondition)
+		return ready != nil && ready.Reason == infrav1.ReasonStateUnconfirmed
+	})
+	if !inventory.IsHeld(held) || y.bmc.took() != "" {
+		t.Errorf("held: %t", inventory.IsHeld(held))
+	}
+	heldAtSwitch := true
+	y.bmc.set(func(f *fakeBMC) {
+		f.power, f.switching = bmc.PowerOff, func() { heldAtSwitch = inventory.IsHeld(y.get("h")) }
+	})
+	y.untilBoot("h", infrav1.OrderInspect)
+	if heldAtSwitch {
+		t.Error("boot servers send the server to its disk when it is switched on")
 	}
 }

@@ -59,6 +59,8 @@ type fakeBMC struct {
 	drive fakeDrive
 	// leads is the IP address of each BMC by its address; one without is not looked at.
 	leads map[string]string
+	// switching is called at each order to switch the server; nil: nothing is.
+	switching func()
 }
 
 func (f *fakeBMC) Do(ctx context.Context, target bmc.Target, fn func(context.Context, bmc.Conn) error) error {
@@ -100,6 +102,9 @@ func (f *fakeBMC) Health(context.Context) (bmc.HealthReport, error) {
 }
 
 func (f *fakeBMC) SetPower(_ context.Context, action bmc.PowerAction) error {
+	if f.switching != nil {
+		f.switching()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writes = append(f.writes, string(action))

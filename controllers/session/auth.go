@@ -38,6 +38,8 @@ type caller struct {
 	source netip.Addr
 	// hardware is the boot NIC that DHCP has shown at source (mode Proxy); nil: none.
 	hardware net.HardwareAddr
+	// markers that the agent found on disks; known only in the call that opens a session.
+	markers []agentapi.Marker
 }
 
 // identify reads token, key and source of a request. It does not look at the
@@ -152,6 +154,9 @@ type verdict struct {
 	revoke bool
 	// rebooted: its live system has, and the order is to be ended before the refusal is sent.
 	rebooted bool
+	// inUse is the instance whose system may be in use on the server (I21): the order is to be
+	// ended before the refusal is sent. Empty: there is none.
+	inUse string
 	// note is for the event about the refusal; empty: no event.
 	note string
 }
@@ -191,6 +196,8 @@ func judge(host *infrav1.IngotHost, c caller, from whereabouts, expired bool) ve
 		return verdict{refusal: invalidToken("the token has expired"), note: fmt.Sprintf(
 			"An agent came with a token that had expired at %s; it was refused, and the boot is begun anew when its time is over. A token is good for %s, from the script to the agent's first request: is the network slow, or does a clock differ, of the boot server's node or the manager's?",
 			c.claims.Expiry.UTC().Format(time.RFC3339), token.Lifetime)}
+	case order.Result != nil:
+		return verdict{refusal: orderGone("the order has ended")}
 	}
 	return verdict{}
 }
@@ -248,7 +255,11 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 	if err != nil {
 		return notReady("the API server does not answer")
 	}
-	v := judge(host, c, from, s.Clock.Now().After(c.claims.Expiry))
+	inUse, err := s.systemInUse(ctx, host, c)
+	if err != nil {
+		return notReady("the API server does not answer")
+	}
+	v := leaveInUse(judge(host, c, from, s.Clock.Now().After(c.claims.Expiry)), inUse)
 	if v.note != "" {
 		s.Recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.ReasonAgentRequestRefused, action, "%s", v.note)
 	}
@@ -261,6 +272,12 @@ func (s *Server) authorize(ctx context.Context, host *infrav1.IngotHost, c calle
 	if v.rebooted {
 		if err := s.endLive(ctx, host, c); err != nil {
 			s.Log.Error(err, "Could not end the order of a live system", "host", client.ObjectKeyFromObject(host).String())
+			return notReady("the order could not be ended yet")
+		}
+	}
+	if v.inUse != "" {
+		if err := s.endInUse(ctx, host, c, v.inUse); err != nil {
+			s.Log.Error(err, "Could not end the order of a server that may be in use", "host", client.ObjectKeyFromObject(host).String())
 			return notReady("the order could not be ended yet")
 		}
 	}
@@ -341,13 +358,7 @@ func (s *Server) transact(ctx context.Context, c caller, check func(context.Cont
 // mayAct is the check of a caller that works on the present order.
 func (s *Server) mayAct(c caller) func(context.Context, *infrav1.IngotHost) *agentapi.Error {
 	return func(ctx context.Context, host *infrav1.IngotHost) *agentapi.Error {
-		if refusal := s.authorize(ctx, host, c); refusal != nil {
-			return refusal
-		}
-		if host.Spec.Order.Result != nil {
-			return orderGone("the order has ended")
-		}
-		return nil
+		return s.authorize(ctx, host, c)
 	}
 }
 

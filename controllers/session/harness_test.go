@@ -56,7 +56,9 @@ type site struct {
 	onPatch func(obj client.Object) error
 	// hardware is the boot NIC that DHCP has shown at every address, the host's by default.
 	hardware net.HardwareAddr
-	onGet    func(obj client.Object) error
+	// since is when the state of hosts began to be trusted; zero: it is trusted always.
+	since time.Time
+	onGet func(obj client.Object) error
 	// stale changes what the server reads from its cache; live counts what it reads
 	// past it.
 	stale func(obj client.Object)
@@ -111,8 +113,9 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	}
 	s.url = "https://" + listener.Addr().String()
 	server := New(Options{Client: s.cached(), Live: counted{s.client, &s.live}, Keys: s.keys, Pins: pins, Address: listener.Addr().String(),
-		Hardware: func(net.Conn, netip.Addr) net.HardwareAddr { return s.hardware },
-		Recorder: s.events, Clock: s.clock, Log: funcr.New(func(prefix, args string) { s.log.add(prefix + " " + args) }, funcr.Options{Verbosity: 10})})
+		Hardware:   func(net.Conn, netip.Addr) net.HardwareAddr { return s.hardware },
+		StateSince: func(context.Context) (time.Time, error) { return s.since, nil },
+		Recorder:   s.events, Clock: s.clock, Log: funcr.New(func(prefix, args string) { s.log.add(prefix + " " + args) }, funcr.Options{Verbosity: 10})})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, listener, certificate) }()

@@ -30,6 +30,7 @@ func (s *Server) openSession(r *http.Request, c caller, in agentapi.SessionReque
 	}
 	ctx := r.Context()
 	facts := inventory.HardwareFromAgent(in.Hardware)
+	c.markers = markersOf(in.Hardware.Disks)
 	var bound bool
 	host, refusal := s.transact(ctx, c, s.mayAct(c), func(host *infrav1.IngotHost) *agentapi.Error {
 		bound = host.Spec.Order.AgentKey == ""

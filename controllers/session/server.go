@@ -68,6 +68,9 @@ type Options struct {
 	// saw of boots, at bootlog.Path; nil: it is not taken.
 	Boots   BootEnds
 	BootLog http.Handler
+	// StateSince returns the time since which the state of hosts can be trusted (package
+	// continuity); nil: it can be trusted always.
+	StateSince func(ctx context.Context) (time.Time, error)
 	// WatchFilterValue is the label of the hosts that this manager looks after, which hosts
 	// that it enrols get; empty: none.
 	WatchFilterValue string

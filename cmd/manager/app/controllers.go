@@ -44,7 +44,7 @@ import (
 // seconds that the manager has.
 const bmcCloseTimeout = 12 * time.Second
 
-func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *identity) error {
+func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *identity, watch *continuity.Watch) error {
 	observer, err := bmcMetrics(metrics.Registry)
 	if err != nil {
 		return err
@@ -79,9 +79,6 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 	if err != nil {
 		return err
 	}
-	watch := &continuity.Watch{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Namespace: o.leaseNamespace(), Name: o.continuityLease(),
-	}
 	hosts.Continuity, hosts.Nodes = watch, node.Reports{Clusters: workloads}
 	return errors.Join(
 		mgr.Add(watch),
@@ -110,6 +107,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, o *Options, id *id
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Rest: o.MoveRest, WatchFilterValue: o.WatchFilter,
 		}).SetupWithManager(mgr, workers(moveConcurrency)),
 	)
+}
+
+// continuityWatch keeps the time since which the state of hosts can be trusted.
+func continuityWatch(mgr manager.Manager, o *Options) *continuity.Watch {
+	return &continuity.Watch{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Namespace: o.leaseNamespace(), Name: o.continuityLease(),
+	}
 }
 
 // hostReconciler is all of the reconciler of hosts that the options decide.
@@ -165,7 +169,7 @@ func bootRecorder(mgr manager.Manager) *bootlog.Recorder {
 // addAgentAPI serves agents on every replica: each write goes by optimistic lock.
 // Bindings are those of the boot server in this process; boot servers elsewhere send theirs
 // with each connection.
-func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
+func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets, bindings *pxe.AddressBindings, watch *continuity.Watch) error {
 	log := mgr.GetLogger().WithName("agent-api")
 	listeners := sockets.agents()
 	for i := range listeners {
@@ -183,7 +187,7 @@ func addAgentAPI(mgr manager.Manager, o *Options, id *identity, sockets *Sockets
 	server := session.New(session.Options{
 		Boots: boots, BootLog: &bootlog.Handler{Record: boots.Record, Sealed: id.keys.Sealed, Clock: clock.RealClock{}, Log: log},
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keys: id.keys, Pins: id.pins, Address: o.agentAddress(), Hardware: hardware,
-		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter,
+		Recorder: mgr.GetEventRecorder("ingot"), Clock: clock.RealClock{}, Log: log, WatchFilterValue: o.WatchFilter, StateSince: watch.Look,
 	})
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)

@@ -68,7 +68,8 @@ func Run(ctx context.Context, o *Options, open OpenSockets) error {
 
 // addManagerRole adds controllers, agent API and webhooks.
 func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identity *identity, sockets *Sockets, bindings *pxe.AddressBindings) error {
-	if err := addControllers(ctx, mgr, o, identity); err != nil {
+	watch := continuityWatch(mgr, o)
+	if err := addControllers(ctx, mgr, o, identity, watch); err != nil {
 		return err
 	}
 	if err := addBootKeys(mgr, o, identity); err != nil {
@@ -77,7 +78,7 @@ func addManagerRole(ctx context.Context, mgr manager.Manager, o *Options, identi
 	if err := addMigrator(ctx, mgr, o); err != nil {
 		return err
 	}
-	if err := addAgentAPI(mgr, o, identity, sockets, bindings); err != nil {
+	if err := addAgentAPI(mgr, o, identity, sockets, bindings, watch); err != nil {
 		return err
 	}
 	if !o.servesWebhooks() {
