@@ -91,7 +91,8 @@ type BootOverride struct {
 type BootDevice interface {
 	BootOverride(ctx context.Context) (BootOverride, error)
 	// SetBootOverride sets and reads back; ErrNotApplied when the BMC accepted the
-	// call and shows another value. Where BootOverride is ErrNotSupported, nothing is
+	// call and shows another value, ErrOverrideStays when it shows one boot as every
+	// boot and all else as asked. Where BootOverride is ErrNotSupported, nothing is
 	// read back.
 	SetBootOverride(ctx context.Context, override BootOverride) error
 }
@@ -219,6 +220,9 @@ var (
 	ErrUnfinished error = unfinished{}
 	// ErrNotApplied: the BMC accepted a write and shows another value.
 	ErrNotApplied = errors.New("BMC did not apply the setting")
+	// ErrOverrideStays: the BMC took a boot override for one boot, and shows it for every
+	// boot. The next boot starts as asked. It is an ErrNotApplied too.
+	ErrOverrideStays error = overrideStays{}
 	// ErrPasswordRefused: the BMC takes passwords, and not this one: too short, too long,
 	// used before, or whatever else its policy has against it. Nothing has changed; it is
 	// an ErrNotApplied too.
@@ -236,6 +240,14 @@ func (unfinished) Error() string { return "BMC is slow, and has not told all yet
 
 // Is makes errors.Is(err, ErrBusy) true.
 func (unfinished) Is(target error) bool { return target == ErrBusy }
+
+type overrideStays struct{}
+
+// Error implements error.
+func (overrideStays) Error() string { return "BMC keeps the boot override for every boot" }
+
+// Is makes errors.Is(err, ErrNotApplied) true.
+func (overrideStays) Is(target error) bool { return target == ErrNotApplied }
 
 type passwordRefused struct{}
 

@@ -36,6 +36,10 @@ type Beyond struct {
 	BMCVersion string
 	// Blind is set where the boot override can be set and not read.
 	Blind *Blind
+	// Stays: each boot override holds until another is set, whatever is asked.
+	Stays bool
+	// AtOnce: Secure Boot takes effect without a boot.
+	AtOnce bool
 }
 
 // Blind is a boot override that can be set and not read: BootOverride answers
@@ -69,6 +73,10 @@ func cells() []cell {
 		{BootMode, isBlind, testBlindMode},
 		{BootCD, isBlind, testBlindTarget(bmc.BootCD)},
 		{BootSetup, isBlind, testBlindTarget(bmc.BootSetup)},
+		{Boot, stays, testStayingBoot},
+		{BootMode, stays, testStayingMode},
+		{BootCD, stays, testStayingTarget(bmc.BootCD)},
+		{BootSetup, stays, testStayingTarget(bmc.BootSetup)},
 	}
 }
 

@@ -63,8 +63,8 @@ func Matrix(t *testing.T, driver string, p Personality, newRig func(t *testing.T
 				r := newRig(t)
 				if better, ok := beyond(f, r.Beyond); ok && i == 0 {
 					c = better
-				} else if isBlind(r.Beyond) && CapabilityOf(f) == bmc.CapBootDevice {
-					continue // these read what they have set
+				} else if (isBlind(r.Beyond) || stays(r.Beyond)) && CapabilityOf(f) == bmc.CapBootDevice {
+					continue // these read what they have set, or that it is used up
 				}
 				withConn(t, r, c)
 			}
@@ -123,7 +123,11 @@ func try(ctx context.Context, r Rig, conn bmc.Conn, f Feature) (err error) {
 	case Boot:
 		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE})
 	case BootMode:
-		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.ModeBIOS})
+		for _, mode := range []bmc.BootMode{bmc.ModeBIOS, bmc.ModeUEFI} { // some have one of them
+			if err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: mode}); err != nil {
+				break
+			}
+		}
 	case BootCD:
 		err = conn.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootCD})
 	case BootSetup:

@@ -13,7 +13,7 @@ import (
 // of the independent implementations of IPMI.
 type Personality string
 
-// The personalities: fourteen of Redfish, two of IPMI.
+// The personalities of Redfish and IPMI.
 const (
 	Standard      Personality = "standard"
 	IDRAC9        Personality = "iDRAC9"
@@ -34,9 +34,13 @@ const (
 	// MegaRAC is AMI's firmware on other makers' boards, with weak ETags and without a
 	// settings object in Bios.
 	MegaRAC Personality = "MegaRAC"
-	// IPMISim is OpenIPMI's ipmi_sim, and GoIPMI the simulator of go-ipmi.
+	// SushyTools is the Redfish emulator of many labs, with its fake driver.
+	SushyTools Personality = "sushy-tools"
+	// IPMISim is OpenIPMI's ipmi_sim, GoIPMI the simulator of go-ipmi, and Pyghmi the server
+	// of pyghmi, of which VirtualBMC is made.
 	IPMISim Personality = "ipmi_sim"
 	GoIPMI  Personality = "go-ipmi"
+	Pyghmi  Personality = "pyghmi"
 )
 
 // Personalities of a driver, in the order of the matrix.
@@ -44,10 +48,10 @@ func Personalities(driver string) []Personality {
 	switch driver {
 	case DriverRedfish:
 		return []Personality{
-			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI, IDRAC9Early, OpenBMCEarly, BasicOnly, MegaRAC,
+			Standard, IDRAC9, IDRAC10, ILO5, ILO6, SupermicroX11, SupermicroX12, LenovoXCC, OpenBMC, AMI, IDRAC9Early, OpenBMCEarly, BasicOnly, MegaRAC, SushyTools,
 		}
 	case DriverIPMI:
-		return []Personality{IPMISim, GoIPMI}
+		return []Personality{IPMISim, GoIPMI, Pyghmi}
 	}
 	return vendorPersonalities(driver)
 }
@@ -122,7 +126,7 @@ type Gap struct {
 // Unsupported returns why a cell may be "not supported". All other cells must
 // hold: what is not in the tables below is the driver's debt.
 func Unsupported(driver string, p Personality, f Feature) (why string, ok bool) {
-	for _, g := range slices.Concat(redfishGaps, ipmiGaps, vendorGaps) {
+	for _, g := range slices.Concat(redfishGaps, sushyGaps, ipmiGaps, pyghmiGaps, vendorGaps) {
 		same := g.Driver == driver || g.Driver == DriverRedfish && overRedfish(driver, f)
 		if same && g.Feature == f && (len(g.Personalities) == 0 || slices.Contains(g.Personalities, p)) {
 			return g.Why, true

@@ -65,7 +65,7 @@ var vendorGaps = slices.Concat(
 	gaps(DriverASRockRack, "providers/asrockrack/inventory.go sums the sensors up in one word and keeps none of them", Health),
 	gaps(DriverASRockRack, "providers/asrockrack/user.go writes role and rights of an account together with its password, and cannot tell what they were", Accounts),
 
-	gaps(DriverAMT, "providers/intelamt offers power and the next boot from the network only (iamt.SetPXE)",
+	gaps(DriverAMT, "Ingot drives power and the next boot from the network only, of what AMT has (bmc/vendor/amt.go)",
 		BootMode, BootCD, BootSetup, BootHTTP, Inventory, Media, Settings, Versions, UpdateURL, UpdatePush, Health, EventLog,
 		Console, Accounts, SecureBoot, Reset, Indicator),
 

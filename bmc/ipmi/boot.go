@@ -119,6 +119,10 @@ func (c *conn) SetBootOverride(ctx context.Context, override bmc.BootOverride) e
 	if err != nil {
 		return fmt.Errorf("%s: read back: %w", what, err)
 	}
+	if override.Mode != "" && got.says(want, false) && !got.says(want, true) {
+		return fmt.Errorf("%s: %w: the BMC took the device and not the mode %s: wrote flags %02Xh %02Xh, reads %02Xh %02Xh", what, bmc.ErrNotApplied,
+			override.Mode, want.mode, want.device, got.mode, got.device)
+	}
 	if !got.says(want, override.Mode != "") {
 		return fmt.Errorf("%s: %w: wrote flags %02Xh %02Xh, reads %02Xh %02Xh", what, bmc.ErrNotApplied,
 			want.mode, want.device, got.mode, got.device)

@@ -136,6 +136,9 @@ func isAnyCode(err error) bool {
 // silence is what silence may mean: UDP does not tell.
 const silence = "no answer: nobody is there, a firewall drops it, IPMI over LAN is off, or the BMC hangs (UDP does not tell which)"
 
+// errSilentUser reports a BMC that answered until it was given the user name.
+var errSilentUser = fmt.Errorf("%w to the user name: some BMCs, VirtualBMC among them, are silent to one that they do not know", errNoAnswer)
+
 // setupError makes the error of opening or closing a session.
 func setupError(what string, w *wire, err error) error {
 	out := &callError{}
@@ -153,6 +156,8 @@ func setupError(what string, w *wire, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	case errors.Is(err, errStray), w != nil && !w.heard && w.stray > 0:
 		out.sentinel, why = bmc.ErrProtocol, "what it sends is not IPMI"
+	case errors.Is(err, errSilentUser):
+		out.sentinel = bmc.ErrTimeout
 	case w != nil && w.heard:
 		// It has answered before.
 		out.sentinel, why = bmc.ErrTimeout, "no answer any more"

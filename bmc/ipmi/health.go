@@ -76,12 +76,14 @@ func (c *conn) Health(ctx context.Context) (bmc.HealthReport, error) {
 }
 
 // Vitals implements bmc.Pulse by the chassis status alone, whose faults (§28.2) are few:
-// a BMC that has none of these bits set is told as HealthOK. Sensors are Health's.
+// a BMC that has sensors and none of these bits set is told as HealthOK. Sensors are
+// Health's.
 func (c *conn) Vitals(ctx context.Context) (bmc.Vitals, error) {
 	status, err := c.chassisStatus(ctx)
 	if err != nil {
 		return bmc.Vitals{Power: bmc.PowerUnknown, Health: bmc.HealthUnknown}, err
 	}
+	c.probeSensors(ctx)
 	return bmc.Vitals{Power: c.powerOf(status), Health: c.overall(chassisFaults(status))}, nil
 }
 
@@ -222,10 +224,24 @@ type repository struct {
 	next  uint16
 	seen  map[uint16]bool
 	whole bool
+	// probed: a poll has asked for the first record.
+	probed bool
 	// refused: the BMC refused to read each sensor when it was last asked.
 	refused bool
 	// skipped counts the records whose header could not be read either.
 	skipped int
+}
+
+// probeSensors finds out, once for a connection, whether the BMC has sensor records at all:
+// pyghmi's has none, and a poll must not call the health of nothing OK. A failure says
+// nothing, and the poll has its answer.
+func (c *conn) probeSensors(ctx context.Context) {
+	if c.sensors.probed || c.sensors.whole {
+		return
+	}
+	c.sensors.probed = true
+	_, _, err := c.readPiece(ctx, 0, 0, 0, 0xff)
+	c.sensors.whole = isAnyCode(err) && ignoreCode(err) == nil && !wantsLess(err) && !isCode(err, 0xc5)
 }
 
 // readRecords reads what is left of the sensor repository (§33.12). A BMC without one

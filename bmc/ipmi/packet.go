@@ -189,8 +189,12 @@ func request15(netFn, command, sequence byte, data []byte) []byte {
 	return append(p, m...)
 }
 
-// parse15 unpacks the answer to it.
+// parse15 unpacks the answer to it, which some give in the form of IPMI v2.0, outside of any
+// session (pyghmi, and with it VirtualBMC, to Get Channel Cipher Suites).
 func parse15(p []byte) (answer, error) {
+	if kind, payload, err := openPlain(p); err == nil && kind == payloadIPMI {
+		return parseMessage(payload)
+	}
 	if len(p) < 14 || p[0] != rmcp[0] || p[3] != rmcp[3] || p[4] != 0 || len(p) < 14+int(p[13]) {
 		return answer{}, errPacket
 	}

@@ -92,6 +92,22 @@ func TestSuites(t *testing.T) {
 	}
 }
 
+// TestAnswerOutsideOfSessions is golden: Get Channel Cipher Suites, answered in the form of
+// IPMI v1.5, and in that of v2.0 by pyghmi's server (serversession.py, send_cipher_suites).
+func TestAnswerOutsideOfSessions(t *testing.T) {
+	const message = "811c6320085400" + "01c003014181" + "fd"
+	for name, packet := range map[string]string{
+		"v1.5": "0600ff07" + "00" + "00000000" + "00000000" + "0e" + message,
+		"v2.0": "0600ff07" + "0600" + "00000000" + "00000000" + "0e00" + message,
+	} {
+		got, err := parse15(unhex(t, packet))
+		want := answer{netFn: netFnApp | 1, command: 0x54, sequence: 2, data: unhex(t, "01c003014181")}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
 // TestMessage is golden: Chassis Control, power on (IPMI v2.0 §13.8, §28.3).
 func TestMessage(t *testing.T) {
 	if got := hex.EncodeToString(message(netFnChassis, 0x02, 5, []byte{controlOn})); got != "2000e08114020168" {

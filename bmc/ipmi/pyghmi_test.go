@@ -5,54 +5,79 @@ package ipmi_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/bmc"
+	"github.com/ingot-metal/ingot/bmc/bmctest"
 	"github.com/ingot-metal/ingot/bmc/ipmi"
 	labipmi "github.com/ingot-metal/ingot/lab/ipmi"
 )
 
-// TestMatrixPyghmi switches a server and sets its boot device by pyghmi's BMC, on which
-// VirtualBMC is built. It has too few commands for the suite of all drivers.
-func TestMatrixPyghmi(t *testing.T) {
+// virtual is the suite's view of pyghmi's server, which does not tell its sessions.
+type virtual struct {
+	*labipmi.Pyghmi
+	bmctest.NoExtras
+}
+
+func (v virtual) Restart()      {}
+func (v virtual) Sessions() int { return 0 }
+
+func (v virtual) Powered() bool {
+	power := slices.DeleteFunc(v.Log(), func(line string) bool { return !strings.HasPrefix(line, "power ") })
+	return len(power) > 0 && power[len(power)-1] == "power on"
+}
+
+func (v virtual) Boots() []bmc.BootTarget {
+	var boots []bmc.BootTarget
+	for _, line := range v.Log() {
+		if device, ok := strings.CutPrefix(line, "boots "); ok {
+			boots = append(boots, map[string]bmc.BootTarget{
+				"default": bmc.BootNone, "network": bmc.BootPXE, "hd": bmc.BootDisk, "optical": bmc.BootCD, "setup": bmc.BootSetup,
+			}[device])
+		}
+	}
+	return boots
+}
+
+func pyghmiRig(t *testing.T) bmctest.Rig {
+	t.Helper()
 	if _, err := os.Stat(labipmi.PyghmiModule); err != nil {
 		t.Skip("pyghmi is not installed; hack/packages.sh installs it")
 	}
-	p, err := labipmi.StartPyghmi(username, "canary-20-bytes-long")
+	const password = "canary-14-byte" // and six more for a wrong one
+	p, err := labipmi.StartPyghmi(t.TempDir(), username, password)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
-	target := bmc.Target{Address: p.Address(), Username: username, Password: "canary-20-bytes-long"}
-	conn, err := ipmi.Dial(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
+	return bmctest.Rig{
+		Dial: ipmi.Dial, Target: bmc.Target{Address: p.Address(), Username: username, Password: password}, Server: virtual{Pyghmi: p},
+		Inventory: bmc.Inventory{Identity: bmc.Identity{BMCFirmware: "1.00"}}, Lacks: []bmc.PowerAction{bmc.ActionGracefulRestart},
+		Beyond: bmctest.Beyond{
+			Stays: true, BMCVersion: "1.00", Health: &bmc.HealthReport{Overall: bmc.HealthUnknown}, Reset: func() bool { return slices.Contains(p.Log(), "cold reset") },
+		},
 	}
-	state := func(want bmc.PowerState) {
-		t.Helper()
-		if got, err := conn.PowerState(t.Context()); err != nil || got != want {
-			t.Errorf("power %s, %v; want %s", got, err, want)
-		}
+}
+
+// TestMatrixPyghmi runs the matrix on pyghmi's server, of which VirtualBMC is made.
+func TestMatrixPyghmi(t *testing.T) {
+	bmctest.Matrix(t, bmctest.DriverIPMI, bmctest.Pyghmi, pyghmiRig)
+}
+
+// TestPyghmiUnknownUser: pyghmi's server does not answer to a user name that it does not
+// know, and the message says that this may be so.
+func TestPyghmiUnknownUser(t *testing.T) {
+	r := pyghmiRig(t)
+	r.Target.Username = "nobody"
+	conn, err := ipmi.Dial(t.Context(), r.Target)
+	if err == nil {
+		_ = conn.Close(context.Background())
 	}
-	state(bmc.PowerOff)
-	for _, action := range []bmc.PowerAction{bmc.ActionOn, bmc.ActionForceOff} {
-		if err := conn.SetPower(t.Context(), action); err != nil {
-			t.Errorf("%s: %v", action, err)
-		}
-		state(map[bmc.PowerAction]bmc.PowerState{bmc.ActionOn: bmc.PowerOn, bmc.ActionForceOff: bmc.PowerOff}[action])
+	if !errors.Is(err, bmc.ErrTimeout) || !strings.Contains(err.Error(), "no answer to the user name") {
+		t.Errorf("error %v", err)
 	}
-	for _, want := range []string{"power on", "power off"} {
-		if !slices.Contains(p.Log(), want) {
-			t.Errorf("the server was not sent %q: %q", want, p.Log())
-		}
-	}
-	if err := conn.Close(context.Background()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	wrong := target
-	wrong.Password = "another"
-	_, err = ipmi.Dial(t.Context(), wrong)
-	wantError(t, err, bmc.ErrUnauthorized)
 }

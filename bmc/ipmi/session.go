@@ -235,6 +235,9 @@ func (s *session) rakp(ctx context.Context, suite suite, target bmc.Target, ours
 		UsernameLength:                 uint8(len(target.Username)), Username: []byte(target.Username),
 	}
 	raw, err := s.setup(ctx, plan{}, payloadRAKP1, first.Pack(), payloadRAKP2)
+	if errors.Is(err, errNoAnswer) {
+		return errSilentUser
+	}
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,7 @@ type conn struct {
 
 // Dial opens a session (DSP0266, Redfish session login authentication) and finds the
 // system: the one that the address names, or the only one. A BMC whose service root has no
-// session service gets the credentials with each request (Basic authentication), if its
-// certificate is verified.
+// session service gets the credentials with each request (Basic authentication).
 //
 // Errors wrap bmc.ErrAddress (also when the BMC lists several systems and the
 // address names none), ErrCertificate, ErrUnauthorized, ErrUnreachable,
@@ -153,13 +152,11 @@ func (c *conn) login() error {
 	return nil
 }
 
-// loginBasic has the credentials sent with each request, and asks whether they hold.
+// loginBasic has the credentials sent with each request, and asks whether they hold. It
+// does so whatever the transport: redfish+http:// and InsecureSkipVerify expose the password
+// by a login as well (decision 0346).
 func (c *conn) loginBasic() error {
 	const what = "log in by Basic authentication"
-	if c.transport.scheme != "https" || c.target.InsecureSkipVerify {
-		return fmt.Errorf("%s: %w: the BMC has no session service, and Ingot sends the password with each request only over verified TLS; "+
-			"set spec.bmc.caBundleRef or spec.bmc.certificateFingerprint", what, bmc.ErrNotSupported)
-	}
 	encoded := base64.StdEncoding.EncodeToString([]byte(c.target.Username + ":" + c.target.Password.Reveal()))
 	c.secrets = append(c.secrets, bmc.Password(encoded))
 	c.transport.basic = "Basic " + encoded
@@ -272,6 +269,11 @@ func (c *conn) fetch(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer discard(resp)
+	// Writes are not redirected: those to the system go where its reads lead (sushy-tools,
+	// from the name of a system to its UUID).
+	if final := strings.TrimRight(resp.Request.URL.EscapedPath(), "/"); path == c.system && final != path && isSystemPath(final) {
+		c.system = final
+	}
 	return io.ReadAll(resp.Body)
 }
 

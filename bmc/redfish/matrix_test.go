@@ -54,6 +54,9 @@ func TestMatrix(t *testing.T) {
 	for _, p := range bmctest.Personalities(bmctest.DriverRedfish) {
 		t.Run(string(p), func(t *testing.T) {
 			bmctest.Matrix(t, bmctest.DriverRedfish, p, func(t *testing.T) bmctest.Rig {
+				if p == bmctest.SushyTools {
+					return newSushy(t, nil).suite()
+				}
 				r := newMaker(t, p, nil)
 				out := bmctest.Rig{
 					Dial: hurried, Target: r.target, Server: server{rig: r}, Inventory: told(r),

@@ -64,6 +64,7 @@ func (c *conn) SettingSchemas(ctx context.Context) (map[string]bmc.SettingSchema
 // Up to four places name a registry, and makers write its version differently in each, or
 // leave Bios without a name. So all that have the name but for its version are looked at, and
 // the best is taken: one whose own Id, or whose file, is what Bios names, or else the only one.
+// Where no file has the name (sushy-tools), BIOS registries are looked at for their Id.
 func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error) {
 	if c.root.Registries.ID == "" {
 		return nil, lacking("the BMC has no registries")
@@ -71,6 +72,12 @@ func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error
 	files, err := c.registryFiles(bios.Registry)
 	if err != nil {
 		return nil, err
+	}
+	byID := len(files) == 0 && bios.Registry != ""
+	if byID {
+		if files, err = c.registryFiles(""); err != nil {
+			return nil, err
+		}
 	}
 	var found []registryResource
 	for _, f := range files {
@@ -90,7 +97,9 @@ func (c *conn) schemasOf(bios biosResource) (map[string]bmc.SettingSchema, error
 		if f.exact || registry.ID == bios.Registry {
 			return schemas(registry.Entries.Attributes), nil
 		}
-		found = append(found, registry)
+		if !byID || likeness(registry.ID, bios.Registry) > 0 {
+			found = append(found, registry)
+		}
 	}
 	switch len(found) {
 	case 0:

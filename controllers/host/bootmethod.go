@@ -128,6 +128,11 @@ func (r *Reconciler) override(ctx context.Context, conn bmc.Conn, host *infrav1.
 		if errors.Is(err, bmc.ErrUnknownOutcome) {
 			err = readBack(ctx, conn, override, err)
 		}
+		if errors.Is(err, bmc.ErrOverrideStays) {
+			r.event(host, infrav1.ReasonBootOverrideNotApplied, "The BMC keeps the boot override for every start, not for one. Ingot boots the agent; "+
+				"later starts reach the disk, since Ingot ejects its CD, or its boot server starts the disk")
+			return nil
+		}
 		if !errors.Is(err, bmc.ErrNotSupported) && !errors.Is(err, bmc.ErrNotApplied) {
 			return err
 		}

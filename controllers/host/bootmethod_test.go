@@ -305,6 +305,14 @@ func testRefusedOverride(t *testing.T, on *ground, method func(*infrav1.IngotHos
 
 func testHTTPBoot(t *testing.T, on *ground) {
 	byHTTP := func(h *infrav1.IngotHost) { h.Spec.BootMethod = infrav1.BootMethodHTTP }
+	t.Run("an override that the BMC keeps for every boot", func(t *testing.T) {
+		y := newBootYard(t, on, byHTTP)
+		y.bmc.set(func(f *fakeBMC) { f.overrideErr = fmt.Errorf("set boot override: %w", bmc.ErrOverrideStays) })
+		if got := y.untilWrites("h"); got != "boot HTTP UEFI, On" {
+			t.Errorf("writes = %q", got)
+		}
+		y.toldOnce(infrav1.ReasonBootOverrideNotApplied)
+	})
 	t.Run("an override that is refused", func(t *testing.T) {
 		testRefusedOverride(t, on, byHTTP, "boot HTTP UEFI, boot HTTP UEFI")
 	})

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,20 +24,18 @@ const PyghmiModule = "/usr/lib/python3/dist-packages/pyghmi"
 var pyghmiScript string
 
 // Pyghmi is a running BMC made of pyghmi's server, as VirtualBMC makes one. It answers
-// Open Session with the algorithms of cipher suite 3 whatever is asked, lists no cipher
-// suites, and knows power, boot device and few other commands.
+// Open Session with the algorithms of cipher suite 3 whatever is asked, lists the cipher
+// suites in a packet of the form of IPMI v2.0, and knows power, boot device and few other
+// commands. Of the boot flags it keeps the device alone, which stays until it is changed.
 type Pyghmi struct {
-	address string
-	process *exec.Cmd
-	close   sync.Once
-	ended   chan struct{}
-
-	mu  sync.Mutex
-	log []string
+	address, log string
+	process      *exec.Cmd
+	close        sync.Once
+	ended        chan struct{}
 }
 
-// StartPyghmi starts one on a free port of 127.0.0.1. Close stops it.
-func StartPyghmi(username, password string) (*Pyghmi, error) {
+// StartPyghmi starts one on a free port of 127.0.0.1, with its log in dir. Close stops it.
+func StartPyghmi(dir, username, password string) (*Pyghmi, error) {
 	if strings.ContainsAny(username+password, "\n") {
 		return nil, errors.New("start pyghmi: a line break in the credentials")
 	}
@@ -43,8 +43,8 @@ func StartPyghmi(username, password string) (*Pyghmi, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start pyghmi: %w", err)
 	}
-	p := &Pyghmi{address: fmt.Sprintf("ipmi://127.0.0.1:%d", port), ended: make(chan struct{})}
-	p.process = exec.Command("/usr/bin/python3", "-c", pyghmiScript, strconv.Itoa(port))
+	p := &Pyghmi{address: fmt.Sprintf("ipmi://127.0.0.1:%d", port), log: filepath.Join(dir, "log"), ended: make(chan struct{})}
+	p.process = exec.Command("/usr/bin/python3", "-c", pyghmiScript, strconv.Itoa(port), p.log)
 	p.process.Stdin = strings.NewReader(username + "\n" + password + "\n")
 	var output strings.Builder
 	p.process.Stderr = &output
@@ -59,7 +59,7 @@ func StartPyghmi(username, password string) (*Pyghmi, error) {
 	first, err := lines.ReadString('\n')
 	go func() {
 		defer close(p.ended)
-		p.follow(lines)
+		_, _ = io.Copy(io.Discard, lines)
 		_ = p.process.Wait()
 	}()
 	if err != nil || first != "ready\n" {
@@ -69,29 +69,14 @@ func StartPyghmi(username, password string) (*Pyghmi, error) {
 	return p, nil
 }
 
-func (p *Pyghmi) follow(lines *bufio.Reader) {
-	for {
-		line, err := lines.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
-			p.mu.Lock()
-			p.log = append(p.log, line)
-			p.mu.Unlock()
-		}
-		if err != nil {
-			_, _ = io.Copy(io.Discard, lines)
-			return
-		}
-	}
-}
-
 // Address is ipmi://127.0.0.1:port.
 func (p *Pyghmi) Address() string { return p.address }
 
-// Log lists what the BMC did to the server: "power on", "boot network".
+// Log lists what the BMC did to the server: "power on", "boot network", and "boots network"
+// for each start.
 func (p *Pyghmi) Log() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.log...)
+	text, _ := os.ReadFile(p.log) // none: nothing happened yet
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
 // Close ends the process.

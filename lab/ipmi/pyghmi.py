@@ -1,19 +1,25 @@
 # Copyright The Ingot Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# A BMC made of pyghmi's server, as VirtualBMC makes one: pyghmi.py PORT, with the user
-# name and the password on standard input. It prints what it does to the server.
+# A BMC made of pyghmi's server, as VirtualBMC makes one: pyghmi.py PORT LOG, with the user
+# name and the password on standard input. It appends what it does to the server to the
+# file LOG before it answers, and prints a line when it listens.
 import sys
 
 from pyghmi.ipmi import bmc
 
+log = open(sys.argv[2], 'a', buffering=1)
+
 
 class Server(bmc.Bmc):
+    # The boot device stays, as that of VirtualBMC does.
     power, boot = 'off', 'default'
 
     def _set(self, power):
+        if power == 'on' and self.power == 'off':
+            print('boots', self.boot, file=log)
         self.power = power
-        print('power', power, flush=True)
+        print('power', power, file=log)
         return 0
 
     def get_power_state(self):
@@ -29,7 +35,8 @@ class Server(bmc.Bmc):
         return self._set('off')
 
     def power_reset(self):
-        print('reset', flush=True)
+        if self.power == 'on':
+            print('boots', self.boot, file=log)
         return 0
 
     def get_boot_device(self):
@@ -37,10 +44,11 @@ class Server(bmc.Bmc):
 
     def set_boot_device(self, device):
         self.boot = device
-        print('boot', device, flush=True)
+        print('boot', device, file=log)
         return 0
 
     def cold_reset(self):
+        print('cold reset', file=log)
         return 0
 
 
