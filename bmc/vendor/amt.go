@@ -6,39 +6,25 @@ package vendor
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
-	"sync/atomic"
-
-	"github.com/bmc-toolbox/bmclib/v2/providers/intelamt"
+	"strings"
 
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// amt is the library's driver with what it does not look at. The library asks for
-// the gentlest way off that AMT offers, whatever it was asked for itself, and takes
-// any answer for a success.
-type amt struct {
-	*intelamt.Conn
-	// only are the power states that the call in progress may choose from; nil:
-	// all.
-	only atomic.Pointer[[]int]
-}
+// The classes of Intel AMT that the driver uses (Intel AMT Implementation and Reference
+// Guide, WS-Management Class Reference).
+const (
+	cim = "http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/"
 
-func newAMTLibrary(l *link) *amt {
-	host, port := l.relay.addr()
-	a := &amt{Conn: intelamt.New(host, l.target.Username, l.target.Password.Reveal(),
-		intelamt.WithHostScheme("https"), intelamt.WithPort(uint32(port)))}
-	l.wire.alter = a.alter
-	return a
-}
-
-var (
-	// requestable is one state that CIM_AssociatedPowerManagementService offers.
-	requestable = regexp.MustCompile(`<(?:[\w.-]+:)?AvailableRequestedPowerStates(?:\s[^<>]*)?>\s*(\d{1,5})\s*</(?:[\w.-]+:)?AvailableRequestedPowerStates>`)
-	// returned is what a method answered with.
-	returned = regexp.MustCompile(`<(?:[\w.-]+:)?ReturnValue(?:\s[^<>]*)?>\s*(\d{1,10})\s*</`)
+	classPower        = cim + "CIM_AssociatedPowerManagementService"
+	classPowerService = cim + "CIM_PowerManagementService"
+	classComputer     = cim + "CIM_ComputerSystem"
+	classBootService  = cim + "CIM_BootService"
+	classBootConfig   = cim + "CIM_BootConfigSetting"
+	classBootSource   = cim + "CIM_BootSourceSetting"
+	classBootData     = "http://intel.com/wbem/wscim/1/amt-schema/1/AMT_BootSettingData"
 )
 
 // The values of ReturnValue (CIM_PowerManagementService.RequestPowerStateChange,
@@ -49,42 +35,58 @@ const (
 	returnedJobRun = "4096"
 )
 
-// alter takes out of an answer the power states that are not meant, and tells a
-// method that failed.
-func (a *amt) alter(body []byte) ([]byte, error) {
-	if m := returned.FindSubmatch(body); m != nil {
-		switch value := string(m[1]); value {
-		case returnedDone, returnedJobRun:
-		case returnedInUse:
-			return nil, fmt.Errorf("%w: AMT answered ReturnValue %s", bmc.ErrBusy, value)
-		default:
-			return nil, fmt.Errorf("%w: AMT answered ReturnValue %s", bmc.ErrNotSupported, value)
-		}
-	}
-	only := a.only.Load()
-	if only == nil {
-		return body, nil
-	}
-	return requestable.ReplaceAllFunc(body, func(element []byte) []byte {
-		state, err := strconv.Atoi(string(requestable.FindSubmatch(element)[1]))
-		if err != nil || !slices.Contains(*only, state) {
-			return nil
-		}
-		return element
-	}), nil
+// amt is a client of one machine's AMT.
+type amt struct{ *wsman }
+
+func newAMTLibrary(l *link, ep endpoint) *amt {
+	return &amt{&wsman{
+		client: l.wire.client(), url: ep.scheme + "://" + ep.host + wsmanPath,
+		username: l.target.Username, password: l.target.Password.Reveal(),
+	}}
 }
 
-// amtConn is a machine with Intel AMT.
-type amtConn struct{ *base }
-
-func newAMT(c *base) bmc.Conn { return amtConn{c} }
-
-func wordsAMT() map[bmc.PowerAction]string {
-	return map[bmc.PowerAction]string{
-		bmc.ActionOn: "on", bmc.ActionForceOff: "off", bmc.ActionGracefulOff: "off",
-		bmc.ActionForceRestart: "cycle", bmc.ActionGracefulRestart: "cycle",
+// power reads the power state, and those that may be asked for now.
+func (a *amt) power(ctx context.Context) (state int, offered []int, _ error) {
+	service, err := a.instance(ctx, classPower)
+	if err != nil {
+		return 0, nil, err
 	}
+	for _, e := range service.Children {
+		n, err := strconv.Atoi(e.value())
+		switch {
+		case e.XMLName.Local == "PowerState" && err != nil:
+			return 0, nil, fmt.Errorf("%w: AMT has the power state %q", bmc.ErrProtocol, bmc.Shorten(e.value(), 40))
+		case e.XMLName.Local == "PowerState":
+			state = n
+		case e.XMLName.Local == "AvailableRequestedPowerStates" && err == nil:
+			offered = append(offered, n)
+		}
+	}
+	if state == 0 {
+		return 0, nil, fmt.Errorf("%w: AMT has no power state", bmc.ErrProtocol)
+	}
+	return state, offered, nil
 }
+
+// PowerStateGet implements powerReader. A machine that sleeps is not off: its memory holds the
+// running system.
+func (a *amt) PowerStateGet(ctx context.Context) (string, error) {
+	state, _, err := a.power(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case isOnAMT(state):
+		return "on", nil
+	case isOffAMT(state):
+		return "off", nil
+	}
+	return "", nil
+}
+
+// The values of CIM_AssociatedPowerManagementService.PowerState: 2 on, 3 and 4 sleep,
+// 6 and 13 off (hard), 7 hibernated, 8 and 12 off (soft). All else is on its way.
+func isOnAMT(state int) bool  { return slices.Contains([]int{2, 3, 4}, state) }
+func isOffAMT(state int) bool { return slices.Contains([]int{6, 7, 8, 12, 13}, state) }
 
 // statesAMT are the values of RequestPowerStateChange.PowerState that an action may
 // end in (CIM 2.3x, CIM_PowerManagementService): the graceful ones AMT offers
@@ -105,19 +107,87 @@ func statesAMT(action bmc.PowerAction) []int {
 	return nil
 }
 
+// isSettledAMT reports an action with nothing left to do in a power state.
+func isSettledAMT(action bmc.PowerAction, state int) bool {
+	switch action {
+	case bmc.ActionOn:
+		return state == 2
+	case bmc.ActionForceOff, bmc.ActionGracefulOff:
+		return isOffAMT(state)
+	}
+	return false
+}
+
+// setPower asks for the first state of an action that AMT offers.
+func (a *amt) setPower(ctx context.Context, action bmc.PowerAction) error {
+	state, offered, err := a.power(ctx)
+	if err != nil {
+		return err
+	}
+	for _, want := range statesAMT(action) {
+		if slices.Contains(offered, want) && (action != bmc.ActionOn || state != want) {
+			return a.invoke(ctx, classPowerService, "RequestPowerStateChange",
+				fmt.Sprintf("<p:PowerState>%d</p:PowerState>", want)+reference("ManagedElement", classComputer, "Name", "ManagedSystem"))
+		}
+	}
+	if isSettledAMT(action, state) {
+		return nil
+	}
+	return refused("AMT is in power state %d and offers %v, none of which is for %s", state, offered, action)
+}
+
+// bootDataAMT are the properties of AMT_BootSettingData that would lead the next boot
+// elsewhere, and what they must be. Read-only properties, which a Put must not have, are
+// empty.
+var bootDataAMT = map[string]string{
+	"BIOSPause": "false", "BIOSSetup": "false", "BootMediaIndex": "0", "ConfigurationDataReset": "false", "IDERBootDevice": "0",
+	"ReflashBIOS": "false", "SecureErase": "false", "UseIDER": "false", "UserPasswordBypass": "false",
+
+	"BIOSLastStatus": "", "BootguardStatus": "", "OptionsCleared": "", "SecureBootControlEnabled": "", "UEFIHTTPSBootEnabled": "",
+	"UEFILocalPBABootEnabled": "", "UefiBootParametersArray": "", "WinREBootEnabled": "",
+}
+
+// setPXE has the next boot be from the network, once.
+func (a *amt) setPXE(ctx context.Context) error {
+	body, err := a.call(ctx, actionGet, classBootData, "")
+	if err != nil {
+		return err
+	}
+	var data strings.Builder
+	for _, e := range body.first("AMT_BootSettingData").Children {
+		value, listed := bootDataAMT[e.XMLName.Local]
+		if !listed {
+			value = e.value()
+		}
+		if value != "" {
+			fmt.Fprintf(&data, "<g:%s>%s</g:%s>", e.XMLName.Local, escaped(value), e.XMLName.Local)
+		}
+	}
+	if data.Len() == 0 {
+		return fmt.Errorf("%w: AMT has no boot settings", bmc.ErrProtocol)
+	}
+	if _, err := a.call(ctx, actionPut, classBootData, fmt.Sprintf(`<g:AMT_BootSettingData xmlns:g="%s">%s</g:AMT_BootSettingData>`, classBootData, data.String())); err != nil {
+		return err
+	}
+	const isNextSingleUse = "<p:Role>1</p:Role>"
+	if err := a.invoke(ctx, classBootService, "SetBootConfigRole",
+		reference("BootConfigSetting", classBootConfig, "InstanceID", "Intel(r) AMT: Boot Configuration 0")+isNextSingleUse); err != nil {
+		return err
+	}
+	return a.invoke(ctx, classBootConfig, "ChangeBootOrder", reference("Source", classBootSource, "InstanceID", "Intel(r) AMT: Force PXE Boot"))
+}
+
+// amtConn is a machine with Intel AMT.
+type amtConn struct{ *base }
+
+func newAMT(c *base) bmc.Conn { return amtConn{c} }
+
 // SetPower implements bmc.Power.
 func (c amtConn) SetPower(ctx context.Context, action bmc.PowerAction) error {
-	word, ok := c.maker.words[action]
-	if !ok {
+	if statesAMT(action) == nil {
 		return c.base.SetPower(ctx, action)
 	}
-	return on(ctx, c.base, write, "set power "+string(action), func(ctx context.Context, a *amt) error {
-		states := statesAMT(action)
-		a.only.Store(&states)
-		defer a.only.Store(nil)
-		_, err := a.PowerSet(ctx, word)
-		return err
-	})
+	return on(ctx, c.base, write, "set power "+string(action), func(ctx context.Context, a *amt) error { return a.setPower(ctx, action) })
 }
 
 // SetBootOverride implements bmc.BootDevice: the network, for the next boot. AMT
@@ -127,10 +197,7 @@ func (c amtConn) SetBootOverride(ctx context.Context, o bmc.BootOverride) error 
 	if o.Target != bmc.BootPXE || o.Persistent {
 		return fmt.Errorf("%s: %w", what, refused("AMT boots from the network, once, and from nothing else"))
 	}
-	err := on(ctx, c.base, write, what, func(ctx context.Context, a *amt) error {
-		_, err := a.BootDeviceSet(ctx, "pxe", false, false)
-		return err
-	})
+	err := on(ctx, c.base, write, what, func(ctx context.Context, a *amt) error { return a.setPXE(ctx) })
 	if err == nil && o.Mode != "" {
 		return fmt.Errorf("%s: %w: the next boot is from the network, in the mode that the firmware has: AMT cannot change it", what, bmc.ErrNotApplied)
 	}

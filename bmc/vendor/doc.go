@@ -1,9 +1,9 @@
 // Copyright The Ingot Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vendor drives BMCs in their makers' own ways, by bmclib, for what Redfish
-// and IPMI lack: exactly one of bmclib's drivers for a host, the one that the
-// address names. There is no registry and no trying of one driver after another, so
+// Package vendor drives BMCs in their makers' own ways, by bmclib and for Intel AMT by a
+// client of its own, for what Redfish and IPMI lack: exactly one driver for a host, the
+// one that the address names. There is no registry and no trying of one driver after another, so
 // that nothing waits for the slowest, and nothing that timed out is repeated by the
 // next.
 //

@@ -27,7 +27,7 @@ const (
 	nameRPC        = "rpc"
 )
 
-// maker is one driver of the library.
+// maker is one driver.
 type maker struct {
 	name string
 	// overRedfish: our Redfish driver does all but the pushing of firmware.
@@ -37,8 +37,6 @@ type maker struct {
 	lacks, offers []bmc.Capability
 	// relayed: the driver brings an HTTP client of its own.
 	relayed bool
-	// strict: it returns success although a request failed.
-	strict bool
 	// login is the path of the POST that opens a session; empty: see wire.
 	login string
 	// library makes the driver, without a request.
@@ -49,7 +47,7 @@ type maker struct {
 	conn func(c *base) bmc.Conn
 }
 
-// makers lists the drivers that are offered. What is left out: homeassistant, which
+// makers lists the drivers that are offered; intelamt is no driver of the library. What is left out: homeassistant, which
 // switches sockets; ipmitool and redfish, whose protocols have drivers of our own.
 func makers() []maker {
 	return []maker{
@@ -68,9 +66,7 @@ func makers() []maker {
 				openbmc.WithHttpClient(l.wire.client()), openbmc.WithPort(""))
 		}},
 		{name: nameASRockRack, login: "/api/session", offers: []bmc.Capability{bmc.CapFirmware, bmc.CapFirmwarePush, bmc.CapReset}, words: wordsASRockRack(), conn: newASRockRack, library: newASRockRackLibrary},
-		{name: nameAMT, relayed: true, strict: true, words: wordsAMT(), conn: newAMT, library: func(l *link, _ endpoint) library {
-			return newAMTLibrary(l)
-		}},
+		{name: nameAMT, conn: newAMT, library: func(l *link, ep endpoint) library { return newAMTLibrary(l, ep) }},
 		{name: nameRPC, words: wordsRPC(), conn: newRPC, library: func(l *link, ep endpoint) library {
 			// The password is the secret that the notifications are signed with.
 			p := rpc.New("https://"+ep.host+"/", ep.name, rpc.Secrets{rpc.SHA256: {l.target.Password.Reveal()}})

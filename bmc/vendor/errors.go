@@ -74,7 +74,7 @@ func (l *link) failure(ctx context.Context, kind callKind, what string, err erro
 	case errors.Is(out.sentinel, bmc.ErrCertificate): // it says all
 		out.text = what + ": " + l.clean(out.sentinel.Error())
 	default:
-		out.text = what + ": " + out.sentinel.Error() + ": " + l.clean(why)
+		out.text = what + ": " + out.sentinel.Error() + ": " + l.clean(strings.TrimPrefix(why, out.sentinel.Error()+": "))
 	}
 	return out
 }
@@ -98,7 +98,7 @@ func sentinelOfEnd(kind callKind, last exchange, err error) error {
 // sentinelOf classifies a call that failed in time.
 func sentinelOf(kind callKind, last, worst exchange, err error) error {
 	switch {
-	case errors.Is(err, errPanicked) && !(kind == write && last.connected):
+	case errors.Is(err, errPanicked) && !(kind == write && last.connected), errors.Is(err, bmc.ErrProtocol) && kind != write:
 		return bmc.ErrProtocol
 	case isUnfit(err):
 		return bmc.ErrNotSupported
@@ -180,14 +180,14 @@ func isUnfit(err error) bool {
 		return true
 	}
 	return hasAny(err, "not an OpenBMC device", "device model not supported", "unsupported model for BIOS", "firmware install not supported for",
-		"unsupported update method", "no implemented transition", "component unsupported")
+		"unsupported update method", "component unsupported")
 }
 
-// isOccupied reports a BMC that works on another update, or waits for the restart
+// isOccupied reports a BMC that is busy, works on another update, or waits for the restart
 // after one.
 func isOccupied(err error) bool {
 	for _, occupied := range []error{
-		libraryerrors.ErrBMCUpdating, libraryerrors.ErrBMCColdResetRequired, libraryerrors.ErrHostPowercycleRequired,
+		bmc.ErrBusy, libraryerrors.ErrBMCUpdating, libraryerrors.ErrBMCColdResetRequired, libraryerrors.ErrHostPowercycleRequired,
 	} {
 		if errors.Is(err, occupied) {
 			return true

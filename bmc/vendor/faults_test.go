@@ -107,9 +107,9 @@ func TestOneDriver(t *testing.T) {
 	}
 }
 
-// resetAMT is the number of the request that resets: before it come three readings
-// of the power state, of two requests each, and one of the system's reference.
-const resetAMT = 9
+// resetAMT is the number of the request that resets: before it comes a reading of the power
+// state, of two requests.
+const resetAMT = 3
 
 // TestNothingIsRepeated: a reset whose answer was lost happens once (bmclib would try
 // it through the next of its drivers).
@@ -164,8 +164,8 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-// TestForceOffIsForced: AMT offers a shutdown while the system runs its agent, and
-// bmclib would take that for "off" for ever.
+// TestForceOffIsForced: AMT offers a shutdown while the system runs its agent, which is not
+// what cuts the power.
 func TestForceOffIsForced(t *testing.T) {
 	r := newPlain(t, bmctest.DriverAMT, nil)
 	r.bench.IgnoreShutdown = true

@@ -153,7 +153,10 @@ func TestPanic(t *testing.T) {
 	if err := conn.SetPower(t.Context(), bmc.ActionOn); !errors.Is(err, bmc.ErrProtocol) {
 		t.Errorf("error %v, want ErrProtocol", err)
 	}
-	// And a real one: a challenge without a value (wsman, parseChallenge).
+}
+
+// TestBrokenChallenge: a challenge of Digest without a value.
+func TestBrokenChallenge(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Digest realm")
 		w.WriteHeader(http.StatusUnauthorized)

@@ -11,10 +11,13 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// powerer and booter are what drivers of the library offer; their bools say less
-// than their errors: asking for a shutdown returns false.
-type powerer interface {
+// powerReader, powerSetter and booter are what drivers offer; the bools of bmclib's say
+// less than their errors: asking for a shutdown returns false.
+type powerReader interface {
 	PowerStateGet(ctx context.Context) (string, error)
+}
+
+type powerSetter interface {
 	PowerSet(ctx context.Context, state string) (bool, error)
 }
 
@@ -59,7 +62,7 @@ func on[T any](ctx context.Context, c *base, kind callKind, what string, f func(
 // PowerState implements bmc.Power.
 func (c *base) PowerState(ctx context.Context) (bmc.PowerState, error) {
 	answer := make(chan string, 1) // the call may outlive this one
-	err := on(ctx, c, read, "read power state", func(ctx context.Context, lib powerer) error {
+	err := on(ctx, c, read, "read power state", func(ctx context.Context, lib powerReader) error {
 		told, err := lib.PowerStateGet(ctx)
 		answer <- told
 		return err
@@ -82,7 +85,7 @@ func (c *base) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	if !ok {
 		return fmt.Errorf("set power: %w", refused("the driver %s has no way to do %s", c.maker.name, bmc.Shorten(string(action), 40)))
 	}
-	return on(ctx, c, write, "set power "+string(action), func(ctx context.Context, lib powerer) error {
+	return on(ctx, c, write, "set power "+string(action), func(ctx context.Context, lib powerSetter) error {
 		_, err := lib.PowerSet(ctx, word)
 		return err
 	})

@@ -60,12 +60,6 @@ func newRelay(w *wire) (*relay, error) {
 	return r, nil
 }
 
-// host and port of the relay.
-func (r *relay) addr() (host string, port int) {
-	a, _ := r.listener.Addr().(*net.TCPAddr)
-	return a.IP.String(), a.Port
-}
-
 func (r *relay) url() string { return "https://" + r.listener.Addr().String() }
 
 func (r *relay) close() {

@@ -49,8 +49,6 @@ type wire struct {
 	// login is the path of the POST that opens a session of which only its answer tells
 	// how to end it; empty: there is none.
 	login string
-	// alter, where not nil, sees the body of each answer first.
-	alter func(body []byte) ([]byte, error)
 
 	// one is held by the request in flight, until its answer was read.
 	one chan struct{}
@@ -216,11 +214,6 @@ func (w *wire) collect(call context.Context, resp *http.Response) error {
 		return errTooLarge
 	}
 	body = bmc.WithoutControls(body)
-	if w.alter != nil {
-		if body, err = w.alter(body); err != nil {
-			return err
-		}
-	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	resp.Header.Del("Content-Length")
 	return nil

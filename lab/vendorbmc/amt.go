@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,6 +53,10 @@ type amt struct {
 	mu sync.Mutex
 	// single: SetBootConfigRole said that the configuration is for the next boot.
 	single bool
+	// nonces counts those made so far, uses the requests that the last one let in, and count
+	// is the client's count of the last of them.
+	nonces, uses int
+	count        uint64
 }
 
 // envelope is what of a request matters, by local names.
@@ -72,7 +77,7 @@ func (a *amt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !a.authorized(r) {
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Digest realm="%s", nonce="%s",stale="false",qop="auth"`, realm, nonce))
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Digest realm="%s", nonce="%s",stale="false",qop="auth"`, realm, a.nonce()))
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -93,8 +98,24 @@ func (a *amt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		nsSOAP, nsAddress, nsWSMAN, nsEnum, strings.TrimSpace(in.Header.Action), strings.TrimSpace(in.Header.MessageID), body)
 }
 
-// authorized checks Digest credentials (RFC 2617 §3.2.2, MD5, qop "auth").
+// nonce makes the next one, if the last one was used up.
+func (a *amt) nonce() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cfg.NonceUses > 0 && a.uses >= a.cfg.NonceUses {
+		a.nonces, a.uses, a.count = a.nonces+1, 0, 0
+	}
+	return a.current()
+}
+
+func (a *amt) current() string { return fmt.Sprintf("%s%d", nonce, a.nonces) }
+
+// authorized checks Digest credentials (RFC 2617 §3.2.2, MD5, qop "auth"): each use of a
+// nonce has a greater count.
 func (a *amt) authorized(r *http.Request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nonce := a.current()
 	fields := map[string]string{}
 	for _, f := range strings.Split(strings.TrimPrefix(r.Header.Get("Authorization"), "Digest "), ",") {
 		if key, value, ok := strings.Cut(strings.TrimSpace(f), "="); ok {
@@ -104,7 +125,13 @@ func (a *amt) authorized(r *http.Request) bool {
 	ha1 := digest(a.cfg.Username + ":" + realm + ":" + a.cfg.Password)
 	ha2 := digest(r.Method + ":" + fields["uri"])
 	want := digest(strings.Join([]string{ha1, nonce, fields["nc"], fields["cnonce"], "auth", ha2}, ":"))
-	return fields["username"] == a.cfg.Username && fields["nonce"] == nonce && fields["uri"] == r.URL.Path && fields["response"] == want
+	count, err := strconv.ParseUint(fields["nc"], 16, 32)
+	if fields["username"] != a.cfg.Username || fields["nonce"] != nonce || fields["uri"] != r.URL.Path || fields["response"] != want ||
+		err != nil || count <= a.count || a.cfg.NonceUses > 0 && a.uses >= a.cfg.NonceUses {
+		return false
+	}
+	a.uses, a.count = a.uses+1, count
+	return true
 }
 
 func digest(text string) string {
@@ -135,9 +162,10 @@ func (a *amt) answer(ctx context.Context, action, resource, body string) (string
 		return "", true
 	case nsTransfer + "/Get":
 		return fmt.Sprintf(`<g:AMT_BootSettingData xmlns:g=%q><g:BIOSPause>false</g:BIOSPause><g:BIOSSetup>false</g:BIOSSetup>`+
-			`<g:BootMediaIndex>0</g:BootMediaIndex><g:BIOSLastStatus>2</g:BIOSLastStatus><g:UseSOL>false</g:UseSOL></g:AMT_BootSettingData>`, classBootData), resource == classBootData
+			`<g:BootMediaIndex>0</g:BootMediaIndex><g:BIOSLastStatus>2</g:BIOSLastStatus><g:UseIDER>true</g:UseIDER><g:UseSOL>true</g:UseSOL></g:AMT_BootSettingData>`, classBootData), resource == classBootData
 	case nsTransfer + "/Put":
-		return fmt.Sprintf(`<g:AMT_BootSettingData xmlns:g=%q/>`, classBootData), resource == classBootData && !strings.Contains(body, "BIOSLastStatus")
+		return fmt.Sprintf(`<g:AMT_BootSettingData xmlns:g=%q/>`, classBootData), resource == classBootData &&
+			!strings.Contains(body, "BIOSLastStatus") && strings.Contains(body, "UseIDER>false<") && strings.Contains(body, "UseSOL>true<")
 	case classService + "/RequestPowerStateChange":
 		return output(classService, "RequestPowerStateChange", a.power(ctx, body)), true
 	case classBoot + "/SetBootConfigRole":
@@ -207,7 +235,7 @@ func (a *amt) states() []int {
 
 func (a *amt) power(ctx context.Context, body string) int {
 	m := powerState.FindStringSubmatch(body)
-	if m == nil {
+	if m == nil || !strings.Contains(body, `<w:Selector Name="Name">ManagedSystem</w:Selector>`) {
 		return returnedInvalid
 	}
 	for _, s := range a.states() {

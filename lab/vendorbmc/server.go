@@ -35,6 +35,8 @@ type Config struct {
 	// Agent says that the machine's operating system listens to AMT, which then
 	// offers graceful power actions too.
 	Agent bool
+	// NonceUses is how often AMT takes one nonce before it makes a new one; 0: always.
+	NonceUses int
 }
 
 // Server is a running BMC. It is safe for concurrent use.

@@ -77,6 +77,20 @@ func CheckClean(dir string, deps []string) error {
 	return nil
 }
 
+// CheckMaintained returns an error if the package in directory dir is a program's and one of
+// deps, the paths of all it links, is of a module that has no owner.
+func CheckMaintained(dir string, deps []string) error {
+	if !withinAny(dir, programs) {
+		return nil
+	}
+	for _, u := range unmaintained {
+		if i := slices.IndexFunc(deps, func(dep string) bool { return within(dep, u.module) }); i >= 0 {
+			return fmt.Errorf("%s must not link %s: %s (see go mod why %s)", dir, deps[i], u.reason, deps[i])
+		}
+	}
+	return nil
+}
+
 func homeNames(h *home) string {
 	if h.testsOnly {
 		return "tests"

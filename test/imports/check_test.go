@@ -71,6 +71,26 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestCheckMaintained(t *testing.T) {
+	for name, test := range map[string]struct {
+		dir  string
+		deps []string
+		ok   bool
+	}{
+		"maintained":                        {"cmd/manager", []string{"fmt", "github.com/google/uuid"}, true},
+		"unmaintained":                      {"cmd/manager", []string{"fmt", "github.com/satori/go.uuid"}, false},
+		"a package below":                   {"cmd/manager", []string{"github.com/VictorLowther/simplexml/dom"}, false},
+		"a name that only begins alike":     {"cmd/manager", []string{"github.com/VictorLowther/soaplike"}, true},
+		"a package that is not a program's": {"bmc/vendor", []string{"github.com/satori/go.uuid"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := imports.CheckMaintained(test.dir, test.deps); (err == nil) != test.ok {
+				t.Errorf("CheckMaintained = %v, want no error: %v", err, test.ok)
+			}
+		})
+	}
+}
+
 func TestCheckClean(t *testing.T) {
 	tests := map[string]struct {
 		dir   string

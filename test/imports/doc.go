@@ -4,10 +4,11 @@
 // Package imports holds the rules of who may import whom, and a test that walks
 // "go list" and fails, with the reason, when an import runs the other way.
 //
-// There are three kinds of rule. Rooms: which of our own top-level directories
+// There are four kinds of rule. Rooms: which of our own top-level directories
 // a room may know. Homes: where a third-party library may be used; a library
 // without a row is refused until somebody decides where it lives. Clean rooms:
-// what must not link a Kubernetes client even through others.
+// what must not link a Kubernetes client even through others. Unmaintained modules: what
+// no program may link even through others.
 //
 // A row may be changed; the reason in it says what is lost. It must not know
 // any package's content.

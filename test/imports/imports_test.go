@@ -48,7 +48,7 @@ func TestImportsRunOneWay(t *testing.T) {
 				}
 			}
 		}
-		if err := imports.CheckClean(dir, p.Deps); err != nil {
+		if err := errors.Join(imports.CheckClean(dir, p.Deps), imports.CheckMaintained(dir, p.Deps)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -109,6 +109,20 @@ var homes = []home{
 	{library: "sigs.k8s.io/cluster-api", in: outer, tests: rendered, reason: "its helpers bring a Kubernetes client"},
 }
 
+// unmaintained are modules without an owner, which the programs must not link through any
+// import.
+var unmaintained = []struct{ module, reason string }{
+	{"github.com/satori/go.uuid", "no release since 2018, and its random UUIDs of that time can repeat (CVE-2021-3538); use github.com/google/uuid"},
+	{"github.com/VictorLowther/soap", "no change since 2015; bmc/vendor has its own WS-Management client"},
+	{"github.com/VictorLowther/simplexml", "no change since 2018; use encoding/xml"},
+	{"github.com/jacobweinstock/iamt", "no change since 2023, and it links the three modules above; bmc/vendor drives Intel AMT itself"},
+	{"github.com/dgrijalva/jwt-go", "archived in 2021 with CVE-2020-26160"},
+	{"github.com/mitchellh/mapstructure", "archived in 2024; use github.com/go-viper/mapstructure/v2"},
+}
+
+// programs are what must not link them.
+var programs = []string{"cmd"}
+
 // clients are what clean rooms must not link, at whatever remove.
 var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
