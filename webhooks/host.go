@@ -97,23 +97,22 @@ func (v *hostValidator) ValidateUpdate(ctx context.Context, before, after *v1bet
 		errs = append(errs, more...)
 	}
 	errs = append(errs, checkCommands(before.Annotations, after, v.clock.Now())...)
-	if after.DeletionTimestamp.IsZero() && !isLetGo(after) {
+	if after.DeletionTimestamp.IsZero() {
 		recorded, err := v.refuseRecorded(ctx, before, after)
 		if err != nil {
 			return nil, err
 		}
 		errs = append(errs, recorded...)
-		if before.Spec.NetworkRef != after.Spec.NetworkRef || before.Spec.BootMACAddress != after.Spec.BootMACAddress {
-			refused, err := v.refuseNetwork(ctx, after)
-			if err != nil {
-				return nil, err
-			}
-			errs = append(errs, refused...)
-		}
 		errs = append(errs, v.bmcs.checkCapabilities(before, after)...)
-		errs = append(errs, v.bmcs.checkSource(before, after)...)
 		errs = append(errs, checkSettings(before, after)...)
 	}
+	// What tenants may reach holds in every state of a host: the state can be left again.
+	refused, err := v.refuseMove(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	errs = append(errs, refused...)
+	errs = append(errs, v.bmcs.checkSource(before, after)...)
 	if err := refusal("IngotHost", after, errs); err != nil {
 		return nil, err
 	}

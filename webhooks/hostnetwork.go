@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -59,6 +61,33 @@ func (v *hostValidator) refuseNetwork(ctx context.Context, host *v1beta2.IngotHo
 		return nil, err
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "networkRef", "name"), network.Name, why.Message+"; "+why.Remedy)}, nil
+}
+
+// refuseMove refuses another network, or another boot NIC, as refuseNetwork does. A host that
+// joins a network comes after all that are there, however old it is: otherwise the oldest hosts
+// could join one after the other, beyond the limit. A host that Ingot knows joins no network
+// that does not exist: it would count as there before the network was created.
+func (v *hostValidator) refuseMove(ctx context.Context, before, after *v1beta2.IngotHost) (field.ErrorList, error) {
+	joins := before.Spec.NetworkRef != after.Spec.NetworkRef
+	if !joins && before.Spec.BootMACAddress == after.Spec.BootMACAddress {
+		return nil, nil
+	}
+	if !joins {
+		return v.refuseNetwork(ctx, after)
+	}
+	joining := after.DeepCopy()
+	joining.CreationTimestamp = metav1.Time{}
+	errs, err := v.refuseNetwork(ctx, joining)
+	if err != nil || len(errs) > 0 || after.Spec.Claim == nil && after.Spec.Record == nil {
+		return errs, err
+	}
+	name := after.Spec.NetworkRef.Name
+	err = v.hosts.Get(ctx, client.ObjectKey{Name: name}, &v1beta2.IngotNetwork{})
+	if apierrors.IsNotFound(err) {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "networkRef", "name"), name,
+			"there is no such IngotNetwork; create it before a host that was inspected joins it, or correct the name")}, nil
+	}
+	return nil, err
 }
 
 // ofBootNetwork warns of another boot NIC or network for a host whose system has its address

@@ -4,10 +4,75 @@
 package webhooks
 
 import (
+	"errors"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
+
+// allowing is a network that allows namespace ns so many hosts; nil: any number.
+func allowing(name string, most *int32) *v1beta2.IngotNetwork {
+	network := &v1beta2.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	network.Spec.AllowedNamespaces = &v1beta2.NetworkNamespaces{Names: []string{"ns"}, MaxHosts: most}
+	return network
+}
+
+// I22: no state of a host lets it onto a network that does not allow it, or to a BMC that is
+// not allowed; and it joins a network after all that are there.
+func TestHostJoinsANetwork(t *testing.T) {
+	refusing := allowing("others", nil)
+	refusing.Spec.AllowedNamespaces.Names = []string{"another"}
+	young := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "young", CreationTimestamp: metav1.NewTime(time.Unix(2000, 0))}}
+	young.Spec.NetworkRef.Name, young.Spec.BootMACAddress = "full", "52:54:00:00:00:09"
+	to := func(name string) func(*v1beta2.IngotHost) {
+		return func(h *v1beta2.IngotHost) { h.Spec.NetworkRef.Name = name }
+	}
+	plain := func(*v1beta2.IngotHost) {}
+	moved := func(h *v1beta2.IngotHost) {
+		h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	}
+	dying := func(h *v1beta2.IngotHost) {
+		h.DeletionTimestamp, h.Finalizers = new(metav1.Now()), []string{"example.com/kept"}
+	}
+	inspected := func(h *v1beta2.IngotHost) {
+		h.Spec.Record = &v1beta2.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1500, 0))}
+	}
+	loopback := func(h *v1beta2.IngotHost) { h.Spec.BMC = &v1beta2.BMC{Address: "redfish://127.0.0.1"} }
+	for name, tt := range map[string]struct {
+		before, change func(*v1beta2.IngotHost)
+		want           string
+	}{
+		"allowed":                               {plain, to("wide"), ""},
+		"not allowed":                           {plain, to("others"), "spec.networkRef.name"},
+		"as if clusterctl took it away":         {moved, to("others"), "spec.networkRef.name"},
+		"in the moment it is taken away":        {plain, func(h *v1beta2.IngotHost) { moved(h); to("others")(h) }, "spec.networkRef.name"},
+		"kept by a finalizer":                   {dying, to("others"), "spec.networkRef.name"},
+		"a full one, though it is older":        {plain, to("full"), "spec.networkRef.name"},
+		"one that does not exist":               {plain, to("later"), ""},
+		"one that does not exist, inspected":    {inspected, to("later"), "spec.networkRef.name"},
+		"a BMC that is not allowed":             {plain, loopback, "spec.bmc.address"},
+		"the same, taken away":                  {moved, loopback, "spec.bmc.address"},
+		"the same, kept by a finalizer":         {dying, loopback, "spec.bmc.address"},
+		"there before the rule, changed anyhow": {func(h *v1beta2.IngotHost) { to("others")(h); loopback(h) }, moved, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", CreationTimestamp: metav1.NewTime(time.Unix(1000, 0))}}
+			before.Spec.NetworkRef.Name, before.Spec.BootMACAddress = "mine", "52:54:00:00:00:01"
+			tt.before(before)
+			after := before.DeepCopy()
+			tt.change(after)
+			v := newHostValidator(t, "ingot", allowing("mine", nil), allowing("wide", nil), allowing("full", ptr.To[int32](1)), refusing, young)
+			v.bmcs.Source = func(string) error { return errors.New("not allowed") }
+			_, err := v.ValidateUpdate(request(t.Context(), "somebody"), before, after)
+			checkRefusal(t, err, tt.want)
+		})
+	}
+}
 
 // While a system is installed with the address recorded for its host, the host keeps the
 // NIC and the network that it was recorded for.
@@ -44,7 +109,7 @@ func TestHostKeepsRecordedAddress(t *testing.T) {
 			before.Spec.Claim.State, before.Spec.Claim.Network = tc.state, &v1beta2.ClaimedNetwork{Addresses: tc.addresses}
 			after := before.DeepCopy()
 			tc.change(after)
-			_, err := newHostValidator(t, "ingot", facts).ValidateUpdate(t.Context(), before, after)
+			_, err := newHostValidator(t, "ingot", facts, allowing("other", nil)).ValidateUpdate(t.Context(), before, after)
 			checkRefusal(t, err, tc.want)
 		})
 	}

@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,17 +34,19 @@ func TestHostWarnings(t *testing.T) {
 	}
 	bad := func(host *v1beta2.IngotHost) {
 		host.Labels = nil
-		host.Spec.NetworkRef.Name = "nowhere"
 		host.Spec.Cleaning = v1beta2.CleaningNone
 		host.Spec.BMC.CredentialsRef.Name = "nowhere"
 		host.Spec.BMC.InsecureSkipVerify = new(true)
+	}
+	astray := func(host *v1beta2.IngotHost) {
+		bad(host)
+		host.Spec.NetworkRef.Name = "nowhere"
 	}
 	all := admission.Warnings{
 		"metadata.labels[" + v1beta2.RackLabel + "]: is not set, but other hosts of namespace ns carry the label; give the host its value, until then it is in no failure domain",
 		"spec.bmc.insecureSkipVerify: with true whoever stands between Ingot and the BMC can read the password; remove it and give caBundleRef or certificateFingerprint",
 		"spec.cleaning: with None the disks keep their data when the host is released, and the host then serves only the same cluster; use Metadata to free it for others",
 		`spec.bmc.credentialsRef.name: Secret "nowhere" does not exist; create it with the keys username and password, until then the BMC is not contacted`,
-		`spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`,
 	}
 	byDHCP := func(host *v1beta2.IngotHost) { host.Spec.Claim.Network = nil }
 	otherCard := func(host *v1beta2.IngotHost) { host.Spec.BootMACAddress = "02:00:00:00:00:99" }
@@ -77,7 +80,7 @@ func TestHostWarnings(t *testing.T) {
 		want          admission.Warnings
 	}{
 		{"made well", nil, racked("h", nil), nil},
-		{"made badly", nil, racked("h", bad), all},
+		{"made badly", nil, racked("h", astray), append(slices.Clone(all), `spec.networkRef.name: IngotNetwork "nowhere" does not exist; create it, until then the host is not booted`)},
 		{"changed badly", racked("h", nil), racked("h", bad), all},
 		{"made in clear", nil, racked("h", func(h *v1beta2.IngotHost) { h.Spec.BMC.Address = "redfish+http://10.0.0.1" }), admission.Warnings{
 			"spec.bmc.address: with redfish+http://10.0.0.1 the password travels in clear, and so does every order to the BMC; write redfish:// unless only a lab, or a TLS proxy, lies behind it"}},

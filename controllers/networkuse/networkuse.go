@@ -70,7 +70,11 @@ func Check(ctx context.Context, reader client.Reader, host *infrav1.IngotHost, n
 	if err := reader.List(ctx, list, client.MatchingFields{index.HostByNetwork: network.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("hosts on network %s: %w", network.Name, err)
 	}
-	if earlier(list.Items, host) < most {
+	there, err := settled(ctx, reader, host.Namespace, network.Name)
+	if err != nil {
+		return nil, err
+	}
+	if earlier(list.Items, host, there) < most {
 		return nil, nil
 	}
 	return &Refusal{
@@ -139,11 +143,38 @@ func rangeSize(r infrav1.AddressRange) int {
 	return int(binary.BigEndian.Uint32(last[:])-binary.BigEndian.Uint32(first[:])) + 1
 }
 
-// earlier counts the hosts that come before one: the oldest have the quota, so that a new
-// host takes none's place. A host that is not created yet is the youngest.
-func earlier(hosts []infrav1.IngotHost, host *infrav1.IngotHost) (count int) {
+// settled finds the names of the hosts of a namespace that have an address recorded on a
+// network.
+func settled(ctx context.Context, reader client.Reader, namespace, network string) (map[string]bool, error) {
+	names := map[string]bool{}
+	for _, by := range []string{index.HardwareByNetwork, index.HardwareByIPv6Network} {
+		list := &infrav1.IngotHardwareList{}
+		if err := reader.List(ctx, list, client.MatchingFields{by: network}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("addresses on network %s: %w", network, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Namespace == namespace {
+				names[list.Items[i].Name] = true
+			}
+		}
+	}
+	return names, nil
+}
+
+// earlier counts the hosts of the namespace that come before one: those that have an address
+// on the network, then the oldest, so that a host takes no other's place. A host that is not
+// created yet is the youngest.
+func earlier(hosts []infrav1.IngotHost, host *infrav1.IngotHost, settled map[string]bool) (count int) {
 	for i := range hosts {
-		if other := &hosts[i]; other.Namespace == host.Namespace && other.Name != host.Name && (host.CreationTimestamp.IsZero() || before(other, host)) {
+		other := &hosts[i]
+		if other.Namespace != host.Namespace || other.Name == host.Name {
+			continue
+		}
+		first := host.CreationTimestamp.IsZero() || before(other, host)
+		if settled[other.Name] != settled[host.Name] {
+			first = settled[other.Name]
+		}
+		if first {
 			count++
 		}
 	}
@@ -155,8 +186,9 @@ func before(a, b *infrav1.IngotHost) bool {
 }
 
 // Established reports a host that uses its network already: it is claimed, has an address
-// recorded there, or was inspected with its present boot NIC. It goes on when it is outside
-// of what the network allows, as after an upgrade; a new one is not served.
+// recorded there, or was inspected with its present boot NIC and has an address nowhere, as
+// in mode Proxy. It continues to work when it is outside of what the network allows, as after
+// an upgrade; a new one is not served.
 func Established(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool {
 	if host.Spec.Claim != nil {
 		return true
@@ -164,11 +196,13 @@ func Established(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) bool 
 	if hardware == nil {
 		return false
 	}
+	elsewhere := false
 	for _, entry := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
 		if entry != nil && entry.MAC == host.Spec.BootMACAddress && entry.NetworkName == host.Spec.NetworkRef.Name {
 			return true
 		}
+		elsewhere = elsewhere || entry != nil && entry.NetworkName != host.Spec.NetworkRef.Name
 	}
-	inspected := host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero()
+	inspected := !elsewhere && host.Spec.Record != nil && !host.Spec.Record.InspectedAt.IsZero()
 	return inspected && slices.ContainsFunc(hardware.Spec.NICs, func(nic infrav1.HardwareNIC) bool { return nic.MAC == host.Spec.BootMACAddress })
 }
