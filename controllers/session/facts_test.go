@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
@@ -114,6 +115,72 @@ func TestOnlyInspectionWritesIdentity(t *testing.T) {
 			got := infrav1.HardwareSystem{UUID: after.Spec.System.UUID, SerialNumber: after.Spec.System.SerialNumber}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("identity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// I22: no inspection takes the identity of a host of another namespace, which would make both
+// duplicates. Facts that no host holds are in nobody's way.
+func TestInspectionTakesNoIdentityOfOthers(t *testing.T) {
+	theirs := infrav1.HardwareSystem{UUID: "44444444-4444-4444-4444-444444444444", SerialNumber: "S4"}
+	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}
+	enrolled := func(h *infrav1.IngotHost) { h.Labels = map[string]string{infrav1.EnrolledLabel: ""} }
+	moved := func(h *infrav1.IngotHost) {
+		h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	}
+	inUse := func(h *infrav1.IngotHost) { h.Spec.Claim = &infrav1.HostClaim{State: infrav1.ClaimProvisioned} }
+	for name, tc := range map[string]struct {
+		namespace string
+		other     func(*infrav1.IngotHost) // nil: the host of the facts is gone
+		known     *infrav1.HardwareSystem  // of the host that is inspected; nil: none
+		refused   bool
+	}{
+		"a free host's":                           {"other", func(*infrav1.IngotHost) {}, &mine, true},
+		"a free host's, at the first inspection":  {"other", func(*infrav1.IngotHost) {}, nil, true},
+		"a host's in use":                         {"other", inUse, &mine, true},
+		"a host's in use, whatever it says":       {"other", func(h *infrav1.IngotHost) { inUse(h); enrolled(h); moved(h) }, &mine, true},
+		"of the same namespace":                   {"metal", func(*infrav1.IngotHost) {}, &mine, false},
+		"of a machine that waits for approval":    {"other", enrolled, &mine, false},
+		"of a host that is moved away":            {"other", moved, &mine, false},
+		"of a host that is gone":                  {"other", nil, &mine, false},
+		"that it has already, as after a mistake": {"other", func(*infrav1.IngotHost) {}, &theirs, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := slices.DeleteFunc(world(), func(o client.Object) bool { _, is := o.(*infrav1.IngotHardware); return is })
+			meta := metav1.ObjectMeta{Namespace: tc.namespace, Name: "theirs"}
+			facts := &infrav1.IngotHardware{ObjectMeta: meta, Spec: infrav1.IngotHardwareSpec{System: theirs}}
+			objects = append(objects, facts)
+			if tc.other != nil {
+				host := &infrav1.IngotHost{ObjectMeta: meta}
+				tc.other(host)
+				objects = append(objects, host)
+			}
+			if tc.known != nil {
+				own := recorded(here)
+				own.Spec.System = *tc.known
+				objects = append(objects, own)
+			}
+			s := newSite(t, objects...)
+			s.change(func(h *infrav1.IngotHost) {
+				h.Spec.Order.AgentKey, h.Spec.Order.Kind, h.Spec.Claim = "", infrav1.OrderInspect, nil
+			})
+			said := found()
+			said.UUID, said.Serial = theirs.UUID, theirs.SerialNumber
+			_, reason := call[agentapi.Session](s.agent(claimsOf(token.Inspect), here), agentapi.PathSession, agentapi.SessionRequest{BootID: "b", Version: "v", Hardware: said})
+			after := &infrav1.IngotHardware{}
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: "h1"}, after); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			if refused := reason == agentapi.ReasonHardwareMismatch; refused != tc.refused || refused == (after.Spec.System == theirs) {
+				t.Errorf("answered %q, and its identity is %+v", reason, after.Spec.System)
+			}
+			result := s.host().Spec.Order.Result
+			if !tc.refused {
+				return
+			}
+			if result == nil || result.Reason != infrav1.ReasonDuplicate || strings.Contains(result.Message, "theirs") || len(result.Message) > maxMessage {
+				t.Errorf("the order ends with %+v", result)
 			}
 		})
 	}

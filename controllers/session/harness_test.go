@@ -36,6 +36,7 @@ import (
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/token"
 	"github.com/ingot-metal/ingot/test/kinds"
 )
@@ -91,7 +92,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	s := &site{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: events.NewFakeRecorder(1000), log: &lockedBuffer{}}
 	s.hardware, _ = net.ParseMAC(bootMAC)
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.IngotHost{}).
-		WithInterceptorFuncs(s.faults()).Build()
+		WithIndex(&infrav1.IngotHardware{}, index.HardwareBySystem, bySystem).WithInterceptorFuncs(s.faults()).Build()
 	files, err := token.NewFiles()
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,14 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 		s.noCanary()
 	})
 	return s
+}
+
+// bySystem is the index that package index sets up on a manager's cache.
+func bySystem(object client.Object) []string {
+	if system := index.System(object.(*infrav1.IngotHardware)); system != "" {
+		return []string{system}
+	}
+	return nil
 }
 
 // cached is the client of a server whose cache lags as the test says.

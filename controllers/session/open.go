@@ -13,11 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/hardware"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/inventory"
 )
 
@@ -95,6 +97,8 @@ func (s *Server) admit(ctx context.Context, host *infrav1.IngotHost, facts infra
 	}
 	switch host.Spec.Order.Kind {
 	case infrav1.OrderInstall:
+	case infrav1.OrderInspect:
+		return s.takenIdentity(ctx, host, known, facts)
 	case infrav1.OrderWipe:
 		if unnamed > 0 {
 			return tooManyDisks(len(facts.Disks), unnamed), nil
@@ -164,6 +168,47 @@ func identityDiffers(before, now infrav1.HardwareSystem) string {
 		return fmt.Sprintf("serial number %q instead of %q", now.SerialNumber, before.SerialNumber)
 	}
 	return ""
+}
+
+// takenIdentity refuses an inspection that would give a host the identity of a host of another
+// namespace (I22): whoever has root on a server, or a virtual machine, chooses what it reports,
+// and both hosts would be duplicates. Hosts of one namespace are told that they are. An identity
+// that the host has already is compared by the host controller.
+func (s *Server) takenIdentity(ctx context.Context, host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) (*problem, error) {
+	system := index.System(&infrav1.IngotHardware{Spec: facts})
+	if system == "" || known != nil && index.System(known) == system {
+		return nil, nil
+	}
+	list := &infrav1.IngotHardwareList{}
+	if err := s.Client.List(ctx, list, client.MatchingFields{index.HardwareBySystem: system}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].Namespace == host.Namespace {
+			continue
+		}
+		other := &infrav1.IngotHost{}
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(&list.Items[i]), other)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil && holdsIdentity(other) {
+			return &problem{reason: infrav1.ReasonDuplicate, message: "The server that booted has the UUID and serial number of a host of another namespace. " +
+				"Ingot powers it off and keeps nothing of the inspection. Delete one of the two hosts"}, nil
+		}
+	}
+	return nil, nil
+}
+
+// holdsIdentity reports whether the facts of a host keep others from having the same identity:
+// not what a machine said that waits for approval, nor what clusterctl moves away.
+func holdsIdentity(host *infrav1.IngotHost) bool {
+	if host.Spec.Claim != nil {
+		return true
+	}
+	_, enrolled := host.Labels[infrav1.EnrolledLabel]
+	_, moved := host.Annotations[clusterctlv1.DeleteForMoveAnnotation]
+	return !moved && (!enrolled || host.Spec.Record != nil || host.Spec.Order != nil)
 }
 
 // inspects reports whether the order is an inspection, which alone writes the identity and
