@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/address"
 	"github.com/ingot-metal/ingot/controllers/index"
+	"github.com/ingot-metal/ingot/controllers/networkuse"
 	"github.com/ingot-metal/ingot/controllers/pool"
 	"github.com/ingot-metal/ingot/inventory/addressuse"
 	"github.com/ingot-metal/ingot/inventory/networkdata"
@@ -39,7 +40,11 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	if err != nil {
 		return next, err
 	}
-	around := networkdata.Surroundings{Networks: networks, Pools: map[networkdata.Place]networkdata.Given{},
+	closed, err := r.closed(ctx, s.machine, networks)
+	if err != nil {
+		return next, err
+	}
+	around := networkdata.Surroundings{Networks: networks, Closed: closed, Pools: map[networkdata.Place]networkdata.Given{},
 		Endpoints: endpoints, IngotCluster: s.ingotClusterKey(), ControlPlane: util.IsControlPlaneMachine(s.owner)}
 	var waits []pool.Answer
 	for _, place := range networkdata.PoolPlaces(data) {
@@ -64,6 +69,24 @@ func (r *Reconciler) findNetwork(ctx context.Context, s *scope) (outcome, error)
 	}
 	s.around = &around
 	return next, nil
+}
+
+// closed are the networks that networkData asks for a reserved address of and that do not allow
+// the machine's namespace (I22).
+func (r *Reconciler) closed(ctx context.Context, machine *infrav1.IngotMachine, networks map[string]infrav1.IngotNetworkSpec) (map[string]bool, error) {
+	asked := networkdata.ReservedIn(nil, machine.Spec.NetworkData)
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	namespace := networkuse.Namespace()
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: machine.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("namespace %s: %w", machine.Namespace, err)
+	}
+	closed := map[string]bool{}
+	for _, address := range asked {
+		closed[address.Network] = !networkuse.Allows(networks[address.Network], machine.Namespace, namespace.Labels)
+	}
+	return closed, nil
 }
 
 // endpoints are the addresses by which control planes are reached; that of the machine's

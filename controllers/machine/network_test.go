@@ -275,6 +275,27 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
+// I22: a network reserves addresses for the namespaces that it allows. Whoever has root on a
+// server chooses the MAC addresses that it reports.
+func testNetworkOfOthers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
+	s := newSite(t, cfg, scheme)
+	s.network()
+	s.host("h", "a")
+	s.nics("h")
+	storage := &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: s.ns + "-storage"}}
+	storage.Spec = infrav1.IngotNetworkSpec{Subnet: "203.0.113.0/24", Range: infrav1.AddressRange{Start: "203.0.113.1", End: "203.0.113.9"},
+		Reservations: []infrav1.NetworkReservation{{MAC: s.getHost("h").Spec.BootMACAddress, IP: "203.0.113.7"}}}
+	s.create(storage)
+	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressReservation, NetworkRef: &infrav1.LocalReference{Name: storage.Name}}))
+	s.settle("m")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNoMatchingHost, "does not allow the machine's namespace; add it to spec.allowedNamespaces")
+	storage.Spec.AllowedNamespaces = &infrav1.NetworkNamespaces{Names: []string{s.ns}}
+	s.must(s.api.Update(s.ctx, storage))
+	if host := s.provision("m"); host != "h" {
+		t.Errorf("on %s", host)
+	}
+}
+
 // What is recorded for the host is no other machine's: the claim of the host decides.
 func TestGivenAnew(t *testing.T) {
 	hardware := &infrav1.IngotHardware{Spec: infrav1.IngotHardwareSpec{Address: &infrav1.RecordedAddress{IP: "10.10.0.1"}, IPv6Address: &infrav1.RecordedAddress{IP: "2001:DB8::1"}}}

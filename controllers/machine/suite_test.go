@@ -43,7 +43,7 @@ func TestMachine(t *testing.T) {
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
 		"status lost": testStatusLost, "late host": testLateHost, "watch filter": testWatchFilter, "late cluster": testLateCluster, "stale loss": testStaleLoss,
 		"promises": testPromises, "promise after the choice": testPromiseAfterTheChoice, "catalogued image": testCataloguedImage, "refused image": testRefusedImage,
-		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network data with Ignition": testNetworkDataWithIgnition, "Ignition that nobody reads": testIgnitionUnreadable, "data that is no text": testBootstrapUnreadable, "a mirror with Ignition": testMirrorWithIgnition, "the format is read once": testFormatIsReadOnce,
+		"network data": testNetworkData, "network of a pool": testNetworkOfPool, "a network wakes": testNetworkWakes, "address claim lost": testAddressClaimLost, "address taken": testAddressTaken, "network of others": testNetworkOfOthers, "network data with Ignition": testNetworkDataWithIgnition, "Ignition that nobody reads": testIgnitionUnreadable, "data that is no text": testBootstrapUnreadable, "a mirror with Ignition": testMirrorWithIgnition, "the format is read once": testFormatIsReadOnce,
 		"image gone": testImageGone, "image or reference": testImageOrReference,
 		"a busy inventory": testBusyInventory, "a host freed": testFreedHost, "changed live": testChangedLive, "live system": testLiveSystem, "late claim": testLateClaim,
 	} {

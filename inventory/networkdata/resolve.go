@@ -185,6 +185,9 @@ func reserved(want infrav1.LinkAddress, from Sources, macs []string) (Given, err
 	if !ok {
 		return Given{}, fmt.Errorf("IngotNetwork %s does not exist", want.NetworkRef.Name)
 	}
+	if from.Closed[want.NetworkRef.Name] && want.NetworkRef.Name != from.Boots {
+		return Given{}, fmt.Errorf("IngotNetwork %s does not allow the machine's namespace; add it to spec.allowedNamespaces of the network", want.NetworkRef.Name)
+	}
 	ip, ok := reservationFor(network, macs)
 	if !ok {
 		return Given{}, fmt.Errorf("spec.reservations of IngotNetwork %s has none of %s", want.NetworkRef.Name, strings.Join(macs, ", "))

@@ -66,6 +66,8 @@ func TestMisfits(t *testing.T) {
 	}
 	noRecord := sources()
 	noRecord.Recorded, noRecord.RecordedIPv6 = nil, nil
+	closed := sources()
+	closed.Closed = map[string]bool{"storage": true}
 	unreachable := sources()
 	unreachable.Pools = map[Place]Given{{Link: "uplink0"}: {Address: netip.MustParsePrefix("198.51.100.5/32"), Gateway: netip.MustParseAddr("169.254.0.1"), From: "pool nodes"}}
 	for name, tc := range map[string]struct {
@@ -81,9 +83,11 @@ func TestMisfits(t *testing.T) {
 			"2 interfaces had a link of 10000 Mbit/s or more when inspected, and no position says which"},
 		"the same twice": {change(func(d *infrav1.NetworkData) { d.Ethernets[1].NIC = port(1) }), sources(),
 			"networkData.ethernets[1].nic of uplink1: means interface " + portA + " (eth2, 0000:3b:00.0), as uplink0 does"},
-		"nothing recorded":          {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
-		"no IPv6 recorded":          {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
-		"nothing reserved":          {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},
+		"nothing recorded": {one(boot, addressed(recorded)), noRecord, "uplink0: addresses[0]: no IPv4 address is recorded for the host"},
+		"no IPv6 recorded": {one(boot, addressed(recorded6)), noRecord, "no IPv6 address is recorded for the host"},
+		"nothing reserved": {one(boot, addressed(reservation("storage"))), sources(), "spec.reservations of IngotNetwork storage has none of " + bootMAC},
+		"a network of others": {one(port(2), addressed(reservation("storage"))), closed,
+			"IngotNetwork storage does not allow the machine's namespace; add it to spec.allowedNamespaces"},
 		"no such network":           {one(boot, addressed(reservation("backup"))), sources(), "IngotNetwork backup does not exist"},
 		"pool without address":      {one(boot, addressed(pooled("nodes"))), sources(), "its pool has given no address yet"},
 		"gateway of a pool":         {change(func(d *infrav1.NetworkData) { d.Bonds[0].LinkConfig = addressed(pooled("astray")); d.VLANs = nil }), sources(), "router 10.99.0.1 (the gateway of pool astray) is in no subnet of the link's addresses"},
@@ -120,6 +124,17 @@ func TestMisfits(t *testing.T) {
 				t.Errorf("%v, want a misfit with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// A host that boots on a network has what the network reserves for it, as it has its address
+// there, though the network allows its namespace no more (see package networkuse).
+func TestReservationOfTheOwnNetwork(t *testing.T) {
+	from := sources()
+	from.Boots, from.Closed = "storage", map[string]bool{"storage": true}
+	data := &infrav1.NetworkData{Ethernets: []infrav1.NetworkEthernet{ethernet("uplink0", port(2), addressed(reservation("storage")))}}
+	if _, err := Resolve(data, from); err != nil {
+		t.Error(err)
 	}
 }
 

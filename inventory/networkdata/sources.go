@@ -55,6 +55,9 @@ func PoolPlaces(data *infrav1.NetworkData) []PoolPlace {
 type Surroundings struct {
 	// Networks by their names: what they reserve, and what they keep addresses for.
 	Networks map[string]infrav1.IngotNetworkSpec
+	// Closed names the networks that do not allow the machine's namespace. Their
+	// reservations are given on hosts alone that boot on the network. nil: all allow it.
+	Closed map[string]bool
 	// Pools are what pools have given.
 	Pools map[Place]Given
 	// Holders are who has which of the addresses that may be given (see Candidates).
@@ -71,13 +74,15 @@ type Surroundings struct {
 type Sources struct {
 	Surroundings
 	Host Host
+	// Boots is the network that the host boots on.
+	Boots string
 	// Recorded and RecordedIPv6 are what is recorded for the host; nil: nothing is.
 	Recorded, RecordedIPv6 *Given
 }
 
 // SourcesOf gathers what is known of a host. hardware may be nil.
 func SourcesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, around Surroundings) Sources {
-	out := Sources{Surroundings: around, Host: Host{
+	out := Sources{Surroundings: around, Boots: host.Spec.NetworkRef.Name, Host: Host{
 		Key: types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, BootMAC: host.Spec.BootMACAddress}}
 	if hardware == nil {
 		return out
