@@ -327,7 +327,7 @@ func (c *ImageCache) obtain(ctx context.Context, checksum string) (fileIdentity,
 	began, arrived := time.Now(), &atomic.Int64{}
 	identity, err = c.fetch(ctx, source.Checksum, place, arrived)
 	if ctx.Err() == nil {
-		c.tried(source.Checksum, place.url, err, arrived.Load(), time.Since(began))
+		c.tried(source.Checksum, place, err, arrived.Load(), time.Since(began))
 	}
 	return identity, err
 }

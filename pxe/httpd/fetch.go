@@ -112,7 +112,7 @@ func (c cancellable) Read(p []byte) (int, error) {
 
 // fetch downloads an image into a temporary file, verifies it, syncs it, and
 // only then gives it its name. arrived counts the bytes that come.
-func (c *ImageCache) fetch(ctx context.Context, checksum string, from fetchPlace, arrived *atomic.Int64) (identity fileIdentity, err error) {
+func (c *ImageCache) fetch(ctx context.Context, checksum string, from string, arrived *atomic.Int64) (identity fileIdentity, err error) {
 	tmp, err := c.create(c.cfg.Dir, tempPattern)
 	if err != nil {
 		return identity, fmt.Errorf("make image file: %w", err)
@@ -140,17 +140,17 @@ func (c *ImageCache) fetch(ctx context.Context, checksum string, from fetchPlace
 
 // download copies an image from a place to w and verifies it. Errors do not contain the
 // URL, which may carry a signature.
-func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFunc, from fetchPlace, w *roomWriter, arrived *atomic.Int64) error {
+func (c *ImageCache) download(ctx context.Context, callOff context.CancelCauseFunc, from string, w *roomWriter, arrived *atomic.Int64) error {
 	h, err := newHash(w.checksum)
 	if err != nil {
 		return err
 	}
-	go c.watch(ctx, w.checksum, from.least, arrived, callOff)
+	go c.watch(ctx, w.checksum, from, arrived, callOff)
 	watchdog := time.AfterFunc(c.cfg.Stall, func() { callOff(errStalled) })
 	defer watchdog.Stop()
 
 	body, err := newResuming(ctx, c.cfg.ResumePause, func(ctx context.Context, header http.Header) (*http.Response, error) {
-		return c.open(ctx, from.url, header)
+		return c.open(ctx, from, header)
 	})
 	if err != nil {
 		return causeOf(ctx, err)

@@ -18,20 +18,14 @@ import (
 // can name a place of their own for the checksum of another's image.
 
 const (
-	// quickFetch is the least that a place has to give, in bytes per second, while there are
-	// others that were not tried.
+	// quickFetch is the least that a place has to give, in bytes per second over each half of
+	// CacheConfig.Stall, while there are others that were not tried.
 	quickFetch = 1 << 20
 	// quickTries is for how many tries in a row that holds: places may be many.
 	quickTries = 3
 	// maxGood bounds goodPlaces.
 	maxGood = 4096
 )
-
-// fetchPlace is where to fetch an image from, and the least that it has to give.
-type fetchPlace struct {
-	url   string
-	least int64
-}
 
 // try is what became of the fetches of an image from one place.
 type try struct {
@@ -50,9 +44,14 @@ func placeKey(url string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// placesOf are the URLs of an image.
+func placesOf(source pxe.ImageSource) []string {
+	return append([]string{source.URL}, source.Mirrors...)
+}
+
 // place chooses one: the one that the image came from before, then those with the fewest
 // failures, then the fastest, then the first.
-func (c *ImageCache) place(source pxe.ImageSource) fetchPlace {
+func (c *ImageCache) place(source pxe.ImageSource) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	im := c.images[source.Checksum] // nothing removes it while it is queued
@@ -67,17 +66,23 @@ func (c *ImageCache) place(source pxe.ImageSource) fetchPlace {
 		}
 		return try{}
 	}
-	urls := append([]string{source.URL}, source.Mirrors...)
-	best := slices.MinFunc(urls, func(a, b string) int {
+	return slices.MinFunc(placesOf(source), func(a, b string) int {
 		x, y := known(a), known(b)
 		return cmp.Or(cmp.Compare(x.failures, y.failures), cmp.Compare(y.rate, x.rate))
 	})
-	chosen := fetchPlace{url: best, least: slowestFetch}
-	untried := func(url string) bool { return url != best && im.tries[url] == nil }
-	if im.failures < quickTries && slices.ContainsFunc(urls, untried) {
-		chosen.least = quickFetch
+}
+
+// demand returns what the fetch of an image from a place has to give now, in bytes per second,
+// and over which time: more while there are places that were not tried. These may be of a
+// claim that came after the fetch began, which must not wait for a place of another tenant.
+func (c *ImageCache) demand(source pxe.ImageSource, place string) (least int64, over time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	im, ok := c.images[source.Checksum]
+	if ok && im.failures < quickTries && slices.ContainsFunc(placesOf(source), func(url string) bool { return url != place && im.tries[url] == nil }) {
+		return quickFetch, c.cfg.Stall / 2
 	}
-	return chosen
+	return slowestFetch, 2 * c.cfg.Stall
 }
 
 // tried notes what became of a fetch from a place.

@@ -292,6 +292,10 @@ func TestKnownPlaceComesFirst(t *testing.T) {
 
 // Which place is asked, and what it has to give.
 func TestPlaces(t *testing.T) {
+	type fetchPlace struct {
+		url   string
+		least int64
+	}
 	source := pxe.ImageSource{URL: "x", Mirrors: []string{"y", "z"}, Checksum: "c"}
 	for name, tc := range map[string]struct {
 		good     string
@@ -314,11 +318,47 @@ func TestPlaces(t *testing.T) {
 			if tc.good != "" {
 				c.good.note("c", placeKey(tc.good))
 			}
-			if got := c.place(source); got != tc.want {
-				t.Errorf("%+v, want %+v", got, tc.want)
+			place := c.place(source)
+			least, over := c.demand(source, place)
+			if got := (fetchPlace{place, least}); got != tc.want || (least == quickFetch) != (over == c.cfg.Stall/2) {
+				t.Errorf("%+v over %s, want %+v", got, over, tc.want)
 			}
 		})
 	}
+}
+
+// I22: the claim of one tenant that names a slow place first does not keep the image from
+// another that names a good one later.
+func TestSlowPlaceThatWasFirst(t *testing.T) {
+	s := newStore(t)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "100000000")
+		for piece := make([]byte, 10*slowestFetch/20); ; { // five times slowestFetch: not slow by itself
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}))
+	t.Cleanup(slow.Close)
+	checksum := s.put('a', 1000)
+	good := s.images[checksum].URL
+	named := &claims{images: pxe.Images{checksum: {URL: slow.URL, Checksum: checksum, Namespaces: []string{"a"}}}}
+	cache := startCache(t, CacheConfig{Dir: t.TempDir(), MaxBytes: 1 << 30, Sources: named, Stall: 2 * time.Second}, nil)
+	comes(t, cache, checksum)
+	named.name(checksum, pxe.ImageSource{URL: slow.URL, Mirrors: []string{good}, Checksum: checksum, Namespaces: []string{"a", "b"}})
+	await.Wait{}.Until(t, "the image", await.Works(func(context.Context) error {
+		image, err := cache.Open(checksum)
+		if err != nil {
+			return err // the next try asks the good place
+		}
+		return image.Close()
+	}))
 }
 
 // What becomes of a fetch counts for its place, but for lack of room.

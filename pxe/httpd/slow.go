@@ -31,17 +31,18 @@ var (
 )
 
 // watch calls a fetch off once it is not worth its fetcher. It ends with the context.
-func (c *ImageCache) watch(ctx context.Context, checksum string, least int64, arrived *atomic.Int64, callOff context.CancelCauseFunc) {
+func (c *ImageCache) watch(ctx context.Context, checksum, from string, arrived *atomic.Int64, callOff context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(c.cfg.Stall/4, time.Millisecond))
 	defer ticker.Stop()
-	w := startWorth(c.cfg.Stall, least, time.Now())
+	w := startWorth(c.cfg.Stall, time.Now())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_, named := c.names.source(checksum)
-			if err := w.judge(time.Now(), named, arrived.Load()); err != nil {
+			source, named := c.names.source(checksum)
+			least, over := c.demand(source, from)
+			if err := w.judge(time.Now(), named, arrived.Load(), least, over); err != nil {
 				callOff(err)
 				return
 			}
@@ -52,8 +53,6 @@ func (c *ImageCache) watch(ctx context.Context, checksum string, least int64, ar
 // worth is whether a fetch is worth its fetcher.
 type worth struct {
 	stall time.Duration
-	// least is what the source has to give, in bytes per second.
-	least int64
 	began time.Time
 	// named is when a claim named the image last.
 	named time.Time
@@ -62,13 +61,14 @@ type worth struct {
 	had   int64
 }
 
-func startWorth(stall time.Duration, least int64, now time.Time) worth {
-	return worth{stall: stall, least: least, began: now, named: now, since: now}
+func startWorth(stall time.Duration, now time.Time) worth {
+	return worth{stall: stall, began: now, named: now, since: now}
 }
 
-// judge looks at a fetch that has brought so many bytes in all. An image may be without a
-// claim for a moment, between a machine and the one that replaces it.
-func (w *worth) judge(now time.Time, named bool, arrived int64) error {
+// judge looks at a fetch that has brought so many bytes in all, and that has to bring least
+// bytes per second over a time. An image may be without a claim for a moment, between a machine
+// and the one that replaces it.
+func (w *worth) judge(now time.Time, named bool, arrived, least int64, over time.Duration) error {
 	if named {
 		w.named = now
 	}
@@ -78,9 +78,9 @@ func (w *worth) judge(now time.Time, named bool, arrived int64) error {
 		return errUnnamed
 	case now.Sub(w.began) >= longestFetch:
 		return errTooLong
-	case measured < 2*w.stall:
+	case measured < over:
 		return nil
-	case float64(got) < float64(w.least)*measured.Seconds():
+	case float64(got) < float64(least)*measured.Seconds():
 		return fmt.Errorf("%w: %d KiB in %s", errSlow, got>>10, measured.Round(time.Second))
 	}
 	w.since, w.had = now, arrived

@@ -21,6 +21,8 @@ func TestWorthOfAFetch(t *testing.T) {
 		after   time.Duration
 		unnamed bool
 		arrived int64
+		// others: there are places that were not tried.
+		others bool
 	}
 	const rate = 60 * slowestFetch // of a minute
 	for name, c := range map[string]struct {
@@ -32,6 +34,9 @@ func TestWorthOfAFetch(t *testing.T) {
 		"slow, but not for long":          {looks: []look{{after: 2*time.Minute - 1}}},
 		"slow after a fast beginning":     {looks: []look{{after: 2 * time.Minute, arrived: 1 << 30}, {after: 4 * time.Minute, arrived: 1<<30 + 1}}, want: errSlow},
 		"a pause":                         {looks: []look{{after: time.Minute}, {after: 2 * time.Minute, arrived: 1 << 30}, {after: 3 * time.Minute, arrived: 1 << 30}}},
+		"others come, and it is slow":     {looks: []look{{after: 29 * time.Second}, {after: 30 * time.Second, arrived: 30*quickFetch - 1, others: true}}, want: errSlow},
+		"others come, and it is quick":    {looks: []look{{after: 30 * time.Second, arrived: 30 * quickFetch, others: true}, {after: 59 * time.Second, arrived: 30 * quickFetch, others: true}}},
+		"others come late":                {looks: []look{{after: 100 * time.Second, arrived: 100 * slowestFetch}, {after: 101 * time.Second, arrived: 101 * slowestFetch, others: true}}, want: errSlow},
 		"no claim for a moment":           {looks: []look{{after: 30 * time.Second, unnamed: true}, {after: 60 * time.Second}, {after: 119 * time.Second, unnamed: true}}},
 		"no claim any more":               {looks: []look{{after: 30 * time.Second}, {after: 90 * time.Second, unnamed: true}}, want: errUnnamed},
 		"longer than anybody waits":       {looks: []look{{after: 6 * time.Hour, arrived: 1 << 50}}, want: errTooLong},
@@ -39,13 +44,17 @@ func TestWorthOfAFetch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1, 0)
-			w := startWorth(time.Minute, slowestFetch, began)
+			w := startWorth(time.Minute, began)
 			var err error
 			for i, l := range c.looks {
 				if err != nil {
 					t.Fatalf("look %d: %v", i-1, err)
 				}
-				err = w.judge(began.Add(l.after), !l.unnamed, l.arrived)
+				least, over := int64(slowestFetch), 2*time.Minute
+				if l.others {
+					least, over = quickFetch, 30*time.Second
+				}
+				err = w.judge(began.Add(l.after), !l.unnamed, l.arrived, least, over)
 			}
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
