@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/controllers/index"
 	"github.com/ingot-metal/ingot/controllers/networkuse"
 )
 
@@ -50,8 +51,13 @@ func (v *hostValidator) refuseRecorded(ctx context.Context, before, after *v1bet
 }
 
 // refuseNetwork refuses a network that does not allow the host's namespace, or no more hosts
-// of it (I22). A network that is not there yet is the controller's to look at.
+// of it, and a boot NIC that is another tenant's (I22). A network that is not there yet is the
+// controller's to look at.
 func (v *hostValidator) refuseNetwork(ctx context.Context, host *v1beta2.IngotHost) (field.ErrorList, error) {
+	if foreign, err := v.isForeignNIC(ctx, host); err != nil || foreign {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "bootMACAddress"), host.Spec.BootMACAddress,
+			"is an interface of a host of another namespace; correct it, or, if the interface was moved, have that host inspected again first")}, err
+	}
 	network := &v1beta2.IngotNetwork{}
 	if err := v.hosts.Get(ctx, client.ObjectKey{Name: host.Spec.NetworkRef.Name}, network); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -61,6 +67,32 @@ func (v *hostValidator) refuseNetwork(ctx context.Context, host *v1beta2.IngotHo
 		return nil, err
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "networkRef", "name"), network.Name, why.Message+"; "+why.Remedy)}, nil
+}
+
+// isForeignNIC reports whether the boot MAC address is that of an interface which an inspection
+// found in a host of another namespace: that server would be booted for this host. What a machine
+// reported that waits for approval does not count, nor what clusterctl moves away.
+func (v *hostValidator) isForeignNIC(ctx context.Context, host *v1beta2.IngotHost) (bool, error) {
+	facts := &v1beta2.IngotHardwareList{}
+	if err := v.hosts.List(ctx, facts, client.MatchingFields{index.HardwareByNIC: host.Spec.BootMACAddress}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("look for the interface %s: %w", host.Spec.BootMACAddress, err)
+	}
+	for i := range facts.Items {
+		if facts.Items[i].Namespace == host.Namespace {
+			continue
+		}
+		other := &v1beta2.IngotHost{}
+		err := v.hosts.Get(ctx, client.ObjectKeyFromObject(&facts.Items[i]), other)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("look for the host of interface %s: %w", host.Spec.BootMACAddress, err)
+		}
+		_, enrolled := other.Labels[v1beta2.EnrolledLabel]
+		known := other.Spec.Claim != nil || !isLetGo(other) && (other.Spec.Record != nil || !enrolled)
+		if err == nil && known {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // refuseMove refuses another network, or another boot NIC, as refuseNetwork does. A host that

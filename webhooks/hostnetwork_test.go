@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/v1beta2"
 )
@@ -111,6 +112,59 @@ func TestHostKeepsRecordedAddress(t *testing.T) {
 			tc.change(after)
 			_, err := newHostValidator(t, "ingot", facts, allowing("other", nil)).ValidateUpdate(t.Context(), before, after)
 			checkRefusal(t, err, tc.want)
+		})
+	}
+}
+
+// I22: a tenant registers no interface that another tenant's server has, which would be booted
+// for it.
+func TestHostWithAnInterfaceOfOthers(t *testing.T) {
+	const mac = "52:54:00:00:00:02"
+	host := func(namespace string, change func(*v1beta2.IngotHost)) *v1beta2.IngotHost {
+		h := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}}
+		h.Spec.BootMACAddress = "52:54:00:00:00:01"
+		change(h)
+		return h
+	}
+	free := func(h *v1beta2.IngotHost) {
+		h.Spec.Record = &v1beta2.HostRecord{InspectedAt: metav1.NewTime(time.Unix(1500, 0))}
+	}
+	enrolled := func(h *v1beta2.IngotHost) { h.Labels = map[string]string{v1beta2.EnrolledLabel: ""} }
+	moved := func(h *v1beta2.IngotHost) {
+		h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	}
+	for name, tt := range map[string]struct {
+		other   *v1beta2.IngotHost // nil: gone
+		refused bool
+	}{
+		"of a free host":                       {host("other", free), true},
+		"of a host in use, whatever it says":   {host("other", func(h *v1beta2.IngotHost) { h.Spec.Claim = &v1beta2.HostClaim{}; enrolled(h); moved(h) }), true},
+		"of an approved host with the label":   {host("other", func(h *v1beta2.IngotHost) { free(h); enrolled(h) }), true},
+		"of a machine that waits for approval": {host("other", enrolled), false},
+		"of a host that is moved away":         {host("other", func(h *v1beta2.IngotHost) { free(h); moved(h) }), false},
+		"of a host of its own namespace":       {host("ns", free), false},
+		"of a host that is gone":               {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := &v1beta2.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "theirs"}}
+			facts.Spec.NICs = []v1beta2.HardwareNIC{{MAC: "52:54:00:00:00:01"}, {MAC: mac}}
+			objects := []client.Object{facts, allowing("net", nil)}
+			if tt.other != nil {
+				facts.Namespace = tt.other.Namespace
+				objects = append(objects, tt.other)
+			}
+			mine := &v1beta2.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}}
+			mine.Spec.NetworkRef.Name, mine.Spec.BootMACAddress = "net", "52:54:00:00:00:03"
+			after := mine.DeepCopy()
+			after.Spec.BootMACAddress = mac
+			v, want := newHostValidator(t, "ingot", objects...), ""
+			if tt.refused {
+				want = "spec.bootMACAddress"
+			}
+			_, err := v.ValidateCreate(request(t.Context(), "tenant"), after)
+			checkRefusal(t, err, want)
+			_, err = v.ValidateUpdate(request(t.Context(), "tenant"), mine, after)
+			checkRefusal(t, err, want)
 		})
 	}
 }
