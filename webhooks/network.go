@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -89,17 +88,12 @@ type addresses struct {
 	lentStart, lentEnd netip.Addr
 }
 
-// checkNamespaces refuses a selector that cannot be read.
+// checkNamespaces refuses a selector that could never be used.
 func checkNamespaces(spec v1beta2.IngotNetworkSpec) field.ErrorList {
-	if spec.AllowedNamespaces == nil || spec.AllowedNamespaces.Selector == nil {
+	if spec.AllowedNamespaces == nil {
 		return nil
 	}
-	errs := validation.ValidateLabelSelector(spec.AllowedNamespaces.Selector, validation.LabelSelectorValidationOptions{},
-		field.NewPath("spec", "allowedNamespaces", "selector"))
-	for _, err := range errs {
-		err.Detail += "; an operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
-	}
-	return errs
+	return checkLabelSelector(field.NewPath("spec", "allowedNamespaces", "selector"), spec.AllowedNamespaces.Selector)
 }
 
 // hasRange says whether Ingot chooses the addresses: in mode Proxy another DHCP server

@@ -41,6 +41,7 @@ func TestServer(t *testing.T) {
 	t.Run("DeletedTogether", s.testDeletedTogether)
 	t.Run("Impersonated", s.testImpersonated)
 	t.Run("Moved", s.testMoved)
+	t.Run("MovedTooEarly", s.testMovedTooEarly)
 	t.Run("Converted", s.testConverted)
 	t.Run("Book", s.testBook)
 }

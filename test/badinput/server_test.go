@@ -60,7 +60,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 func start(t *testing.T) *server {
 	t.Helper()
 	s := &server{scheme: newScheme(t), people: map[string]client.Client{}}
-	env := envtest.Environment(t, envtest.IngotCRDs(t))
+	env := envtest.Environment(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	env.Scheme = s.scheme
 	env.WebhookInstallOptions = crenvtest.WebhookInstallOptions{
 		Paths:                   []string{filepath.Join("..", "..", "config", "webhook", "manifests.yaml")},

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,6 +61,55 @@ func (s *server) testMoved(t *testing.T) {
 				t.Errorf("is still there: %v", err)
 			}
 		})
+	}
+}
+
+// testMovedTooEarly: what only clusterctl does is refused while a Cluster of the namespace is not
+// paused: neither the mark nor, with a mark from before, the deletion, in whatever way it is asked
+// for.
+func (s *server) testMovedTooEarly(t *testing.T) {
+	const annotation = "metadata.annotations[" + clusterctlv1.DeleteForMoveAnnotation + "]"
+	admin := s.people["admin"]
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "not-paused"},
+		Spec: clusterv1.ClusterSpec{Paused: new(false), InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "IngotCluster", Name: "c1"}}}
+	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterctlv1.DeleteForMoveAnnotation+`":""}}}`))
+	host := s.copyOf(t, "ingothost-maximal")
+	if err := s.people[restorerUser].Create(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Patch(t.Context(), host, mark); err != nil {
+		t.Fatalf("mark while there is no Cluster: %v", err)
+	}
+	if err := admin.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the webhooks' cache holds the Cluster", func() bool {
+		return s.cache.Get(t.Context(), client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{}) == nil
+	})
+	refusals := map[string]error{}
+	refusals["mark"] = admin.Patch(t.Context(), readValid(t, "ingothost-maximal"), mark)
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan} {
+		refusals["delete, "+string(policy)] = admin.Delete(t.Context(), host, client.PropagationPolicy(policy))
+	}
+	for what, err := range refusals {
+		if err == nil {
+			t.Errorf("%s: was accepted", what)
+			continue
+		}
+		checkWords(t, testCase{Field: annotation}, host, err.Error())
+		if !strings.Contains(err.Error(), "Cluster not-paused is not: remove the annotation") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	cluster.Spec.Paused = new(true)
+	if err := admin.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the host can go once the Cluster is paused", func() bool {
+		return client.IgnoreNotFound(admin.Delete(t.Context(), host, client.PropagationPolicy(metav1.DeletePropagationForeground))) == nil
+	})
+	if err := admin.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
 	}
 }
 
