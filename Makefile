@@ -88,6 +88,15 @@ conformance-mutants: packages-test tools ## Break the product, rule by rule; the
 	done; \
 	echo "mutants: $$found of $$all found"; exit $$status
 
+# As for conformance: the lines are printed also if attacks work.
+.PHONY: test-tenant
+test-tenant: packages-test tools ## Attack as a tenant by API, BMCs, boot network, agents, images and webhooks. Ends "tenant: N of N attacks refused".
+	@log=$$(mktemp); status=0; \
+	go test -count=1 -timeout $(TEST_TIMEOUT) -v $(TESTFLAGS) -run 'TestLine/Tenant' ./test/line >$$log 2>&1 || status=$$?; \
+	[ $$status = 0 ] || grep -v '^=== ' $$log; \
+	grep -o 'tenant: .*' $$log; \
+	rm $$log; exit $$status
+
 # As above: the matrix is printed also if cells fail.
 .PHONY: test-bmc
 test-bmc: packages-test-bmc ## Run every BMC driver against every BMC there is: driver by personality by capability.
@@ -228,8 +237,8 @@ storm:
 	INGOT_FULL=1 go test -count=1 -timeout 90m -v $(TESTFLAGS) ./test/storm
 
 .PHONY: gitops
-gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and people do, with the real kube-controller-manager; part of test-full.
-	INGOT_FULL=1 go test -count=1 -timeout 20m -v $(TESTFLAGS) ./test/gitops
+gitops: packages-test tools ## Delete, prune and replace as Argo CD, Flux and people do, with the real kube-controller-manager and Cluster API's managers; part of test-full.
+	INGOT_CAPI=1 INGOT_FULL=1 go test -count=1 -timeout 25m -v $(TESTFLAGS) ./test/gitops
 
 .PHONY: boot-storm
 boot-storm:

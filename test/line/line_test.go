@@ -14,6 +14,7 @@ func TestLine(t *testing.T) {
 	t.Run("Claims", func(t *testing.T) { testClaims(t, plane) })
 	t.Run("StatusLost", func(t *testing.T) { testStatusLost(t, plane) })
 	t.Run("Secrets", func(t *testing.T) { testSecrets(t, plane) })
+	t.Run("Upgraded", func(t *testing.T) { testUpgraded(t, plane) })
 	t.Run("Paused", func(t *testing.T) { testPaused(t, plane) })
 	t.Run("Mirror", func(t *testing.T) { testMirror(t, plane) })
 	t.Run("Live", func(t *testing.T) { testLive(t, plane) })

@@ -193,7 +193,7 @@ func (m *Manager) StopWithin(grace time.Duration) {
 func (m *Manager) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.err != nil || m.launched == nil {
+	if m.err != nil || m.launched == nil || m.stopped {
 		return m.err
 	}
 	return m.launched.Process.Err()

@@ -80,6 +80,12 @@ func (s *Site) CreateCluster(t *testing.T) {
 		},
 	}
 	s.do(t, "create network", func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.Client.Create(ctx, network)) })
+	s.createClusterObjects(t)
+}
+
+// createClusterObjects makes cluster and bootstrap data in the site's namespace.
+func (s *Site) createClusterObjects(t *testing.T) {
+	t.Helper()
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: clusterName, Namespace: s.Namespace},
 		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,6 +205,7 @@ type ImageServer struct {
 	// Content is the image, with nothing at the marker's place.
 	Content []byte
 	held    chan chan struct{}
+	fetches atomic.Int32
 }
 
 // newImageServer makes an image: boot code's signature, random bytes by the seed,
@@ -219,6 +221,7 @@ func newImageServer(t *testing.T, seed byte) *ImageServer {
 	s := &ImageServer{Content: raw, Checksum: "sha256:" + hex.EncodeToString(sum[:]), held: make(chan chan struct{}, 1)}
 	s.held <- nil
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fetches.Add(1)
 		gate := <-s.held
 		s.held <- gate
 		if gate != nil {
@@ -234,6 +237,9 @@ func newImageServer(t *testing.T, seed byte) *ImageServer {
 	s.URL = server.URL + "/disk.raw"
 	return s
 }
+
+// Fetches is how often the image was asked for.
+func (s *ImageServer) Fetches() int { return int(s.fetches.Load()) }
 
 // Hold keeps the image back until Release.
 func (s *ImageServer) Hold() { <-s.held; s.held <- make(chan struct{}) }

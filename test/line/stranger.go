@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -36,6 +37,8 @@ type Stranger struct {
 	client *http.Client
 	server string
 	token  string
+	// headers of every request; may be nil.
+	headers http.Header
 }
 
 // ErrNoAgentBoot says that a boot script boots no agent.
@@ -66,6 +69,7 @@ func (s *Stranger) Steal(ctx context.Context, bootServer, mac string) error {
 	if err != nil {
 		return err
 	}
+	maps.Copy(request.Header, s.headers)
 	response, err := s.client.Do(request)
 	if err != nil {
 		return err
@@ -99,6 +103,7 @@ func (s *Stranger) Call(ctx context.Context, path string, in any) (agentapi.Reas
 	if err != nil {
 		return "", err
 	}
+	maps.Copy(request.Header, s.headers)
 	request.Header.Set(agentapi.TokenHeader, "Bearer "+s.token)
 	response, err := s.client.Do(request)
 	if err != nil {

@@ -5,8 +5,7 @@ package line
 
 import (
 	"context"
-	"errors"
-	"net/netip"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,88 +19,200 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
-	"github.com/ingot-metal/ingot/lab/network"
+	"github.com/ingot-metal/ingot/lab/datacentre"
+	"github.com/ingot-metal/ingot/lab/management"
+	"github.com/ingot-metal/ingot/lab/server"
 )
 
+// The servers of the tenant drill. The victim's tenant has victim and spare.
+const (
+	victimName, spareName = "victim", "spare"
+	// unregistered is in no inventory.
+	unregistered = "unregistered"
+	// mineName and slowName are the intruder's own. forgerName is one whose firmware reports
+	// the victim's identity, and pushName has a BMC that takes firmware by push alone.
+	mineName, slowName, forgerName, pushName = "mine", "slow", "forger", "pushed"
+)
+
+// excluded is an address in the management network at which --bmc-sources of the drill allows
+// no BMC.
+const excluded = "127.66.0.1"
+
 // intruder is a tenant who looks after the servers of one namespace, with the ClusterRole
-// ingot-operator there and the right to create Secrets, and who tries what that must not
-// allow.
+// ingot-operator there and the right to create Secrets, and who has root on those servers. Its
+// attacks must come to nothing.
 type intruder struct {
-	t         *testing.T
-	site      *Site
+	t *testing.T
+	// site is the victim's; own is the same data center in the intruder's namespace, with an
+	// administrator's client.
+	site, own *Site
 	namespace string
-	// network allows this namespace one host.
-	network string
-	client  client.Client
+	// single is a network that allows this namespace one host, and roomy one that allows it
+	// any number. No server is on them.
+	single, roomy string
+	client        client.Client
+	// asManager writes what only the manager may.
+	asManager client.Client
+	names     *NameServer
+	// nics are the interfaces of the servers, by name.
+	nics         map[string]server.NIC
+	all, refused int
 }
 
-// testTenant is the tenant drill at the API server (I22): none of the attempts works, each
-// ends in a refusal that names no other tenant, and nothing happens to the servers of others.
+// testTenant is the tenant drill (I22): every attack ends in a refusal or a condition that
+// names no other tenant, and nothing happens to the servers of others.
 func testTenant(t *testing.T, plane *Plane) {
-	const victim, nobodys = "victim", "nobodys"
-	site := plane.NewSite(t, SiteOptions{Servers: []string{victim, nobodys}})
-	site.StartManager(t, ManagerOptions{Name: "manager", Args: []string{"--namespace="}}) // of all namespaces
-	site.CreateCluster(t)
-	theirs := &infrav1.IngotNetwork{}
-	check(t, site.Client.Get(t.Context(), client.ObjectKey{Name: site.Namespace}, theirs))
-	theirs.Spec.AllowedNamespaces = &infrav1.NetworkNamespaces{Names: []string{site.Namespace}}
-	site.do(t, "allow the site's namespace alone", func(ctx context.Context) error { return site.Client.Update(ctx, theirs) })
-	site.Register(t, victim)
-	site.Await(t, "host inspected", site.Free(victim))
+	i := newIntruder(t, plane)
+	site := i.site
+	site.Register(t, victimName)
+	site.Register(t, spareName)
+	site.Await(t, "hosts inspected", site.Free(victimName, spareName))
 
-	i := newIntruder(t, site, plane.plane.RESTConfig())
-	mine := i.host("mine", "52:54:00:ee:00:01", "redfish://192.0.2.77")
-	i.works("register a host on an allowed network", func(ctx context.Context) error { return i.client.Create(ctx, mine) })
-	before := site.Server(victim).BMC.Actions()
-	i.registers(site.Host(t, victim), site.Server(nobodys).MAC.String(), mine)
-	i.exceeds(site.Host(t, victim), mine)
-	i.boots(site.Server(nobodys).MAC.String())
-	if after := site.Server(victim).BMC.Actions(); !slices.Equal(before, after) {
-		t.Errorf("the BMC of another tenant's host was told %v, then %v", before, after)
+	before := i.actions()
+	i.registers()
+	i.joins()
+	i.exceeds()
+	i.deletesSecrets()
+	i.oversizes()
+	i.takesIdentity()
+	i.connects()
+	i.pushes()
+	if after := i.actions(); !slices.Equal(before, after) {
+		t.Errorf("BMCs of others did %v, then %v", before, after)
 	}
-	if actions := site.Server(nobodys).BMC.Actions(); len(actions) > 0 {
-		t.Errorf("the BMC of a server that nobody registered was told %v", actions)
-	}
-	site.Await(t, "the other tenant's host is free as before", site.Free(victim))
+	site.Await(t, "the hosts of others are free as before", site.Free(victimName, spareName))
+
+	i.boots()
+	i.floodsWebhooks()
+	i.holdsImages()
+	t.Logf("tenant: %d of %d attacks refused", i.refused, i.all)
 }
 
-func newIntruder(t *testing.T, site *Site, config *rest.Config) *intruder {
+// newIntruder builds the data center, the manager and the tenant.
+func newIntruder(t *testing.T, plane *Plane) *intruder {
 	t.Helper()
-	i := &intruder{t: t, site: site, namespace: site.Namespace + "-intruder", network: site.Namespace + "-shared"}
+	i := &intruder{t: t, nics: map[string]server.NIC{}, names: newNameServer(t, map[string][]string{
+		internalName: {excluded}, rebindName: {"127.0.0.1", excluded}, aliasName: {"127.0.0.1"},
+	})}
+	identity := [2]string{}
+	i.site = plane.NewSite(t, SiteOptions{
+		Servers: []string{victimName, spareName, unregistered, mineName, slowName, forgerName, pushName},
+		Simulate: func(name string, c *server.Config) {
+			i.nics[name] = c.NIC
+			switch name {
+			case victimName:
+				identity = [2]string{c.UUID, c.Serial}
+			case forgerName:
+				c.UUID, c.Serial = identity[0], identity[1]
+			}
+		},
+		Configure: func(spec *datacentre.ServerSpec) {
+			if spec.Name == pushName {
+				spec.Personality = pushOnly(t)
+			}
+		},
+	})
+	site := i.site
+	i.namespace = site.Namespace + "-intruder"
+	i.single, i.roomy = i.namespace+"-single", i.namespace+"-roomy"
+	own := *site
+	own.Namespace = i.namespace
+	i.own = &own
+	site.StartManager(t, ManagerOptions{Name: "manager", Args: []string{
+		"--namespace=", "--image-cache-gib=1", "--agent-deadline=3m", "--lab-name-server=" + i.names.Address,
+		"--bmc-sources=0.0.0.0/0,::/0,127.0.0.0/8,!" + excluded + "/32",
+	}})
+	site.CreateCluster(t)
+	shared := &infrav1.IngotNetwork{}
+	check(t, site.Client.Get(t.Context(), client.ObjectKey{Name: site.Namespace}, shared))
+	shared.Spec.AllowedNamespaces = &infrav1.NetworkNamespaces{Names: []string{site.Namespace, i.namespace}}
+	site.do(t, "allow both namespaces", func(ctx context.Context) error { return site.Client.Update(ctx, shared) })
+	i.arrive(plane.plane.RESTConfig())
+	return i
+}
+
+// arrive gives the tenant its namespace and its rights.
+func (i *intruder) arrive(config *rest.Config) {
+	i.t.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: i.namespace, Groups: []string{"system:authenticated"}}
 	var err error
-	i.client, err = client.New(config, client.Options{Scheme: site.Client.Scheme()})
-	check(t, err)
+	i.client, err = client.New(config, client.Options{Scheme: i.site.Client.Scheme()})
+	check(i.t, err)
+	manager := rest.CopyConfig(config)
+	manager.Impersonate = rest.ImpersonationConfig{UserName: management.Username, Groups: []string{"system:masters"}}
+	i.asManager, err = client.New(manager, client.Options{Scheme: i.site.Client.Scheme()})
+	check(i.t, err)
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: i.namespace}}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: i.namespace, Name: name} }
+	network := func(name, prefix string, allowed *infrav1.NetworkNamespaces) *infrav1.IngotNetwork {
+		return &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.IngotNetworkSpec{
+			Subnet: prefix + ".0/24", Range: infrav1.AddressRange{Start: prefix + ".10", End: prefix + ".99"}, AllowedNamespaces: allowed}}
+	}
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.namespace}},
 		&rbacv1.RoleBinding{ObjectMeta: meta("operator"), Subjects: user, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "ingot-operator"}},
 		&rbacv1.Role{ObjectMeta: meta("secrets"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: meta("secrets"), Subjects: user, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "secrets"}},
-		&infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: i.network}, Spec: infrav1.IngotNetworkSpec{
-			Subnet: "10.250.0.0/24", Range: infrav1.AddressRange{Start: "10.250.0.10", End: "10.250.0.99"},
-			AllowedNamespaces: &infrav1.NetworkNamespaces{Names: []string{i.namespace}, MaxHosts: ptr.To[int32](1)},
-		}},
+		network(i.single, "10.250.0", &infrav1.NetworkNamespaces{Names: []string{i.namespace}, MaxHosts: ptr.To[int32](1)}),
+		network(i.roomy, "10.250.1", &infrav1.NetworkNamespaces{Names: []string{i.namespace}}),
+		network(i.closed(), "10.250.2", nil),
 	} {
-		site.do(t, "create "+object.GetName(), func(ctx context.Context) error { return client.IgnoreAlreadyExists(site.Client.Create(ctx, object)) })
+		i.site.do(i.t, "create "+object.GetName(), func(ctx context.Context) error {
+			return client.IgnoreAlreadyExists(i.site.Client.Create(ctx, object))
+		})
 	}
-	site.Await(t, "RBAC knows the tenant", func(ctx context.Context) (string, error) {
+	i.site.Await(i.t, "RBAC knows the tenant", func(ctx context.Context) (string, error) {
 		if err := i.client.List(ctx, &infrav1.IngotHostList{}, client.InNamespace(i.namespace)); err != nil {
 			return err.Error(), nil
 		}
 		return "", nil
 	})
-	return i
+	i.works("create a Secret", func(ctx context.Context) error { return i.client.Create(ctx, i.secret("bmc", "wrong")) })
 }
 
-// host is one of the tenant's, on the network that allows it.
-func (i *intruder) host(name, mac, bmc string) *infrav1.IngotHost {
-	return &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Spec: infrav1.IngotHostSpec{
-		BootMACAddress: mac, NetworkRef: infrav1.NetworkReference{Name: i.network},
-		BMC: &infrav1.BMC{Address: bmc, CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
+// closed is the name of a network that does not allow the namespace.
+func (i *intruder) closed() string { return i.namespace + "-closed" }
+
+// secret is one for a BMC.
+func (i *intruder) secret(name, password string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Data: map[string][]byte{
+		infrav1.SecretKeyUsername: []byte(datacentre.Username), infrav1.SecretKeyPassword: []byte(password),
 	}}
+}
+
+// host is one of the tenant's.
+func (i *intruder) host(name, network, mac, bmc string) *infrav1.IngotHost {
+	host := &infrav1.IngotHost{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Spec: infrav1.IngotHostSpec{
+		BootMACAddress: mac, NetworkRef: infrav1.NetworkReference{Name: network}, BMC: &infrav1.BMC{CredentialsRef: infrav1.LocalReference{Name: "bmc"}},
+	}}
+	leadTo(bmc)(host)
+	return host
+}
+
+// leadTo gives a host a BMC whose certificate, where it has one, is not looked at.
+func leadTo(address string) func(*infrav1.IngotHost) {
+	return func(h *infrav1.IngotHost) {
+		h.Spec.BMC.Address, h.Spec.BMC.InsecureSkipVerify = address, nil
+		if !strings.HasPrefix(address, "redfish+http://") {
+			h.Spec.BMC.InsecureSkipVerify = ptr.To(true)
+		}
+	}
+}
+
+// madeUp is a MAC address that no server has.
+func madeUp(n int) string { return fmt.Sprintf("52:54:00:ee:00:%02x", n) }
+
+// register registers one of the intruder's own servers, with what opens its BMC.
+func (i *intruder) register(name string) {
+	i.t.Helper()
+	i.works("create the Secret of "+name, func(ctx context.Context) error {
+		return i.client.Create(ctx, i.secret(name+secretSuffix, i.site.options.Password))
+	})
+	host := i.host(name, i.site.Namespace, i.site.Server(name).MAC.String(), i.site.bmcURL[name])
+	host.Labels = map[string]string{hostLabel: name}
+	host.Spec.BMC.CredentialsRef.Name = name + secretSuffix
+	i.works("register "+name, func(ctx context.Context) error { return i.client.Create(ctx, host) })
 }
 
 // works repeats what is allowed, as Site.do does.
@@ -110,119 +221,87 @@ func (i *intruder) works(what string, try func(context.Context) error) {
 	i.site.do(i.t, what, func(ctx context.Context) error { return client.IgnoreAlreadyExists(try(ctx)) })
 }
 
-// refused wants an attempt to be refused with the words.
-func (i *intruder) refused(what string, try func(context.Context) error, words ...string) {
+// attack counts one attack; try returns what came of it, nil for nothing.
+func (i *intruder) attack(name string, try func(context.Context) error) {
 	i.t.Helper()
-	err := try(i.t.Context())
-	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		i.t.Errorf("%s: answered %v, want a refusal", what, err)
+	i.all++
+	if err := try(i.t.Context()); err != nil {
+		i.t.Errorf("tenant: NOT refused: %s: %v", name, err)
 		return
 	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			i.t.Errorf("%s: refused without %q: %v", what, word, err)
-		}
-	}
+	i.refused++
+	i.t.Logf("tenant: refused: %s", name)
 }
 
-// registers tries to have servers of others, and of nobody, by registering a host.
-func (i *intruder) registers(victim *infrav1.IngotHost, unregistered string, mine *infrav1.IngotHost) {
+// forbidden makes an attack of a request that is to be refused with the words, and without
+// the name of another tenant's namespace.
+func (i *intruder) forbidden(name string, try func(context.Context) error, words ...string) {
 	i.t.Helper()
-	create := func(change func(*infrav1.IngotHost)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			host := i.host("stolen", "52:54:00:ee:00:02", "redfish://192.0.2.78")
-			change(host)
-			return i.client.Create(ctx, host)
+	i.attack(name, func(ctx context.Context) error {
+		err := try(ctx)
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+			return fmt.Errorf("answered %v", err)
 		}
-	}
-	update := func(change func(*infrav1.IngotHost)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			host := &infrav1.IngotHost{}
-			if err := i.client.Get(ctx, client.ObjectKeyFromObject(mine), host); err != nil {
-				return err
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				return fmt.Errorf("refused without %q: %w", word, err)
 			}
-			base := host.DeepCopy()
-			change(host)
-			return i.client.Patch(ctx, host, client.MergeFrom(base))
 		}
-	}
-	other := victim.Spec.NetworkRef.Name
-	i.refused("a server of nobody, on a network that does not allow it", create(func(h *infrav1.IngotHost) {
-		h.Spec.NetworkRef.Name, h.Spec.BootMACAddress = other, unregistered
-	}), "spec.networkRef.name", "does not allow namespace "+i.namespace, "spec.allowedNamespaces")
-	i.refused("the same, by a change of its own host", update(func(h *infrav1.IngotHost) {
-		h.Spec.NetworkRef.Name, h.Spec.BootMACAddress = other, unregistered
-	}), "spec.networkRef.name", "does not allow namespace")
-	i.refused("one host more than its quota", create(func(*infrav1.IngotHost) {}), "spec.networkRef.name", "1 hosts (spec.allowedNamespaces.maxHosts)")
-	for how, by := range map[string]func(func(*infrav1.IngotHost)) func(context.Context) error{"new": create, "changed": update} {
-		err := by(func(h *infrav1.IngotHost) { h.Spec.BootMACAddress = victim.Spec.BootMACAddress })
-		i.refused("another tenant's MAC address, "+how, err, "spec.bootMACAddress")
-		i.discreet(err, victim.Namespace+"/")
-		err = by(func(h *infrav1.IngotHost) { h.Spec.BMC.Address = victim.Spec.BMC.Address })
-		i.refused("another tenant's BMC, "+how, err, "spec.bmc.address")
-		i.discreet(err, victim.Namespace+"/")
-	}
-	i.refused("a host that says it was inspected", create(func(h *infrav1.IngotHost) {
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
-	}), "restore")
-	i.refused("a claim of its own making", update(func(h *infrav1.IngotHost) {
-		h.Spec.Claim = victim.Spec.Claim.DeepCopy()
-		h.Spec.Record = &infrav1.HostRecord{InspectedAt: metav1.Now()}
-	}), "spec.record")
-}
-
-// discreet wants a refusal that does not name what is another tenant's.
-func (i *intruder) discreet(try func(context.Context) error, name string) {
-	i.t.Helper()
-	if err := try(i.t.Context()); err == nil || strings.Contains(err.Error(), name) {
-		i.t.Errorf("the refusal names %s: %v", name, err)
-	}
-}
-
-// exceeds tries what RBAC does not give.
-func (i *intruder) exceeds(victim, mine *infrav1.IngotHost) {
-	i.t.Helper()
-	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+infrav1.NetworksLabel+`":"`+infrav1.NetworksAllowed+`"}}}`))
-	allow := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"allowedNamespaces":{"selector":{}}}}`))
-	status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Available"}}`))
-	hardware := &infrav1.IngotHardware{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: mine.Name}}
-	for what, try := range map[string]func(context.Context) error{
-		"label its namespace": func(ctx context.Context) error {
-			return i.client.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.namespace}}, label)
-		},
-		"allow itself a network": func(ctx context.Context) error {
-			return i.client.Patch(ctx, &infrav1.IngotNetwork{ObjectMeta: metav1.ObjectMeta{Name: victim.Spec.NetworkRef.Name}}, allow)
-		},
-		"write the status of its host":   func(ctx context.Context) error { return i.client.Status().Patch(ctx, mine.DeepCopy(), status) },
-		"write the hardware of its host": func(ctx context.Context) error { return i.client.Create(ctx, hardware) },
-		"read a Secret of its own namespace": func(ctx context.Context) error {
-			return i.client.List(ctx, &corev1.SecretList{}, client.InNamespace(i.namespace))
-		},
-		"read another tenant's Secrets": func(ctx context.Context) error {
-			return i.client.List(ctx, &corev1.SecretList{}, client.InNamespace(victim.Namespace))
-		},
-		"read another tenant's hosts": func(ctx context.Context) error {
-			return i.client.List(ctx, &infrav1.IngotHostList{}, client.InNamespace(victim.Namespace))
-		},
-		"annotate another tenant's host": func(ctx context.Context) error { return i.client.Patch(ctx, victim.DeepCopy(), label) },
-		"delete another tenant's host":   func(ctx context.Context) error { return i.client.Delete(ctx, victim.DeepCopy()) },
-	} {
-		i.refused(what, try)
-	}
-}
-
-// boots asks the boot server, from the network of the other tenant, for scripts.
-func (i *intruder) boots(macs ...string) {
-	i.t.Helper()
-	neighbor, err := network.NewStack(i.site.DataCentre.Switch, network.StackConfig{
-		Name: "intruder", Address: netip.MustParsePrefix(i.site.subnet("78/24")),
+		if strings.Contains(err.Error(), i.site.Namespace+"/") {
+			return fmt.Errorf("the refusal names another tenant: %w", err)
+		}
+		return nil
 	})
-	check(i.t, err)
-	defer func() { _ = neighbor.Close() }()
-	thief := newStranger(i.t, neighbor)
-	for _, mac := range append(macs, "52:54:00:ee:00:01") {
-		if err := thief.Steal(i.t.Context(), i.site.subnet("2")+":8880", mac); !errors.Is(err, ErrNoAgentBoot) {
-			i.t.Errorf("a boot script for %s was given to a neighbor: %v", mac, err)
+}
+
+// says waits until a host of the intruder has a condition with the reason and the words, and
+// returns an error if it names another tenant.
+func (i *intruder) says(host, reason string, words ...string) error {
+	i.t.Helper()
+	found := ""
+	i.site.Await(i.t, "host "+host+" to report "+reason, func(ctx context.Context) (string, error) {
+		object := &infrav1.IngotHost{}
+		if err := i.site.Client.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: host}, object); err != nil {
+			return "", err
+		}
+		all := ""
+		for _, c := range object.Status.Conditions {
+			text := c.Reason + ": " + c.Message
+			if all += "\n" + text; strings.HasPrefix(text, reason) && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+				found = text
+				return "", nil
+			}
+		}
+		return "it has" + all, nil
+	})
+	if strings.Contains(found, i.site.Namespace+"/") {
+		return fmt.Errorf("the condition names another tenant: %s", found)
+	}
+	return nil
+}
+
+// change patches one of the tenant's hosts.
+func (i *intruder) change(name string, change func(*infrav1.IngotHost)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		host := &infrav1.IngotHost{}
+		if err := i.client.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: name}, host); err != nil {
+			return err
+		}
+		base := host.DeepCopy()
+		change(host)
+		return i.client.Patch(ctx, host, client.MergeFrom(base))
+	}
+}
+
+// actions are what the BMCs of servers did that are not the intruder's.
+func (i *intruder) actions() []string {
+	var out []string
+	for _, name := range []string{victimName, spareName, unregistered} {
+		for _, action := range i.site.Server(name).BMC.Actions() {
+			if action != "Login" && action != "Logout" {
+				out = append(out, name+" "+action)
+			}
 		}
 	}
+	return out
 }

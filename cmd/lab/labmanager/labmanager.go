@@ -36,7 +36,7 @@ const queueFrames = 32 << 10
 
 // Command is "lab manager".
 func Command() *cobra.Command {
-	var uplink, address, addressIPv6 string
+	var uplink, address, addressIPv6, nameServer string
 	var factor int
 	options := app.DefaultOptions()
 	options.BMCSources = []string{"0.0.0.0/0", "::/0", "127.0.0.0/8", "::1"} // emulated BMCs are on this machine
@@ -56,6 +56,9 @@ func Command() *cobra.Command {
 			if err := shorten(options, factor); err != nil {
 				return err
 			}
+			if nameServer != "" {
+				askNameServer(nameServer)
+			}
 			options.BootAddress = prefix.Addr().String()
 			place := place{address: prefix}
 			if addressIPv6 == "" {
@@ -72,9 +75,17 @@ func Command() *cobra.Command {
 	command.Flags().StringVar(&uplink, "lab-uplink", "", "Unix socket of the lab's switch.")
 	command.Flags().StringVar(&address, "lab-address", "", "Address of the manager on the lab's network, with prefix length.")
 	command.Flags().StringVar(&addressIPv6, "lab-ipv6-address", "", "IPv6 address of the manager on the lab's network besides, with prefix length; empty: none.")
+	command.Flags().StringVar(&nameServer, "lab-name-server", "", "Where the manager asks for the addresses of names by DNS, host:port; empty: as this machine does.")
 	command.Flags().IntVar(&factor, "lab-shorten", 1, "Divide all waits of the manager by this factor.")
 	options.AddFlags(command.Flags())
 	return command
+}
+
+// askNameServer has the process ask one server about all names.
+func askNameServer(at string) {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", at)
+	}}
 }
 
 // shorten divides the waits, also those that flags have set, and says so.
