@@ -99,26 +99,37 @@ func (d *drill) app(name string) []client.Object {
 	return append([]client.Object{d.credentials(name), d.bundle(name), d.host(name)}, d.machine(name)...)
 }
 
+// prune is prune of this drill's objects.
+func (d *drill) prune(policy metav1.DeletionPropagation, objects ...client.Object) await.Missing {
+	return prune(d.Client, policy, objects...)
+}
+
+// says is what the host of the name reports.
+func (d *drill) says(name string) string {
+	return says(d.t.Context(), d.Client, client.ObjectKey{Namespace: d.Namespace, Name: name})
+}
+
 // prune deletes the objects again and again, as a GitOps controller does, whatever the API
 // server answers, until all are gone.
-func (d *drill) prune(policy metav1.DeletionPropagation, objects ...client.Object) await.Missing {
+func prune(c client.Client, policy metav1.DeletionPropagation, objects ...client.Object) await.Missing {
 	return func(ctx context.Context) (string, error) {
 		left := ""
 		for _, object := range objects {
-			refused := d.Client.Delete(ctx, object, client.PropagationPolicy(policy))
-			err := d.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+			key := client.ObjectKeyFromObject(object)
+			refused := c.Delete(ctx, object, client.PropagationPolicy(policy))
+			err := c.Get(ctx, key, object)
 			if !apierrors.IsNotFound(err) && left == "" {
-				left = fmt.Sprintf("%T %s is there: %v; %s", object, object.GetName(), refused, d.says(object.GetName()))
+				left = fmt.Sprintf("%T %s is there: %v; %s", object, key, refused, says(ctx, c, key))
 			}
 		}
 		return left, nil
 	}
 }
 
-// says is what the host of the name tells.
-func (d *drill) says(name string) string {
-	host := &infrav1.IngotHost{ObjectMeta: d.meta(name)}
-	if d.get(host) != nil {
+// says is what the host of the name reports; empty: there is none.
+func says(ctx context.Context, c client.Client, name client.ObjectKey) string {
+	host := &infrav1.IngotHost{}
+	if c.Get(ctx, name, host) != nil {
 		return ""
 	}
 	ready := conditions.Get(host, infrav1.ReadyCondition)
@@ -128,7 +139,7 @@ func (d *drill) says(name string) string {
 	return ready.Reason + ": " + ready.Message
 }
 
-// clean reports what is left on servers that nobody has any more.
+// clean reports what is left on servers that no host has any more.
 func (d *drill) clean(names ...string) {
 	d.t.Helper()
 	for _, name := range names {

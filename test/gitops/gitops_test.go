@@ -62,7 +62,7 @@ func testPrune(t *testing.T, plane *line.Plane) {
 	})
 	d.clean("argo", "sealed")
 
-	// Who takes the finalizer of the Secret away too is told what remains.
+	// If the finalizer of the Secret is removed, too, the host reports what remains.
 	gone := d.credentials("stripped")
 	d.check(d.Client.Delete(t.Context(), gone))
 	d.strip(gone)
@@ -108,8 +108,8 @@ func testSync(t *testing.T, plane *line.Plane) {
 	d.clean("used")
 }
 
-// The facts of a host outlast their deletion, and are made whole again where somebody takes
-// their finalizer away.
+// The facts of a host outlast their deletion, and are made whole again where their finalizer
+// is removed.
 func testFacts(t *testing.T, plane *line.Plane) {
 	d := newDrill(t, plane, "used", "free")
 	d.install("used")
@@ -161,7 +161,7 @@ func testManagerDown(t *testing.T, plane *line.Plane) {
 	pruning := d.prune(metav1.DeletePropagationForeground, all...)
 	for range 10 {
 		if left, _ := pruning(t.Context()); left == "" {
-			t.Fatal("all is gone while nobody released the server")
+			t.Fatal("all is gone while no manager released the server")
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
