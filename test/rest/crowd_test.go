@@ -82,7 +82,8 @@ func TestCrowdAtRest(t *testing.T) {
 	if limit := int(w.minutes()) + 1; l.most > limit || l.total == 0 {
 		t.Errorf("the BMC of %s was asked %d times in %.1f minutes, want at most %d", l.busiest, l.most, w.minutes(), limit)
 	}
-	if mean := float64(l.total) / float64(l.servers) / w.minutes(); mean > 1 {
+	// Some requests at the ends of the window fall to its other side.
+	if mean := float64(l.total) / float64(l.servers) / w.minutes(); mean > 1.005 {
 		t.Errorf("%.2f requests per host and minute in the mean, want at most 1", mean)
 	}
 	c.quiet(t, w)
