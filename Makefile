@@ -168,6 +168,11 @@ generate: tools-gen ## Write deep copies, custom resource definitions, role and 
 verify: tools-gen ## Fail if generated code, go.mod, formatting or licence lines are stale.
 	hack/verify.sh "$(CONTROLLER_GEN)"
 
+.PHONY: lint
+lint: ## Check the Go code with golangci-lint (.golangci.yml).
+	@go run ./hack/tools/build lint >/dev/null
+	"$$(go run ./hack/tools/build -path golangci-lint)" run ./...
+
 ##@ Tools and images
 
 .PHONY: tools

@@ -100,7 +100,7 @@ func (id *Identity) tlsConfig(pins []Pin) *tls.Config {
 		Certificates: []tls.Certificate{id.certificate},
 		// The pin is checked instead, in VerifyConnection, which cannot be skipped:
 		// it also runs for resumed sessions.
-		InsecureSkipVerify: true, //nolint:gosec
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection checks the pin
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 {
 				return errPin

@@ -165,10 +165,10 @@ func violated(d infrav1.HardwareDisk, h *infrav1.RootDeviceHints) string {
 	for name, broken := range map[string]bool{
 		"deviceName":       !slices.Contains([]string{"", d.Name, "/dev/disk/by-path/" + d.ByPath}, h.DeviceName),
 		"hctl":             h.HCTL != "" && d.HCTL != h.HCTL,
-		"model":            strings.Index(strings.ToUpper(d.Model), strings.ToUpper(h.Model)) < 0,
-		"vendor":           strings.Index(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)) < 0,
+		"model":            !strings.Contains(strings.ToUpper(d.Model), strings.ToUpper(h.Model)),
+		"vendor":           !strings.Contains(strings.ToUpper(d.Vendor), strings.ToUpper(h.Vendor)),
 		"serialNumber":     h.SerialNumber != "" && d.SerialNumber != h.SerialNumber,
-		"wwn":              h.WWN != "" && strings.ToLower(d.WWN) != strings.ToLower(h.WWN),
+		"wwn":              h.WWN != "" && !strings.EqualFold(d.WWN, h.WWN),
 		"minSizeGigabytes": h.MinSizeGigabytes != nil && gigabytes < float64(*h.MinSizeGigabytes),
 		"maxSizeGigabytes": h.MaxSizeGigabytes != nil && gigabytes > float64(*h.MaxSizeGigabytes),
 		"rotational":       h.Rotational != nil && *d.Rotational != *h.Rotational,

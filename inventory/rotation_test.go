@@ -56,7 +56,6 @@ type rotationWorld struct {
 	holds, owed int
 	late        bool // it has
 	steps       int
-	wrong       int // logins of the present try
 }
 
 // without the count of steps two worlds are the same.

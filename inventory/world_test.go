@@ -43,12 +43,12 @@ type world struct {
 	lie    bool
 
 	// The rest of the world, as the observation tells it.
-	bmc                                        BMCProblem
-	powerUnknown, duplicate, mac, network      bool
-	addressed, exhausted, machine, apiSilent   bool
-	osIgnoresSoftOff, bootBroken, agentsBroken bool
-	imageBroken, imageRefused, wrongServer     bool
-	deleting                                   bool
+	bmc                                      BMCProblem
+	powerUnknown, duplicate, mac, network    bool
+	addressed, exhausted, machine, apiSilent bool
+	osIgnoresSoftOff, bootBroken             bool
+	imageBroken, imageRefused, wrongServer   bool
+	deleting                                 bool
 
 	fw firmwareWorld
 

@@ -140,7 +140,7 @@ func (v *machineValidator) ValidateDelete(ctx context.Context, machine *v1beta2.
 	owner := &clusterv1.Machine{}
 	err := v.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, owner)
 	if err != nil || !owner.DeletionTimestamp.IsZero() || !inventory.RefersTo(owner, machine) {
-		return nil, nil //nolint:nilerr // what is not known is no reason to refuse
+		return nil, nil // what is not known is no reason to refuse
 	}
 	return nil, refusal("IngotMachine", machine, field.ErrorList{field.Invalid(
 		field.NewPath("metadata", "ownerReferences"), owner.Name, fmt.Sprintf(

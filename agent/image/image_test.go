@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := &agenttest.Images{Content: tc.content}
-			url := ""
+			var url string
 			if tc.url != nil {
 				url = tc.url(t, server)
 			} else {

@@ -128,7 +128,7 @@ func mbrEntries(disk io.ReaderAt, off int64) []mbrEntry {
 	var entries []mbrEntry
 	for i := 446; i < 510; i += 16 {
 		e := mbrEntry{
-			kind:    b[i+4],
+			kind:    b[i+4], //nolint:gosec // i ends at 494 of 512 bytes
 			start:   int64(binary.LittleEndian.Uint32(b[i+8:])),
 			sectors: int64(binary.LittleEndian.Uint32(b[i+12:])),
 		}

@@ -291,7 +291,7 @@ func TestTrust(t *testing.T) {
 // listenAny makes the BMC reachable as 127.0.0.2 too, which its certificate does
 // not name.
 func listenAny(c *labbmc.Config) {
-	l, err := net.Listen("tcp", "127.0.0.2:0") //nolint:noctx // loopback
+	l, err := net.Listen("tcp", "127.0.0.2:0") // loopback
 	if err != nil {
 		panic(err)
 	}
@@ -329,7 +329,7 @@ func TestNobodyThere(t *testing.T) {
 // closed again.
 func listen(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	l, err := net.Listen("tcp", "127.0.0.1:0") // loopback
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (e *logEntryResource) UnmarshalJSON(data []byte) error {
 	type fields logEntryResource
 	var f fields
 	if err := decode(data, &f); err != nil {
-		return nil //nolint:nilerr // an entry without a meaning
+		return nil // an entry without a meaning
 	}
 	*e = logEntryResource(f)
 	return nil

@@ -313,7 +313,7 @@ func TestGentleActionsStayGentle(t *testing.T) {
 				}
 				r.SetFaults(labbmc.Faults{Status: tc.status, MessageID: tc.id, Match: func(method, _ string) bool { return method == "POST" }})
 				err := conn.SetPower(t.Context(), action)
-				if !errors.Is(err, tc.want) || tc.want != bmc.ErrNotSupported && errors.Is(err, bmc.ErrNotSupported) {
+				if !errors.Is(err, tc.want) || !errors.Is(tc.want, bmc.ErrNotSupported) && errors.Is(err, bmc.ErrNotSupported) {
 					t.Errorf("error %v, want %v", err, tc.want)
 				}
 				if n := len(writesOf(r)); n != 1 {

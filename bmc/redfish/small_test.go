@@ -75,10 +75,10 @@ func TestBMCWithoutItsSystem(t *testing.T) {
 			pool := bmc.NewPool(redfish.Dial, bmc.PoolOptions{})
 			defer closePool(t, pool)
 			err := pool.Do(t.Context(), target, readState)
-			if !errors.Is(err, tc.want) || tc.want == bmc.ErrBusy && errors.Is(err, bmc.ErrAddress) {
+			if !errors.Is(err, tc.want) || errors.Is(tc.want, bmc.ErrBusy) && errors.Is(err, bmc.ErrAddress) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
-			if tc.want != bmc.ErrBusy {
+			if !errors.Is(tc.want, bmc.ErrBusy) {
 				return
 			}
 			r.SetFaults()

@@ -42,7 +42,7 @@ func newRelay(w *wire) (*relay, error) {
 	if err != nil {
 		return fail(err)
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // loopback
 	if err != nil {
 		return fail(err)
 	}

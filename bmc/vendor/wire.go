@@ -221,7 +221,7 @@ func (w *wire) collect(call context.Context, resp *http.Response) error {
 
 // heard has each piece of an answer be a sign of life: a slow BMC is not silent.
 type heard struct {
-	call context.Context //nolint:containedctx // of the call that reads
+	call context.Context // of the call that reads
 	io.Reader
 }
 

@@ -54,7 +54,7 @@ func (p *Preparer) startPush(ctx context.Context, v View, step inventory.StartUp
 // that the server is the one that was decided on.
 type beside struct {
 	context.Context
-	worker context.Context //nolint:containedctx // for its values only
+	worker context.Context // for its values only
 }
 
 // Value implements context.Context.

@@ -26,7 +26,7 @@ const pushesAtOnce = 4
 type Works struct {
 	mu sync.Mutex
 	// ctx of all works, which cancel ends; both are there once base was asked for.
-	ctx     context.Context //nolint:containedctx // ends with the manager's
+	ctx     context.Context // ends with the manager's
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 

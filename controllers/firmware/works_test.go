@@ -176,7 +176,7 @@ func TestPush(t *testing.T) {
 		return func(_ context.Context, update bmc.Update) (bmc.Task, error) {
 			image, readErr := io.ReadAll(update.Image)
 			if readErr != nil || string(image) != "an image" || update.Size != 8 || update.Filename != "bios-2.bin" || update.Component != "/inventory/7" || update.URL != "" || update.Targets != nil {
-				return bmc.Task{}, fmt.Errorf("pushed %q, %v of %+v", image, readErr, update)
+				return bmc.Task{}, fmt.Errorf("pushed %q, %w of %+v", image, readErr, update)
 			}
 			return bmc.Task{ID: task}, err
 		}

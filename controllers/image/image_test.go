@@ -205,12 +205,13 @@ func TestHowOften(t *testing.T) {
 	t.Cleanup(server.Close)
 	asked := &counter{Doer: allowed(t, "127.0.0.0/8")}
 	d := newDesk(t, asked, server.URL)
-	image, _ := d.look()
+	d.look()
 	if _, after := d.look(); asked.n != 1 || after != time.Hour {
 		t.Errorf("asked %d times, again after %s", asked.n, after)
 	}
 	d.clock.Step(time.Hour)
-	if image, _ = d.look(); asked.n != 2 || !image.Status.LastCheckTime.Time.Equal(d.clock.Now()) {
+	image, _ := d.look()
+	if asked.n != 2 || !image.Status.LastCheckTime.Time.Equal(d.clock.Now()) {
 		t.Errorf("asked %d times, last at %s", asked.n, image.Status.LastCheckTime)
 	}
 	image.Spec.URL += "/elsewhere"

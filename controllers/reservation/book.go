@@ -112,7 +112,7 @@ func (b *Book) Promise(ctx context.Context, uid types.UID, request allocation.Pr
 		if err != nil {
 			return plan, err
 		}
-		done := false
+		var done bool
 		if plan, done, err = b.decideInTurn(ctx, asked, request); err != nil || done {
 			return plan, err
 		}

@@ -98,7 +98,7 @@ type rotating struct {
 	secret *corev1.Secret
 	memory Memory
 	// calls bounds what is asked of the BMC.
-	calls context.Context //nolint:containedctx // ends with the function that made it
+	calls context.Context // ends with the function that made it
 	// unsettled: a failure was noted.
 	unsettled bool
 	told      *metav1.Condition

@@ -49,6 +49,12 @@ func groups() []group {
 			programs: []program{{file: "ignition-validate", pkg: "github.com/coreos/ignition/v2/validate"}},
 		},
 		{
+			name:      "lint",
+			pin:       "github.com/golangci/golangci-lint/v2",
+			programs:  []program{{file: "golangci-lint", pkg: "."}},
+			onRequest: true,
+		},
+		{
 			name: "kube",
 			pin:  "k8s.io/kubernetes",
 			programs: []program{{

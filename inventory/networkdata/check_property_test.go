@@ -42,7 +42,7 @@ func randomConfig(r *rand.Rand) infrav1.LinkConfig {
 		if slices.ContainsFunc(config.Routes, func(have infrav1.LinkRoute) bool { return have.To == to }) {
 			continue // the schema says so
 		}
-		config.Routes = append(config.Routes, infrav1.LinkRoute{To: to, Via: via, Metric: oneOf(r, nil, new(int32(100)), new(int32(1+r.Int32N(1000))))})
+		config.Routes = append(config.Routes, infrav1.LinkRoute{To: to, Via: via, Metric: oneOf(r, nil, new(int32(100)), new(1+r.Int32N(1000)))})
 	}
 	return config
 }

@@ -133,7 +133,7 @@ func (p *Process) signal(sig syscall.Signal) {
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
-		return fmt.Errorf("%s: %w (%v), see %s:\n%s", p.name, ErrExited, p.err, p.log, tail(p.log, 2048))
+		return fmt.Errorf("%s: %w (%w), see %s:\n%s", p.name, ErrExited, p.err, p.log, tail(p.log, 2048))
 	default:
 		return nil
 	}

@@ -14,13 +14,13 @@ import (
 type hostNIC struct{ unplugged }
 
 func (hostNIC) ListenUDP(uint16) (net.PacketConn, error) {
-	return net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // loopback
+	return net.ListenPacket("udp4", "127.0.0.1:0") // loopback
 }
 
 // serveTFTP answers each packet with what answer makes of it, from one port.
 func serveTFTP(t *testing.T, answer func(packet []byte) [][]byte) *net.UDPAddr {
 	t.Helper()
-	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") //nolint:noctx // loopback
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0") // loopback
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	go func() {

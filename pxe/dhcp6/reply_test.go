@@ -464,7 +464,8 @@ func TestIdentity(t *testing.T) {
 	of := func(address string) string {
 		return fmt.Sprintf("%x", NewIdentity(netip.MustParseAddr(address), "", dhcp.Loaders{}).duid.ToBytes())
 	}
-	if of("2001:db8::1") != of("2001:db8::1") || of("2001:db8::1") == of("2001:db8::2") {
-		t.Errorf("%s and %s", of("2001:db8::1"), of("2001:db8::2"))
+	first, again, other := of("2001:db8::1"), of("2001:db8::1"), of("2001:db8::2")
+	if first != again || first == other {
+		t.Errorf("%s, %s and, of another address, %s", first, again, other)
 	}
 }

@@ -108,7 +108,7 @@ func (s *server) startManager(t *testing.T, options *crenvtest.WebhookInstallOpt
 	s.cache = mgr.GetClient()
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
 	eventually(t, "the webhook server listens", func() bool {
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only whether it listens
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only whether it listens
 		if err != nil {
 			return false
 		}

@@ -108,7 +108,7 @@ func serveWebhooks(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme, optio
 	t.Cleanup(func() { cancel(); check(t, <-done) })
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
 	await.Wait{}.Until(t, "the webhooks to listen", await.Works(func(context.Context) error {
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only whether it listens
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only whether it listens
 		if err == nil {
 			_ = conn.Close()
 		}

@@ -42,7 +42,6 @@ func TestAnotherServerIsToldInReserveMode(t *testing.T) {
 type firmware struct {
 	conn net.PacketConn
 	arch iana.Arch
-	http bool
 }
 
 // newFirmware opens its socket: port 68 of an interface without an address.

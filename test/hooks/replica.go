@@ -112,7 +112,7 @@ func shippedEnvironment(t testing.TB) []string {
 }
 
 func ready(url string) bool {
-	answer, err := http.Get(url) //nolint:gosec,noctx // on loopback, until it is there
+	answer, err := http.Get(url) // on loopback, until it is there
 	if err != nil {
 		return false
 	}

@@ -84,7 +84,7 @@ func (p *pair) testRace(t *testing.T) {
 			names = []string{"y", "x"}
 		}
 		for i, name := range names {
-			lot := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // drawn again from the same seed
+			lot := rand.New(rand.NewPCG(seed, uint64(i))) // drawn again from the same seed
 			asking.Go(func() {
 				for range 6 { // as Cluster API asks again, whichever replica the Service leads to
 					time.Sleep(time.Duration(lot.IntN(4)) * time.Millisecond)
@@ -163,7 +163,7 @@ func (p *pair) testKill(t *testing.T) {
 		p.Namespace(t, namespace, 3)
 		seen(t, p.a, namespace)
 		seen(t, p.b, namespace)
-		lot := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // drawn again from the same seed
+		lot := rand.New(rand.NewPCG(seed, 3)) // drawn again from the same seed
 		dies, lives := &p.a, p.b
 		if seed%2 == 1 {
 			dies, lives = &p.b, p.a

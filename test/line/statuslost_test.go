@@ -134,7 +134,8 @@ func playStatusLost(t *testing.T, plane *Plane, lost bool) []deed {
 func emptied(versions []Version) int {
 	n, had := 0, map[string]bool{}
 	for _, v := range versions {
-		name, filled := "", false
+		var name string
+		var filled bool
 		if v.Host != nil {
 			name, filled = "host "+v.Host.Name, v.Host.Status.Phase != ""
 		} else {

@@ -42,7 +42,7 @@ func (m *inspector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no token or no key", http.StatusUnauthorized)
 		return
 	}
-	var answer any = struct{}{}
+	var answer any
 	switch r.URL.Path {
 	case agentapi.PathSession:
 		var s agentapi.SessionRequest

@@ -156,7 +156,7 @@ func (s *scene) booted(want int, names ...string) site.Missing {
 func (s *scene) halfAnImage(t *testing.T) infrav1.Image {
 	t.Helper()
 	url, checksum := s.World.Image(t, "v1.36.1")
-	response, err := http.Get(url) //nolint:noctx // a server of this process
+	response, err := http.Get(url) // a server of this process
 	must(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)

@@ -187,7 +187,7 @@ func (s *scene) remediation(machine string, wanted bool) site.Missing {
 		if err := s.Client.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
 			return "", err
 		}
-		found := ""
+		var found string
 		for i := range list.Items {
 			if list.Items[i].Name == machine {
 				found = conditions.GetMessage(&list.Items[i], infrav1.ReadyCondition)

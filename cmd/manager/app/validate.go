@@ -123,7 +123,7 @@ func listenPort(address string) (uint16, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%q is not host:port", address)
 	}
-	port, err := net.LookupPort("tcp", text)
+	port, err := net.LookupPort("tcp", text) //nolint:noctx // it reads /etc/services
 	if err != nil {
 		return 0, fmt.Errorf("%q has no port", address)
 	}

@@ -35,7 +35,7 @@ func console(ctx context.Context, conn bmc.Conn, c *call) error {
 	select {
 	case err = <-typed:
 		err = errors.Join(err, stream.Close())
-		<-heard
+		_ = <-heard
 	case err = <-heard:
 		err = errors.Join(err, stream.Close())
 	}
