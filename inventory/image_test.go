@@ -32,9 +32,11 @@ func TestChooseImage(t *testing.T) {
 		{ImageQuery{KubernetesVersion: "v1.34.2", Architecture: "arm64", OS: "x"}, "no IngotImage for Kubernetes v1.34.2 on arm64 with x; add one to the catalogue"},
 	} {
 		got, err := ChooseImage(images, tc.query)
-		text := got.Name
+		var text string
 		if err != nil {
 			text = err.Error()
+		} else {
+			text = got.Name
 		}
 		if text != tc.want {
 			t.Errorf("%+v: got %q, want %q", tc.query, text, tc.want)
