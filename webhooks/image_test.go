@@ -6,9 +6,11 @@ package webhooks
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	testclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -42,19 +44,24 @@ func TestImagesAndTheirClusters(t *testing.T) {
 	}
 	newer := image("a", "debian-13")
 	newer.Spec.KubernetesVersion = "v1.37.0"
-	annotated := func(key string) *v1beta2.IngotImage {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	annotated := func(key, value string) *v1beta2.IngotImage {
 		i := image("m", "debian-13")
-		i.Annotations = map[string]string{key: ""}
+		i.Annotations = map[string]string{key: value}
 		return i
 	}
+	inUse := func(value string) *v1beta2.IngotImage { return annotated(v1beta2.DeleteInUseAnnotation, value) }
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		image("m", "debian-13"), image("unused", "debian-13"), image("lone", "debian-13"),
 		template("dc1", "t1", "prod", "m"), template("dc1", "t2", "prod", "m"), template("dc2", "t", "test", "m"), template("dc3", "t", "x", "m"), template("dc4", "t", "y", "m"),
 		template("dc1", "mine", "", "lone"), template("dc1", "mine-too", "", "m"),
 	).Build()
-	v := &imageValidator{reader: reader}
+	v := &imageValidator{reader: reader, clock: testclock.NewFakePassiveClock(now)}
 	create := func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateCreate(t.Context(), i) }
 	remove := func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateDelete(t.Context(), i) }
+	consent := func(i *v1beta2.IngotImage) (admission.Warnings, error) {
+		return v.ValidateUpdate(t.Context(), image("m", "debian-13"), i)
+	}
 	for name, tc := range map[string]struct {
 		do           func(*v1beta2.IngotImage) (admission.Warnings, error)
 		image        *v1beta2.IngotImage
@@ -66,8 +73,17 @@ func TestImagesAndTheirClusters(t *testing.T) {
 		"another system":                {create, image("a", "ubuntu-24.04"), `spec.os: with "ubuntu-24.04" the catalogue has images of several operating systems for Kubernetes v1.36.1 on amd64 (debian-13 too)`, ""},
 		"deleted, unused":               {remove, image("unused", "debian-13"), "", ""},
 		"deleted, in use":               {remove, image("m", "debian-13"), "", "is the image of Clusters dc1/prod, dc2/test, dc3/x and 1 more: without it their machines are replaced"},
-		"deleted, in use, all the same": {remove, annotated(v1beta2.DeleteInUseAnnotation), "metadata.name: IngotMachineTemplates dc1/mine-too name", ""},
-		"deleted by a move":             {remove, annotated(clusterctlv1.DeleteForMoveAnnotation), "", ""},
+		"deleted, in use, all the same": {remove, inUse("2026-11-20T11:30:00Z"), "metadata.name: IngotMachineTemplates dc1/mine-too name", ""},
+		"deleted an hour after that":    {remove, inUse("2026-11-20T11:00:00Z"), "", "is the image of Clusters"},
+		"deleted, a consent to come":    {remove, inUse("2026-11-20T12:30:00Z"), "", "is the image of Clusters"},
+		"deleted, a consent of no time": {remove, inUse(""), "", "annotate it with ingot.infrastructure.cluster.x-k8s.io/delete-in-use=$(date -u +%FT%TZ)"},
+		"consent":                       {consent, inUse("2026-11-20T11:59:00Z,by Ann"), "counts for a deletion within an hour of its time; do not keep it in a manifest", ""},
+		"consent that has expired":      {consent, inUse("2026-11-20T10:59:00Z"), "has no effect: it expired an hour after its time; to give it now: kubectl annotate --overwrite iimg m ", ""},
+		"consent of no time":            {consent, inUse(""), "", "must start with the UTC time"},
+		"consent of a time to come":     {consent, inUse("2026-11-20T13:00:00Z"), "", "its time lies in the future"},
+		"consent with the image":        {create, inUse("true"), "", "must start with the UTC time"},
+		"consent that stands":           {func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateUpdate(t.Context(), i, i) }, inUse("2026-11-20T10:59:00Z"), "", ""},
+		"deleted by a move":             {remove, annotated(clusterctlv1.DeleteForMoveAnnotation, ""), "", ""},
 		"deleted, named by a template":  {remove, image("lone", "debian-13"), "metadata.name: IngotMachineTemplates dc1/mine name image \"lone\"", ""},
 		"its URL changes":               {func(i *v1beta2.IngotImage) (admission.Warnings, error) { return v.ValidateUpdate(t.Context(), i, i) }, image("m", "debian-13"), "", ""},
 	} {
@@ -86,7 +102,7 @@ func TestImagesAndTheirClusters(t *testing.T) {
 // A cache that cannot be read is no reason to refuse a new image; one that is to be deleted
 // stays until it is known that nobody uses it.
 func TestImagesWithoutACache(t *testing.T) {
-	v := &imageValidator{reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()}
+	v := &imageValidator{reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build(), clock: testclock.NewFakePassiveClock(time.Unix(0, 0))}
 	if warned, err := v.ValidateCreate(t.Context(), &v1beta2.IngotImage{}); err != nil || len(warned) > 0 {
 		t.Errorf("created: %v, %v", warned, err)
 	}

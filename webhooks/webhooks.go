@@ -49,7 +49,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		mutate(mgr, &v1beta2.IngotCluster{}, defaultCluster),
 		mutate(mgr, &v1beta2.IngotClusterTemplate{}, defaultClusterTemplate),
 		mutate(mgr, &v1beta2.IngotImage{}, defaultImage),
-		register(mgr, &v1beta2.IngotImage{}, &imageValidator{reader: hosts}, nil),
+		register(mgr, &v1beta2.IngotImage{}, &imageValidator{reader: hosts, clock: clock.RealClock{}}, nil),
 		register(mgr, &v1beta2.IngotReservation{}, reservationValidator{}, nil),
 		register(mgr, &v1beta2.IngotHost{}, &hostValidator{guard: g, hosts: hosts, live: mgr.GetAPIReader(), outlook: o, bmcs: options.BMCs, clock: clock.RealClock{}}, nil),
 		register(mgr, &v1beta2.IngotHardware{}, &hardwareValidator{guard: g}, nil),

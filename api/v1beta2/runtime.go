@@ -8,13 +8,14 @@ package v1beta2
 // at, unless it is "false".
 const RetainAnnotation = AnnotationPrefix + "retain"
 
-// UpgradeAnywayAnnotation on a Cluster of Ingot's has the runtime extension let its
-// upgrades go on though a BMC does not answer, or a group that surges has no free host.
-// Its value is not looked at, unless it is "false".
+// UpgradeAnywayAnnotation on a Cluster of Ingot's lets one upgrade begin although a BMC does
+// not answer, or a group that surges has no free host. Its value is the Kubernetes version to
+// upgrade to (spec.topology.version); of other upgrades it says nothing.
 const UpgradeAnywayAnnotation = AnnotationPrefix + "upgrade-anyway"
 
-// DeleteInUseAnnotation on an IngotImage lets it be deleted though Clusters use it. Its
-// value is not looked at.
+// DeleteInUseAnnotation on an IngotImage lets it be deleted although Clusters use it. Its
+// value starts with the time at which it was given, as that of a host's commands, and it
+// counts for an hour.
 const DeleteInUseAnnotation = AnnotationPrefix + "delete-in-use"
 
 // Reasons of the events by which the runtime extension writes down what Cluster API

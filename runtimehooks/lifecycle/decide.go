@@ -98,7 +98,9 @@ type Upgrade struct {
 	// Stock of the namespace, and the catalogue.
 	Stock  allocation.Stock
 	Images []infrav1.IngotImage
-	// Anyway: a person wants it to begin without the hosts and the BMCs that it needs.
+	// Target is the Kubernetes version that the Cluster is upgraded to. Anyway: a person wants
+	// that upgrade to begin without the hosts and the BMCs that it needs.
+	Target string
 	Anyway bool
 }
 
@@ -145,7 +147,7 @@ func (u Upgrade) obstacles() ([]string, error) {
 	}
 	messages = slices.DeleteFunc(append(messages, u.unreachable()), func(m string) bool { return m == "" })
 	if len(messages) > 0 {
-		messages = append(messages, fmt.Sprintf("to upgrade all the same: kubectl annotate cluster -n %s %s %s=", u.Namespace, u.ClusterName, infrav1.UpgradeAnywayAnnotation))
+		messages = append(messages, fmt.Sprintf("to upgrade all the same: kubectl annotate --overwrite cluster -n %s %s %s=%s", u.Namespace, u.ClusterName, infrav1.UpgradeAnywayAnnotation, u.Target))
 	}
 	return messages, nil
 }
@@ -293,4 +295,12 @@ func decideDelete(cluster *clusterv1.Cluster) Verdict {
 func says(cluster *clusterv1.Cluster, annotation string) bool {
 	value, ok := cluster.Annotations[annotation]
 	return ok && value != "false"
+}
+
+// upgradesAnyway reports whether a person has consented to the upgrade that is asked for. The
+// consent names its version: one that was given for an earlier upgrade, or stands in a
+// manifest, does not let the next one through (decision 0359).
+func upgradesAnyway(cluster *clusterv1.Cluster) bool {
+	consent, target := cluster.Annotations[infrav1.UpgradeAnywayAnnotation], cluster.Spec.Topology.Version
+	return target != "" && strings.TrimPrefix(strings.TrimSpace(consent), "v") == strings.TrimPrefix(target, "v")
 }

@@ -221,7 +221,7 @@ func TestBeforeUpgrades(t *testing.T) {
 	}
 	anyway := func(value string) []func(*clusterv1.Cluster) {
 		return []func(*clusterv1.Cluster){func(c *clusterv1.Cluster) {
-			c.Annotations = map[string]string{infrav1.UpgradeAnywayAnnotation: value}
+			c.Annotations, c.Spec.Topology.Version = map[string]string{infrav1.UpgradeAnywayAnnotation: value}, "v1.37.0"
 		}}
 	}
 	for name, tc := range map[string]struct {
@@ -245,10 +245,12 @@ func TestBeforeUpgrades(t *testing.T) {
 		"many silent BMCs":        {class: "ingot", objects: all(rollout(0, 0), []client.Object{worker, claimed("a", "w", "False"), claimed("b", "w", "False"), claimed("c", "w", "False"), claimed("d", "w", "False"), claimed("e", "w", "False"), claimed("f", "w", "False")}), all: "hosts a, b, c, d, e and 1 more do", workersHeld: "and 1 more"},
 		"class of another":        {class: "docker"},
 		"image for a way only":    {class: "ingot-runtime", objects: all(rollout(0, 0), images[:1]), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
-		"without a spare, anyway": {class: "ingot-runtime", objects: all(rollout(1, 1), images), edits: anyway("")},
-		"a silent BMC, anyway":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("broken board")},
-		"not anyway":              {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("false"), all: "; to upgrade all the same: kubectl annotate cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/upgrade-anyway=", controlPlane: "all the same"},
-		"no image, anyway":        {class: "ingot-runtime", objects: rollout(0, 0), edits: anyway(""), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
+		"without a spare, anyway": {class: "ingot-runtime", objects: all(rollout(1, 1), images), edits: anyway("v1.37.0")},
+		"a silent BMC, anyway":    {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway(" 1.37.0")},
+		"consent to the last one": {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("v1.36.1"), all: "hosts h9", controlPlane: "hosts h9"},
+		"consent without version": {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway(""), all: "hosts h9", controlPlane: "hosts h9"},
+		"not anyway":              {class: "ingot", objects: all(rollout(0, 0), []client.Object{controlPlane, claimed("h9", "cp-1", "False")}), edits: anyway("false"), all: "; to upgrade all the same: kubectl annotate --overwrite cluster -n dc1 c1 ingot.infrastructure.cluster.x-k8s.io/upgrade-anyway=v1.37.0", controlPlane: "all the same"},
+		"no image, anyway":        {class: "ingot-runtime", objects: rollout(0, 0), edits: anyway("v1.37.0"), all: "v1.37.0", controlPlane: "v1.37.0", workersHeld: "v1.37.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, tc.objects...)

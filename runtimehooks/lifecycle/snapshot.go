@@ -168,7 +168,7 @@ func (i Inventory) upgrade(ctx context.Context, cluster *clusterv1.Cluster, p pa
 		return nil, err
 	}
 	out := &Upgrade{Namespace: cluster.Namespace, ClusterName: cluster.Name, Cluster: wish.Cluster, Groups: wish.Groups,
-		Anyway: says(cluster, infrav1.UpgradeAnywayAnnotation)}
+		Target: cluster.Spec.Topology.Version, Anyway: upgradesAnyway(cluster)}
 	ingotCluster := &infrav1.IngotCluster{}
 	found, err := i.get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.InfrastructureRef.Name}, ingotCluster)
 	if err != nil {
