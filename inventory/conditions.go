@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,7 @@ func Conditions(host *infrav1.IngotHost, obs Observation, decision Decision) []m
 		in.healthy(),
 		in.bootSecure(),
 		ready(decision),
+		stalled(decision),
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = host.Generation
@@ -61,6 +63,21 @@ func ready(decision Decision) metav1.Condition {
 	default:
 		return isNot(infrav1.ReadyCondition, decision.Reason, decision.Message)
 	}
+}
+
+// personal are the reasons with which a host waits for a person, and for nothing that may come
+// by itself while a tool applies objects one after the other.
+var personal = []string{
+	infrav1.ReasonMaintenance, infrav1.ReasonPoweredOff, infrav1.ReasonUnmanaged, infrav1.ReasonQuarantined,
+	infrav1.ReasonUnexpectedlyOn, infrav1.ReasonWaitingForApproval,
+}
+
+func stalled(decision Decision) metav1.Condition {
+	const name = infrav1.StalledCondition
+	if _, isIdle := decision.Step.(Idle); isIdle && slices.Contains(personal, decision.Reason) {
+		return is(name, decision.Reason, decision.Message)
+	}
+	return isNot(name, infrav1.ReasonNotStalled, "The host waits for no person.")
 }
 
 func (in *input) bmcReachable() metav1.Condition {

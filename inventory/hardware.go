@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ const (
 	macCharacter = "[0-9a-f]{2}"
 
 	maxControllers = 32
+
+	maxNICAddresses = 16
 )
 
 // Inspected says whether an agent has told of the hardware. Before that there may be an
@@ -93,6 +96,26 @@ func DescribeControllers(controllers []infrav1.HardwareController) string {
 // BlindRemedy is what can be done about storage that the agent does not see.
 const BlindRemedy = "If disks are connected there, set the controller to another mode in the firmware's setup (AHCI or HBA instead of RAID), have its driver added to the agent's image, or repair it if it is broken; zoned disks clean yourself (blkzone reset), or take them out"
 
+// GlobalAddresses returns the global addresses among the texts, sorted, IPv4 first, each once
+// and at most so many.
+func GlobalAddresses(texts []string, most int) []string {
+	var addresses []netip.Addr
+	for _, text := range texts {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
+			continue
+		}
+		addresses = append(addresses, addr.Unmap().WithZone(""))
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	addresses = slices.Compact(addresses)
+	var out []string
+	for _, addr := range addresses[:min(most, len(addresses))] {
+		out = append(out, addr.String())
+	}
+	return out
+}
+
 func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
 	mac := regexp.MustCompile("^" + macCharacter + "(:" + macCharacter + "){5}$")
 	byMAC := map[string]infrav1.HardwareNIC{}
@@ -109,6 +132,7 @@ func nicsFromAgent(nics []agentapi.NIC) []infrav1.HardwareNIC {
 			Carrier:   &carrier,
 			Driver:    cut(nic.Driver, maxShort),
 			PCI:       cut(nic.PCI, maxShort),
+			Addresses: GlobalAddresses(nic.Addresses, maxNICAddresses),
 		}
 	}
 	return firstByKey(byMAC, maxNICs)

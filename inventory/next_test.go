@@ -475,6 +475,7 @@ func TestConditions(t *testing.T) {
 		infrav1.HostCleanedCondition: "False NotCleaned", infrav1.HostFencedCondition: "False Fencing",
 		infrav1.HostHealthyCondition: "Unknown HealthUnknown", infrav1.HostPreparedCondition: "Unknown NotApplicable",
 		infrav1.ReadyCondition: "False BMCTimeout", infrav1.HostBootSecureCondition: "False NetworkTrusted",
+		infrav1.StalledCondition: "False NotStalled",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

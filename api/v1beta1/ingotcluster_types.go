@@ -78,6 +78,12 @@ type APIEndpoint struct {
 
 // IngotClusterStatus is what was observed last.
 type IngotClusterStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// ready is true once the cluster's infrastructure is there, for ever.
 	// +optional
 	Ready bool `json:"ready"`

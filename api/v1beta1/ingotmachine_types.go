@@ -12,6 +12,12 @@ import (
 
 // IngotMachineStatus is what was observed last.
 type IngotMachineStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// ready is true from the commit point of the install on, for ever.
 	// +optional
 	Ready bool `json:"ready"`
@@ -49,7 +55,7 @@ type IngotMachineStatus struct {
 
 // IngotMachineV1Beta2Status groups what contract v1beta2 added.
 type IngotMachineV1Beta2Status struct {
-	// conditions: Ready, Paused, HostClaimed, Installed, Booted.
+	// conditions: Ready, Paused, HostClaimed, Installed, Booted, HostHealthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -112,6 +118,11 @@ type IngotMachineTemplateResource struct {
 
 // IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
 type IngotMachineTemplateStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// capacity that every host which the template can select has at least.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`

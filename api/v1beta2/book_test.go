@@ -16,7 +16,7 @@ import (
 // fine are reasons that nobody looks up: all is well, work goes on, or the message
 // repeats what the reader has just asked for.
 var fine = map[string]bool{
-	"Unknown": true, "Ready": true, "NotReady": true, "InProgress": true, "NotPaused": true, "Waiting": true,
+	"Unknown": true, "Ready": true, "NotReady": true, "InProgress": true, "NotPaused": true, "NotStalled": true, "Waiting": true,
 	"Deleting": true, "NotApplicable": true, "BMCAnswers": true, "HealthOK": true, "CredentialsAccepted": true,
 	"Enrolled": true, "Inspected": true, "Inspecting": true, "Available": true, "Claimed": true, "NotClaimed": true,
 	"Provisioning": true, "Provisioned": true, "Releasing": true, "Wiping": true, "Cleaned": true, "NotCleaned": true,

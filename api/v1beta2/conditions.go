@@ -7,6 +7,9 @@ package v1beta2
 const (
 	// ReadyCondition sums up: the host does what it should, or why not.
 	ReadyCondition = "Ready"
+	// StalledCondition of IngotHost: nothing happens until a person acts. It is what kstatus
+	// calls so, by which Flux and others stop to wait.
+	StalledCondition = "Stalled"
 	// PausedCondition says that nobody acts on the object (M44).
 	PausedCondition = "Paused"
 	// HostBMCReachableCondition: the BMC answers.
@@ -44,6 +47,9 @@ const (
 	MachineHostClaimedCondition = "HostClaimed"
 	MachineInstalledCondition   = "Installed"
 	MachineBootedCondition      = "Booted"
+	// MachineHostHealthyCondition: the server is on, and its BMC answers. It is there from
+	// the end of the install on (M27).
+	MachineHostHealthyCondition = "HostHealthy"
 )
 
 // Conditions of IngotCluster.
@@ -68,6 +74,7 @@ const (
 	ReasonInProgress     = "InProgress"
 	ReasonPaused         = "Paused"
 	ReasonNotPaused      = "NotPaused"
+	ReasonNotStalled     = "NotStalled"
 	ReasonWaiting        = "Waiting"
 	ReasonMaintenance    = "Maintenance"
 	ReasonDeleting       = "Deleting"
@@ -238,6 +245,9 @@ const (
 	ReasonLiveDataRefused = "LiveDataRefused"
 	ReasonHostClaimed     = "HostClaimed"
 	ReasonClaimLost       = "ClaimLost"
+	// ReasonProviderIDInvalid: spec.providerID names no host that the machine can have. It is
+	// terminal (M28): nobody may change the field, and only deleting the Machine helps.
+	ReasonProviderIDInvalid = "ProviderIDInvalid"
 	// ReasonHostLost: the machine was provisioned, and its host is taken from it for
 	// good. It is terminal (M28): only deleting the Machine helps.
 	ReasonHostLost              = "HostLost"

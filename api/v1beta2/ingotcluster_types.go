@@ -74,6 +74,12 @@ type APIEndpoint struct {
 
 // IngotClusterStatus is what was observed last.
 type IngotClusterStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// conditions: Ready, Paused, EndpointReady, FailureDomainsReady.
 	// +optional
 	// +listType=map

@@ -132,6 +132,14 @@ type HardwareNIC struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PCI string `json:"pci,omitempty"`
+	// addresses that the agent had on the NIC when it last read the hardware, without prefix
+	// length.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:MinLength=1
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 // HardwareController is one PCI device that controls disks.

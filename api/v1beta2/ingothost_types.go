@@ -249,8 +249,14 @@ const (
 
 // IngotHostStatus is what was observed last. Nothing is lost when it is emptied.
 type IngotHostStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// conditions: Ready, Paused, BMCReachable, CredentialsValid, CredentialsRotated, Unique, Inspected,
-	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure.
+	// Available, Prepared, Provisioned, Cleaned, Fenced, Healthy, BootSecure, NetworkAllowed, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

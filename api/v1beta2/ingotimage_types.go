@@ -70,6 +70,11 @@ func (s IngotImageSpec) Image() Image {
 
 // IngotImageStatus is what was observed last.
 type IngotImageStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Reachable.
 	// +optional
 	// +listType=map

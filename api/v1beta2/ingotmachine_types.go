@@ -176,7 +176,13 @@ type Image struct {
 
 // IngotMachineStatus is what was observed last.
 type IngotMachineStatus struct {
-	// conditions: Ready, Paused, HostClaimed, Installed, Booted.
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions: Ready, Paused, HostClaimed, Installed, Booted, HostHealthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -318,6 +324,11 @@ type IngotMachineTemplateResource struct {
 
 // IngotMachineTemplateStatus lets the cluster autoscaler scale from zero.
 type IngotMachineTemplateStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Paused.
 	// +optional
 	// +listType=map

@@ -56,6 +56,11 @@ type IngotRemediationSpec struct {
 // IngotRemediationStatus is what was observed last. Nothing is decided by it: what
 // counts stands in the claim of the host.
 type IngotRemediationStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, Paused, Restarted.
 	// +optional
 	// +listType=map

@@ -139,6 +139,11 @@ type ReservedEthernet struct {
 
 // IngotReservationStatus is what was observed last. Nothing is decided by it.
 type IngotReservationStatus struct {
+	// observedGeneration is the metadata.generation that Ingot has acted on. Tools that wait
+	// for a change of the spec compare the two.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, Paused.
 	// +optional
 	// +listType=map

@@ -161,6 +161,9 @@ func (s *site) settle(name string) *infrav1.IngotCluster {
 			s.t.Errorf("looked at again after %s", result.RequeueAfter)
 		}
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
+			if after != nil && conditions.Has(after, infrav1.ReadyCondition) && after.Status.ObservedGeneration != after.Generation {
+				s.t.Errorf("status.observedGeneration is %d, metadata.generation %d", after.Status.ObservedGeneration, after.Generation)
+			}
 			return after
 		}
 	}
@@ -363,8 +366,9 @@ func testWatches(s *site) {
 	s.must(s.api.Delete(s.ctx, next))
 	s.testNetworkWatch(serves)
 	given := s.get("c") // to somebody else: it goes all the same
+	before := given.DeepCopy()
 	given.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
-	s.must(s.api.Update(s.ctx, given))
+	s.must(s.api.Patch(s.ctx, given, client.MergeFrom(before)))
 	s.must(s.api.Delete(s.ctx, given))
 	s.eventually("waits for its machines", func(c *infrav1.IngotCluster) bool {
 		return conditions.GetReason(c, infrav1.ReadyCondition) == infrav1.ReasonMachinesRemain

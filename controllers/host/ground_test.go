@@ -119,6 +119,7 @@ func TestHost(t *testing.T) {
 		{"virtual media", testVirtualMedia},
 		{"HTTP boot", testHTTPBoot},
 		{"watch filter", testWatchFilter},
+		{"waits of others", testWaitsOfOthers},
 		{"wrong secret", testWrongSecret},
 		{"owners of a CA", testCAOwners},
 		{"replacement", testReplacement},

@@ -195,6 +195,7 @@ func (r *Reconciler) clusterOf(ctx context.Context, host *infrav1.IngotHost) (*c
 // saveStatus writes the status if it changed, and tells people what is new.
 func (r *Reconciler) saveStatus(ctx context.Context, host, base *infrav1.IngotHost, decision inventory.Decision) error {
 	news := readyChanged(base, host)
+	host.Status.ObservedGeneration = base.Generation
 	if !equality.Semantic.DeepEqual(base.Status, host.Status) {
 		patched := base.DeepCopy()
 		patched.Status = host.Status

@@ -84,6 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err() // the manager stops: that is no fault of the image's
 	}
+	image.Status.ObservedGeneration = image.Generation
 	image.Status.LastCheckTime, image.Status.CheckedURL = metav1.NewTime(r.Clock.Now()), image.Spec.URL
 	was := conditions.Get(image, infrav1.ImageReachableCondition)
 	conditions.Set(image, metav1.Condition{Type: infrav1.ImageReachableCondition, Status: found.status(), Reason: found.reason,

@@ -61,6 +61,9 @@ func (d *desk) look() (*infrav1.IngotImage, time.Duration) {
 	if err := d.Client.Get(d.t.Context(), client.ObjectKey{Name: "os"}, image); err != nil {
 		d.t.Fatal(err)
 	}
+	if image.Status.CheckedURL != "" && image.Status.ObservedGeneration != image.Generation {
+		d.t.Errorf("status.observedGeneration is %d, metadata.generation %d", image.Status.ObservedGeneration, image.Generation)
+	}
 	return image, result.RequeueAfter
 }
 

@@ -209,6 +209,7 @@ func (r *Reconciler) tell(s *scope, decision inventory.RemedyDecision) {
 
 // save writes the status if it changed.
 func (r *Reconciler) save(ctx context.Context, s *scope) error {
+	s.remediation.Status.ObservedGeneration = s.base.Generation
 	if equality.Semantic.DeepEqual(s.base.Status, s.remediation.Status) {
 		return nil
 	}

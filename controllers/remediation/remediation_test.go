@@ -71,7 +71,7 @@ func testHandedOver(s *site) {
 	if diff := cmp.Diff(want, s.told()); diff != "" {
 		s.t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if obj := s.get(); ptr.Deref(obj.Status.Cycles, 0) != 2 || obj.Status.HostRef == nil || obj.Status.HostRef.Name != "h1" {
+	if obj := s.get(); ptr.Deref(obj.Status.Cycles, 0) != 2 || obj.Status.ObservedGeneration != obj.Generation || obj.Status.HostRef == nil || obj.Status.HostRef.Name != "h1" {
 		s.t.Errorf("status %+v", obj.Status)
 	}
 }

@@ -348,6 +348,7 @@ func (r *Reconciler) say(reservation *infrav1.IngotReservation, status metav1.Co
 
 // save writes the status if it changed.
 func (r *Reconciler) save(ctx context.Context, reservation, base *infrav1.IngotReservation) error {
+	reservation.Status.ObservedGeneration = base.Generation
 	if equality.Semantic.DeepEqual(base.Status, reservation.Status) {
 		return nil
 	}

@@ -44,7 +44,7 @@ func newDesk(t *testing.T, hosts int) *desk {
 
 func (d *desk) promise(count int32, change ...func(*infrav1.IngotReservation)) {
 	d.t.Helper()
-	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}, Spec: infrav1.IngotReservationSpec{
+	r := &infrav1.IngotReservation{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", Generation: 3}, Spec: infrav1.IngotReservationSpec{
 		State: infrav1.ReservationPromised, Groups: []infrav1.ReservedGroup{{Name: "md", Count: count}}}}
 	for _, c := range change {
 		c(r)
@@ -70,6 +70,9 @@ func (d *desk) settle() (*infrav1.IngotReservation, time.Duration) {
 	}
 	if err != nil {
 		d.t.Fatal(err)
+	}
+	if conditions.Has(r, infrav1.ReadyCondition) && r.Status.ObservedGeneration != r.Generation {
+		d.t.Errorf("status.observedGeneration is %d, metadata.generation %d", r.Status.ObservedGeneration, r.Generation)
 	}
 	return r, after
 }

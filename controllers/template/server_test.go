@@ -58,7 +58,9 @@ func TestOnServer(t *testing.T) {
 		return conditions.IsFalse(m, infrav1.PausedCondition)
 	})
 	s.host("h1", "52:54:00:00:00:01", 64)
-	s.eventually("counts a host", func(m *infrav1.IngotMachineTemplate) bool { return m.Status.Capacity.Cpu().Value() == 64 })
+	s.eventually("counts a host", func(m *infrav1.IngotMachineTemplate) bool {
+		return m.Status.Capacity.Cpu().Value() == 64 && m.Status.ObservedGeneration == m.Generation
+	})
 	cluster.Spec.Paused = ptr.To(true)
 	s.must(s.api.Update(s.ctx, cluster))
 	s.eventually("is paused with its Cluster", func(m *infrav1.IngotMachineTemplate) bool {

@@ -76,6 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // saveStatus writes the status if it changed, for both contracts in one.
 func (r *Reconciler) saveStatus(ctx context.Context, template, base *infrav1.IngotMachineTemplate) error {
+	template.Status.ObservedGeneration = base.Generation
 	template.SetV1Beta1Conditions(oldcontract.Conditions(template.Status.Conditions))
 	if equality.Semantic.DeepEqual(base.Status, template.Status) {
 		return nil

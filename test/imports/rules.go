@@ -91,6 +91,7 @@ var homes = []home{
 	{library: "golang.org/x", in: everywhere, reason: "the wire types use the standard library only"},
 	{library: "github.com/google/go-cmp", in: []string{"bmc/bmctest"}, testsOnly: true, reason: "for tests"},
 	{library: "github.com/evanphx/json-patch/v5", tests: []string{"hack/nodeimage"}, reason: "its tests do with patches what kubeadm does"},
+	{library: "github.com/yuin/gopher-lua", testsOnly: true, reason: "runs Argo CD's health checks as Argo CD does"},
 	{library: "github.com/onsi/gomega", testsOnly: true, reason: "for tests"},
 	{library: "github.com/onsi/ginkgo/v2", testsOnly: true, reason: "what the validators of Cluster API's test framework run in"},
 	{library: "sigs.k8s.io/randfill", testsOnly: true, reason: "for tests"},

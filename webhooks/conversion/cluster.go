@@ -43,6 +43,7 @@ func clusterToHub(_ context.Context, src *v1beta1.IngotCluster, dst *v1beta2.Ing
 	status := &src.Status
 	clusterv1.Convert_bool_To_Pointer_bool(status.Ready, ok, restored.Status.Initialization.Provisioned,
 		&dst.Status.Initialization.Provisioned)
+	dst.Status.ObservedGeneration = status.ObservedGeneration
 	dst.Status.FailureDomains = failureDomainsToHub(status.FailureDomains, restored.Status.FailureDomains)
 	if status.V1Beta2 != nil {
 		dst.Status.Conditions = status.V1Beta2.Conditions
@@ -60,6 +61,7 @@ func clusterFromHub(_ context.Context, src *v1beta2.IngotCluster, dst *v1beta1.I
 	if provisioned := src.Status.Initialization.Provisioned; provisioned != nil {
 		dst.Status.Ready = *provisioned
 	}
+	dst.Status.ObservedGeneration = src.Status.ObservedGeneration
 	dst.Status.FailureDomains = failureDomainsFromHub(src.Status.FailureDomains)
 	if src.Status.Conditions != nil {
 		dst.Status.V1Beta2 = &v1beta1.IngotClusterV1Beta2Status{Conditions: src.Status.Conditions}

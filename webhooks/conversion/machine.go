@@ -48,6 +48,7 @@ func machineToHub(_ context.Context, src *v1beta1.IngotMachine, dst *v1beta2.Ing
 		dst.Status.Addresses = append(dst.Status.Addresses,
 			clusterv1.MachineAddress{Type: clusterv1.MachineAddressType(a.Type), Address: a.Address})
 	}
+	dst.Status.ObservedGeneration = status.ObservedGeneration
 	dst.Status.FailureDomain = status.FailureDomain
 	dst.Status.HostRef = (*v1beta2.LocalReference)(status.HostRef)
 	if status.V1Beta2 != nil {
@@ -73,6 +74,7 @@ func machineFromHub(_ context.Context, src *v1beta2.IngotMachine, dst *v1beta1.I
 		dst.Status.Addresses = append(dst.Status.Addresses,
 			clusterv1beta1.MachineAddress{Type: clusterv1beta1.MachineAddressType(a.Type), Address: a.Address})
 	}
+	dst.Status.ObservedGeneration = src.Status.ObservedGeneration
 	dst.Status.FailureDomain = src.Status.FailureDomain
 	dst.Status.HostRef = (*v1beta1.LocalReference)(src.Status.HostRef)
 	if src.Status.Conditions != nil {
@@ -95,6 +97,7 @@ func machineTemplateToHub(_ context.Context, src *v1beta1.IngotMachineTemplate, 
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaToHub(src.Spec.Template.ObjectMeta)
 	dst.Spec.Template.Spec = machineSpecToHub(src.Spec.Template.Spec)
+	dst.Status.ObservedGeneration = src.Status.ObservedGeneration
 	dst.Status.Capacity = src.Status.Capacity
 	dst.Status.NodeInfo = v1beta2.NodeInfo(src.Status.NodeInfo)
 	if src.Status.V1Beta2 != nil {
@@ -112,6 +115,7 @@ func machineTemplateFromHub(_ context.Context, src *v1beta2.IngotMachineTemplate
 	dst.ObjectMeta = src.ObjectMeta
 	dst.Spec.Template.ObjectMeta = objectMetaFromHub(src.Spec.Template.ObjectMeta)
 	dst.Spec.Template.Spec = machineSpecFromHub(src.Spec.Template.Spec)
+	dst.Status.ObservedGeneration = src.Status.ObservedGeneration
 	dst.Status.Capacity = src.Status.Capacity
 	dst.Status.NodeInfo = v1beta1.NodeInfo(src.Status.NodeInfo)
 	if src.Status.Conditions != nil {
