@@ -62,8 +62,7 @@ func (r *Reconciler) keepAddresses(ctx context.Context, s *scope) (outcome, erro
 			isNew = true
 			continue
 		}
-		message := fmt.Sprintf("The system of the machine has %s; have pool %s hold it back until the Machine is replaced, since it may give it to another machine: %s",
-			has, place.Pool.Name, answer.Problem)
+		message := fmt.Sprintf("The system has %s; have pool %s hold it back until the Machine is replaced: %s", has, place.Pool.Name, answer.Problem)
 		if told = append(told, message); answer.Made {
 			r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, infrav1.ReasonAddressClaimLost, action, "An IPAddressClaim was deleted, and is made again. %s", message)
 		}

@@ -51,7 +51,7 @@ func (r *Reconciler) bootstrapIsRead(ctx context.Context, s *scope) (outcome, er
 		return next, nil
 	}
 	r.picks.forget(s.machine.UID)
-	message := fmt.Sprintf("Bootstrap Secret %s: %v; no host is chosen. Mend it in the bootstrap configuration, then delete Machine %s to replace it", secret.Name, err, s.owner.Name)
+	message := fmt.Sprintf("Bootstrap Secret %s: %v. Ingot chooses no host. Correct the bootstrap configuration, then delete Machine %s.", secret.Name, err, s.owner.Name)
 	if s.notClaimed(infrav1.ReasonBootstrapDataInvalid, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonBootstrapDataInvalid, action, "%s", message)
 	}

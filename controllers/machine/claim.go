@@ -40,8 +40,8 @@ func (r *Reconciler) waitForReference(_ context.Context, s *scope) (outcome, err
 		return next, nil
 	}
 	ref := s.owner.Spec.InfrastructureRef
-	message := fmt.Sprintf("Machine %[1]s is named as the owner, but its spec.infrastructureRef is %[2]s %[3]s, not this IngotMachine: it gets no host, and none of that Machine's bootstrap data. Delete the IngotMachine (kubectl delete ingotmachine -n %[4]s %[5]s); Cluster API makes those that its Machines need",
-		s.owner.Name, cmp.Or(ref.Kind, "of no kind,"), cmp.Or(ref.Name, "without a name"), s.machine.Namespace, s.machine.Name)
+	message := fmt.Sprintf("Machine %[1]s refers to %[2]s %[3]s, not this IngotMachine, which gets no host and no bootstrap data. Delete it: kubectl delete ingotmachine -n %[4]s %[5]s",
+		s.owner.Name, cmp.Or(ref.Kind, "an object"), cmp.Or(ref.Name, "without a name"), s.machine.Namespace, s.machine.Name)
 	if s.notClaimed(infrav1.ReasonNotTheMachines, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonNotTheMachines, action, "%s", message)
 	}
@@ -87,8 +87,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 	}
 	id, err := infrav1.ParseProviderID(s.machine.Spec.ProviderID)
 	if err != nil || id.Namespace != s.machine.Namespace {
-		s.notClaimed(infrav1.ReasonClaimLost, fmt.Sprintf("spec.providerID %q was not written by Ingot; delete the Machine to replace it", s.machine.Spec.ProviderID))
-		return stop(0), nil
+		return r.invalidProviderID(s), nil
 	}
 	host, err := r.hostOf(ctx, s.machine, id)
 	if err != nil {
@@ -111,6 +110,18 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) (outcome, error) {
 		return r.lost(s, loss{what: what, seen: host != nil && s.machine.Status.HostRef != nil}), nil
 	}
 	return r.bond(ctx, s, host, id)
+}
+
+// invalidProviderID: the provider ID names no host of the machine's namespace, as after a
+// restore into another namespace. That is terminal (M28): the webhook lets nobody change the
+// field, and the Node keeps the ID for its life.
+func (r *Reconciler) invalidProviderID(s *scope) outcome {
+	message := fmt.Sprintf("spec.providerID names no host of namespace %s, and nobody may change it. Ingot has given this machine up. Delete the Machine to replace it.", s.machine.Namespace)
+	s.fail(message)
+	if s.notClaimed(infrav1.ReasonProviderIDInvalid, message) {
+		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonProviderIDInvalid, action, "spec.providerID is %q. %s", s.machine.Spec.ProviderID, message)
+	}
+	return stop(0)
 }
 
 // loss is how a machine comes to have no host.
@@ -152,9 +163,9 @@ func (r *Reconciler) released(ctx context.Context, s *scope, host *infrav1.Ingot
 // own. That is terminal (M28), when it is sure to be for ever (M29).
 func (r *Reconciler) lost(s *scope, l loss) outcome {
 	s.machine.Status.Initialization.Provisioned = ptr.To(true) // it was, and that never goes back (M22)
-	reason, message := infrav1.ReasonClaimLost, l.what+". Ingot does not choose another host for a machine that was provisioned: restore the IngotHost with its claim, or delete the Machine to replace it"
+	reason, message := infrav1.ReasonClaimLost, l.what+". A machine that was installed gets no other host: restore the IngotHost with its claim, or delete the Machine to replace it."
 	if l.seen {
-		reason, message = infrav1.ReasonHostLost, l.what+". Ingot does not choose another host for a machine that was provisioned, and has given this one up: delete the Machine to replace it"
+		reason, message = infrav1.ReasonHostLost, l.what+". A machine that was installed gets no other host, and Ingot has given this one up: delete the Machine to replace it."
 		s.fail(message)
 	}
 	if s.notClaimed(reason, message) {
@@ -206,7 +217,7 @@ func (s *scope) failureDomain() string {
 // pick chooses a host and records the intent.
 func (r *Reconciler) pick(ctx context.Context, s *scope) (outcome, error) {
 	if own := s.machine.Spec.FailureDomain; own != "" && own != s.failureDomain() {
-		message := fmt.Sprintf("Machine %s asks for failure domain %q, and this IngotMachine for %q: no host is in both. Delete the Machine, and set the failure domain in one place", s.owner.Name, s.failureDomain(), own)
+		message := fmt.Sprintf("Machine %[1]s asks for failure domain %[2]q, this IngotMachine for %[3]q. Ingot chooses no host. Set spec.failureDomain of Machine %[1]s to %[3]q, or delete the Machine.", s.owner.Name, s.failureDomain(), own)
 		if s.notClaimed(infrav1.ReasonFailureDomainConflict, message) {
 			r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonFailureDomainConflict, action, "%s", message)
 		}

@@ -5,6 +5,7 @@ package machine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,10 @@ func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	}
 	s.machine("differ", ask("a", "b"))
 	s.settle("differ")
-	s.want("differ", infrav1.ReadyCondition, isFalse, infrav1.ReasonFailureDomainConflict, `"a", and this IngotMachine for "b"`)
+	s.want("differ", infrav1.ReadyCondition, isFalse, infrav1.ReasonFailureDomainConflict, `"a", this IngotMachine for "b"`)
+	if failed(s.get("differ")) {
+		t.Error("failed for good, though the Machine's failure domain may be corrected")
+	}
 	s.machine("own", ask("", "b"))
 	s.machine("both", ask("a", "a"))
 	for name, domain := range map[string]string{"own": "b", "both": "a"} {
@@ -123,6 +127,15 @@ func testOwnFailureDomain(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.settle("full")
 	s.want("full", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, `in failure domain "b" (label `+infrav1.RackLabel+`)`)
 	s.want("full", infrav1.ReadyCondition, isFalse, infrav1.ReasonNoMatchingHost, "nearest miss: h")
+
+	owner := &clusterv1.Machine{}
+	s.must(s.api.Get(s.ctx, s.key("differ"), owner))
+	owner.Spec.FailureDomain = "b"
+	s.must(s.api.Update(s.ctx, owner))
+	s.host("h3", "b")
+	if m := s.settle("differ"); m.Status.FailureDomain != "b" {
+		t.Errorf("the corrected machine is in %q: %+v", m.Status.FailureDomain, m.Status.Conditions)
+	}
 }
 
 // I11: a label that changed after the choice was made from an older view.
@@ -294,7 +307,7 @@ func TestDeletionShows(t *testing.T) {
 		if reason != "" {
 			conditions.Set(m, metav1.Condition{Type: infrav1.ReadyCondition, Status: isFalse, Reason: reason})
 		}
-		summarize(m)
+		(&scope{machine: m}).summarize(time.Now(), DefaultWaits())
 		if got := conditions.Get(m, infrav1.ReadyCondition); got.Status != isFalse || got.Reason != want {
 			t.Errorf("Ready after %q is %s %s, want %s", reason, got.Status, got.Reason, want)
 		}

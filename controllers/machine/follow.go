@@ -6,8 +6,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +50,7 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 		return next, fmt.Errorf("hardware of host %s: %w", s.host.Name, err)
 	}
 	report, reported := reportOf(s.host, hardware)
-	s.machine.Status.Addresses = addressesOf(s.host, hardware, machineOwn(s.cluster, s.host, hardware, reported))
+	s.machine.Status.Addresses = addressesOf(s, hardware, machineOwn(s.cluster, s.host, hardware, reported))
 	if report == nil {
 		s.set(infrav1.MachineBootedCondition, metav1.ConditionUnknown, infrav1.ReasonWaitingForBoot,
 			"The installed system has not reported yet. Images without cloud-init or curl never do; the machine works all the same")
@@ -67,23 +65,21 @@ func (r *Reconciler) followBoot(ctx context.Context, s *scope) (outcome, error) 
 		status = metav1.ConditionFalse
 	}
 	if s.set(infrav1.MachineBootedCondition, status, reason, message) && reason == infrav1.ReasonBootstrapFailed {
-		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, reason, action, "%s", message)
+		r.Recorder.Eventf(s.machine, s.host, corev1.EventTypeWarning, reason, action, "The bootstrap of %s %s failed, and is not repeated. %s", s.owner.Spec.Bootstrap.ConfigRef.Kind, s.owner.Spec.Bootstrap.ConfigRef.Name, message)
 	}
 	return next, nil
 }
 
-// firstBootOf says how the first boot of a machine that has no Node ended: the reason, and
-// what people are told.
+// firstBootOf returns how the first boot of a machine that has no Node ended: the reason, and
+// the message. A MachineHealthCheck replaces the Machine of one that failed.
 func firstBootOf(report *infrav1.BootedStatus, claim *infrav1.HostClaim, owner *clusterv1.Machine) (reason, message string) {
-	const then = "A MachineHealthCheck replaces such a Machine; without one, delete Machine "
 	switch {
 	case ptr.Deref(report.Interrupted, false):
-		return infrav1.ReasonFirstBootInterrupted,
-			"The first boot was cut off before cloud-init had ended, which leaves out for good what it had begun (it may be kubeadm), and no Node has joined. " + then + owner.Name
+		return infrav1.ReasonFirstBootInterrupted, fmt.Sprintf(
+			"The first boot was cut off before cloud-init ended, and no Node has joined. cloud-init does not repeat it. To replace it, delete Machine %s.", owner.Name)
 	case inventory.BootstrapFailed(report, claim, inventory.LeavesSentinel(owner)):
 		return infrav1.ReasonBootstrapFailed, fmt.Sprintf(
-			"cloud-init has ended without the sentinel file of %s %s, and no Node has joined: kubeadm failed, and is not begun anew. On the server, /var/log/cloud-init-output.log says why. %s",
-			owner.Spec.Bootstrap.ConfigRef.Kind, owner.Spec.Bootstrap.ConfigRef.Name, then+owner.Name)
+			"cloud-init ended without the bootstrap sentinel file, and no Node has joined. See /var/log/cloud-init-output.log. To replace it, delete Machine %s.", owner.Name)
 	}
 	return infrav1.ReasonBooted, ""
 }
@@ -100,122 +96,4 @@ func reportOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware) (report 
 		return shown, host.Status.Addresses
 	}
 	return nil, host.Status.Addresses
-}
-
-// machineOwn is what a system reports without what belongs to its Cluster: the report may
-// come days after the first boot, when the manager was away. Pods go first: beside them
-// alone the endpoint's address is the only one that there is.
-func machineOwn(cluster *clusterv1.Cluster, host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
-	var known []string
-	if network := host.Spec.Claim.Network; network != nil {
-		known = append(known, network.Addresses...)
-	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-		if recorded != nil {
-			known = append(known, recorded.IP)
-		}
-	}
-	return withoutEndpoint(cluster, hardware, withoutPods(cluster, known, reported))
-}
-
-// withoutPods leaves out what lies in the Cluster's networks of Pods and Services, as the
-// interfaces of a CNI and of IPVS do. Some sites have their Pods in the servers' own
-// network: one that holds an address known to be the host's counts for nothing, and where
-// all addresses of a family would go, they stay.
-func withoutPods(cluster *clusterv1.Cluster, known, reported []string) []string {
-	network := cluster.Spec.ClusterNetwork
-	var ranges []netip.Prefix
-	for _, text := range slices.Concat(network.Pods.CIDRBlocks, network.Services.CIDRBlocks) {
-		prefix, err := netip.ParsePrefix(text)
-		if err == nil && !slices.ContainsFunc(known, func(text string) bool { return prefix.Contains(addressOf(text)) }) {
-			ranges = append(ranges, prefix)
-		}
-	}
-	within := func(ip netip.Addr) bool {
-		return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
-	}
-	stays := map[bool]bool{} // whether one of IPv4, and one of IPv6, does
-	for _, text := range reported {
-		if ip := addressOf(text); !within(ip) {
-			stays[ip.Is4()] = true
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(reported), func(text string) bool {
-		ip := addressOf(text)
-		return within(ip) && stays[ip.Is4()]
-	})
-}
-
-// addressOf is in no network where the text is no address.
-func addressOf(text string) netip.Addr {
-	ip, _ := netip.ParseAddr(text)
-	return ip.Unmap()
-}
-
-// withoutEndpoint leaves out the address of the Cluster's API server, which the system of
-// a first control plane reports where kube-vip or keepalived gave it to it: it moves, and
-// two machines must not have one address. It stays where it is the machine's own: one
-// recorded for its host, or the only one that it has. Addresses are compared, not texts:
-// people write IPv6 ones in more than one way.
-func withoutEndpoint(cluster *clusterv1.Cluster, hardware *infrav1.IngotHardware, reported []string) []string {
-	endpoint, err := netip.ParseAddr(cluster.Spec.ControlPlaneEndpoint.Host)
-	if err != nil { // a name, or none yet
-		return reported
-	}
-	is := func(text string) bool {
-		ip, err := netip.ParseAddr(text)
-		return err == nil && ip.Unmap() == endpoint.Unmap()
-	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-		if recorded != nil && is(recorded.IP) {
-			return reported
-		}
-	}
-	own := slices.DeleteFunc(slices.Clone(reported), is)
-	if len(own) == 0 {
-		return reported
-	}
-	return own
-}
-
-// addressesOf lists the machine's addresses (M19, M20): the reported ones when
-// known, else the recorded one.
-func addressesOf(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []clusterv1.MachineAddress {
-	name := host.Spec.Claim.Hostname
-	addresses := []clusterv1.MachineAddress{
-		{Type: clusterv1.MachineHostName, Address: name},
-		{Type: clusterv1.MachineInternalDNS, Address: name},
-	}
-	for _, ip := range internalIPs(host, hardware, reported) {
-		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip})
-	}
-	return addresses
-}
-
-// internalIPs are the addresses that the machine was assigned, and those that its system
-// reports. A system that was assigned none, and has not reported, has the one recorded
-// for its host: the IPv4 address, or, on a network where none is, the IPv6 address.
-func internalIPs(host *infrav1.IngotHost, hardware *infrav1.IngotHardware, reported []string) []string {
-	var assigned []string
-	if network := host.Spec.Claim.Network; network != nil {
-		assigned = network.Addresses
-	}
-	if len(assigned) > 0 {
-		ips := slices.Clone(assigned)
-		for _, ip := range reported {
-			if !slices.Contains(ips, ip) {
-				ips = append(ips, ip)
-			}
-		}
-		return ips
-	}
-	if len(reported) > 0 {
-		return reported
-	}
-	for _, recorded := range []*infrav1.RecordedAddress{hardware.Spec.Address, hardware.Spec.IPv6Address} {
-		if recorded != nil && recorded.NetworkName == host.Spec.NetworkRef.Name {
-			return []string{recorded.IP}
-		}
-	}
-	return nil
 }

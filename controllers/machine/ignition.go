@@ -27,10 +27,10 @@ func notWithIgnition(machine *infrav1.IngotMachine) (reason, why string) {
 	switch {
 	case machine.Spec.NetworkData != nil:
 		return infrav1.ReasonNetworkDataWithIgnition,
-			"which does not read networkData; no host is chosen. Leave networkData out of the IngotMachineTemplate and give the network in the Ignition configuration"
+			"which does not read networkData. Give the network in the Ignition configuration"
 	case machine.Spec.SoftwareRAID != nil:
 		return infrav1.ReasonSoftwareRAIDWithIgnition,
-			"which makes its own mirror; no host is chosen. Leave softwareRAID out of the IngotMachineTemplate and give the mirror in the Ignition configuration (boot_device.mirror of Butane)"
+			"which makes its own mirror. Give it in the Ignition configuration instead of softwareRAID"
 	}
 	return "", ""
 }
@@ -60,7 +60,7 @@ func (r *Reconciler) refuseFormat(s *scope, secret *corev1.Secret) outcome {
 		r.formats.note(s, r.Clock.Now())
 		return next
 	}
-	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, %s, or use cloud-config; then delete Machine %s to replace it", secret.Name, why, s.owner.Name)
+	message := fmt.Sprintf("Bootstrap Secret %s is for Ignition, %s, or use cloud-config; then delete Machine %s.", secret.Name, why, s.owner.Name)
 	if s.notClaimed(reason, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, reason, action, "%s", message)
 	}

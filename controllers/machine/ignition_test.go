@@ -57,7 +57,7 @@ func testMirrorWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime.Sche
 		m.Spec.SoftwareRAID = &infrav1.SoftwareRAID{Level: infrav1.SoftwareRAIDLevel1}
 	})
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonSoftwareRAIDWithIgnition, "Leave softwareRAID out")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonSoftwareRAIDWithIgnition, "instead of softwareRAID")
 	if hosts := s.claimsOn("m"); len(hosts) != 0 || s.get("m").Spec.ProviderID != "" || len(s.picks.recent) != 0 {
 		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
 	}
@@ -107,7 +107,7 @@ func testFormatIsReadOnce(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme
 	s.host("h", "a")
 	s.nics("h")
 	s.settle("m")
-	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Leave networkData out")
+	s.want("m", infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Give the network in the Ignition configuration")
 	if hosts := s.claimsOn("m"); len(hosts) != 0 || len(s.picks.recent) != 0 {
 		t.Errorf("%v is held; chosen: %v", hosts, s.picks.recent)
 	}

@@ -22,8 +22,8 @@ func (s *scope) liveOverheard() bool {
 
 // refuseLive stops such a machine before a host is held: it is the same on every host.
 func (r *Reconciler) refuseLive(s *scope) outcome {
-	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, and live.dataTransport HTTP sends the bootstrap data in clear; no host is chosen. "+
-		"Use a live system that takes its data over HTTPS by {pin}, with dataTransport HTTPS, or an image; then delete Machine %s to replace it", s.ingotCluster.Name, s.owner.Name)
+	message := fmt.Sprintf("IngotCluster %s has bootTrust Verified, and live.dataTransport HTTP sends bootstrap data in clear. Ingot chooses no host. "+
+		"Use dataTransport HTTPS or an image, then delete Machine %s.", s.ingotCluster.Name, s.owner.Name)
 	if s.notClaimed(infrav1.ReasonLiveNotVerified, message) {
 		r.Recorder.Eventf(s.machine, nil, corev1.EventTypeWarning, infrav1.ReasonLiveNotVerified, action, "%s", message)
 	}

@@ -85,7 +85,7 @@ func stop(after time.Duration) outcome { return outcome{stop: true, after: after
 func nextAndAgain(after time.Duration) outcome { return outcome{after: after} }
 
 // Reconcile takes an IngotMachine through its phases.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	machine := &infrav1.IngotMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, machine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -123,7 +123,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, r.save(ctx, s)
 	}
 	defer func() {
-		summarize(machine)
+		if again := s.summarize(r.Clock.Now(), r.waits()); reterr == nil {
+			result.RequeueAfter = sooner(result.RequeueAfter, again)
+		}
 		if err := r.save(ctx, s); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 		}
@@ -131,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if deleting {
 		return r.run(ctx, s, r.waitForOwner, r.release, r.letGo)
 	}
-	return r.run(ctx, s, r.waitForReference, r.waitForPrerequisites, r.claim, r.followCleaning, r.followInstall, r.followBoot)
+	return r.run(ctx, s, r.waitForReference, r.waitForPrerequisites, r.claim, r.followCleaning, r.followInstall, r.followBoot, r.followHealth)
 }
 
 // scope is what one reconcile knows and finds out.
@@ -164,14 +166,20 @@ func (r *Reconciler) run(ctx context.Context, s *scope, phases ...phase) (ctrl.R
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		if after == 0 || out.after > 0 && out.after < after {
-			after = out.after
-		}
+		after = sooner(after, out.after)
 		if out.stop {
 			break
 		}
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// sooner returns the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // clusterOf finds the Cluster by the Machine, or, when that is gone, by the label.
@@ -199,6 +207,7 @@ func (r *Reconciler) save(ctx context.Context, s *scope) error {
 	if s.gone {
 		return nil
 	}
+	s.machine.Status.ObservedGeneration = s.base.Generation
 	s.machine.SetV1Beta1Conditions(oldcontract.Conditions(s.machine.Status.Conditions))
 	if equality.Semantic.DeepEqual(s.base.Status, s.machine.Status) {
 		return nil

@@ -339,7 +339,7 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			m := s.get("m")
 			m.Spec.ProviderID = infrav1.ProviderID{Namespace: "other", Host: "h", InstanceID: s.NewID()}.String()
 			s.must(s.api.Update(s.ctx, m))
-		}, infrav1.ReasonClaimLost, "ingot://other/h/"},
+		}, infrav1.ReasonProviderIDInvalid, "Delete the Machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, cfg, scheme)
@@ -360,7 +360,7 @@ func testLost(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 			if provisioned := ptr.Deref(m.Status.Initialization.Provisioned, false); provisioned != tc.provisioned {
 				t.Errorf("provisioned %t, want %t", provisioned, tc.provisioned)
 			}
-			if terminal := tc.reason == infrav1.ReasonHostLost; failed(m) != terminal {
+			if terminal := tc.reason == infrav1.ReasonHostLost || tc.reason == infrav1.ReasonProviderIDInvalid; failed(m) != terminal {
 				t.Errorf("failed for good: %t, want %t", failed(m), terminal)
 			}
 			if s.getHost("spare").Spec.Claim != nil {

@@ -336,7 +336,7 @@ func testNetworkDataWithIgnition(t *testing.T, cfg *rest.Config, scheme *runtime
 	s.machine("m", onBootNIC(infrav1.LinkAddress{Source: infrav1.AddressRecorded}))
 	for _, name := range []string{"pooled", "m"} {
 		s.settle(name)
-		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Leave networkData out")
+		s.want(name, infrav1.MachineHostClaimedCondition, isFalse, infrav1.ReasonNetworkDataWithIgnition, "Give the network in the Ignition configuration")
 		if hosts := s.claimsOn(name); len(hosts) != 0 || s.get(name).Spec.ProviderID != "" {
 			t.Errorf("%v is held for %s", hosts, name)
 		}

@@ -46,7 +46,7 @@ func (r *Reconciler) waitForOwner(_ context.Context, s *scope) (outcome, error) 
 
 // waitingForMachine says what Cluster API will leave out, and who can make up for it.
 func waitingForMachine(owner string) string {
-	return fmt.Sprintf("Machine %[1]s is not being deleted: Ingot waits. Cluster API does not drain the Node of a Machine whose IngotMachine is being deleted: drain it yourself (kubectl drain), then delete Machine %[1]s", owner)
+	return fmt.Sprintf("Ingot waits until Machine %[1]s is deleted too. Cluster API does not drain its Node any more: drain it yourself (kubectl drain), then delete Machine %[1]s.", owner)
 }
 
 // deleteHooks lists the annotations by which somebody holds up the deletion of a Machine,
@@ -66,7 +66,7 @@ func deleteHooks(owner *clusterv1.Machine) []string {
 
 // waitingForHooks says who holds up the deletion, and what is lost meanwhile.
 func waitingForHooks(owner string, hooks []string) string {
-	return fmt.Sprintf("The deletion of Machine %s is held up by %s: the server stays on until whoever set this has removed it. The IngotMachine was deleted before its time, so that Cluster API does not drain the Node: drain it yourself (kubectl drain)",
+	return fmt.Sprintf("The server stays on while Machine %s has deletion hooks: %s. Cluster API does not drain its Node any more: drain it yourself (kubectl drain).",
 		owner, strings.Join(hooks, ", "))
 }
 
@@ -112,14 +112,15 @@ func (r *Reconciler) release(ctx context.Context, s *scope) (outcome, error) {
 // waitingForFence says what keeps a machine, and what a person can do. Where the host is
 // kept from being switched off at all the BMC is not to blame.
 func waitingForFence(machine *infrav1.IngotMachine, host *infrav1.IngotHost) string {
-	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm that the server is off. If the BMC is dead and the server is known to be off, annotate the IngotHost with %s", host.Name, inventory.CommandText(infrav1.ForceReleaseAnnotation))
+	message := fmt.Sprintf("Waiting for the BMC of IngotHost %s to confirm power-off. If the BMC is dead and the server off, annotate the host with %s.", host.Name, inventory.CommandText(infrav1.ForceReleaseAnnotation))
 	if annotations.HasPaused(host) {
-		message = fmt.Sprintf("IngotHost %s is paused, so that Ingot does not switch it off: take the annotation %s away", host.Name, clusterv1.PausedAnnotation)
-	} else if held := heldUp(host); held != "" {
-		message += ". The host says: " + held
+		message = fmt.Sprintf("IngotHost %s is paused: Ingot does not power it off. Remove the annotation %s.", host.Name, clusterv1.PausedAnnotation)
 	}
 	if _, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]; controlPlane {
-		message += ". Cluster API adds, upgrades and heals no other machine of the control plane meanwhile"
+		message += " The control plane waits."
+	}
+	if held := heldUp(host); held != "" && !annotations.HasPaused(host) {
+		message += " " + held
 	}
 	return message
 }

@@ -28,7 +28,7 @@ func TestWaitingForFence(t *testing.T) {
 			t.Errorf("%s: %q names neither the host nor the remedy", name, message)
 		}
 	}
-	if strings.Contains(worker, "control plane") || !strings.Contains(controlPlane, "no other machine of the control plane") {
+	if strings.Contains(worker, "control plane") || !strings.Contains(controlPlane, "The control plane waits") {
 		t.Errorf("worker: %q\ncontrol plane: %q", worker, controlPlane)
 	}
 }
@@ -43,9 +43,9 @@ func TestWaitingForFenceOfAHostThatIsKept(t *testing.T) {
 	}{
 		"fencing":                        {infrav1.ReasonFencing, "shutting down", 2, false, "Waiting for the BMC", "shutting down"},
 		"a duplicate":                    {infrav1.ReasonDuplicate, "another host has this BMC", 2, false, "another host has this BMC", "paused"},
-		"paused":                         {infrav1.ReasonFencing, "shutting down", 2, true, "take the annotation " + clusterv1.PausedAnnotation, infrav1.ForceReleaseAnnotation},
+		"paused":                         {infrav1.ReasonFencing, "shutting down", 2, true, "Remove the annotation " + clusterv1.PausedAnnotation, infrav1.ForceReleaseAnnotation},
 		"a release that it has not seen": {infrav1.ReasonProvisioning, "the agent installs", 1, false, "Waiting for the BMC", "the agent installs"},
-		"nothing known":                  {"", "", 0, false, "Waiting for the BMC", "The host says"},
+		"nothing known":                  {"", "", 0, false, "Waiting for the BMC", "paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IngotHost{}

@@ -5,6 +5,7 @@ package machine
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -13,11 +14,20 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
+	"github.com/ingot-metal/ingot/inventory"
 )
+
+// maxMessage bounds the message of a condition, in characters. What is cut stands in the
+// event. NoMatchingHost alone may be longer (allocation.MaxExplanation): it lasts for days,
+// events do not, and nothing else tells which hosts were refused, and why.
+const maxMessage = 200
 
 // set writes one condition; it says whether that is news: messages change with the
 // inventory, and are no reason for an event.
 func (s *scope) set(kind string, status metav1.ConditionStatus, reason, message string) bool {
+	if reason != infrav1.ReasonNoMatchingHost {
+		message = inventory.Truncate(message, maxMessage)
+	}
 	was := conditions.Get(s.machine, kind)
 	news := was == nil || was.Status != status || was.Reason != reason
 	conditions.Set(s.machine, metav1.Condition{
@@ -34,6 +44,7 @@ func (s *scope) notClaimed(reason, message string) bool {
 		conditions.Delete(s.machine, infrav1.MachineInstalledCondition)
 		conditions.Delete(s.machine, infrav1.MachineBootedCondition)
 	}
+	conditions.Delete(s.machine, infrav1.MachineHostHealthyCondition)
 	return s.set(infrav1.MachineHostClaimedCondition, metav1.ConditionFalse, reason, message)
 }
 
@@ -41,7 +52,7 @@ func (s *scope) notClaimed(reason, message string) bool {
 // is provisioned; an IngotCluster that comes after that is looked for.
 func (r *Reconciler) waitForCluster(s *scope) outcome {
 	if s.ingotCluster == nil {
-		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet; a host is chosen as soon as it does and is provisioned. Ingot looks for it every half minute")
+		s.notClaimed(infrav1.ReasonWaitingForCluster, "IngotCluster "+s.cluster.Spec.InfrastructureRef.Name+" of Cluster "+s.cluster.Name+" does not exist yet. Ingot looks for it every half minute, and chooses a host once it is provisioned.")
 		return stop(wait.Jitter(r.waits().Placement, retryJitter))
 	}
 	s.notClaimed(infrav1.ReasonWaitingForCluster, "The infrastructure of Cluster "+s.cluster.Name+" is not provisioned yet; a host is chosen as soon as it is")
@@ -88,27 +99,18 @@ func (s *scope) deletingBecause(reason, message string) bool {
 // deletion holds the reasons of Ready that say what a deletion waits for.
 var deletion = []string{infrav1.ReasonDeleting, infrav1.ReasonWaitingForMachineDeletion, infrav1.ReasonWaitingForMachineHooks, infrav1.ReasonWaitingForFence}
 
-// summarize sets Ready (M26, M27) from the other conditions, in the order in which
-// a machine passes them.
-func summarize(machine *infrav1.IngotMachine) {
-	if !machine.DeletionTimestamp.IsZero() {
-		if !slices.Contains(deletion, conditions.GetReason(machine, infrav1.ReadyCondition)) {
-			conditions.Set(machine, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,
-				Reason: infrav1.ReasonDeleting, Message: "The host is being released", ObservedGeneration: machine.Generation})
-		}
-		return
+// summarize sets Ready (M26, M27), and returns how soon it may change by time alone; 0: it
+// does not.
+func (s *scope) summarize(now time.Time, w Waits) time.Duration {
+	machine := s.machine
+	if machine.DeletionTimestamp.IsZero() {
+		ready, again := readiness(machine, nodeOf(s.owner), now, w)
+		conditions.Set(machine, ready)
+		return again
 	}
-	ready := metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReasonReady, ObservedGeneration: machine.Generation}
-	for _, kind := range []string{infrav1.MachineHostClaimedCondition, infrav1.MachineInstalledCondition} {
-		c := conditions.Get(machine, kind)
-		if c == nil {
-			ready.Status, ready.Reason = metav1.ConditionUnknown, infrav1.ReasonInProgress
-			break
-		}
-		if c.Status != metav1.ConditionTrue {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message
-			break
-		}
+	if !slices.Contains(deletion, conditions.GetReason(machine, infrav1.ReadyCondition)) {
+		conditions.Set(machine, metav1.Condition{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse,
+			Reason: infrav1.ReasonDeleting, Message: "The host is being released"})
 	}
-	conditions.Set(machine, ready)
+	return 0
 }

@@ -6,10 +6,12 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +39,7 @@ func TestMachine(t *testing.T) {
 	scheme := kinds.Scheme(t, ipamv1.AddToScheme)
 	cfg := envtest.Start(t, envtest.IngotCRDs(t), envtest.ClusterAPICRDs(t))
 	for name, run := range map[string]func(*testing.T, *rest.Config, *runtime.Scheme){
-		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "placement": testPlacement, "conflicts": testConflicts,
+		"prerequisites": testPrerequisites, "life": testLife, "first boot cut off": testFirstBootInterrupted, "bootstrap failed": testBootstrapFailed, "server off": testServerOff, "silent BMC": testSilentBMC, "placement": testPlacement, "conflicts": testConflicts,
 		"install failed": testInstallFailed, "lost": testLost, "host back": testHostBack, "deletion": testDeletion, "force": testForce, "pause": testPause,
 		"watches": testWatches, "failed for good": testTerminal, "old contract": testOldContract,
 		"failure domain of the IngotMachine": testOwnFailureDomain, "label changed": testLabelChanged,
@@ -218,6 +220,16 @@ func (s *site) step(name string) ctrl.Result {
 	s.t.Helper()
 	result, err := s.Reconcile(s.ctx, ctrl.Request{NamespacedName: s.key(name)})
 	s.must(err)
+	if machine := s.get(name); machine != nil {
+		for _, c := range machine.Status.Conditions {
+			// NoMatchingHost may be longer, and those that end with another's words are cut.
+			others := slices.Contains([]string{infrav1.ReasonNoMatchingHost, infrav1.ReasonNotClaimed, infrav1.ReasonBootstrapDataInvalid, infrav1.ReasonProvisioning, infrav1.ReasonAddressClaimLost,
+				infrav1.ReasonAddressPoolUnusable, infrav1.ReasonWaitingForAddress, infrav1.ReasonAddressConflict}, c.Reason)
+			if n := utf8.RuneCountInString(c.Message); !others && (n > maxMessage || strings.HasSuffix(c.Message, "…")) {
+				s.t.Errorf("the message of %s %s has %d characters, or is cut: %s", c.Type, c.Reason, n, c.Message)
+			}
+		}
+	}
 	return result
 }
 
@@ -228,6 +240,9 @@ func (s *site) settle(name string) *infrav1.IngotMachine {
 		s.step(name)
 		after := s.get(name)
 		if after == nil || before.ResourceVersion == after.ResourceVersion {
+			if after != nil && after.DeletionTimestamp.IsZero() && after.Status.Conditions != nil && after.Status.ObservedGeneration != after.Generation {
+				s.t.Errorf("status.observedGeneration is %d, metadata.generation %d", after.Status.ObservedGeneration, after.Generation)
+			}
 			return after
 		}
 	}

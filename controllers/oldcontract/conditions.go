@@ -64,6 +64,9 @@ func convert(c metav1.Condition) *clusterv1.Condition {
 var severities = map[string]clusterv1.ConditionSeverity{
 	infrav1.ReasonClaimLost:                 clusterv1.ConditionSeverityError,
 	infrav1.ReasonHostLost:                  clusterv1.ConditionSeverityError,
+	infrav1.ReasonProviderIDInvalid:         clusterv1.ConditionSeverityError,
+	infrav1.ReasonFirstBootInterrupted:      clusterv1.ConditionSeverityError,
+	infrav1.ReasonBootstrapFailed:           clusterv1.ConditionSeverityError,
 	infrav1.ReasonFailureDomainConflict:     clusterv1.ConditionSeverityError,
 	infrav1.ReasonNotTheMachines:            clusterv1.ConditionSeverityError,
 	infrav1.ReasonSelectorInvalid:           clusterv1.ConditionSeverityError,

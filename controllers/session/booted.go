@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,7 +38,7 @@ func (s *Server) takeBooted(r *http.Request, c caller, in agentapi.Booted) (agen
 		return agentapi.BootedReply{}, orderGone("this instance does not hold the host any more")
 	}
 	report := &infrav1.BootedSystem{InstanceID: in.InstanceID, Hostname: cutName(in.Hostname, 253),
-		Time: metav1.NewTime(s.Clock.Now()), Addresses: usableAddresses(in.Addresses)}
+		Time: metav1.NewTime(s.Clock.Now()), Addresses: inventory.GlobalAddresses(in.Addresses, maxAddresses)}
 	if in.Interrupted {
 		report.Interrupted = ptr.To(true)
 	}
@@ -100,26 +98,4 @@ func (s *Server) keepReport(ctx context.Context, host *infrav1.IngotHost, report
 		return fmt.Errorf("report of the system on %s: %w", host.Name, err)
 	}
 	return nil
-}
-
-// usableAddresses keeps global addresses, sorted and once each, IPv4 first.
-func usableAddresses(texts []string) []string {
-	var addresses []netip.Addr
-	for _, text := range texts {
-		addr, err := netip.ParseAddr(text)
-		if err != nil || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
-			continue
-		}
-		addresses = append(addresses, addr.Unmap().WithZone(""))
-	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	addresses = slices.Compact(addresses)
-	if len(addresses) > maxAddresses {
-		addresses = addresses[:maxAddresses]
-	}
-	out := make([]string, 0, len(addresses))
-	for _, addr := range addresses {
-		out = append(out, addr.String())
-	}
-	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/controllers/token"
+	"github.com/ingot-metal/ingot/inventory"
 )
 
 const (
@@ -331,8 +332,8 @@ func TestUsableAddresses(t *testing.T) {
 		"none":                     {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, usableAddresses(tc.in), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("usableAddresses (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, inventory.GlobalAddresses(tc.in, maxAddresses), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("GlobalAddresses (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -340,7 +341,7 @@ func TestUsableAddresses(t *testing.T) {
 	for i := range 300 {
 		many = append(many, netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}).String())
 	}
-	if got := len(usableAddresses(many)); got != maxAddresses {
+	if got := len(inventory.GlobalAddresses(many, maxAddresses)); got != maxAddresses {
 		t.Errorf("%d addresses kept of 300, want %d", got, maxAddresses)
 	}
 }

@@ -67,6 +67,15 @@ func linksOf(data *infrav1.NetworkData) []link {
 	return links
 }
 
+// AsksDHCP reports for which families a link of the network asks DHCP.
+func AsksDHCP(data *infrav1.NetworkData) (ipv4, ipv6 bool) {
+	for _, l := range linksOf(data) {
+		ipv4 = ipv4 || l.config.DHCP == infrav1.DHCPFamilyIPv4 || l.config.DHCP == infrav1.DHCPFamilyDualStack
+		ipv6 = ipv6 || l.config.DHCP == infrav1.DHCPFamilyIPv6 || l.config.DHCP == infrav1.DHCPFamilyDualStack
+	}
+	return ipv4, ipv6
+}
+
 // Resolve makes the network of a host. It fails with ErrMisfit and the reason where this
 // host cannot have it.
 func Resolve(data *infrav1.NetworkData, from Sources) (Network, error) {
