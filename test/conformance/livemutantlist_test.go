@@ -21,6 +21,7 @@ const (
 	machineFile   = "controllers/machine/machine_controller.go"
 	claimFile     = "controllers/machine/claim.go"
 	followFile    = "controllers/machine/follow.go"
+	addressesFile = "controllers/machine/machineaddresses.go"
 	statusFile    = "controllers/machine/status.go"
 	clusterFile   = "controllers/cluster/cluster_controller.go"
 	capacityFile  = "controllers/template/template_controller.go"
@@ -65,7 +66,7 @@ var serverMutants3 = []goMutant{
 }
 
 var runMutants1 = []goMutant{
-	mutates("M55", followFile, "Type: clusterv1.MachineInternalIP, Address: ip}", "Type: clusterv1.MachineInternalIP, Address: ip[:0] + \"127.0.0.1\"}"),
+	mutates("M55", addressesFile, "Type: clusterv1.MachineInternalIP, Address: ip}", "Type: clusterv1.MachineInternalIP, Address: ip[:0] + \"127.0.0.1\"}"),
 	mutates("M56", statusFile, "s.machine.Status.FailureDomain = s.host.Spec.Claim.FailureDomain", "s.machine.Status.FailureDomain = s.host.Name"),
 	mutates("C19", "inventory/allocation/failuredomains.go", "		controlPlane := serves[name]\n", "		controlPlane := serves[name] || !slices.ContainsFunc(names, func(name string) bool { return serves[name] })\n"),
 	mutates("M29", claimFile, "		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead", "		s.fail(message)\n		return stop(wait.Jitter(r.waits().Placement, retryJitter)), nil\n	}\n	if out, err := r.bootstrapIsRead"),
