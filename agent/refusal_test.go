@@ -103,10 +103,10 @@ func TestWhatIsRefusedCanBeApproved(t *testing.T) {
 // released instance.
 func TestOtherDisksThatDoNotMatter(t *testing.T) {
 	for name, other := range map[string]*agentapi.Marker{
-		"nothing installed":                    nil,
-		"an install that was cut off":          {InstanceID: "other"},
-		"an instance that nobody has released": {InstanceID: "unknown", Complete: true},
-		"a former root disk of this instance":  {InstanceID: "i1", Attempt: 1, Complete: true},
+		"nothing installed":                   nil,
+		"an install that was cut off":         {InstanceID: "other"},
+		"an instance that was not released":   {InstanceID: "unknown", Complete: true},
+		"a former root disk of this instance": {InstanceID: "i1", Attempt: 1, Complete: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := installOrder(t)

@@ -196,7 +196,7 @@ func mtuIn(ack *dhcpv4.DHCPv4) int {
 
 // routesIn returns the routes of a lease, of two to one destination the first: those of
 // option 121, and without that one the default route by the first router (RFC 3442: option 3
-// is ignored beside option 121). A router outside the subnet, as where servers have addresses
+// is ignored next to option 121). A router outside the subnet, as where servers have addresses
 // of 32 bits, is on the link; so is what lies behind the router 0.0.0.0.
 func routesIn(ack *dhcpv4.DHCPv4) (out []netlink.Route) {
 	all := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}

@@ -105,7 +105,7 @@ const ReasonMovePaused = "MovePaused"
 const (
 	HostFinalizer = "ingothost.infrastructure.cluster.x-k8s.io"
 	// InUseFinalizer keeps the IngotHardware of a host, and the Secret and the CA bundle of
-	// its BMC, until no host needs them, whoever deletes them (I23).
+	// its BMC, until no host needs them, also if they are deleted (I23).
 	InUseFinalizer   = "ingothost.infrastructure.cluster.x-k8s.io/in-use"
 	MachineFinalizer = "ingotmachine.infrastructure.cluster.x-k8s.io"
 	ClusterFinalizer = "ingotcluster.infrastructure.cluster.x-k8s.io"

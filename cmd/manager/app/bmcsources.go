@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/bmc"
 )
 
-// Whoever writes a host chooses an address that the manager connects to. These are read to
+// The author of a host chooses an address that the manager connects to. These are read to
 // keep that from being a Service or the API server.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get

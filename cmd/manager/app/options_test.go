@@ -73,7 +73,7 @@ func TestValidate(t *testing.T) {
 		"no sync":                       {func(o *Options) { o.SyncPeriod = 0 }, []string{"--sync-period: 0s must be more than 0"}},
 		"boot, no upstream":             {and(asBoot, func(o *Options) { o.AgentUpstream = "" }), []string{`--agent-upstream: "" is not host:port`}},
 		"boot, Service unknown":         {and(asBoot, func(o *Options) { o.AgentUpstream = "[$(INGOT_AGENT_SERVICE_HOST)]:8843" }), []string{"--agent-upstream", "is not host:port"}},
-		"upstream of nobody":            {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" is for the role boot alone`}},
+		"upstream without the role":     {func(o *Options) { o.AgentUpstream = "a:1" }, []string{`--agent-upstream: "a:1" is for the role boot alone`}},
 		"PROXY in one process":          {func(o *Options) { o.AgentProxyProtocol = true }, []string{"--agent-proxy-protocol: is for the role controllers alone"}},
 		"PROXY at boot":                 {and(asBoot, func(o *Options) { o.AgentProxyProtocol = true }), []string{"--agent-proxy-protocol"}},
 		"boot address IPv6":             {func(o *Options) { o.BootAddress = "2001:db8::1" }, []string{`--boot-address: "2001:db8::1" is not an IPv4 address`}},

@@ -149,7 +149,7 @@ func bootTargets() []string {
 	return []string{string(bmc.BootPXE), string(bmc.BootDisk), string(bmc.BootHTTP), string(bmc.BootCD), string(bmc.BootSetup), string(bmc.BootNone)}
 }
 
-// boot tells the boot override or sets it.
+// boot prints the boot override or sets it.
 func boot(ctx context.Context, conn bmc.Conn, c *call) error {
 	if len(c.args) > 0 {
 		override, err := overrideOf(c.args)
