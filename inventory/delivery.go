@@ -25,8 +25,8 @@ type UpdateWays struct {
 // A BMC that can is let fetch it: the image then crosses the network once, and not the
 // manager. Where it takes both ways, every second attempt pushes: the usual reason why a
 // fetch fails is a BMC that does not reach the image's server, which the manager may.
-// Only an image with a checksum is pushed: Ingot reads the URL itself then, which whoever
-// writes the host chooses, and gives what is there to an address that they choose as well.
+// Only an image with a checksum is pushed: Ingot reads the URL itself then, which the author
+// of the host chooses, and gives what is there to an address that they choose as well.
 // Empty: there is no way, and why says so in words for people.
 func DeliveryOf(component infrav1.FirmwareComponent, ways UpdateWays, failed int32) (delivery infrav1.UpdateDelivery, why string) {
 	scheme, _, _ := strings.Cut(component.URL, ":")

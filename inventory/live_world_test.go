@@ -26,7 +26,7 @@ func (w *world) checkLiveFailure(before, next Ledger) {
 // it was, and what an agent has said stands.
 func checkLiveResult(w *world, was, is *infrav1.HostOrder) {
 	if was.Result == nil && is.Result != nil && !was.LiveStartedAt.IsZero() && is.Result.Reason != infrav1.ReasonLiveSystemSilent {
-		w.violate("the silence of a live system that was started is told as %s", is.Result.Reason)
+		w.violate("the silence of a live system that was started is reported as %s", is.Result.Reason)
 	}
 	if is.Result == nil || is.Result.Reason != infrav1.ReasonLiveSystemSilent || was.Result != nil && was.Result.At == is.Result.At {
 		return

@@ -59,7 +59,7 @@ func TestRememberRefusal(t *testing.T) {
 	}{
 		{"too large for its disk", failedWith(agentapi.FailureDiskTooSmall, "x", "a"), image, disksOf("a"), 1},
 		{"for other sectors", failedWith(agentapi.FailureSectorsDiffer, "x", "a"), image, disksOf("a"), 1},
-		{"beside an old system", failedWith(agentapi.FailureOldSystem, "x", "a"), image, disksOf("a"), 1},
+		{"next to an old system", failedWith(agentapi.FailureOldSystem, "x", "a"), image, disksOf("a"), 1},
 		{"another image", failedWith(agentapi.FailureDiskTooSmall, "x", "a"), []string{"y"}, disksOf("a"), 0},
 		{"another disk", failedWith(agentapi.FailureDiskTooSmall, "x", "a"), image, disksOf("b"), 0},
 		{"a disk of another size in its place", failedWith(agentapi.FailureDiskTooSmall, "x", "a"), image, larger, 0},

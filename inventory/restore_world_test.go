@@ -11,7 +11,7 @@ import (
 
 // This file is backups in the world of the walks (I21): the management cluster's state is
 // saved, the server goes on, and the state is restored. It is also managers that are away
-// for so long that nobody knows what happened meanwhile.
+// for so long that it is not known what happened meanwhile.
 
 // snapshot is what a backup of the management cluster holds of one host.
 type snapshot struct {
@@ -100,7 +100,7 @@ func (w *world) unwatched() {
 	w.now = w.now.Add(time.Minute)
 }
 
-// tenant is the instance whose system runs on the server, as its Node tells it.
+// tenant is the instance whose system runs on the server, as its Node reports it.
 func (w *world) tenant() string {
 	if w.running != "os" || !w.power || w.disk == "old" {
 		return ""
@@ -146,14 +146,14 @@ func (w *world) touched() bool {
 	return !w.lastReset.Before(w.watched) || !w.lastContact.Before(w.watched)
 }
 
-// nothingAsked: the host is provisioned, and nobody wants its power switched.
+// nothingAsked: the host is provisioned, and no user asked for a change of its power.
 func nothingAsked(host *infrav1.IngotHost) bool {
 	c := host.Spec.Claim
 	return c != nil && c.State == infrav1.ClaimProvisioned && host.Spec.Power == "" && !asked(host, infrav1.RebootAnnotation) && !CycleUnderWay(c)
 }
 
 // restRestored: after a restore the host comes to rest, whatever the ledger says, and a
-// server in use that is held is told.
+// server in use that is held has a condition.
 func (w *world) restRestored() string {
 	if w.user == "" || w.tenant() != w.user {
 		return ""

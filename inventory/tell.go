@@ -227,7 +227,7 @@ func sayQuarantined(in *input) Decision {
 }
 
 func sayUnexpectedlyOn(*input) Decision {
-	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not switch it on: somebody may use it; switch it off, or set the annotation %s to let Ingot shut it down and take it over",
+	return warn(infrav1.ReasonUnexpectedlyOn, fmt.Sprintf("the server is on and Ingot did not power it on: it may be in use; power it off, or set the annotation %s to let Ingot shut it down and take it over",
 		CommandText(infrav1.ApproveAnnotation)))
 }
 

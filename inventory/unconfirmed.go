@@ -169,5 +169,5 @@ func sayUnconfirmed(in *input) Decision {
 		return warn(infrav1.ReasonStateUnconfirmed, in.order.Result.Message)
 	}
 	return warn(infrav1.ReasonStateUnconfirmed,
-		"The server is on, and Ingot's state of it may be out of date. Ingot leaves it alone. Power it off if nobody uses it; else pause this host and see \"Backup and restore\".")
+		"The server is on, and Ingot's state of it may be out of date. Ingot leaves it alone. Power it off if it is not in use; else pause this host and see \"Backup and restore\".")
 }

@@ -129,7 +129,7 @@ func (f *Finder) adopt(ctx context.Context, host *infrav1.IngotHost, name string
 
 // own makes the host one of a Secret's owners if the Secret's creator has asked for that by
 // BMCCredentialsDeleteLabel. No host owns a Secret that a controller manages, that more than
-// maxOwners hosts use, or that holds a password which nobody but Ingot knows.
+// maxOwners hosts use, or that holds a password which only Ingot knows.
 func (f *Finder) own(ctx context.Context, host *infrav1.IngotHost, secret client.Object) error {
 	others := slices.DeleteFunc(slices.Clone(secret.GetOwnerReferences()), isHost)
 	if isKept(secret) {

@@ -43,8 +43,8 @@ func TestOwnersOfASharedSecret(t *testing.T) {
 		"a few, and then a site": {before: maxOwners, after: 200, writes: maxOwners + 1, moves: true},
 		"a controller's":         {before: 2, after: maxOwners, kept: true, owners: 1, writes: 1},
 		"a controller's now":     {before: 2, after: 1, kept: true, earlier: true, owners: 1, writes: 1},
-		"nobody asked":           {before: 3, unlabeled: true, writes: 1, moves: true},
-		"nobody asked, earlier":  {before: 1, unlabeled: true, earlier: true, writes: 1, moves: true},
+		"not asked for":          {before: 3, unlabeled: true, writes: 1, moves: true},
+		"not asked for, earlier": {before: 1, unlabeled: true, earlier: true, writes: 1, moves: true},
 		"rotated":                {before: 1, rotated: true, earlier: true, writes: 1, moves: true},
 		"owning is forbidden":    {before: 2, forbidden: true, writes: 1, moves: true},
 	} {

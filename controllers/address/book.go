@@ -70,7 +70,7 @@ func (b *Book) Observe(ctx context.Context, v View) (Held, error) {
 	return Held{View: v, Recorded: !v.needsIPv4() && !v.needsIPv6() && !v.Lost}, nil
 }
 
-// putBack records an address again for a host in use whose IngotHardware somebody removed with
+// putBack records an address again for a host in use whose IngotHardware a user removed with
 // its finalizer: the system, or the agent, still renews its lease. It prefers the address
 // that the host had. It returns ErrStale when an address was recorded.
 func (b *Book) putBack(ctx context.Context, v View) error {
@@ -86,7 +86,7 @@ func (b *Book) putBack(ctx context.Context, v View) error {
 		b.Warn(v.Host, infrav1.ReasonAddressPutBack, "The IngotHardware of the host was removed while the host is in use. Ingot recorded an address for its boot NIC again; compare it with the one that its system has.")
 		return ErrStale
 	}
-	return err // a problem is told where an address is needed
+	return err // a problem is reported where an address is needed
 }
 
 // Record takes a free address of the network's range or pool and records it in the

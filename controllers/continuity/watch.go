@@ -20,7 +20,7 @@ import (
 
 const (
 	// MaxGap is how long no manager may have renewed the Lease for the watch to go on. A Pod
-	// that is replaced, or a replica that takes over, is faster. Nobody restores a backup
+	// that is replaced, or a replica that takes over, is faster. No one restores a backup
 	// that is younger.
 	MaxGap = time.Minute
 	// Interval of the renewals.

@@ -54,7 +54,7 @@ type site struct {
 	clock   *testclock.FakePassiveClock
 	events  *events.FakeRecorder
 	network *infrav1.IngotNetwork
-	// group tells the machines of the tests apart: they share an API server, and MAC
+	// group distinguishes the machines of the tests: they share an API server, and MAC
 	// addresses are looked for everywhere.
 	group byte
 }

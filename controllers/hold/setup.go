@@ -22,7 +22,7 @@ import (
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 )
 
-// retry is how soon an object is read again that somebody else has just written.
+// retry is how soon an object is read again that another client has just written.
 const retry = time.Second
 
 // SetupWithManager registers one controller for each kind. The indexes of package index are

@@ -105,7 +105,7 @@ func testCommands(t *testing.T, on *ground) {
 }
 
 // A command in a repository that is applied again and again is carried out once, and costs no
-// write after that (I24). Who gave it is told.
+// write after that (I24). The event names the user.
 func testCommandsOnce(t *testing.T, on *ground) {
 	y := newYard(t, on)
 	y.inUse("h")
@@ -119,7 +119,7 @@ func testCommandsOnce(t *testing.T, on *ground) {
 		y.clock.Step(time.Minute)
 	}
 	if writes := y.bmc.took(); writes != string(bmc.ActionForceRestart) {
-		t.Fatalf("the BMC was told %q", writes)
+		t.Fatalf("the BMC got %q", writes)
 	}
 	want := []infrav1.HostCommand{{Name: "reboot", Time: metav1.NewTime(y.clock.Now().Add(-5 * time.Minute).Truncate(time.Second)), User: "alice"}}
 	if diff := cmp.Diff(want, y.get("h").Spec.Commands); diff != "" {

@@ -298,7 +298,7 @@ func (r *Reconciler) saveLedger(ctx context.Context, host *infrav1.IngotHost, st
 	return nil
 }
 
-// saveCommands is patchLocked, and tells people which commands are carried out by it.
+// saveCommands is patchLocked, and records events of the commands that it carries out.
 func (r *Reconciler) saveCommands(ctx context.Context, next, host *infrav1.IngotHost) error {
 	commands := inventory.NewCommands(host, next)
 	if err := r.patchLocked(ctx, next, host); err != nil {

@@ -36,9 +36,9 @@ func identityOf(id bmc.Identity) inventory.SystemIdentity {
 	return inventory.SystemIdentity{UUID: id.UUID, SerialNumber: id.Serial}
 }
 
-// isServer says whether the BMC still tells the identity that it told before. One that
-// cannot tell any is believed, and one that tells nothing before its password was changed:
-// it takes nothing else either.
+// isServer reports whether the BMC still reports the identity that it reported before. One
+// that cannot report any is believed, and one that reports none before its password was
+// changed: it takes nothing else either.
 func isServer(ctx context.Context, conn bmc.Conn, before inventory.SystemIdentity) (bool, error) {
 	now, err := conn.Identity(ctx)
 	if errors.Is(err, bmc.ErrNotSupported) || errors.Is(err, bmc.ErrPasswordChange) {

@@ -232,7 +232,7 @@ func testCorrected(t *testing.T, on *ground) {
 		"and it is to be tried": func(y *yard) {
 			y.annotate("h", map[string]string{infrav1.RetryBMCAnnotation: commandAt(y.clock.Now())})
 		},
-		"and nobody says so": func(y *yard) { y.clock.Step(2 * backoffCap) },
+		"and nothing says so": func(y *yard) { y.clock.Step(2 * backoffCap) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, on)

@@ -40,7 +40,7 @@ func testNetworkUse(t *testing.T, on *ground) {
 				y.step("h")
 			}
 			if call := y.bmc.took(); call != "" {
-				t.Errorf("the BMC was told %q", call)
+				t.Errorf("the BMC got %q", call)
 			}
 			y.want("h", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonNamespaceNotAllowed)
 			y.want("h", infrav1.HostNetworkAllowedCondition, metav1.ConditionFalse, infrav1.ReasonNamespaceNotAllowed)
@@ -95,7 +95,7 @@ func testNetworkQuota(t *testing.T, on *ground) {
 	}
 	y.want("b", infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.ReasonNetworkQuotaExceeded)
 	if call := y.bmc.took(); call != "" {
-		t.Errorf("the BMC was told %q", call)
+		t.Errorf("the BMC got %q", call)
 	}
 	y.inspect("a")
 }

@@ -24,7 +24,7 @@ type Continuity interface {
 	Break()
 }
 
-// NodeReports tells when the Node of a host's claim was last heard; zero: it is not.
+// NodeReports returns when the Node of a host's claim last reported; zero: never.
 type NodeReports interface {
 	Heard(ctx context.Context, host *infrav1.IngotHost) (time.Time, error)
 }

@@ -67,7 +67,7 @@ func testRotation(t *testing.T, on *ground) {
 			t.Errorf("%d bytes, want the annotation in it: %s", len(told), told)
 		}
 		if m.lab.Password() != canary {
-			t.Error("the password was changed before somebody asked for that")
+			t.Error("the password was changed before a user asked for that")
 		}
 		m.ask()
 		m.settled("rotated", m.done)

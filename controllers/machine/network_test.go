@@ -275,7 +275,7 @@ func testAddressTaken(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	}
 }
 
-// I22: a network reserves addresses for the namespaces that it allows. Whoever has root on a
+// I22: a network reserves addresses for the namespaces that it allows. A tenant with root on a
 // server chooses the MAC addresses that it reports.
 func testNetworkOfOthers(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) {
 	s := newSite(t, cfg, scheme)

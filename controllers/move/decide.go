@@ -21,7 +21,7 @@ type State string
 const (
 	// Empty: there is no Cluster. Nobody is being moved away that could be told from
 	// hosts that arrive before their Clusters: pauses stay as they are. Only the pause that
-	// Ingot set here, for Clusters that are gone, ends when somebody deletes the host
+	// Ingot set here, for Clusters that are gone, ends when a user deletes the host
 	// (clusterctl marks what it deletes).
 	Empty State = "Empty"
 	// Active: a Cluster is not paused.

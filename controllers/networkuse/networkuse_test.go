@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 		"all are selected":                               {spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: selects(nil)}}},
 		"a selector that selects nothing":                {spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}}}, want: infrav1.ReasonNamespaceNotAllowed},
 		"machines found there are enrolled in":           {spec: infrav1.IngotNetworkSpec{Discover: discover}},
-		"a quota alone allows nobody":                    {spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{MaxHosts: ptr.To[int32](9)}}, want: infrav1.ReasonNamespaceNotAllowed},
+		"a quota alone allows none":                      {spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{MaxHosts: ptr.To[int32](9)}}, want: infrav1.ReasonNamespaceNotAllowed},
 		"within the quota":                               {labels: labeled, spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{MaxHosts: ptr.To[int32](3)}}, which: 2},
 		"beyond the quota":                               {labels: labeled, spec: infrav1.IngotNetworkSpec{AllowedNamespaces: &infrav1.NetworkNamespaces{MaxHosts: ptr.To[int32](3)}}, which: 3, want: infrav1.ReasonNetworkQuotaExceeded, says: "3 hosts (spec.allowedNamespaces.maxHosts)"},
 		"within the share":                               {labels: labeled, spec: infrav1.IngotNetworkSpec{Range: ten, AllowedNamespaces: &infrav1.NetworkNamespaces{MaxRangePercent: ptr.To[int32](20)}}, which: 1},

@@ -19,7 +19,7 @@ import (
 // heardTimeout bounds the first look at the Nodes of a cluster; later ones are in memory.
 const heardTimeout = 5 * time.Second
 
-// Reports tells when kubelets reported. Clusters is needed.
+// Reports returns when kubelets reported. Clusters is needed.
 type Reports struct{ Clusters Clusters }
 
 // Heard returns when the kubelet of the Node with the claim's provider ID last reported, by

@@ -38,7 +38,7 @@ func Last(host *infrav1.IngotHost, secret *corev1.Secret) *metav1.Condition {
 }
 
 // Keep takes a host that is about to be forgotten from the owners of its Secret, if the BMC has
-// a password that nobody else knows: a version of Ingot before this one may have made the
+// a password that only Ingot knows: a version of Ingot before this one may have made the
 // host an owner. The error is the API server's, or ErrStale.
 func (r *Rotator) Keep(ctx context.Context, host *infrav1.IngotHost) error {
 	if host.Spec.BMC == nil {

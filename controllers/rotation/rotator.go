@@ -347,7 +347,7 @@ func (r *rotating) stuck() {
 	r.condition(metav1.ConditionFalse, infrav1.ReasonRotationStuck, message)
 }
 
-// end saves that the command was carried out, and tells how it went.
+// end saves that the command was carried out, and reports the result.
 func (r *rotating) end(ctx context.Context, reason, message string) error {
 	if _, pending := inventory.PendingCommand(r.host, infrav1.RotateCredentialsAnnotation); pending {
 		base := r.host.DeepCopy()

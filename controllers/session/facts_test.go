@@ -121,7 +121,7 @@ func TestOnlyInspectionWritesIdentity(t *testing.T) {
 }
 
 // I22: no inspection takes the identity of a host of another namespace, which would make both
-// duplicates. Facts that no host holds are in nobody's way.
+// duplicates. Facts that no host holds do not matter.
 func TestInspectionTakesNoIdentityOfOthers(t *testing.T) {
 	theirs := infrav1.HardwareSystem{UUID: "44444444-4444-4444-4444-444444444444", SerialNumber: "S4"}
 	mine := infrav1.HardwareSystem{UUID: "11111111-1111-1111-1111-111111111111", SerialNumber: "S1"}

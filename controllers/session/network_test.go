@@ -40,7 +40,7 @@ func TestAgentIsKnownByItsAddress(t *testing.T) {
 		"on its network, where another server gives addresses":             {proxied, bootMAC, ""},
 		"at an address that the other server gave to another machine":      {proxied, "52:54:00:00:00:99", agentapi.ReasonTokenInvalid},
 		"at an address of the network that no DHCP exchange has shown yet": {proxied, "", agentapi.ReasonNotReady},
-		"nobody knows the network":                                         {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) { f.Spec.Address, n.Name = nil, "gone" }, bootMAC, agentapi.ReasonTokenInvalid},
+		"the network is unknown": {func(f *infrav1.IngotHardware, n *infrav1.IngotNetwork) { f.Spec.Address, n.Name = nil, "gone" }, bootMAC, agentapi.ReasonTokenInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, network := recorded(here), loopback()

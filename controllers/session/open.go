@@ -171,8 +171,8 @@ func identityDiffers(before, now infrav1.HardwareSystem) string {
 }
 
 // takenIdentity refuses an inspection that would give a host the identity of a host of another
-// namespace (I22): whoever has root on a server, or a virtual machine, chooses what it reports,
-// and both hosts would be duplicates. Hosts of one namespace are told that they are. An identity
+// namespace (I22): a tenant with root on a server, or a virtual machine, chooses what it reports,
+// and both hosts would be duplicates. Hosts of one namespace report that they are. An identity
 // that the host has already is compared by the host controller.
 func (s *Server) takenIdentity(ctx context.Context, host *infrav1.IngotHost, known *infrav1.IngotHardware, facts infrav1.IngotHardwareSpec) (*problem, error) {
 	system := index.System(&infrav1.IngotHardware{Spec: facts})

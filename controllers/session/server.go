@@ -64,7 +64,7 @@ type Options struct {
 	// agents whose address nothing else shows are refused.
 	Hardware func(conn net.Conn, source netip.Addr) net.HardwareAddr
 	Recorder events.EventRecorder
-	// Boots hears how orders ended; nil: nobody does. BootLog takes what boot servers
+	// Boots hears how orders ended; nil: none does. BootLog takes what boot servers
 	// saw of boots, at bootlog.Path; nil: it is not taken.
 	Boots   BootEnds
 	BootLog http.Handler
