@@ -37,7 +37,7 @@ func hasCluster(catalog *runtimecatalog.Catalog, hook runtimecatalog.GroupVersio
 	return ok && field.Type == reflect.TypeFor[clusterv1.Cluster](), nil
 }
 
-// clusterHead is what tells the versions of a Cluster apart.
+// clusterHead is what distinguishes the versions of a Cluster.
 type clusterHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -66,7 +66,7 @@ func (b *BMC) tagOf(res object) string {
 	return tag
 }
 
-// sendTag sends a tag as this maker tells it.
+// sendTag sends a tag in this maker's form.
 func (b *BMC) sendTag(w http.ResponseWriter, r *http.Request, tag string) {
 	q := b.p.Quirks
 	switch {

@@ -20,7 +20,7 @@ type sel struct {
 	erased      time.Time
 }
 
-// selRoom is how many entries the log tells to have room for.
+// selRoom is how many entries the log reports to have room for.
 const selRoom = 512
 
 // AddEvent adds an entry for a sensor of a type (table 42-3) that crossed a threshold

@@ -27,7 +27,7 @@ type Inventory struct {
 
 // class reads the class of a Cluster. A class that the cache does not have is read from the
 // API server: it may be as new as the Cluster. A class that is missing is an error: nothing
-// else says whether the Cluster is Ingot's.
+// else shows whether the Cluster is Ingot's.
 func (i Inventory) class(ctx context.Context, cluster *clusterv1.Cluster) (*clusterv1.ClusterClass, error) {
 	key := cluster.GetClassKey()
 	class := &clusterv1.ClusterClass{}

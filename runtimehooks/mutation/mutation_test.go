@@ -90,7 +90,7 @@ func TestGeneratePatches(t *testing.T) {
 		"a variable of another extension":      {template: clusterTemplate, builtin: ofControlPlane, variables: variables("os", `7`, "cleaning", `[]`)},
 		"another provider's":                   {template: foreignTemplate, builtin: ofControlPlane},
 		"another group's":                      {template: foreignGroup, builtin: ofControlPlane},
-		"nobody's machines":                    {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`, fails: "an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables"},
+		"machines of no group":                 {template: machineTemplate, builtin: `{"cluster":{"name":"c"}}`, fails: "an IngotMachineTemplate has neither builtin.controlPlane.version nor builtin.machineDeployment.version among its variables"},
 		"no image":                             {template: machineTemplate, builtin: `{"controlPlane":{"version":"v1.37.0"}}`, fails: "no image for v1.37.0"},
 		"a variable of another form":           {template: machineTemplate, builtin: ofControlPlane, variables: variables("ingotControlPlaneHostSelector", `"secret"`), fails: "variable ingotControlPlaneHostSelector does not have the form of its schema"},
 		"a variable with other fields":         {template: machineTemplate, builtin: ofWorkers, variables: variables("ingotWorkerHostSelector", `{"secret":1}`), fails: "variable ingotWorkerHostSelector does not have the form of its schema"},

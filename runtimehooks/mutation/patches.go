@@ -207,7 +207,7 @@ func ofGroup(templates []infrav1.IngotMachineTemplate, deployment string) []infr
 // SystemInUse is the operating system of the machines of a MachineDeployment, by its name
 // in the topology, or where that is empty of the control plane: as their templates name
 // it, or where there are none yet, as all of the Cluster's do. Empty: it is not known. So
-// another system in the catalogue is for Clusters to come, and reinstalls nobody.
+// another system in the catalogue is for new Clusters, and reinstalls none.
 func SystemInUse(templates []infrav1.IngotMachineTemplate, images []infrav1.IngotImage, deployment string) string {
 	if own := ofGroup(templates, deployment); len(own) > 0 {
 		return inventory.OSInUse(own, images)

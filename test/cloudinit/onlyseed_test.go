@@ -58,8 +58,8 @@ func seeded(t *testing.T) (root string) {
 	return root
 }
 
-// A volume labeled CIDATA on another device changes nothing of what the system is told: neither
-// with the seed of an install, nor with the image's own files beside it. Without the file that
+// A volume labeled CIDATA on another device changes nothing of what the system reads: neither
+// with the seed of an install, nor with the image's own files next to it. Without the file that
 // the agent writes, the volume wins, which shows that this test can fail.
 func TestForeignVolumesAreNoSeed(t *testing.T) {
 	run := cloudInit(t)

@@ -24,7 +24,7 @@ import (
 const bootToken = "token-of-the-host"
 
 // The tenant drill on the boot network: another tenant's server, on the same segment and
-// beside a DHCP server of others, gets the boot script's token of no host. It asks from its
+// next to a DHCP server of others, gets the boot script's token of no host. It asks from its
 // own address, whatever MAC address it writes into packets. The host itself gets its script.
 func TestNeighborGetsNoToken(t *testing.T) {
 	t.Parallel()

@@ -205,7 +205,7 @@ func ami() Personality {
 	}
 }
 
-// megaRAC is AMI's firmware on another maker's board, with what is told of it: weak tags that
+// megaRAC is AMI's firmware on another maker's board, with what is reported of it: weak tags that
 // it does not take, no settings object in Bios, and more parameters for InsertMedia.
 func megaRAC() Personality {
 	p := ami()

@@ -42,8 +42,8 @@ type Quirks struct {
 	// no PATCH wants it. NoWeakTag refuses weak tags, which are all that the emulator
 	// has but for the system (Gigabyte).
 	TagInBody, NoWeakTag bool
-	// WeakTag tells ETags as weak and wants the strong form; WeakByGzip does so for those
-	// who take compressed answers. AnyTag tells none, and wants If-Match: *.
+	// WeakTag shows ETags as weak and wants the strong form; WeakByGzip does so for those
+	// who take compressed answers. AnyTag shows none, and wants If-Match: *.
 	WeakTag, WeakByGzip, AnyTag bool
 	// NoEthernetInterfaces has no such collection; NetworkAdapters shows the
 	// addresses below NetworkInterfaces instead.
@@ -98,7 +98,7 @@ type Quirks struct {
 	// NoMediaFlags refuses Inserted and WriteProtected in InsertMedia
 	// (Supermicro X11), or in the PATCH (iLO 4).
 	NoMediaFlags bool
-	// MediaWants are the parameters that InsertMedia wants beside Image, each refused alone:
+	// MediaWants are the parameters that InsertMedia wants next to Image, each refused alone:
 	// the first by RelatedProperties, the second by a text, the others by an argument.
 	MediaWants []string
 	// SlowMedia is how many reads of a slot do not show an insert yet, which is
