@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/agentapi"
 	infrav1 "github.com/ingot-metal/ingot/api/v1beta2"
 	"github.com/ingot-metal/ingot/lab/network"
 )
@@ -90,6 +91,18 @@ func (i *intruder) holdsImages() {
 	defer dribble()
 
 	site.ClaimAs(i.t, spareName, infrav1.IngotMachineSpec{HostSelector: theHost(spareName), Image: infrav1.Image{URL: image.URL, Checksum: image.Checksum}})
+	i.attack("the token of the intruder's own host, for an order of another tenant", func(ctx context.Context) error {
+		order := (&abuse{t: i.t, site: site, name: spareName}).atWork("")
+		own := newStranger(i.t, i.nics[mineName])
+		if err := own.Steal(ctx, site.subnet("2")+":8880", site.Server(mineName).MAC.String()); err != nil {
+			return err // nothing was tried
+		}
+		reason, err := own.Call(ctx, agentapi.PathBootstrap, agentapi.BootstrapRequest{OrderID: order, VerifiedChecksum: image.Checksum})
+		if err == nil && reason == "" {
+			return errors.New("it was accepted")
+		}
+		return err
+	})
 	installed := func(context.Context) error {
 		site.Await(i.t, "the other tenant's host to be installed", site.Installed(spareName))
 		return nil
